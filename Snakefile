@@ -1,0 +1,41 @@
+# The study from end to end: config.yaml → cubins → recordings → tables and fits → figures → report.
+#
+#     snakemake report --cores 4        (`make report` sets the environment up first)
+
+import sys
+
+from measurement.config import load
+from measurement.errors import StudyError
+
+try:  # read here first: Snakemake would name neither the line nor the key of a mistake
+    load("config.yaml")
+except StudyError as error:
+    sys.exit(f"error: {error}")
+
+
+configfile: "config.yaml"
+
+
+# Used on request only (--software-deployment-method apptainer): the study runs in .venv, and a
+# measurement wants the bare host.
+container: "docker://python:3.11-bookworm"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/build.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/analyse.smk"
+
+
+rule report:
+    input:
+        report=rules.render.output,
+        # All that the report stands on is asked for by name: Snakemake does not make a missing file
+        # again, not even after a failure, as long as what was once made from it is there.
+        tables=rules.tables.output,
+        fits=rules.fit.output,
+        figures=rules.figures.output,
+        recordings=RECORDINGS,
+        cubins=CUBINS,
+    message:
+        "The study is complete"

@@ -1,0 +1,1 @@
+"""From recordings and published tables to tidy tables, fits and figures; knows no device."""

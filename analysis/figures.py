@@ -1,0 +1,249 @@
+"""Write every figure of the report as SVG, and a list of them with titles and captions."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis import plots, style, svg
+from analysis.results import (
+    CPU,
+    PUBLISHED,
+    Results,
+    Subject,
+    anchors,
+    compared_memory,
+    comparison_order,
+    subjects,
+)
+from measurement.files import write_atomic
+
+INDEX = "figures.json"
+# Where the published rates stand: table, prefix of the columns, is CPU, variant.
+_PUBLISHED_COLUMNS = (
+    ("table2", "cpu", True, "naive"),
+    ("table2", "gpu", False, "naive"),
+    ("table4", "buffered_column", False, "buffered_column"),
+    ("table4", "buffered_row", False, "buffered_row"),
+    ("table5", "block_", False, "block"),
+    ("table6", "block_unroll4_", False, "block_unroll4"),
+)
+_INTERVALS = "Lines through the markers are the intervals of the medians; a hollow marker has none."
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure before it is written: `name` is its file and the prefix of its ids.
+
+    `kind` says what it shows, `source` of what: a label, "published", or "" for all together.
+    """
+
+    name: str
+    kind: str
+    source: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+def write_figures(tables_dir: Path | str, out_dir: Path | str) -> None:
+    """Draw every figure from the tables in `tables_dir` into `out_dir`, and index them there.
+
+    ``figures.json`` lists name, kind, source, title, caption in the order of the report. SVG files
+    that are no longer among them are removed. Raises ResultsError if a table is missing.
+    """
+    results, out = Results(tables_dir), Path(out_dir)
+    with style.theme():
+        drawn = list(_drawings(results))
+        for drawing in drawn:
+            text = svg.render(drawing.figure, drawing.name, drawing.title, drawing.caption)
+            write_atomic(out / f"{drawing.name}.svg", text)
+    fields = ("name", "kind", "source", "title", "caption")
+    index = [{field: getattr(drawing, field) for field in fields} for drawing in drawn]
+    write_atomic(out / INDEX, json.dumps(index, indent=2, ensure_ascii=False) + "\n")
+    for old in set(out.glob("*.svg")) - {out / f"{drawing.name}.svg" for drawing in drawn}:
+        old.unlink()
+
+
+def _drawings(results: Results) -> Iterator[Drawing]:
+    summary = results.frame("summary")
+    summary = summary.assign(is_cpu=summary["device"] == CPU)
+    measured = subjects(results)
+    names = anchors([subject.label for subject in measured])
+    gpus = [subject for subject in measured if subject.is_gpu]
+    for subject in measured:
+        rows = _cells(summary, subject)
+        if rows.empty:
+            continue
+        if subject.is_gpu:
+            yield from _of_gpu(results, subject, names[subject.label], rows)
+        yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
+    if gpus:
+        yield _figure_2(results, gpus, summary)
+    yield from _of_model(results, PUBLISHED, "published", "published Table 5")
+    for subject in gpus:
+        yield from _of_model(results, subject.label, names[subject.label], titled(subject))
+
+
+def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
+    """Return the rows of one GPU and of its host's CPU, or those of a host without GPU."""
+    own_cpu = (summary["recording"] == subject.recording) & summary["is_cpu"]
+    if not subject.is_gpu:
+        return summary[own_cpu]
+    return summary[own_cpu | (~summary["is_cpu"] & (summary["gpu"] == subject.label))]
+
+
+def titled(subject: Subject) -> str:
+    """Return how a subject is called in titles; a simulated one says so wherever it appears."""
+    name = subject.label if subject.name == subject.label else f"{subject.name} ({subject.label})"
+    return f"SIMULATED {name}" if subject.simulated else name
+
+
+def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
+    gpu = rows[~rows["is_cpu"]]
+    if gpu.empty:
+        return
+    n = comparison_order(gpu)
+    memory = compared_memory(gpu)
+    compared = rows[rows["is_cpu"] | (rows["host_memory"] == memory)]
+
+    def drawing(kind: str, title: str, caption: str, figure: Figure) -> Drawing:
+        title = f"{title}: {titled(subject)}"
+        return Drawing(f"{kind}-{name}", kind, subject.label, title, caption, figure)
+
+    yield drawing(
+        "figure1",
+        f"All variants at N = {n}",
+        f"Rate of every variant at N = {n}, each with its best block size, on {titled(subject)} and "
+        f"one core of its host ({subject.cpu_model}); crosses: the published GTX 770. {_INTERVALS} "
+        f"{_samples(rows[rows['n'] == n])}",
+        plots.variants_at_size(rows, _published_rates(results, n), n),
+    )
+    yield drawing(
+        "rate-size",
+        "Rate over the matrix order",
+        f"Rate over N on {titled(subject)}, {memory} host memory, each variant with its best block "
+        f"size at that N; dashed: one core of the host. {_INTERVALS} {_samples(compared)}",
+        plots.rate_over_size(compared),
+    )
+    blocks = gpu[(gpu["n"] == n) & (gpu["host_memory"] == memory)]
+    if blocks["block_size"].notna().any():
+        yield drawing(
+            "rate-block",
+            "Rate over the block size",
+            f"Rate over the block size B at N = {n} on {titled(subject)}, {memory} host memory. "
+            f"{_INTERVALS} {_samples(blocks)}",
+            plots.rate_over_block(blocks),
+        )
+    split = _fastest_kernel_cells(gpu, n)
+    if not split.empty:
+        first = split.iloc[0]
+        block = "" if pd.isna(first["block_size"]) else f", B = {int(first['block_size'])}"
+        yield drawing(
+            "split",
+            "Where the time goes",
+            f"Parts of the transfer-inclusive time of {first['variant']}{block} on "
+            f"{titled(subject)}, as shares of the sum of their medians; above each bar the median "
+            f"total in milliseconds. {_samples(split)}",
+            plots.split_of_total(split),
+        )
+
+
+def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
+    """Draw the CPU's own figure: its rate over the cache block, where that was swept."""
+    swept = rows[rows["block_size"].notna()]
+    if swept.empty:
+        return
+    n = int(swept["n"].max())
+    who = f"{'SIMULATED ' if subject.simulated else ''}{subject.cpu_model}"
+    yield Drawing(
+        f"cpu-{name}",
+        "cpu",
+        subject.label,
+        f"The CPU's rate: {who}",
+        f"Rate of one core of {who}: over N with the best cache block (left), over the edge of the "
+        f"cache block at N = {n} (right). {_INTERVALS} {_samples(rows)}",
+        plots.cpu_rates(rows, n),
+    )
+
+
+def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> Drawing:
+    labels = {subject.label: titled(subject) for subject in gpus}
+    rows = summary[summary["gpu"].isin(labels) & ~summary["is_cpu"]]
+    n = comparison_order(rows)
+    rates = _published_rates(results, n)
+    cards = [] if rates.empty else [("published GTX 770", float(rates["rate"].max()))]
+    return Drawing(
+        "figure2",
+        "figure2",
+        "",
+        f"The fastest variant at N = {n} on each card",
+        f"Rate of the fastest variant at N = {n} on each card: {', '.join(labels.values())}. The band "
+        "is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; its "
+        f"values are lost. {_INTERVALS}",
+        plots.best_over_cards(rows.assign(gpu=rows["gpu"].map(labels)), cards, n),
+    )
+
+
+def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[Drawing]:
+    residuals, fits = results.frame("m0_residuals"), results.frame("m0_fit")
+    residuals, fits = residuals[residuals["source"] == source], fits[fits["source"] == source]
+    fits = fits[fits["rho"].notna() & fits["quantity"].isin(residuals["quantity"])]
+    if fits.empty:
+        return
+    yield Drawing(
+        f"model-{name}",
+        "model",
+        source,
+        f"Gain of block over naive, measured and by M0: {title}",
+        f"Gain of the block variant over the naive one against the block size B, {title}: markers "
+        "are measured (one shape and colour for each N; a held-out one took no part in the fit), the "
+        f"curve is M0 with the fitted ρ, the shading its interval. {_INTERVALS}",
+        plots.model_gains(residuals, fits),
+    )
+    yield Drawing(
+        f"residuals-{name}",
+        "residuals",
+        source,
+        f"What M0 leaves unexplained: {title}",
+        f"M0's gain over the measured gain for each N and B, {title}. A model that holds scatters "
+        "around 1 without a pattern; above 1 the kernel is slower than M0 says.",
+        plots.model_residuals(residuals[residuals["quantity"].isin(fits["quantity"])]),
+    )
+
+
+def _published_rates(results: Results, n: int) -> pd.DataFrame:
+    """Return the best published rate at order `n` of each variant: variant, is_cpu, GFLOP/s."""
+    times: dict[tuple[bool, str], list[float]] = {}
+    for table, prefix, is_cpu, variant in _PUBLISHED_COLUMNS:
+        frame = results.frame(table)
+        row = frame[(frame["source"] == PUBLISHED) & (frame["n"] == n)]
+        columns = [c for c in frame if c.startswith(prefix) and c.endswith("_time_s")]
+        values = row[columns].to_numpy(dtype=float).ravel()
+        times.setdefault((is_cpu, variant), []).extend(v for v in values if v > 0)
+    rows = [(v, c, 2e-9 * n**3 / min(t)) for (c, v), t in times.items() if t]
+    return pd.DataFrame(rows, columns=["variant", "is_cpu", "rate"])
+
+
+def _fastest_kernel_cells(gpu: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Return all cells of the variant and block size whose kernel is the fastest at order `n`."""
+    parts = gpu.dropna(subset=[*style.PARTS, "total_s"])
+    at_n = parts[parts["n"] == n]
+    if at_n.empty:
+        return at_n
+    best = at_n.loc[at_n["kernel_s"].idxmin()]
+    same = parts["variant"] == best["variant"]
+    if not pd.isna(best["block_size"]):
+        same &= parts["block_size"] == best["block_size"]
+    return parts[same]
+
+
+def _samples(rows: pd.DataFrame) -> str:
+    counts = rows["samples"].dropna()
+    if counts.empty:
+        return ""
+    low, high = int(counts.min()), int(counts.max())
+    return f"Medians of {low if low == high else f'{low} to {high}'} samples a cell."

@@ -1,0 +1,276 @@
+"""The drawings: each function draws one figure from data frames and knows no file.
+
+Frames have the columns of summary.csv, m0_fit.csv and m0_residuals.csv; rates are in FLOP/s there
+and in GFLOP/s in the figures.
+"""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import style
+from analysis.model import m0_eta
+from analysis.svg import INK, label
+
+TOTAL = "total"
+KERNEL = "kernel"
+MEANING = {TOTAL: "transfers included", KERNEL: "kernel only"}
+_RATE = ("rate", "rate_low", "rate_high")
+_GAIN = ("gain", "gain_low", "gain_high")
+
+
+def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return `cells` with rate, rate_low, rate_high in GFLOP/s from the times of `quantity`.
+
+    Rows without that time are left out; a slow bound of the time is the low bound of the rate.
+    """
+    cells = cells[cells[f"{quantity}_s"].notna()].copy()
+    work = 2e-9 * cells["n"].astype(float) ** 3
+    cells["rate"] = work / cells[f"{quantity}_s"]
+    cells["rate_low"] = work / cells[f"{quantity}_high_s"]
+    cells["rate_high"] = work / cells[f"{quantity}_low_s"]
+    return cells
+
+
+def best_blocks(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return, for each group of `by`, the row with the highest rate."""
+    return cells.loc[cells.groupby(by, sort=False)["rate"].idxmax()]
+
+
+def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Figure:
+    """Draw Figure 1: the rate of every variant at order `n`, with its best block size.
+
+    `cells` are one recording's rows of summary.csv with `is_cpu`; `published` has variant, is_cpu
+    and rate in GFLOP/s.
+    """
+    cells = cells[cells["n"] == n]
+    series = [
+        ("kernel only", with_rates(cells[~cells["is_cpu"]], KERNEL), "D"),
+        ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
+        ("total, pageable memory", with_rates(cells[cells["host_memory"] == "pageable"], TOTAL), "o"),
+        ("CPU, one thread", with_rates(cells[cells["is_cpu"]], TOTAL), "^"),
+    ]
+    best = [(text, best_blocks(rows, ["is_cpu", "variant"]), mark) for text, rows, mark in series]
+    order = pd.concat([rows for _, rows, _ in best])
+    order = order.groupby(["is_cpu", "variant"])["rate"].max().sort_values()
+    order = order.sort_index(level="is_cpu", ascending=False, sort_remaining=False)
+    places = {key: place for place, key in enumerate(order.index)}
+    looks = style.looks(places)
+    figure, (axis,) = style.new_figure(width=6.4, height=1.5 + 0.3 * max(len(places), 3))
+    for text, rows, mark in best:
+        if rows.empty:
+            continue
+        axis.scatter([], [], marker=mark, s=30, color=INK, linewidths=0, label=text)
+        for row in rows.itertuples():
+            look = looks[(row.is_cpu, row.variant)]
+            shape = style.Look(look.colour, mark, look.line)
+            _across(axis, places[(row.is_cpu, row.variant)], row, shape)
+    shown = published[[key in places for key in zip(published["is_cpu"], published["variant"])]]
+    if not shown.empty:
+        rows = [places[key] for key in zip(shown["is_cpu"], shown["variant"])]
+        axis.scatter(shown["rate"], rows, marker="x", s=30, color=style.GREY, label="published")
+    axis.set_yticks(list(places.values()), [_name(is_cpu, name) for is_cpu, name in places])
+    axis.set_ylim(-0.6, len(places) - 0.4)
+    axis.set_xlabel(f"rate at N = {style.plain_number(n)} in GFLOP/s (logarithmic)")
+    style.log_axis(axis, "x")
+    _legend(figure, axis, below=True)
+    return figure
+
+
+def best_over_cards(cells: pd.DataFrame, published: list[tuple[str, float]], n: int) -> Figure:
+    """Draw Figure 2: the fastest variant at order `n` on each card, over the published range.
+
+    `cells` are rows of all recordings with `gpu`; `published` are (name, GFLOP/s) of single cards.
+    """
+    cells = cells[(cells["n"] == n) & ~cells["is_cpu"]]
+    cards = list(dict.fromkeys(cells["gpu"]))
+    places = {card: place for place, card in enumerate(reversed(cards), start=len(published))}
+    height = 1.6 + 0.4 * (len(cards) + len(published))
+    figure, (axis,) = style.new_figure(width=6.4, height=height)
+    axis.axvspan(100, 300, color=style.GREY, alpha=0.25, linewidth=0)
+    axis.plot([], [], color=style.GREY, alpha=0.4, linewidth=8, label="published text, most cards")
+    series = [
+        ("kernel only", with_rates(cells, KERNEL), "D"),
+        ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
+        ("total, pageable memory", with_rates(cells[cells["host_memory"] == "pageable"], TOTAL), "o"),
+    ]
+    looks = style.looks((False, name) for name in cells["variant"])
+    for text, rows, mark in series:
+        if rows.empty:
+            continue
+        axis.scatter([], [], marker=mark, s=30, color=INK, linewidths=0, label=text)
+        for row in best_blocks(rows, ["gpu"]).itertuples():
+            colour = looks[(False, row.variant)].colour
+            _across(axis, places[row.gpu], row, style.Look(colour, mark, "-"))
+    for place, (_, rate) in enumerate(published):
+        axis.scatter([rate], [place], marker="x", s=30, color=style.GREY)
+    names = [label(name) for name, _ in published] + [label(card) for card in reversed(cards)]
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(-0.6, len(names) - 0.4)
+    axis.set_xlabel(f"rate of the fastest variant at N = {style.plain_number(n)} in GFLOP/s (log)")
+    style.log_axis(axis, "x")
+    _legend(figure, axis, below=True)
+    return figure
+
+
+def rate_over_size(cells: pd.DataFrame) -> Figure:
+    """Draw the rate over N of every variant, each with its best block size at that N."""
+    return _rates(cells, "n", "matrix order N")
+
+
+def rate_over_block(cells: pd.DataFrame) -> Figure:
+    """Draw the rate over the block size B of every variant that has one; `cells` have one N."""
+    return _rates(cells[cells["block_size"].notna()], "block_size", "block size B")
+
+
+def cpu_rates(cells: pd.DataFrame, n: int) -> Figure:
+    """Draw the CPU variants' rates: over N, and over the edge of the cache block at order `n`."""
+    rows = with_rates(cells, TOTAL)
+    looks = style.looks(zip(rows["is_cpu"], rows["variant"]))
+    figure, axes = style.new_figure(columns=2, height=3.6)
+    swept = rows[rows["block_size"].notna() & (rows["n"] == n)]
+    best = best_blocks(rows, ["is_cpu", "variant", "n"])
+    for axis, frame, x, name in (
+        (axes[0], best, "n", "matrix order N"),
+        (axes[1], swept, "block_size", "edge of the cache block"),
+    ):
+        for key, group in frame.groupby(["is_cpu", "variant"]):
+            style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=key[1])
+        axis.set_xlabel(f"{name} (logarithmic)")
+        axis.set_ylim(0, None)
+        style.ticks_at(axis, (int(value) for value in frame[x]))
+    axes[0].set_ylabel("rate in GFLOP/s")
+    axes[1].set_title(f"blocked, N = {style.plain_number(n)}")
+    _legend(figure, axes[0])
+    return figure
+
+
+def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
+    """Draw rates over column `x`: with transfers on the left, of the kernel alone on the right."""
+    panels = [(TOTAL, with_rates(cells, TOTAL)), (KERNEL, with_rates(cells, KERNEL))]
+    panels = [(quantity, rows) for quantity, rows in panels if not rows.empty]
+    looks = style.looks(zip(cells["is_cpu"], cells["variant"]))
+    figure, axes = style.new_figure(columns=len(panels), height=4.0)
+    for axis, (quantity, rows) in zip(axes, panels):
+        for key, group in best_blocks(rows, ["is_cpu", "variant", x]).groupby(["is_cpu", "variant"]):
+            style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=_name(*key))
+        axis.set_title(MEANING[quantity])
+        axis.set_xlabel(f"{name} (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(value) for value in cells[x]))
+    low = min(axis.get_ylim()[0] for axis in axes)
+    high = max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(low, high)
+        style.log_axis(axis, "y")
+    axes[0].set_ylabel("rate in GFLOP/s (logarithmic)")
+    _legend(figure, axes[0])
+    return figure
+
+
+def split_of_total(cells: pd.DataFrame) -> Figure:
+    """Draw the parts of the total time as shares over N, one panel for each host memory kind.
+
+    `cells` are the rows of one variant and block size, with all parts measured.
+    """
+    kinds = [kind for kind in ("pageable", "pinned") if (cells["host_memory"] == kind).any()]
+    figure, axes = style.new_figure(columns=len(kinds), height=3.6)
+    for axis, kind in zip(axes, kinds):
+        rows = cells[cells["host_memory"] == kind].sort_values("n")
+        whole = rows[list(style.PARTS)].sum(axis=1).to_numpy(dtype=float)
+        bottom = np.zeros(len(rows))
+        for part, (text, colour, hatch) in style.PARTS.items():
+            share = 100 * rows[part].to_numpy(dtype=float) / whole
+            axis.bar(
+                range(len(rows)), share, 0.7, bottom, label=text, color=colour, hatch=hatch, linewidth=0
+            )
+            bottom += share
+        for place, total in enumerate(rows["total_s"]):
+            axis.text(place, 101, f"{1e3 * total:.3g}", ha="center", va="bottom", fontsize=8)
+        axis.set_xticks(range(len(rows)), [style.plain_number(n) for n in rows["n"]])
+        axis.set_title(f"{kind} host memory")
+        axis.set_xlabel("matrix order N")
+        axis.set_ylim(0, 107)
+        axis.grid(visible=False, axis="x")
+    axes[0].set_ylabel("share of the total time in %")
+    _legend(figure, axes[0])
+    return figure
+
+
+def model_gains(residuals: pd.DataFrame, fits: pd.DataFrame) -> Figure:
+    """Draw measured gains of the block variant over B, with M0's curve and the interval of ρ.
+
+    `residuals` and `fits` hold one source; one panel for each quantity in `fits`.
+    """
+    figure, axes = style.new_figure(columns=len(fits), height=4.0)
+    looks = style.size_looks(residuals["n"])
+    for axis, fit in zip(axes, fits.itertuples()):
+        rows = residuals[residuals["quantity"] == fit.quantity]
+        block = np.geomspace(1, max(rows["block_size"].max(), 32), 100)
+        axis.plot(block, m0_eta(fit.rho, block), color=INK, linewidth=1.4, label="M0")
+        if not np.isnan([fit.rho_low, fit.rho_high]).any() and fit.rho_low > 0:
+            low, high = m0_eta(fit.rho_low, block), m0_eta(fit.rho_high, block)
+            shade = {"color": INK, "alpha": 0.15, "linewidth": 0}
+            axis.fill_between(block, low, high, label="interval of ρ", **shade)
+        for n, group in rows.groupby("n"):
+            text = f"N = {style.plain_number(n)}{' (held out)' if group['holdout'].all() else ''}"
+            style.points(axis, group.sort_values("block_size"), "block_size", _GAIN, looks[n], text)
+        axis.set_title(MEANING[fit.quantity])
+        axis.set_xlabel("block size B (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(value) for value in rows["block_size"]))
+    axes[0].set_ylabel("gain over naive (logarithmic)")
+    _legend(figure, axes[0])
+    return figure
+
+
+def model_residuals(residuals: pd.DataFrame) -> Figure:
+    """Draw how far M0 is from each measured time, by B and by N, one row for each quantity."""
+    quantities = list(dict.fromkeys(residuals["quantity"]))
+    figure, axes = style.new_figure(columns=2, rows=len(quantities), height=3.0 * len(quantities))
+    looks = style.size_looks(residuals["n"])
+    factors = residuals.assign(factor=np.exp(residuals["log_residual"]))
+    for index, axis in enumerate(axes):
+        rows = factors[factors["quantity"] == quantities[index // 2]]
+        column, text = (("block_size", "block size B"), ("n", "matrix order N"))[index % 2]
+        axis.axhline(1, color=INK, linewidth=1)
+        for n, group in rows.groupby("n"):
+            look = looks[n]
+            axis.scatter(
+                group[column], group["factor"], marker=look.marker, color=look.colour, s=22,
+                linewidths=0, label=f"N = {style.plain_number(n)}",
+            )
+        axis.set_title(f"{MEANING[quantities[index // 2]]}, by {text[-1]}")
+        axis.set_xlabel(f"{text} (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(value) for value in rows[column]))
+    for axis in axes[::2]:
+        axis.set_ylabel("M0's gain / measured gain")
+    _legend(figure, axes[0])
+    return figure
+
+
+def _across(axis: Axes, place: float, row: object, look: style.Look) -> None:
+    """Draw one rate on a horizontal line; hollow where it has no interval."""
+    rate, low, high = (getattr(row, name) for name in _RATE)
+    bounded = bool(np.isfinite(low) and np.isfinite(high))
+    if bounded:
+        axis.hlines(place, low, high, color=look.colour, linewidth=1.6)
+    axis.scatter(
+        [rate], [place], s=34, marker=look.marker, zorder=3, linewidths=1.2 if not bounded else 0,
+        facecolors=look.colour if bounded else "none", edgecolors=look.colour,
+    )
+
+
+def _name(is_cpu: bool, variant: str) -> str:
+    return label(f"CPU {variant}" if is_cpu else variant)
+
+
+def _legend(figure: Figure, axis: Axes, below: bool = False) -> None:
+    """Put one legend for all panels at the right of the figure, or below it."""
+    handles, texts = axis.get_legend_handles_labels()
+    if handles and below:
+        figure.legend(handles, texts, loc="outside lower center", fontsize=8, ncols=3)
+    elif handles:
+        figure.legend(handles, texts, loc="outside right upper", fontsize=8)

@@ -1,0 +1,337 @@
+"""Render the report: one self-contained HTML file from tables, figures and a template.
+
+Nothing is computed here that is not in a CSV file or a recording's provenance, and nothing depends
+on the time or place of rendering: the same input gives the same bytes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from analysis import views
+from analysis.figures import INDEX, titled
+from analysis.findings import Code, Findings, Part, findings, model_sentences
+from analysis.results import (
+    CPU,
+    PUBLISHED,
+    TABLES,
+    Number,
+    Results,
+    ResultsError,
+    Subject,
+    anchors,
+    comparison_order,
+    subjects,
+)
+from measurement.files import write_atomic
+
+_TEMPLATE = "report.html.j2"
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
+_SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
+_TOPICS = {
+    "fastest": "Fastest way",
+    "cpu": "Against the CPU",
+    "sizes": "By size",
+    "kernel": "Kernel alone",
+    "transfers": "Copies",
+    "host": "CPU",
+    "model": "Model M0",
+    "gate": "Correctness",
+}
+_DESCRIPTIONS = {
+    "table1": "published and measured Table 1",
+    "table2": "published and measured Table 2",
+    "table3": "published and measured Table 3",
+    "table4": "published and measured Table 4",
+    "table5": "published and measured Table 5",
+    "table6": "published and measured Table 6",
+    "summary": "every measured cell: medians, intervals, rates",
+    "gains": "gains over the naive kernel and over the CPU, with intervals",
+    "m0_fit": "fits of the model M0",
+    "m0_residuals": "measured gains beside M0's, cell by cell",
+    "recordings": "the recordings and whether they are stale",
+    "checks": "the correctness gate, cell by cell",
+    "builds": "registers, shared memory and spills of every build",
+    "environment": "hosts, cards and software",
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as the template needs it."""
+
+    name: str
+    kind: str
+    source: str
+    title: str
+    caption: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class Download:
+    """A CSV table inside the page, as a link that saves it."""
+
+    name: str
+    description: str
+    rows: int
+    size_bytes: int
+    href: str
+
+
+def render(
+    tables_dir: Path | str,
+    figures_dir: Path | str,
+    recordings: Mapping[str, Path],
+    template_dir: Path | str,
+    out: Path | str,
+) -> None:
+    """Write the report to `out`, whole or not at all.
+
+    `recordings` are the folders by id; only their provenance is read. Raises ResultsError naming
+    the table, figure, recording or template file that is missing.
+    """
+    results = Results(tables_dir)
+    template_dir = Path(template_dir)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_dir),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["number"] = lambda part: isinstance(part, Number)
+    environment.tests["code"] = lambda part: isinstance(part, Code)
+    try:
+        template = environment.get_template(_TEMPLATE)
+    except jinja2.TemplateNotFound:
+        raise ResultsError(
+            f"{template_dir / _TEMPLATE} is missing; restore it from version control"
+        ) from None
+    page = template.render(
+        **_assets(template_dir),
+        **_content(results, Path(figures_dir), recordings),
+    )
+    write_atomic(out, page)
+
+
+def _assets(template_dir: Path) -> dict[str, Any]:
+    """Return styles and scripts, and the hashes by which the page allows its own scripts only."""
+    texts = {}
+    for name in (*_STYLES, *_SCRIPTS):
+        try:
+            texts[name] = (template_dir / name).read_text()
+        except OSError:
+            raise ResultsError(
+                f"{template_dir / name} is missing; restore it from version control"
+            ) from None
+    digests = [hashlib.sha256(texts[name].encode()).digest() for name in _SCRIPTS]
+    return {
+        "styles": [Markup(texts[name]) for name in _STYLES],
+        "scripts": [Markup(texts[name]) for name in _SCRIPTS],
+        "script_hashes": [base64.b64encode(digest).decode() for digest in digests],
+    }
+
+
+def _content(
+    results: Results, figures_dir: Path, recordings: Mapping[str, Path]
+) -> dict[str, Any]:
+    measured = subjects(results)
+    gpus = [subject for subject in measured if subject.is_gpu]
+    names = anchors([subject.label for subject in measured])
+    titles = {PUBLISHED: "published"} | {subject.label: titled(subject) for subject in measured}
+    figures = read_figures(figures_dir)
+    provenances = {name: _provenance(name, path) for name, path in recordings.items()}
+    hosts = list({subject.recording: subject for subject in measured}.values())
+    return {
+        "topics": _TOPICS,
+        "subjects": measured,
+        "gpus": gpus,
+        "names": names,
+        "titles": titles,
+        "findings": findings(results),
+        "model_findings": list(model_sentences(results, PUBLISHED)),
+        "figures": figures,
+        "lead": _lead(figures),
+        "source_tables": _source_tables(results, measured, names),
+        "variant_tables": _variant_tables(results, gpus, names),
+        "cpu_tables": [
+            (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}")) for host in hosts
+        ],
+        "fits": views.fits_table(results, titles, "table-fits"),
+        "environment": views.environment_table(results, "table-environment"),
+        "recordings": _recordings_table(results),
+        "checks": _checks_table(results),
+        "builds": _builds_tables(results),
+        "provenances": provenances,
+        "confidence": _confidence(provenances),
+        "downloads": [_download(results, name) for name in TABLES],
+    }
+
+
+def _source_tables(
+    results: Results, measured: list[Subject], names: Mapping[str, str]
+) -> list[tuple[int, str, list[tuple[Subject | None, views.Table]]]]:
+    """Return the source's tables: number, title, and one twin for each card that was measured.
+
+    A host without GPU has a twin where it has rows (Tables 1 and 2, its CPU); with no twin at all
+    the published rows stand alone.
+    """
+    found = []
+    for which, title in views.SOURCE_TABLES:
+        has_rows = set(results.frame(f"table{which}")["source"])
+        twins: list[tuple[Subject | None, views.Table]] = [
+            (s, views.source_table(results, which, s, f"table-{which}-{names[s.label]}"))
+            for s in measured
+            if s.is_gpu or s.label in has_rows
+        ]
+        alone = (None, views.source_table(results, which, None, f"table-{which}-published"))
+        found.append((which, title, twins or [alone]))
+    return found
+
+
+def _variant_tables(
+    results: Results, gpus: list[Subject], names: Mapping[str, str]
+) -> list[tuple[Subject, list[tuple[int, views.Table]]]]:
+    """Return, for each GPU, the tables of all variants: at the source's order and at the largest."""
+    summary = results.frame("summary")
+    found = []
+    for gpu in gpus:
+        cells = summary[(summary["gpu"] == gpu.label) & (summary["device"] != CPU)]
+        orders = [] if cells.empty else sorted({comparison_order(cells), int(cells["n"].max())})
+        tables = [
+            (n, views.variants_table(results, gpu, n, f"table-variants-{names[gpu.label]}-{n}"))
+            for n in orders
+        ]
+        found.append((gpu, tables))
+    return found
+
+
+def _recordings_table(results: Results) -> views.Table:
+    columns = {
+        "recording": ("recording", "code"),
+        "gpu_name": ("GPU", "text"),
+        "cpu_model": ("CPU", "text"),
+        "live": ("made", "text"),
+        "started_utc": ("started", "text"),
+        "finished_utc": ("finished", "text"),
+        "commit": ("commit", "code"),
+        "samples": ("samples", "count"),
+        "cells_passed": ("cells passed", "count"),
+        "cells_failed": ("cells failed", "count"),
+        "cells_not_launchable": ("cells not launchable", "count"),
+    }
+
+    def decorate(row: int, column: str) -> str:
+        flag = {"recording": "stale", "gpu_name": "simulated", "commit": "dirty"}.get(column)
+        return flag if flag and results.text("recordings", row, flag) == "True" else ""
+
+    rows = list(results.frame("recordings").index)
+    caption = ("The recordings behind this report, and what their correctness gate found.",)
+    return views.plain_table(
+        results, "recordings", rows, columns, caption, "table-recordings", decorate
+    )
+
+
+def _checks_table(results: Results) -> views.Table:
+    frame = results.frame("checks")
+    columns = {
+        "recording": ("recording", "code"),
+        "device": ("device", "code"),
+        "variant": ("variant", "code"),
+        "n": ("N", "count"),
+        "block_size": ("B", "count"),
+        "host_memory": ("memory", "text"),
+        "status": ("status", "text"),
+        "reason": ("reason", "text"),
+        "worst_error": ("worst error", "number"),
+        "worst_bound": ("its bound", "number"),
+    }
+    rows = list(frame.index[frame["status"] != "passed"])
+    caption = ("Every cell that failed the gate or cannot be launched on its card, and why.",)
+    return views.plain_table(results, "checks", rows, columns, caption, "table-checks")
+
+
+def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
+    frame = results.frame("builds")
+    columns = {
+        "architecture": ("architecture", "code"),
+        "variant": ("variant", "code"),
+        "block_size": ("B", "count"),
+        "build": ("build", "text"),
+        "nvcc": ("nvcc", "text"),
+        "registers_per_thread": ("registers a thread", "count"),
+        "static_shared_bytes": ("shared memory, byte", "count"),
+        "spill_store_bytes": ("spill stores, byte", "count"),
+        "spill_load_bytes": ("spill loads, byte", "count"),
+        "stack_bytes": ("stack, byte", "count"),
+    }
+    found = []
+    recordings = [str(name) for name in dict.fromkeys(frame["recording"])]
+    for name, anchor in anchors(recordings).items():
+        rows = list(frame.index[frame["recording"] == name])
+        caption = (f"What the compiler made of each kernel that was measured in {name}.",)
+        table = views.plain_table(
+            results, "builds", rows, columns, caption, f"table-builds-{anchor}"
+        )
+        found.append((name, table))
+    return found
+
+
+def _provenance(name: str, path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((Path(path) / "provenance.json").read_text()))
+    except (OSError, ValueError) as error:
+        raise ResultsError(
+            f"recording {name}: {path}/provenance.json cannot be read ({error}); "
+            "restore the folder from version control or record it again"
+        ) from None
+
+
+def _lead(figures: list[Drawing]) -> Drawing | None:
+    """Return the figure that stands beside the findings: Figure 1 of a GPU, else a CPU's."""
+    kinds = ("figure1", "cpu")
+    leading = [figure for kind in kinds for figure in figures if figure.kind == kind]
+    return leading[0] if leading else None
+
+
+def _confidence(provenances: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the level of the medians' intervals, "95 %"; several if the recordings differ."""
+    protocols = [p["configuration"].get("protocol", {}) for p in provenances.values()]
+    levels = sorted({p["confidence"] for p in protocols if "confidence" in p})
+    return " or ".join(f"{100 * level:g}\u00a0%" for level in levels)
+
+
+def read_figures(figures_dir: Path) -> list[Drawing]:
+    """Return the figures that ``figures.json`` lists, in its order."""
+    try:
+        entries = json.loads((figures_dir / INDEX).read_text())
+        return [
+            Drawing(**entry, svg=Markup((figures_dir / f"{entry['name']}.svg").read_text()))
+            for entry in entries
+        ]
+    except (OSError, ValueError) as error:
+        raise ResultsError(
+            f"figures in {figures_dir} cannot be read ({error}); make them with "
+            "`python -m analysis figures`"
+        ) from None
+
+
+def _download(results: Results, name: str) -> Download:
+    data = results.bytes[name]
+    return Download(
+        name=f"{name}.csv",
+        description=_DESCRIPTIONS[name],
+        rows=len(results.frame(name)),
+        size_bytes=len(data),
+        href="data:text/csv;charset=utf-8," + quote(data, safe=",;:.()/|-_=+*!@$[]{}"),
+    )

@@ -1,0 +1,265 @@
+"""Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.published import SOURCE as PUBLISHED
+from analysis.statistics import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
+from measurement.errors import StudyError
+from measurement.files import sha256
+from measurement.recording import CELL, TABLES, Recording, read
+
+ROOT = Path(__file__).resolve().parent.parent
+CPU = "cpu"
+BASELINE_BLOCK = 32
+
+# Host memory whose times are used where the layout of a table has no place for both: for totals
+# that of the published programs (malloc), for kernels the one that disturbs the GPU least.
+_MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
+_TIMES_COLUMNS = ["implementation", "n", "block_size", "time_s", "time_low_s", "time_high_s"]
+_STATUSES = ("passed", "failed", "not_launchable")
+_RECORDINGS_COLUMNS = [
+    *("recording", "gpu", "device", "gpu_name", "cpu_model", "live", "simulated"),
+    *("started_utc", "finished_utc", "commit", "dirty", "samples"),
+    *(f"cells_{status}" for status in _STATUSES),
+    *("stale", "stale_sources"),
+]
+_SUMMARY_COLUMNS = [
+    *("recording", "gpu", *CELL, "build", "samples"),
+    *(*TIME_COLUMNS, "overhead_s", "flop_per_s", "kernel_flop_per_s"),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One GPU of a recording with the CPU of its host, or that CPU alone (`device` is None).
+
+    `label` is the recording's id, with the device appended where the recording has several GPUs.
+    """
+
+    label: str
+    recording_id: str
+    device: str | None
+    recording: Recording
+
+    @property
+    def gpu_name(self) -> str | None:
+        """Name of the GPU."""
+        devices = self.recording.provenance["devices"]
+        return next((str(d["name"]) for d in devices if d["device"] == self.device), None)
+
+    @property
+    def machine(self) -> str:
+        """CPU and GPU by name, in the form that the published machines have."""
+        names = [self.recording.provenance["host"]["cpu_model"], self.gpu_name]
+        return " + ".join(name for name in names if name)
+
+    @property
+    def holdout_sizes(self) -> set[int]:
+        """Orders that were measured to test fits, and take no part in them."""
+        return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """`summarise` of this GPU's and its host's CPU's samples."""
+        return summarise(self._own(self.recording.samples))
+
+    @cached_property
+    def draws(self) -> dict[str, FloatArray]:
+        """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        samples = self._own(self.recording.samples)
+        return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+
+    @property
+    def checks(self) -> pd.DataFrame:
+        """Checks of this GPU's and its host's CPU's cells."""
+        return self._own(self.recording.checks)
+
+    def times(self, quantity: str) -> pd.DataFrame:
+        """Return the times in the tidy form that the published ones have; see `published_times`.
+
+        `quantity` is "total" or "kernel". Implementations are named ``gpu_VARIANT`` and
+        ``cpu_VARIANT``. ``gpu_naive`` is the naive kernel in blocks of 32×32, without block size.
+        The index is the row in `cells` and in `draws`.
+        """
+        cells = self.cells.rename(
+            columns={f"{quantity}{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+        )
+        on_cpu = cells["device"] == CPU
+        gpu = cells[~on_cpu & (cells["host_memory"] == self._memory(quantity))]
+        baseline = gpu["variant"] == "naive"
+        gpu = gpu[~baseline | (gpu["block_size"] == BASELINE_BLOCK)]
+        gpu = gpu.assign(
+            implementation="gpu_" + gpu["variant"],
+            block_size=gpu["block_size"].mask(gpu["variant"] == "naive"),
+        )
+        cpu = cells[on_cpu].assign(implementation="cpu_" + cells["variant"])
+        return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
+
+    def _memory(self, quantity: str) -> str | None:
+        kinds = set(self.cells["host_memory"].dropna())
+        return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
+
+    def _own(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame["device"].isin([CPU, self.device])]
+
+
+def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
+    """Return one published table as tidy times, in seconds, without intervals.
+
+    Columns: implementation, n, block_size (NA where there is none), time_s, time_low_s,
+    time_high_s.
+    """
+    return published[published["table"] == table].reindex(columns=_TIMES_COLUMNS)
+
+
+def load(paths: Mapping[str, Path]) -> dict[str, Recording]:
+    """Read the recordings by id; raises StudyError naming the first that cannot be used."""
+    for identifier in paths:
+        if identifier == PUBLISHED:
+            raise StudyError(
+                f"recording {identifier!r}: this id is that of the published tables; choose another"
+            )
+    return {identifier: read(path) for identifier, path in paths.items()}
+
+
+def sources(recordings: Mapping[str, Recording]) -> list[Source]:
+    """Return every GPU recorded, with its host's CPU; a host without GPU is a source of its own.
+
+    Raises StudyError if two get the same label.
+    """
+    found: dict[str, Source] = {}
+    for identifier, recording in recordings.items():
+        devices: list[str | None] = [d["device"] for d in recording.provenance["devices"]]
+        for device in devices or [None]:
+            label = f"{identifier}-{device}" if len(devices) > 1 else identifier
+            if label in found:
+                raise StudyError(
+                    f"recording {identifier!r}: two sources are called {label!r}; rename"
+                )
+            found[label] = Source(label, identifier, device, recording)
+    return list(found.values())
+
+
+def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
+    """Return the measured source files that are gone from `root` or not the same byte for byte."""
+    return [
+        path
+        for path, digest in sorted(provenance["sources"].items())
+        if not (root / path).is_file() or sha256(root / path) != digest
+    ]
+
+
+def is_live(recording: Recording, root: Path = ROOT) -> bool:
+    """Tell whether a recording was made by the workflow here, not brought along in data/."""
+    return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
+
+
+def summary_table(found: list[Source]) -> pd.DataFrame:
+    """Return one row a cell measured: `summarise`, build, and rates 2n³/t in flop/s.
+
+    CPU cells stand once a recording, with an empty `gpu`.
+    """
+    frames = [pd.DataFrame(columns=_SUMMARY_COLUMNS)]
+    summarised: set[str] = set()
+    for source in found:
+        cells = source.cells
+        if source.recording_id in summarised:
+            cells = cells[cells["device"] != CPU]
+        summarised.add(source.recording_id)
+        cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
+        flop = 2.0 * cells["n"].astype(float) ** 3
+        cells = cells.assign(
+            recording=source.recording_id,
+            gpu=pd.Series(source.label, cells.index, dtype="string").mask(cells["device"] == CPU),
+            flop_per_s=flop / cells["total_s"],
+            kernel_flop_per_s=flop / cells["kernel_s"],
+        )
+        frames.append(cells[_SUMMARY_COLUMNS])
+    return _concatenated(frames)
+
+
+def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
+    """Return one row a source: what it is, when and from what it was measured, whether it is stale.
+
+    The counts are those of the GPU and of its host's CPU together. A source without GPU has an
+    empty `gpu`.
+    """
+    rows = []
+    for source in found:
+        provenance = source.recording.provenance
+        statuses = source.checks["status"]
+        changed = stale_sources(provenance, root)
+        rows.append(
+            {
+                "recording": source.recording_id,
+                "gpu": source.label if source.device else None,
+                "device": source.device or CPU,
+                "gpu_name": source.gpu_name,
+                "cpu_model": provenance["host"]["cpu_model"],
+                "live": is_live(source.recording, root),
+                **{key: provenance[key] for key in ("simulated", "started_utc", "finished_utc")},
+                **{key: provenance["git"][key] for key in ("commit", "dirty")},
+                "samples": int(source.cells["samples"].sum()),
+                **{f"cells_{s}": int((statuses == s).sum()) for s in _STATUSES},
+                "stale": bool(changed),
+                "stale_sources": ";".join(changed),
+            }
+        )
+    return pd.DataFrame(rows, columns=_RECORDINGS_COLUMNS)
+
+
+def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+    """Return every planned cell of every recording and the outcome of its check."""
+    return _stacked({key: recording.checks for key, recording in recordings.items()}, "checks.csv")
+
+
+def builds_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+    """Return every cubin of every recording and the resources that it uses."""
+    return _stacked({key: recording.builds for key, recording in recordings.items()}, "builds.csv")
+
+
+def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+    """Return the provenance as text, one row a fact: recording, item (dotted path), value.
+
+    The sources' hashes are left out; the table of recordings says which no longer hold.
+    """
+    rows = [
+        (identifier, item, value)
+        for identifier, recording in recordings.items()
+        for item, value in _facts({**recording.provenance, "sources": {}})
+    ]
+    return pd.DataFrame(rows, columns=["recording", "item", "value"])
+
+
+def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted path, text) of every fact in nested provenance that is known and not empty."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _facts(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for inner in value:
+            yield from _facts(inner, str(inner.get("device", path)))
+    elif isinstance(value, list) and value:
+        yield path, " ".join(str(item) for item in value)
+    elif value not in (None, []):
+        yield path, str(value)
+
+
+def _stacked(frames: Mapping[str, pd.DataFrame], table: str) -> pd.DataFrame:
+    """Return frames of the recordings' `table` one below the other, each after its id."""
+    empty = pd.DataFrame(columns=["recording", *TABLES[table]])
+    return _concatenated(
+        [empty, *(frame.assign(recording=key)[list(empty)] for key, frame in frames.items())]
+    )
+
+
+def _concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the frames one below the other; the first is empty and gives the columns."""
+    filled = [frame for frame in frames if not frame.empty]
+    return pd.concat(filled, ignore_index=True) if filled else frames[0]

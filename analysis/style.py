@@ -1,0 +1,166 @@
+"""One look for every figure: a colour and a marker for each variant, axes, legends, units."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from analysis.svg import INK
+
+# A headless machine has no display, and nothing here ever opens a window.
+mpl.use("svg")
+
+# Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
+# spread for colour-blind readers, and a marker shape says the same again.
+GREY = "#7f7f7f"
+_COLOURS = (
+    GREY,
+    "#1f7ec2",
+    "#b0673a",
+    "#9a8400",
+    "#d55e00",
+    "#c2609a",
+    "#00966c",
+    "#8a6fd1",
+    "#0090a8",
+    "#d14a3a",
+    "#5f8a00",
+)
+# A ramp for the matrix orders, which have an order; the variants above have none.
+_RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
+_MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
+
+# The catalog's variants in the order of the palette; the CPU's are drawn dashed.
+_GPU_ORDER = (
+    "naive",
+    "naive_coalesced",
+    "buffered_column",
+    "buffered_row",
+    "block",
+    "block_strided",
+    "block_unroll4",
+)
+_CPU_ORDER = ("naive", "column_buffered", "blocked")
+
+# The parts of a transfer-inclusive time, in the order in which they pass.
+PARTS = {
+    "h2d_s": ("copy to the device", "#1f7ec2", "/"),
+    "kernel_s": ("kernel", "#d55e00", ""),
+    "d2h_s": ("copy back", "#00966c", "\\"),
+    "overhead_s": ("overhead", GREY, ""),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn, in every figure."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
+    """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
+    known = [(False, name) for name in _GPU_ORDER] + [(True, name) for name in _CPU_ORDER]
+    order = known + sorted(set(keys) - set(known))
+    return {
+        key: Look(
+            _COLOURS[position % len(_COLOURS)],
+            _MARKERS[position % len(_MARKERS)],
+            "--" if key[0] else "-",
+        )
+        for position, key in enumerate(order)
+    }
+
+
+def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
+    """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
+    return {
+        n: Look(_RAMP[position % len(_RAMP)], _MARKERS[position % len(_MARKERS)], "-")
+        for position, n in enumerate(sorted(set(sizes)))
+    }
+
+
+def theme() -> AbstractContextManager[None]:
+    """Return the context in which every figure is drawn and saved."""
+    settings = sns.axes_style("ticks") | sns.plotting_context("paper")
+    ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings |= dict.fromkeys((*ink, "grid.color", "hatch.color"), INK)
+    settings |= {"axes.grid": True, "grid.alpha": 0.15, "hatch.linewidth": 0.6}
+    settings |= {"axes.titlesize": 10, "axes.titleweight": "bold", "legend.frameon": False}
+    settings |= {"axes.spines.top": False, "axes.spines.right": False}
+    # Names come from outside: a dollar sign in one is a dollar sign, not mathematics.
+    return mpl.rc_context(settings | {"text.parse_math": False})
+
+
+def new_figure(
+    columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure, `width` by `height` inches, with its axes in reading order."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, index + 1) for index in range(rows * columns)]
+    return figure, axes
+
+
+def log_axis(axis: Axes, which: str, base: int = 10) -> None:
+    """Make the axis `which` ("x" or "y") logarithmic, with plain numbers at its ticks."""
+    set_scale = axis.set_xscale if which == "x" else axis.set_yscale
+    set_scale("log", base=base)
+    scale = axis.xaxis if which == "x" else axis.yaxis
+    low, high = sorted(axis.get_xlim() if which == "x" else axis.get_ylim())
+    short = base == 10 and high / low < 200
+    scale.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if short else (1.0,)))
+    scale.set_minor_locator(NullLocator())
+    scale.set_major_formatter(FuncFormatter(plain_number))
+    scale.set_minor_formatter(NullFormatter())
+
+
+def ticks_at(axis: Axes, values: Iterable[int]) -> None:
+    """Put the ticks of a logarithmic x axis exactly at the measured `values`."""
+    shown = sorted(set(values))
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(shown, [plain_number(value) for value in shown])
+    axis.xaxis.set_minor_locator(NullLocator())
+    if len(shown) > 6:
+        axis.tick_params(axis="x", labelrotation=45)
+
+
+def plain_number(value: float, _position: int | None = None) -> str:
+    """Return a tick label without exponent: 0.01, 20, 2048, 50 000."""
+    group = "," if abs(value) >= 1e4 else ""
+    return f"{value:{group}.10g}".replace(",", "\u202f")
+
+
+def points(
+    axis: Axes,
+    frame: pd.DataFrame,
+    x: str,
+    y: tuple[str, str, str],
+    look: Look,
+    text: str | None = None,
+    line: bool = True,
+) -> None:
+    """Draw the points of `frame` with their intervals.
+
+    `y` names the columns of value, low and high. A value without an interval is a hollow marker.
+    """
+    value, low, high = (frame[name].to_numpy(dtype=float) for name in y)
+    place = frame[x].to_numpy(dtype=float)
+    if line and len(frame) > 1:
+        axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    marks = {"marker": look.marker, "s": 26, "zorder": 3}
+    axis.vlines(place[bounded], low[bounded], high[bounded], color=look.colour, linewidth=1.6)
+    axis.scatter(place[bounded], value[bounded], color=look.colour, linewidths=0, **marks)
+    axis.scatter(
+        place[~bounded], value[~bounded], facecolors="none", edgecolors=look.colour, **marks
+    )
+    axis.plot([], [], look.line if line else "", color=look.colour, marker=look.marker, label=text)

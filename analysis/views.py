@@ -1,0 +1,405 @@
+"""The report's tables: columns, rows and captions, ready for the template, every number traced."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from analysis.findings import NOT_MEASURED, Code, Part
+from analysis.results import (
+    COUNT,
+    CPU,
+    GFLOPS,
+    MILLISECONDS,
+    PICOSECONDS,
+    PLAIN,
+    PUBLISHED,
+    SECONDS,
+    TIMES,
+    Number,
+    Results,
+    Subject,
+    Unit,
+    as_published,
+    compared_memory,
+)
+
+_SOURCE_TITLES = {
+    1: "Naive multiplication on CPU and GPU, the source's older machine",
+    2: "Naive multiplication on CPU and GPU, the source's newer machine",
+    3: "A column of B in shared memory",
+    4: "A column of B or a row of A in shared memory",
+    5: "Tiles of A and B in shared memory: block",
+    6: "Four elements a thread: block_unroll4",
+}
+# The source's tables: number and title.
+SOURCE_TABLES = tuple(_SOURCE_TITLES.items())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: what it shows, the bounds of its interval, and a note in small print."""
+
+    parts: tuple[Part, ...]
+    low: Number | None = None
+    high: Number | None = None
+    note: str = ""
+    badge: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading and unit; numbers are set flush right."""
+
+    heading: str
+    unit: str = ""
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; `kind` is its class in the style sheet ("published" or nothing)."""
+
+    cells: tuple[Cell, ...]
+    kind: str = ""
+
+    @property
+    def origin(self) -> Number | None:
+        """The first number taken from one CSV cell: file and row go for all of that row."""
+        parts = (part for cell in self.cells for part in cell.parts)
+        return next((p for p in parts if isinstance(p, Number) and p.is_cell), None)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption; `files` are the CSV tables that hold its numbers."""
+
+    anchor: str
+    caption: tuple[Part, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    files: tuple[str, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def number(
+    results: Results, table: str, row: int, column: str, unit: Unit, mark_interval: bool = True
+) -> Cell:
+    """Return the cell of a number with its interval, or of its absence.
+
+    A number whose interval columns exist and are blank is marked as having none.
+    """
+    value = results.cell(table, row, column, unit)
+    if value is None:
+        return Cell(("–",))
+    low, high = interval_columns(column)
+    if low not in results.frame(table):
+        return Cell((value.bare(),))
+    like = float(value.value)
+    bounds = [results.cell(table, row, name, unit, like) for name in (low, high)]
+    if bounds[0] is None or bounds[1] is None:
+        return Cell((value.bare(),), note="no interval" if mark_interval else "")
+    return Cell((value.bare(),), bounds[0].bare(), bounds[1].bare())
+
+
+def interval_columns(column: str) -> tuple[str, str]:
+    """Return the names of the columns with the bounds of `column`: before its unit, if it has one."""
+    stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
+    return f"{stem}_low{unit}", f"{stem}_high{unit}"
+
+
+def source_table(results: Results, which: int, subject: Subject | None, anchor: str) -> Table:
+    """Return one of the source's tables: each published row next to its measured twin.
+
+    Without `subject` the published rows stand alone.
+    """
+    name = f"table{which}"
+    frame = results.frame(name)
+    measures = [c for c in frame if c.endswith(("_time_s", "flop_per_s", "gain"))]
+    wanted = [PUBLISHED] + ([subject.label] if subject else [])
+    own = frame[frame["source"].isin(wanted)]
+    own = own.assign(place=own["source"].map({source: i for i, source in enumerate(wanted)}))
+    rows = []
+    for index in own.sort_values(["n", "place"]).index:
+        row = int(index)
+        printed = frame.at[row, "source"] == PUBLISHED
+        cells = [number(results, name, row, "n", COUNT)]
+        cells.append(Cell((PUBLISHED,)) if printed or not subject else _source_cell(subject))
+        for column in measures:
+            unit = _unit_of(column)
+            shown = as_published(unit) if printed else unit
+            cells.append(number(results, name, row, column, shown, mark_interval=not printed))
+        rows.append(Row(tuple(cells), PUBLISHED if printed else ""))
+    columns = [Column("N"), Column("source", is_number=False)]
+    columns += [Column(_heading(column, which), _unit_of(column).name) for column in measures]
+    caption = _source_caption(results, which, subject, own)
+    return Table(anchor, caption, tuple(columns), tuple(rows), (name,))
+
+
+def _source_cell(subject: Subject) -> Cell:
+    return Cell((Code(subject.label),), badge="SIMULATED" if subject.simulated else "")
+
+
+def _unit_of(column: str) -> Unit:
+    if column.endswith("gain"):
+        return TIMES
+    if column.endswith("flop_per_s"):
+        return GFLOPS
+    return SECONDS if column.startswith("cpu") else MILLISECONDS
+
+
+def _heading(column: str, which: int) -> str:
+    """Return a column's heading, such as "B = 8, gain" for ``block_8_gain`` of Table 5."""
+    for suffix, text in (("time_s", "time"), ("flop_per_s", "rate"), ("gain", "gain")):
+        if column.endswith(suffix):
+            stem = column.removesuffix(suffix).rstrip("_")
+            break
+    else:
+        return column
+    if not stem:
+        return text
+    if which in (1, 2):
+        return f"{stem.upper()} {text}"
+    block = stem.rsplit("_", 1)[-1]
+    return f"B\u00a0=\u00a0{block} {text}" if block.isdigit() else f"{stem} {text}"
+
+
+def _source_caption(
+    results: Results, which: int, subject: Subject | None, rows: pd.DataFrame
+) -> tuple[Part, ...]:
+    published = rows[rows["source"] == PUBLISHED]["machine"]
+    machines = " and ".join(str(machine) for machine in published.dropna().unique())
+    parts: list[Part] = [f"Published: {machines}. "]
+    measured = rows[rows["source"] == subject.label] if subject else rows[:0]
+    if subject is None or measured.empty:
+        return (*parts, "Measured: nothing.")
+    cells = results.frame("summary")
+    cells = cells[cells["n"].isin(measured["n"])]
+    naive = cells["variant"] == "naive"
+    baseline = naive & (cells["block_size"] == _BASELINE_BLOCK)
+    gpu = cells[(cells["gpu"] == subject.label) & (cells["device"] != CPU)]
+    gpu = gpu[baseline | gpu["variant"].isin(_VARIANTS[which])]
+    gpu = gpu[gpu["host_memory"] == compared_memory(gpu)]
+    cpu = cells[(cells["recording"] == subject.recording) & (cells["device"] == CPU) & naive]
+    return (*parts, *measured_with(results, subject, gpu, cpu if which in (1, 2) else cpu[:0]))
+
+
+# Block of the naive kernel in the tables, and which variants stand beside it.
+_BASELINE_BLOCK = 32
+_VARIANTS: dict[int, tuple[str, ...]] = {
+    1: (),
+    2: (),
+    3: ("buffered_column",),
+    4: ("buffered_column", "buffered_row"),
+    5: ("block",),
+    6: ("block_unroll4",),
+}
+
+
+def measured_with(
+    results: Results, subject: Subject, gpu: pd.DataFrame, cpu: pd.DataFrame
+) -> list[Part]:
+    """Return the sentence that says on what, from which memory and how often was measured.
+
+    `gpu` and `cpu` are the rows of summary.csv behind the table.
+    """
+    parts: list[Part] = ["SIMULATED, not measured: " if subject.simulated else "Measured: "]
+    if not gpu.empty:
+        memories = " and ".join(sorted(gpu["host_memory"].dropna().unique()))
+        parts += [f"{subject.name}, {memories} host memory"]
+    if not cpu.empty:
+        parts += ["" if gpu.empty else "; ", f"one core of {subject.cpu_model}"]
+    rows = [int(index) for index in [*gpu.index, *cpu.index]]
+    if not rows:
+        return [*parts, "nothing."]
+    parts += [". Medians of ", results.derived("summary", rows, "samples.min()", COUNT), " to "]
+    parts += [results.derived("summary", rows, "samples.max()", COUNT)]
+    return [*parts, " samples a cell; below each median its interval."]
+
+
+def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> Table:
+    """Return every variant at order `n`, with its best block size, for each host memory kind."""
+    summary = results.frame("summary")
+    cells = summary[(summary["gpu"] == subject.label) & (summary["device"] != CPU)]
+    cells = cells[(cells["n"] == n) & cells["total_s"].notna()]
+    best = cells.loc[cells.groupby(["variant", "host_memory"])["total_s"].idxmin()]
+    rows = []
+    for index in best.sort_values(["host_memory", "total_s"]).index:
+        row = int(index)
+        gains = _gain_row(results, subject, summary.loc[row])
+        rows.append(
+            Row(
+                (
+                    Cell((Code(results.text("summary", row, "variant")),)),
+                    number(results, "summary", row, "block_size", COUNT),
+                    Cell((results.text("summary", row, "host_memory"),)),
+                    samples(results, row),
+                    *(number(results, "summary", row, f"{part}_s", MILLISECONDS) for part in _PARTS),
+                    number(results, "summary", row, "flop_per_s", GFLOPS),
+                    number(results, "summary", row, "kernel_flop_per_s", GFLOPS),
+                    *(
+                        Cell(("–",)) if gains is None else number(results, "gains", gains, name, TIMES)
+                        for name in ("total_gain", "kernel_gain", "cpu_best_gain")
+                    ),
+                )
+            )
+        )
+    columns = [Column("variant", is_number=False), Column("B"), Column("memory", is_number=False)]
+    columns += [Column("samples"), *(Column(title, "ms") for title in _PARTS.values())]
+    columns += [Column("rate, total", "GFLOP/s"), Column("rate, kernel", "GFLOP/s")]
+    columns += [Column("gain over naive, total", "×"), Column("gain over naive, kernel", "×")]
+    columns += [Column("gain over best CPU", "×")]
+    caption: list[Part] = [f"Every variant at N\u00a0=\u00a0{n} with its fastest block size. "]
+    caption += measured_with(results, subject, best, best[:0])
+    return Table(anchor, tuple(caption), tuple(columns), tuple(rows), ("summary", "gains"))
+
+
+_PARTS = {
+    "total": "total",
+    "h2d": "copy to device",
+    "kernel": "kernel",
+    "d2h": "copy back",
+    "overhead": "overhead",
+}
+
+
+def samples(results: Results, row: int) -> Cell:
+    """Return the number of samples of a cell of summary.csv; a single one is marked."""
+    count = results.cell("summary", row, "samples", COUNT)
+    if count is None:
+        return Cell(("–",))
+    return Cell((count,), badge="single sample" if float(count.value) == 1 else "")
+
+
+def _gain_row(results: Results, subject: Subject, cell: pd.Series) -> int | None:
+    """Return the row of gains.csv for a cell of summary.csv."""
+    gains = results.frame("gains")
+    same = gains["source"] == subject.label
+    for key in ("n", "variant", "host_memory"):
+        same &= gains[key] == cell[key]
+    block = cell["block_size"]
+    same &= gains["block_size"].isna() if pd.isna(block) else gains["block_size"] == block
+    return int(gains.index[same][0]) if same.any() else None
+
+
+def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
+    """Return every cell of a host's CPU."""
+    summary = results.frame("summary")
+    cells = summary[(summary["recording"] == subject.recording) & (summary["device"] == CPU)]
+    rows = []
+    for index in cells.sort_values(["n", "total_s"]).index:
+        row = int(index)
+        rows.append(
+            Row(
+                (
+                    number(results, "summary", row, "n", COUNT),
+                    Cell((Code(results.text("summary", row, "variant")),)),
+                    number(results, "summary", row, "block_size", COUNT),
+                    samples(results, row),
+                    number(results, "summary", row, "total_s", MILLISECONDS),
+                    number(results, "summary", row, "flop_per_s", GFLOPS),
+                )
+            )
+        )
+    columns = (
+        Column("N"),
+        Column("variant", is_number=False),
+        Column("cache block"),
+        Column("samples"),
+        Column("time", "ms"),
+        Column("rate", "GFLOP/s"),
+    )
+    caption = tuple(measured_with(results, subject, cells[:0], cells))
+    return Table(anchor, caption, columns, tuple(rows), ("summary",))
+
+
+def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
+    """Return the fits of M0: ρ with its interval first, then what follows from the naive times."""
+    rows = []
+    for index in results.frame("m0_fit").index:
+        row = int(index)
+        source = results.text("m0_fit", row, "source")
+        bounded = results.text("m0_fit", row, "rho_bounded") == "True"
+        rho = number(results, "m0_fit", row, "rho", PLAIN)
+        if not bounded and rho.parts != ("–",):
+            rho = Cell(rho.parts, rho.low, rho.high, badge="not bounded by the data")
+        rows.append(
+            Row(
+                (
+                    Cell((titles.get(source, source),)),
+                    Cell((results.text("m0_fit", row, "quantity"),)),
+                    rho,
+                    number(results, "m0_fit", row, "t_G_s", PICOSECONDS),
+                    number(results, "m0_fit", row, "t_S_s", PICOSECONDS),
+                    number(results, "m0_fit", row, "log_rms", PLAIN),
+                    number(results, "m0_fit", row, "cells", COUNT),
+                    number(results, "m0_fit", row, "samples", COUNT),
+                ),
+                PUBLISHED if source == PUBLISHED else "",
+            )
+        )
+    columns = (
+        Column("gains of", is_number=False),
+        Column("time", is_number=False),
+        Column("ρ"),
+        Column("t_G, from the naive times", "ps"),
+        Column("t_S = t_G/ρ", "ps"),
+        Column("residual, log RMS"),
+        Column("cells"),
+        Column("samples"),
+    )
+    caption = (
+        "M0 fitted to the published gains and to each card's. In small print the interval, by "
+        "bootstrap over cells and, where there are any, the samples within them.",
+    )
+    return Table(anchor, caption, columns, tuple(rows), ("m0_fit",))
+
+
+def plain_table(
+    results: Results,
+    name: str,
+    rows: Sequence[int],
+    columns: dict[str, tuple[str, str]],
+    caption: tuple[Part, ...],
+    anchor: str,
+    decorate: Callable[[int, str], str] = lambda _row, _column: "",
+) -> Table:
+    """Return some rows of a CSV table.
+
+    `columns` maps a CSV column to heading and kind: "count", "number", "code" or "text"; `decorate`
+    gives a badge for a row and column.
+    """
+
+    def cell(row: int, column: str, kind: str) -> Cell:
+        badge = decorate(row, column)
+        if kind in ("count", "number"):
+            value = results.cell(name, row, column, COUNT if kind == "count" else PLAIN)
+            return Cell((value if value else "–",), badge=badge)
+        text = results.text(name, row, column)
+        return Cell(((Code(text) if kind == "code" else text) if text else "–",), badge=badge)
+
+    body = [
+        Row(tuple(cell(int(row), column, kind) for column, (_, kind) in columns.items()))
+        for row in rows
+    ]
+    heads = [Column(title, is_number=kind in ("count", "number")) for title, kind in columns.values()]
+    return Table(anchor, caption, tuple(heads), tuple(body), (name,))
+
+
+def environment_table(results: Results, anchor: str) -> Table:
+    """Return the environment with one column a recording."""
+    frame = results.frame("environment")
+    recordings = list(dict.fromkeys(frame["recording"]))
+    places = {(r, i): int(row) for row, r, i in zip(frame.index, frame["recording"], frame["item"])}
+    body = []
+    for item in dict.fromkeys(frame["item"]):
+        texts = [
+            results.text("environment", places[recording, item], "value")
+            if (recording, item) in places
+            else NOT_MEASURED
+            for recording in recordings
+        ]
+        body.append(Row((Cell((str(item),)), *(Cell((text or "–",)) for text in texts))))
+    columns = (Column("", is_number=False), *(Column(str(r), is_number=False) for r in recordings))
+    caption = ("Hosts, cards and software, one column a recording.",)
+    return Table(anchor, caption, columns, tuple(body), ("environment",))

@@ -1,0 +1,1 @@
+"""The CPU side of the comparison: C sources, catalog, build and binding."""

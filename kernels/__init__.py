@@ -1,0 +1,1 @@
+"""The CUDA kernels of the study: sources, catalog and build."""

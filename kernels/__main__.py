@@ -1,0 +1,66 @@
+"""Command line of the kernels: ``python -m kernels list | toolchain | build``."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from kernels.build import build_cubin
+from kernels.catalog import VARIANTS, Variant, parse_build
+from kernels.toolchain import find_nvcc, nvcc_version
+from measurement.errors import exit_status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="print the catalog")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    toolchain = commands.add_parser("toolchain", help="print the nvcc that will be used")
+    build = commands.add_parser("build", help="compile one cubin")
+    build.add_argument("--architecture", required=True, help="for example sm_90")
+    build.add_argument("--build", required=True, help="for example block-b32-exact")
+    build.add_argument("--out", required=True, type=Path, help="the cubin to write")
+    for command in (toolchain, build):
+        command.add_argument("--nvcc", help="compiler to use (default: the one on PATH, then wheels)")
+    return parser
+
+
+def _row(variant: Variant) -> dict[str, object]:
+    sizes = variant.block_sizes
+    return {
+        "name": variant.name,
+        "origin": variant.origin,
+        "family": variant.family,
+        "block_sizes": list(sizes) if sizes else None,
+        "source": variant.source,
+        "description": variant.description,
+    }
+
+
+def _print_catalog(as_json: bool) -> None:
+    rows = [_row(variant) for variant in VARIANTS.values()]
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        sizes = row["block_sizes"]
+        span = f"B {sizes[0]}…{sizes[-1]}" if isinstance(sizes, list) else "–"
+        print(f"{row['name']:<16} {span:<8} {row['origin']:<18} {row['description']}")
+
+
+def main() -> None:
+    """Run the command; raises StudyError."""
+    arguments = _parser().parse_args()
+    if arguments.command == "list":
+        _print_catalog(arguments.json)
+        return
+    nvcc = find_nvcc(arguments.nvcc)
+    if arguments.command == "toolchain":
+        print(f"{nvcc} {nvcc_version(nvcc)}")
+    else:
+        build_cubin(nvcc, parse_build(arguments.build), arguments.architecture, arguments.out)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

@@ -1,0 +1,1 @@
+"""Measuring: device and CPU sessions, the protocol, the correctness gate, recordings."""

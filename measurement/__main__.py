@@ -1,0 +1,57 @@
+"""Command line of the measurement: ``python -m measurement record | devices``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from measurement.config import load
+from measurement.discovery import cuda_devices
+from measurement.errors import exit_status
+from measurement.record import record
+
+
+def _device(text: str) -> str | int:
+    """Parse ``auto`` or the index of a GPU."""
+    if text == "auto":
+        return text
+    if text.isdigit():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor the index of a GPU")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m measurement", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    recorder = commands.add_parser("record", help="measure this host into one recording")
+    recorder.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
+    recorder.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        help="index of a GPU, or auto: all of this host, also none (default)",
+    )
+    recorder.add_argument("--out", required=True, type=Path, help="folder of the recording")
+    recorder.add_argument(
+        "--cubins", type=Path, help="folder with cubins built beforehand (default: build them)"
+    )
+    commands.add_parser("devices", help="list the GPUs of this host")
+    return parser
+
+
+def main() -> None:
+    """Run the command; raises StudyError."""
+    arguments = _parser().parse_args()
+    if arguments.command == "devices":
+        for device in cuda_devices():
+            print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
+        return
+    recording = record(
+        load(arguments.config), arguments.device, arguments.out, arguments.cubins
+    )
+    counts = recording.checks["status"].value_counts()
+    outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
+    print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

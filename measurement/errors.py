@@ -1,0 +1,27 @@
+"""The one exception class for everything a user can put right, and how commands end with it."""
+
+import os
+import sys
+from collections.abc import Callable
+
+
+class StudyError(Exception):
+    """A mistake in the input or the environment; its message is one line naming thing and remedy.
+
+    Every command prints it as ``error: <message>`` and exits with status 2, without a traceback.
+    """
+
+
+def exit_status(command: Callable[[], None]) -> int:
+    """Run a command line's `command`; return its exit status: 0, or 2 after printing the error."""
+    try:
+        command()
+    except StudyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("error: interrupted; run the same command again", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader (`| head`) has gone; nothing is lost
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,40 @@
+"""Writing files so that a reader never sees half of one."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_atomic(path: Path | str, content: str | bytes) -> None:
+    """Write `content` to `path` in one step: whole or not at all.
+
+    The data go to a temporary file in the same folder (so that the rename cannot cross a file
+    system), reach the disk, and replace `path`. Parent folders are made.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~current_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def current_umask() -> int:
+    """Return the process's file mode mask (mkstemp makes files private, results should not be)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def sha256(path: Path | str) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

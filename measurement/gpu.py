@@ -1,0 +1,152 @@
+"""A CUDA GPU as a device, through PyCUDA: copies, launch and events of one pass."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.build import BuildResult, architecture
+from kernels.catalog import FLOAT_BYTES, Build, DeviceLimits, build_for, not_launchable, variant
+from measurement.cells import Cell
+from measurement.discovery import CudaDevice, driver
+from measurement.matrices import Inputs, Matrix, square
+from measurement.session import CellError, Timing
+
+_NAN_WORD = 0x7FC00000
+
+
+class GpuSession:
+    """Holds a context on one GPU, host and device buffers of the largest order, and the kernels.
+
+    Use it as a context manager: a CUDA context that is not given back aborts the interpreter.
+    """
+
+    def __init__(
+        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+    ) -> None:
+        """`cubins` is the folder that holds ``sm_XX/STEM.cubin`` for each of `builds`."""
+        self._cuda = driver()
+        self._device = self._cuda.Device(device.index)
+        self.limits = read_limits(self._cuda, self._device)
+        self._builds = {
+            Build(b.variant, b.block_size, b.build == "guarded"): b
+            for b in builds
+            if b.architecture == architecture(device.compute_capability)
+        }
+        self._cubins = cubins / architecture(device.compute_capability)
+        self._inputs = inputs
+        self._functions: dict[Build, Any] = {}
+
+    def __enter__(self) -> "GpuSession":
+        cuda = self._cuda
+        self._context = self._device.make_context()
+        count = self._inputs.max_order**2
+        self._stream = cuda.Stream()
+        self._events = [cuda.Event() for _ in range(4)]
+        self._on_device = [cuda.mem_alloc(count * FLOAT_BYTES) for _ in range(3)]
+        pinned = [cuda.pagelocked_empty(count, np.float32) for _ in range(3)]
+        pinned[0][:] = self._inputs.a
+        pinned[1][:] = self._inputs.b
+        self._host = {
+            "pinned": pinned,
+            "pageable": [self._inputs.a, self._inputs.b, np.empty(count, np.float32)],
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Buffers, events and functions must go while their context still stands.
+        self._functions.clear()
+        del self._host, self._on_device, self._events, self._stream
+        self._context.pop()
+        self._context.detach()
+
+    def not_launchable(self, cell: Cell) -> str | None:
+        """Say which limit of the card keeps the cell from running; None if it runs."""
+        build = build_for(cell.variant, cell.n, cell.block_size)
+        used = self._builds[build]
+        return not_launchable(
+            cell.variant,
+            cell.n,
+            cell.block_size,
+            self.limits,
+            used.registers_per_thread,
+            used.static_shared_bytes,
+        )
+
+    def build(self, cell: Cell) -> str | None:
+        """Return ``exact`` or ``guarded``."""
+        return build_for(cell.variant, cell.n, cell.block_size).kind
+
+    def poison(self, cell: Cell) -> None:
+        """Fill C with NaN, on the host and on the device."""
+        self.product(cell).fill(np.nan)
+        self._cuda.memset_d32(self._on_device[2], _NAN_WORD, cell.n**2)
+
+    def run(self, cell: Cell) -> Timing:
+        """Copy A and B to the device, multiply, copy C back; all in one stream, then wait."""
+        function = self._function(build_for(cell.variant, cell.n, cell.block_size))
+        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
+        a, b, c = (buffer[: cell.n**2] for buffer in self._host[str(cell.host_memory)])
+        a_device, b_device, c_device = self._on_device
+        stream = self._stream
+        started, copied_in, computed, copied_out = self._events
+        try:
+            begin = time.perf_counter_ns()
+            started.record(stream)
+            self._cuda.memcpy_htod_async(a_device, a, stream)
+            self._cuda.memcpy_htod_async(b_device, b, stream)
+            copied_in.record(stream)
+            function.prepared_async_call(
+                launch.grid,
+                (*launch.threads, 1),
+                stream,
+                a_device,
+                b_device,
+                c_device,
+                cell.n,
+                shared_size=launch.dynamic_shared_bytes,
+            )
+            computed.record(stream)
+            self._cuda.memcpy_dtoh_async(c, c_device, stream)
+            copied_out.record(stream)
+            stream.synchronize()
+            total_ns = time.perf_counter_ns() - begin
+        except self._cuda.Error as error:
+            raise CellError(str(error)) from error
+        return Timing(
+            total_ns / 1e9,
+            started.time_till(copied_in) / 1e3,
+            copied_in.time_till(computed) / 1e3,
+            computed.time_till(copied_out) / 1e3,
+        )
+
+    def product(self, cell: Cell) -> Matrix:
+        """Return C in the cell's kind of host memory, (n, n)."""
+        return square(self._host[str(cell.host_memory)][2], cell.n)
+
+    def _function(self, build: Build) -> Any:
+        """Return the kernel of a build, loading its cubin at the first use."""
+        if build not in self._functions:
+            try:
+                module = self._cuda.module_from_file(str(self._cubins / f"{build.stem}.cubin"))
+                function = module.get_function(build.variant)
+            except self._cuda.Error as error:
+                raise CellError(f"{build.stem}.cubin does not load: {error}") from error
+            self._functions[build] = function.prepare("PPPi")
+        return self._functions[build]
+
+
+def read_limits(cuda: Any, device: Any) -> DeviceLimits:
+    """Read a card's limits from its device attributes."""
+    attribute = cuda.device_attribute
+    names = {
+        "max_threads_per_block": attribute.MAX_THREADS_PER_BLOCK,
+        "max_shared_bytes_per_block": attribute.MAX_SHARED_MEMORY_PER_BLOCK,
+        "max_registers_per_block": attribute.MAX_REGISTERS_PER_BLOCK,
+        "max_grid_x": attribute.MAX_GRID_DIM_X,
+        "max_grid_y": attribute.MAX_GRID_DIM_Y,
+        "warp_size": attribute.WARP_SIZE,
+    }
+    values = {name: device.get_attribute(number) for name, number in names.items()}
+    return DeviceLimits(**values, memory_bytes=device.total_memory())

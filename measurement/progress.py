@@ -1,0 +1,94 @@
+"""Progress that a person can follow: what is measured now, cells done of all, time left."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from measurement.cells import Cell
+from measurement.protocol import Protocol
+
+_INTERVAL_S = 2.0
+
+
+class Progress:
+    """Prints one line every two seconds at most, rewritten in place on a terminal."""
+
+    def __init__(self, label: str, total: int, stream: TextIO = sys.stderr) -> None:
+        self._label = label
+        self._total = total
+        self._stream = stream
+        self._in_place = stream.isatty()
+        self._printed = 0.0
+        self._started = time.monotonic()
+
+    def show(self, what: object, done: int, left_s: Callable[[], float | None]) -> None:
+        """Show that `what` is worked on, `done` cells are finished and `left_s()` seconds remain.
+
+        The estimate costs more than a short pass and is asked for only when a line is due.
+        """
+        now = time.monotonic()
+        if now - self._printed < _INTERVAL_S:
+            return
+        self._printed = now
+        estimate_s = left_s()
+        left = "" if estimate_s is None else f", at most {_clock(estimate_s)} left"
+        self._line(f"{self._label}: {done}/{self._total} cells{left} · {what}")
+
+    def end(self) -> None:
+        """Say that all is done, and how long it took."""
+        took = _clock(time.monotonic() - self._started)
+        self._line(f"{self._label}: {self._total}/{self._total} cells in {took}")
+        if self._in_place:
+            print(file=self._stream)
+
+    def _line(self, text: str) -> None:
+        before, after = ("\r\x1b[2K", "") if self._in_place else ("", "\n")
+        print(f"{before}{text}", end=after, file=self._stream, flush=True)
+
+
+class TimeLeft:
+    """Estimates the time that a device's cells still need, from the passes seen so far."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+        self._pass_s: dict[Cell, float] = {}
+        self._passes: dict[Cell, int] = {}
+
+    def saw(self, cell: Cell, total_s: float, samples: int) -> None:
+        """Note the time of a pass of `cell`, and how many of its samples are taken."""
+        self._pass_s[cell] = total_s
+        self._passes[cell] = samples
+
+    def sampling_s(self, cells: Iterable[Cell]) -> float:
+        """Return the seconds that these cells' samples take if none stops early."""
+        return sum(self._cell_s(cell) for cell in cells if cell in self._pass_s)
+
+    def first_passes_s(self, cells: Iterable[Cell]) -> float | None:
+        """Return the seconds that first passes of these cells take, None before anything is known.
+
+        A pass is expected to take the time of the same variant's nearest order, scaled by n³.
+        """
+        times = [self._expected_s(cell) for cell in cells]
+        known = [time_s for time_s in times if time_s is not None]
+        return sum(known) if known and len(known) == len(times) else None
+
+    def _cell_s(self, cell: Cell) -> float:
+        protocol, pass_s = self._protocol, self._pass_s[cell]
+        if pass_s > protocol.budget_s:
+            return 0.0
+        most = min(protocol.max_samples * pass_s, protocol.budget_s + pass_s)
+        return max(0.0, max(most, protocol.min_samples * pass_s) - self._passes[cell] * pass_s)
+
+    def _expected_s(self, cell: Cell) -> float | None:
+        alike = [seen for seen in self._pass_s if seen.variant == cell.variant]
+        if not alike:
+            return None
+        nearest = min(
+            alike, key=lambda seen: (seen.block_size != cell.block_size, abs(seen.n - cell.n))
+        )
+        return self._pass_s[nearest] * (cell.n / nearest.n) ** 3
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,160 @@
+"""Where a recording comes from: host, cards, software, sources. Made to be published.
+
+No host name, user name, serial number or UUID is read.
+"""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+import cpu_reference.catalog
+import cpu_reference.library
+import kernels.build
+import kernels.catalog
+from measurement.discovery import CudaDevice, driver
+from measurement.files import sha256
+from measurement.gpu import read_limits
+
+ROOT = Path(__file__).resolve().parent.parent
+_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py"]
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 with seconds, UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def host() -> dict[str, Any]:
+    """Describe the CPU side of this host."""
+    return {
+        "cpu_model": _cpu_model(),
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "os": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def gpu(device: CudaDevice) -> dict[str, Any]:
+    """Describe one GPU: its name, size, limits, clocks and link."""
+    cuda = driver()
+    card = cuda.Device(device.index)
+    limits = asdict(read_limits(cuda, card))
+    return {
+        "device": f"gpu{device.index}",
+        "name": device.name,
+        "compute_capability": device.compute_capability,
+        "multiprocessors": card.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT),
+        "memory_bytes": limits.pop("memory_bytes"),
+        **_nvml_facts(card.pci_bus_id()),
+        "limits": limits,
+    }
+
+
+def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
+    """Read what NVML knows of a card; a fact that the card does not tell is None."""
+    pynvml.nvmlInit()
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
+        mhz = 1_000_000
+
+        def ask(function: Any, *arguments: Any) -> Any:
+            try:
+                return function(handle, *arguments)
+            except pynvml.NVMLError:
+                return None
+
+        sm_mhz = ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM)
+        memory_mhz = ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_MEM)
+        ecc = ask(pynvml.nvmlDeviceGetEccMode)
+        power_mw = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit)
+        return {
+            "sm_clock_max_hz": sm_mhz and sm_mhz * mhz,
+            "memory_clock_max_hz": memory_mhz and memory_mhz * mhz,
+            "ecc": None if ecc is None else bool(ecc[0]),
+            "pcie_generation": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+            "pcie_width": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+            "power_limit_w": power_mw and power_mw / 1000,
+            "persistence_mode": ask(pynvml.nvmlDeviceGetPersistenceMode),
+        }
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def drivers() -> dict[str, str | None]:
+    """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+    pynvml.nvmlInit()
+    try:
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return {
+            "driver": pynvml.nvmlSystemGetDriverVersion(),
+            "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
+        }
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def software(gcc: str, nvccs: set[str]) -> dict[str, Any]:
+    """Return the versions of everything that had a hand in the measurement.
+
+    `nvccs` holds the releases that built the measured cubins; none: no GPU was measured.
+    """
+    return {
+        **(drivers() if nvccs else {"driver": None, "cuda_driver": None}),
+        "nvcc": ", ".join(sorted(nvccs)) or None,
+        "gcc": gcc,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def compile_flags() -> dict[str, list[str]]:
+    """Return the compilers' flags."""
+    return {"nvcc_flags": kernels.build.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
+
+
+def sources(gpu_variants: Iterable[str], cpu_variants: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of every source file measured, by its path from the project's root."""
+    paths = [kernels.catalog.variant(name).source for name in gpu_variants]
+    paths += [cpu_reference.catalog.variant(name).source for name in cpu_variants]
+    return {path: sha256(ROOT / path) for path in sorted(paths)}
+
+
+def git() -> dict[str, Any]:
+    """Return the commit of the tree and whether it was changed since; both None outside of git."""
+    commit = _git_output("rev-parse", "HEAD")
+    if not commit:
+        return {"commit": None, "dirty": None}
+    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
+
+
+def _git_output(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

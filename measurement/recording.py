@@ -1,0 +1,229 @@
+"""The recording: one folder of plain files that holds a measurement and travels.
+
+    provenance.json    what was measured, where, with what
+    samples.csv.gz     one row a sample, SI units in the column names
+    checks.csv         one row a planned cell: passed, failed or not launchable, and why
+    builds.csv         one row a cubin: registers, shared memory, spills
+    MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
+
+`write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pandas as pd
+
+from measurement.errors import StudyError
+
+FORMAT = 1
+CELL = ["device", "variant", "dtype", "n", "block_size", "host_memory"]
+
+_CELL_TYPES = {
+    "device": "string",
+    "variant": "string",
+    "dtype": "string",
+    "n": "Int64",
+    "block_size": "Int64",
+    "host_memory": "string",
+}
+# Column types of each table, in the order of the columns.
+TABLES: dict[str, dict[str, str]] = {
+    "samples.csv.gz": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "position": "Int64",
+        "time_unix_s": "float64",
+        "total_s": "float64",
+        "h2d_s": "float64",
+        "kernel_s": "float64",
+        "d2h_s": "float64",
+    },
+    "checks.csv": _CELL_TYPES
+    | {
+        "build": "string",
+        "status": "string",
+        "reason": "string",
+        "worst_row": "Int64",
+        "worst_column": "Int64",
+        "worst_error": "float64",
+        "worst_bound": "float64",
+    },
+    "builds.csv": {
+        "architecture": "string",
+        "variant": "string",
+        "block_size": "Int64",
+        "build": "string",
+        "registers_per_thread": "Int64",
+        "static_shared_bytes": "Int64",
+        "spill_store_bytes": "Int64",
+        "spill_load_bytes": "Int64",
+        "stack_bytes": "Int64",
+        "nvcc": "string",
+        "cubin_sha256": "string",
+    },
+}
+# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build.
+_NULLABLE = {
+    "block_size",
+    "host_memory",
+    "h2d_s",
+    "kernel_s",
+    "d2h_s",
+    "build",
+    "reason",
+    "worst_row",
+    "worst_column",
+    "worst_error",
+    "worst_bound",
+}
+STATUSES = {"passed", "failed", "not_launchable"}
+MANIFEST = "MANIFEST.sha256"
+_PROVENANCE = "provenance.json"
+_PROVENANCE_SCHEMA = Path(__file__).with_name("provenance.schema.json")
+
+
+class RecordingError(StudyError):
+    """A recording that cannot be used; the message names the folder, what is wrong, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording in memory; the frames' columns and types are those of `TABLES`."""
+
+    path: Path
+    provenance: dict[str, Any]
+    samples: pd.DataFrame
+    checks: pd.DataFrame
+    builds: pd.DataFrame
+
+
+def write(
+    path: Path | str,
+    provenance: dict[str, Any],
+    samples: pd.DataFrame,
+    checks: pd.DataFrame,
+    builds: pd.DataFrame,
+) -> Recording:
+    """Write a recording to the folder `path`, whole or not at all, and read it back.
+
+    Raises RecordingError if the content breaks the format, or if `path` holds something else than
+    a recording (an older recording there is replaced).
+    """
+    path = Path(path)
+    if path.exists() and any(path.iterdir()) and not (path / MANIFEST).exists():
+        raise RecordingError(f"{path}: is not empty and no recording; name another folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        content = {_PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        frames = {"samples.csv.gz": samples, "checks.csv": checks, "builds.csv": builds}
+        content |= {name: _table_bytes(name, frame) for name, frame in frames.items()}
+        for name, data in content.items():
+            (temporary / name).write_bytes(data)
+        lines = [f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)]
+        (temporary / MANIFEST).write_text("".join(lines))
+        read(temporary)
+        temporary.chmod(0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return read(path)
+
+
+def read(path: Path | str) -> Recording:
+    """Read and validate the recording in the folder `path`.
+
+    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, of another
+    format, or with a table that does not fit `TABLES`.
+    """
+    path = Path(path)
+    _check_manifest(path)
+    provenance = _read_provenance(path)
+    frames = {name: _read_table(path, name) for name in TABLES}
+    unknown = set(frames["checks.csv"]["status"]) - STATUSES
+    if unknown:
+        raise _bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
+    return Recording(
+        path, provenance, frames["samples.csv.gz"], frames["checks.csv"], frames["builds.csv"]
+    )
+
+
+def _bad(path: Path, problem: str) -> RecordingError:
+    return RecordingError(
+        f"recording {path}: {problem}; restore the folder from version control or record it again"
+    )
+
+
+def _check_manifest(path: Path) -> None:
+    """Compare every file with MANIFEST.sha256."""
+    if not path.is_dir():
+        raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        raise _bad(path, f"{MANIFEST} is missing")
+    try:
+        entries = dict(line.split("  ", 1)[::-1] for line in manifest.read_text().splitlines())
+    except ValueError:
+        raise _bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
+    for name in [_PROVENANCE, *TABLES]:
+        if name not in entries:
+            raise _bad(path, f"{MANIFEST} does not list {name}")
+        if not (path / name).is_file():
+            raise _bad(path, f"{name} is missing")
+        if hashlib.sha256((path / name).read_bytes()).hexdigest() != entries[name]:
+            raise _bad(path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)")
+
+
+def _read_provenance(path: Path) -> dict[str, Any]:
+    try:
+        provenance: dict[str, Any] = json.loads((path / _PROVENANCE).read_text())
+        jsonschema.validate(provenance, json.loads(_PROVENANCE_SCHEMA.read_text()))
+    except json.JSONDecodeError as error:
+        raise _bad(path, f"{_PROVENANCE} is no JSON ({error})") from None
+    except jsonschema.ValidationError as error:
+        raise _bad(path, f"{_PROVENANCE}: {error.json_path}: {error.message}") from None
+    return provenance
+
+
+def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
+    """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
+    text = frame[list(TABLES[name])].astype(TABLES[name]).to_csv(index=False)
+    return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
+
+
+def _read_table(path: Path, name: str) -> pd.DataFrame:
+    """Read one CSV with the column types of `TABLES`; refuse other columns and missing values."""
+    data = (path / name).read_bytes()
+    types = TABLES[name]
+    try:
+        text = gzip.decompress(data) if name.endswith(".gz") else data
+        frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _bad(path, f"{name} cannot be read ({error})") from None
+    if list(frame.columns) != list(types):
+        raise _bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
+    for column, kind in types.items():
+        values = frame[column].replace("", pd.NA)
+        empty = values.isna()
+        if column not in _NULLABLE and empty.any():
+            raise _bad(path, f"{name}: column {column} is empty in row {int(empty.argmax()) + 2}")
+        try:
+            frame[column] = values.astype(kind) if kind != "float64" else values.astype("Float64")
+        except (TypeError, ValueError) as error:
+            raise _bad(path, f"{name}: column {column}: {error}") from None
+        if kind == "float64":
+            frame[column] = frame[column].astype("float64")
+    return frame

@@ -1,0 +1,158 @@
+"""The analysis as a command: what it writes, and one line for each mistake."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import __main__ as cli
+from analysis.study import ROOT
+from measurement.errors import exit_status
+
+PUBLISHED = ROOT / "data" / "published" / "times.csv"
+TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
+    *("summary.csv", "gains.csv", "recordings.csv", "checks.csv", "builds.csv"),
+    "environment.csv",
+}
+FITS = {"m0_fit.csv", "m0_residuals.csv"}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line; return exit status, stdout, stderr."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
+        status = exit_status(cli.main)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+def fails_with(result, *words):
+    status, out, err = result
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    for word in words:
+        assert str(word) in err
+
+
+def test_tables_and_fits_of_two_recordings(run, gpu_recording, cpu_recording, tmp_path):
+    inputs = [f"--recording=card={gpu_recording.path}", f"--recording=host={cpu_recording.path}"]
+    inputs += ["--published", PUBLISHED, "--out", tmp_path]
+    status, out, err = run("tables", *inputs)
+    assert (status, out) == (0, "")
+    assert err == "tables: medians and gains of card, host\n"
+    assert {path.name for path in tmp_path.iterdir()} == TABLES
+    status, out, err = run("fit", *inputs)
+    assert (status, out) == (0, "")
+    assert "fit of M0: card, kernel times\n" in err
+    assert {path.name for path in tmp_path.iterdir()} == TABLES | FITS
+    fits = pd.read_csv(tmp_path / "m0_fit.csv")
+    assert list(zip(fits["source"], fits["quantity"], strict=True)) == [
+        ("published", "total"),
+        ("card", "kernel"),
+        ("card", "total"),
+    ]
+    table5 = pd.read_csv(tmp_path / "table5.csv")
+    assert set(table5["source"]) == {"published", "card"}
+
+
+def test_the_same_input_gives_the_same_bytes_in_another_process(gpu_recording, tmp_path):
+    written = []
+    for name, seed in (("one", "1"), ("two", "2")):
+        for command in ("tables", "fit"):
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-m", "analysis", command, "--published", str(PUBLISHED)),
+                    *(f"--recording=card={gpu_recording.path}", "--out", str(tmp_path / name)),
+                ],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONHASHSEED": seed},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        written.append({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()})
+    assert set(written[0]) == TABLES | FITS
+    assert written[0] == written[1]
+
+
+def test_published_numbers_alone_need_no_recording(run, tmp_path):
+    assert run("tables", "--published", PUBLISHED, "--out", tmp_path)[0] == 0
+    assert run("fit", "--published", PUBLISHED, "--out", tmp_path)[0] == 0
+    for name in TABLES | FITS:
+        table = pd.read_csv(tmp_path / name)
+        assert len(table.columns) > 2
+        assert table.empty == (not name.startswith(("table", "m0"))), name
+
+
+def test_numbers_are_written_in_full_precision(run, tmp_path):
+    run("tables", "--published", PUBLISHED, "--out", tmp_path)
+    text = (tmp_path / "table2.csv").read_text()
+    row = pd.read_csv(io.StringIO(text)).set_index("n").loc[2048]
+    assert row["gpu_flop_per_s"] == 2.0 * 2048**3 / 1.3
+    assert row["gain"] == 103 / 1.3
+    assert text.splitlines()[-1].startswith(
+        "published,Intel Core i7-4770 + GeForce GTX 770,2048,103.0,,,"
+    )
+
+
+@pytest.mark.parametrize("command", ["tables", "fit"])
+def test_a_missing_recording_is_one_line(run, tmp_path, command):
+    result = run(command, "--recording=h100=nowhere", "--published", PUBLISHED, "--out", tmp_path)
+    fails_with(result, "nowhere", "no such folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
+    path = tmp_path / "bent"
+    path.mkdir()
+    for file in gpu_recording.path.iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
+    out = tmp_path / "out"
+    result = run("tables", f"--recording=a={path}", "--published", PUBLISHED, "--out", out)
+    fails_with(result, path, "checks.csv was altered or cut off")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("argument", ["h100", "=data/x", "h100="])
+def test_a_recording_without_id_or_path_is_one_line(run, tmp_path, argument):
+    result = run("tables", f"--recording={argument}", "--published", PUBLISHED, "--out", tmp_path)
+    fails_with(result, argument, "must be ID=PATH")
+
+
+def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
+    end = ["--published", PUBLISHED, "--out", tmp_path]
+    one = f"--recording=a={gpu_recording.path}"
+    fails_with(run("fit", one, one, *end), "'a'", "twice")
+    fails_with(run("fit", one.replace("=a=", "=published="), *end), "'published'")
+
+
+def test_missing_or_wrong_published_times_are_one_line(run, tmp_path):
+    fails_with(run("tables", "--published", tmp_path / "no.csv", "--out", tmp_path), "no.csv")
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(PUBLISHED.read_text().replace(",0.135,", ",fast,"))
+    result = run("tables", "--published", wrong, "--out", tmp_path)
+    fails_with(result, wrong, "row 2, column time_s", "'fast'")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, out, err = run("fit", "--published", PUBLISHED, "--out", tmp_path / "file" / "tables")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith("error: ")
+    assert "file" in err.splitlines()[-1]
+
+
+def test_a_path_with_an_equals_sign_is_kept_whole():
+    assert cli.recording_paths(["a=b=c/d"]) == {"a": Path("b=c/d")}

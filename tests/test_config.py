@@ -1,0 +1,294 @@
+"""The configuration: what is allowed passes, every kind of mistake is one line that helps."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from measurement.config import SCHEMA, ConfigError, load, validate
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [256, 512, 1024]
+  holdout_sizes: [384]
+  variants: [naive, block]
+  block_sizes: [8, 16]
+  host_memory: [pinned, pageable]
+  cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64] }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.01
+    min_samples: 6
+    max_samples: 60
+    gpu_cell_budget_s: 1
+    cpu_cell_budget_s: 2.5
+gpus:
+  - { id: local, device: auto }
+"""
+
+
+@pytest.fixture
+def config():
+    return yaml.safe_load(CONFIG)
+
+
+def set_at(config, path, value):
+    """Return the configuration with `value` at a path such as ("study", "sizes", 2)."""
+    changed = copy.deepcopy(config)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    if isinstance(place, list) and path[-1] == len(place):
+        place.append(value)
+    else:
+        place[path[-1]] = value
+    return changed
+
+
+def fault(config):
+    """Return the message with which a configuration is refused."""
+    with pytest.raises(ConfigError) as refused:
+        validate(config, "config.yaml")
+    message = str(refused.value)
+    assert "\n" not in message
+    assert message.startswith("config.yaml: ")
+    return message.removeprefix("config.yaml: ")
+
+
+def test_the_projects_own_configuration_is_allowed():
+    assert load(ROOT / "config.yaml")["study"]["dtypes"] == ["float32"]
+
+
+def test_allowed_configuration_is_returned_as_it_is(config, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    assert load(file) == config
+
+
+def test_schema_is_valid():
+    Draft202012Validator.check_schema(yaml.safe_load(SCHEMA.read_text()))
+
+
+def test_explicit_device_and_toolchain_are_allowed(config):
+    changed = set_at(config, ("gpus", 0), {"id": "my-4090", "device": 0})
+    changed["toolchain"] = {"nvcc": "/usr/local/cuda/bin/nvcc"}
+    assert validate(changed, "config.yaml") == changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            ("study", "sizes", 2),
+            0,
+            "study.sizes[2]: 0 is less than 1; allowed: a whole number from 1",
+        ),
+        (
+            ("study", "holdout_sizes", 0),
+            -5,
+            "study.holdout_sizes[0]: -5 is less than 1; allowed: a whole number from 1",
+        ),
+        (
+            ("study", "cpu", "sizes", 0),
+            "256",
+            "study.cpu.sizes[0]: '256' is not a whole number; allowed: a whole number from 1",
+        ),
+        (
+            ("study", "sizes", 0),
+            256.0,
+            "study.sizes[0]: 256.0 is not a whole number; allowed: a whole number from 1",
+        ),
+        (
+            ("study", "sizes", 0),
+            True,
+            "study.sizes[0]: True is not a whole number; allowed: a whole number from 1",
+        ),
+        (
+            ("study", "block_sizes", 0),
+            64,
+            "study.block_sizes[0]: 64 is more than 32; allowed: a whole number from 1 to 32",
+        ),
+        (
+            ("study", "block_sizes", 0),
+            0,
+            "study.block_sizes[0]: 0 is less than 1; allowed: a whole number from 1 to 32",
+        ),
+        (
+            ("study", "sizes"),
+            256,
+            "study.sizes: 256 is not a list; allowed: a list, each entry: a whole number from 1",
+        ),
+        (
+            ("study", "cpu"),
+            ["naive"],
+            "study.cpu: ['naive'] is not a mapping of keys to values; "
+            "allowed: the keys variants, sizes, block_sizes",
+        ),
+        (("study", "sizes"), [], "study.sizes: is empty; it needs one entry or more"),
+        (("study", "sizes"), [32, 48, 32], "study.sizes: 32 stands there twice; remove one"),
+        (
+            ("study", "holdout_sizes", 0),
+            256,
+            "study.holdout_sizes[0]: 256 is in study.sizes too; "
+            "a size is either fitted or held out",
+        ),
+        (
+            ("study", "host_memory", 0),
+            "mapped",
+            "study.host_memory[0]: 'mapped' is not allowed; allowed: pinned, pageable",
+        ),
+        (
+            ("study", "dtypes", 0),
+            "float16",
+            "study.dtypes[0]: 'float16' is not allowed; allowed: float32",
+        ),
+        (
+            ("study", "variants", 0),
+            "nave",
+            "study.variants[0]: unknown variant nave; did you mean naive? allowed: naive, "
+            "naive_coalesced, buffered_column, buffered_row, block, block_strided, block_unroll4",
+        ),
+        (
+            ("study", "cpu", "variants", 0),
+            "block",
+            "study.cpu.variants[0]: unknown variant block; did you mean blocked? "
+            "allowed: naive, column_buffered, blocked",
+        ),
+        (
+            ("study", "protocol", "confidence"),
+            1,
+            "study.protocol.confidence: 1 is not allowed; allowed: a number above 0 below 1",
+        ),
+        (
+            ("study", "protocol", "gpu_cell_budget_s"),
+            float("nan"),
+            "study.protocol.gpu_cell_budget_s: nan is not a number; allowed: a number above 0",
+        ),
+        (
+            ("study", "protocol", "max_samples"),
+            1,
+            "study.protocol.max_samples: 1 is less than min_samples; "
+            "allowed: a whole number from 6",
+        ),
+        (
+            ("gpus", 0, "id"),
+            "my card",
+            "gpus[0].id: 'my card' is not allowed; "
+            "allowed: letters, digits, '_', '.' and '-', the first a letter or digit",
+        ),
+        (
+            ("gpus", 0, "id"),
+            4090,
+            "gpus[0].id: 4090 is not a text; "
+            "allowed: letters, digits, '_', '.' and '-', the first a letter or digit",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": "first"},
+            "gpus[0].device: 'first' is not allowed; allowed: auto or a whole number from 0",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": -1},
+            "gpus[0].device: -1 is not allowed; allowed: auto or a whole number from 0",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a"},
+            "gpus[0]: give either recording (a folder) or device (auto or a CUDA index)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": 0, "recording": "data/recordings/a"},
+            "gpus[0]: give either recording (a folder) or device (auto or a CUDA index)",
+        ),
+        (
+            ("gpus", 0),
+            {"device": 0},
+            "gpus[0]: lacks id; add it (required: id)",
+        ),
+        (
+            ("gpus",),
+            [{"id": "a", "device": 0}, {"id": "b", "device": 1}, {"id": "a", "device": 2}],
+            "gpus[2].id: a is taken by gpus[0]; ids must differ",
+        ),
+        (
+            ("gpus", 0, "id"),
+            "published",
+            "gpus[0].id: published is taken; give the entry another id",
+        ),
+        (
+            ("gpu",),
+            [],
+            "gpu: unknown key; did you mean gpus? allowed: study, gpus, toolchain",
+        ),
+        (
+            ("study", "cpu", "size"),
+            [256],
+            "study.cpu.size: unknown key; did you mean sizes? "
+            "allowed: variants, sizes, block_sizes",
+        ),
+        (
+            ("toolchain",),
+            {"cuda": "/usr"},
+            "toolchain.cuda: unknown key; allowed: nvcc",
+        ),
+    ],
+)
+def test_mistake_names_key_and_what_is_allowed(config, path, value, message):
+    assert fault(set_at(config, path, value)) == message
+
+
+def test_missing_key_is_named(config):
+    del config["study"]["cpu"]["sizes"]
+    assert fault(config) == (
+        "study.cpu: lacks sizes; add it (required: variants, sizes, block_sizes)"
+    )
+
+
+@pytest.mark.parametrize("content", [None, [], "text", 3])
+def test_no_mapping_at_all(content):
+    assert fault(content).startswith("the file: ")
+
+
+def test_unknown_key_wins_over_what_its_absence_entails(config):
+    config["gpus"] = [{"id": "a", "recordng": "data/recordings/a"}]
+    assert fault(config) == (
+        "gpus[0].recordng: unknown key; did you mean recording? allowed: id, recording, device"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("study: [1\ngpus: 2\n", "line 2, column 5: "),
+        ("gpus: []\nstudy: {}\ngpus: []\n", "line 3, column 1: the key gpus stands twice"),
+        ("study:\n\tsizes: [1]\n", "line 2, column 1: "),
+    ],
+)
+def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert str(refused.value).startswith(f"{file}: {place}")
+    assert "\n" not in str(refused.value)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file or directory; "):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_file_that_is_no_text(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="no text in UTF-8"):
+        load(file)

@@ -1,0 +1,120 @@
+"""Gains over the naive kernel and over the CPU."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.gains import COLUMNS, gains, gains_table
+from analysis.statistics import bootstrap_cells, summarise
+from analysis.study import sources
+from analysis.tables import LAYOUTS, build
+from measurement.recording import CELL, Recording
+
+TYPES = {"n": "Int64", "block_size": "Int64"}
+# Cell, and the median of total and kernel in seconds.
+TIMES = {
+    ("gpu0", "naive", "float32", 512, 32, "pinned"): (8.0, 6.0),
+    ("gpu0", "naive", "float32", 512, 16, "pinned"): (10.0, 9.0),
+    ("gpu0", "block", "float32", 512, 16, "pinned"): (2.0, 1.0),
+    ("gpu0", "naive", "float32", 512, 32, "pageable"): (12.0, 6.0),
+    ("gpu0", "block", "float32", 512, 16, "pageable"): (4.0, 1.5),
+    ("gpu0", "buffered_row", "float32", 256, None, "pinned"): (1.0, 0.5),
+    ("cpu", "naive", "float32", 512, None, None): (100.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 64, None): (20.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 8, None): (30.0, np.nan),
+}
+
+
+def samples_of(times, count=9):
+    """`count` samples a cell in steps of 1 % around its median."""
+    steps = 1 + 0.01 * (np.arange(count) - count // 2)
+    rows = [
+        (*cell, total * step, 0.0, kernel * step, 0.0)
+        for cell, (total, kernel) in times.items()
+        for step in steps
+    ]
+    frame = pd.DataFrame(rows, columns=[*CELL, "total_s", "h2d_s", "kernel_s", "d2h_s"])
+    return frame.astype(TYPES)
+
+
+def table_of(samples):
+    draws = {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+    table = gains(summarise(samples), draws)
+    table["block_size"] = table["block_size"].fillna(0)
+    return table.set_index(["variant", "n", "block_size", "host_memory"])
+
+
+def test_gains_by_hand():
+    table = table_of(samples_of(TIMES))
+    assert len(table) == 6
+    block = table.loc[("block", 512, 16, "pinned")]
+    assert block["total_gain"] == pytest.approx(4)
+    assert block["kernel_gain"] == pytest.approx(6)
+    assert block["cpu_naive_gain"] == pytest.approx(50)
+    assert block["cpu_best_gain"] == pytest.approx(10)
+    assert (block["cpu_best_variant"], block["cpu_best_block_size"]) == ("blocked", 64)
+    assert table.loc[("naive", 512, 16, "pinned"), "total_gain"] == pytest.approx(0.8)
+
+
+def test_host_memory_is_compared_with_the_same():
+    block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pageable")]
+    assert block["total_gain"] == pytest.approx(3)
+    assert block["kernel_gain"] == pytest.approx(4)
+    assert block["cpu_best_gain"] == pytest.approx(5)
+
+
+def test_the_baseline_gains_exactly_one_over_itself():
+    naive = table_of(samples_of(TIMES)).loc[("naive", 512, 32, "pinned")]
+    for gain in ("total_gain", "kernel_gain"):
+        assert list(naive[[gain, f"{gain}_low", f"{gain}_high"]]) == [1, 1, 1]
+
+
+def test_what_was_not_measured_has_no_gain():
+    row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
+    assert row.drop(["cpu_best_variant", "cpu_best_block_size"]).isna().all()
+    assert pd.isna(row["cpu_best_variant"])
+    without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
+    assert table_of(samples_of(without)).isna().all(axis=None)
+
+
+def test_too_few_samples_have_a_gain_and_no_interval():
+    block = table_of(samples_of(TIMES, count=5)).loc[("block", 512, 16, "pinned")]
+    assert block["total_gain"] == pytest.approx(4)
+    assert np.isnan([block["total_gain_low"], block["cpu_best_gain_high"]]).all()
+    enough = table_of(samples_of(TIMES, count=7)).loc[("block", 512, 16, "pinned")]
+    assert enough["total_gain_low"] < 4 < enough["total_gain_high"]
+    # Samples within 3 % of the median: a ratio of medians stays within 1.03/0.97.
+    assert enough["total_gain_low"] >= 4 * 0.97 / 1.03
+    assert enough["total_gain_high"] <= 4 * 1.03 / 0.97
+
+
+def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
+    samples = samples_of(TIMES)
+    table = table_of(samples)
+    pd.testing.assert_frame_equal(table_of(samples.sample(frac=1, random_state=2)), table)
+    times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
+    scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
+    pd.testing.assert_frame_equal(scaled, table)
+
+
+def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
+    found = sources({"card": gpu_recording})
+    table = gains_table(found)
+    assert list(table) == COLUMNS
+    assert set(table["source"]) == {"card"}
+    assert (
+        len(table) == gpu_recording.samples.query("device != 'cpu'").drop_duplicates(CELL).shape[0]
+    )
+    times = found[0].times("total")
+    rows = build(LAYOUTS[5], times, found[0].draws["total"]).set_index("n")
+    chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
+    assert len(chosen) == 5
+    for row in chosen.itertuples():
+        for bound in ("", "_low", "_high"):
+            assert getattr(row, f"total_gain{bound}") == rows.at[row.n, f"block_8_gain{bound}"]
+
+
+def test_a_host_without_gpu_has_no_gains(cpu_recording: Recording):
+    table = gains_table(sources({"host": cpu_recording}))
+    assert list(table) == COLUMNS
+    assert table.empty

@@ -1,0 +1,153 @@
+"""Medians, their intervals and bootstrap draws."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import statistics
+from analysis.statistics import (
+    bootstrap_cells,
+    bootstrap_medians,
+    percentile_interval,
+    ratio_intervals,
+    seeded,
+    summarise,
+)
+from measurement.recording import CELL, Recording
+
+PARTS = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
+
+
+def samples_of(totals, variant="block", device="gpu0", n=256):
+    """Samples of one cell: the total is given, the parts take 1/8, 1/2 and 1/8 of it."""
+    frame = pd.DataFrame({"total_s": np.asarray(totals, float)})
+    parts = [np.nan] * 3 if device == "cpu" else [1 / 8, 1 / 2, 1 / 8]
+    for name, share in zip(PARTS[1:], parts, strict=True):
+        frame[name] = frame["total_s"] * share
+    key = {
+        "device": device,
+        "variant": variant,
+        "dtype": "float32",
+        "n": n,
+        "block_size": 32 if device != "cpu" else None,
+        "host_memory": "pinned" if device != "cpu" else None,
+    }
+    types = {"n": "Int64", "block_size": "Int64"} | dict.fromkeys(
+        ("device", "variant", "dtype", "host_memory"), "string"
+    )
+    return frame.assign(**key).astype(types)
+
+
+def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
+    # Binomial(15, 1/2): P(X <= 3) = 576/32768, so ranks 4 and 12 enclose 96.5 %, 5 and 11 88.2 %.
+    row = summarise(samples_of(np.random.default_rng(1).permutation(np.arange(1, 16)))).iloc[0]
+    assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (8, 4, 12)
+    assert (row["kernel_s"], row["kernel_low_s"], row["kernel_high_s"]) == (4, 2, 6)
+    assert row["overhead_s"] == 2
+    assert row["samples"] == 15
+
+
+def test_six_samples_have_an_interval_and_five_have_none():
+    six = summarise(samples_of([6, 1, 5, 2, 4, 3])).iloc[0]
+    assert (six["total_s"], six["total_low_s"], six["total_high_s"]) == (3.5, 1, 6)
+    five = summarise(samples_of([1, 2, 3, 4, 5])).iloc[0]
+    assert five["total_s"] == 3
+    assert np.isnan([five["total_low_s"], five["total_high_s"]]).all()
+    assert np.isnan(bootstrap_medians(np.arange(5.0), seeded())).all()
+    assert np.isfinite(bootstrap_medians(np.arange(6.0), seeded())).all()
+
+
+@pytest.mark.parametrize("count", [6, 15, 40])
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says(count):
+    rng = np.random.default_rng(count)
+    runs = 1000
+    cells = pd.concat(samples_of(rng.exponential(size=count), n=n) for n in range(1, runs + 1))
+    table = summarise(cells)
+    covered = (table["total_low_s"] <= np.log(2)) & (np.log(2) <= table["total_high_s"])
+    assert 0.94 <= covered.mean() <= 0.99
+
+
+def test_a_cpu_cell_has_a_total_and_no_parts():
+    row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
+    assert row["total_s"] == 4
+    assert row[["h2d_s", "kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
+    assert pd.isna(row["block_size"])
+    assert pd.isna(row["host_memory"])
+
+
+def test_the_order_of_rows_changes_nothing(gpu_recording: Recording):
+    samples = gpu_recording.samples
+    shuffled = samples.sample(frac=1, random_state=3)
+    pd.testing.assert_frame_equal(summarise(samples), summarise(shuffled))
+    few = samples[samples["n"] == 256]
+    np.testing.assert_array_equal(
+        bootstrap_cells(few, "kernel_s"),
+        bootstrap_cells(few.sample(frac=1, random_state=4), "kernel_s"),
+    )
+
+
+def test_a_cells_draws_do_not_depend_on_the_other_cells():
+    one, other = samples_of(range(10), "block"), samples_of(range(10), "naive")
+    both = bootstrap_cells(pd.concat([one, other]), "total_s")
+    np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
+    assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
+
+
+def test_every_row_of_draws_belongs_to_the_row_of_the_summary(gpu_recording: Recording):
+    table = summarise(gpu_recording.samples)
+    draws = bootstrap_cells(gpu_recording.samples, "total_s")
+    assert draws.shape == (len(table), statistics.DRAWS)
+    np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
+    assert not table.duplicated(CELL).any()
+
+
+def test_times_in_another_unit_scale_medians_and_leave_ratios():
+    one, other = samples_of(range(5, 20), "block"), samples_of(range(30, 50), "naive")
+    samples = pd.concat([one, other])
+    scaled = samples.assign(**{name: samples[name] * 1024 for name in PARTS})
+    times = ["total_s", "total_low_s", "kernel_high_s", "overhead_s"]
+    pd.testing.assert_frame_equal(summarise(samples)[times] * 1024, summarise(scaled)[times])
+    before, after = (bootstrap_cells(s, "total_s") for s in (samples, scaled))
+    np.testing.assert_array_equal(
+        ratio_intervals(before[:1], before[1:]), ratio_intervals(after[:1], after[1:])
+    )
+
+
+@pytest.mark.parametrize("count", [6, 7, 20, 21])
+def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monkeypatch):
+    monkeypatch.setattr(statistics, "DRAWS", 100_000)
+    rng = np.random.default_rng(5)
+    values = rng.exponential(size=count)
+    resampled = np.median(values[rng.integers(count, size=(100_000, count))], axis=1)
+    drawn = bootstrap_medians(values, rng)
+    # Two samples of 100 000: their distribution functions differ by more than 0.0087 in 0.1 %.
+    points = np.sort(np.concatenate([resampled, drawn]))
+    distance = np.abs(
+        np.searchsorted(np.sort(resampled), points, "right")
+        - np.searchsorted(np.sort(drawn), points, "right")
+    )
+    assert distance.max() / 100_000 < 0.0087
+
+
+def test_the_interval_of_a_ratio_of_medians_covers_it():
+    rng = np.random.default_rng(6)
+    covered = 0
+    for _ in range(400):
+        above = bootstrap_medians(3 * np.exp(0.05 * rng.standard_normal(20)), rng)
+        below = bootstrap_medians(np.exp(0.10 * rng.standard_normal(15)), rng)
+        low, high = ratio_intervals(above[None], below[None])
+        covered += low[0] <= 3 <= high[0]
+    assert 0.92 <= covered / 400 <= 0.99
+
+
+def test_a_percentile_interval_leaves_a_fortieth_on_either_side():
+    draws = np.arange(1.0, 2001.0)
+    np.testing.assert_array_equal(percentile_interval(draws), [51, 1950])  # 50 below, 50 above
+    infinite = np.where(draws > 1900, np.inf, draws)
+    np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
+
+
+def test_an_empty_recording_has_an_empty_summary():
+    empty = samples_of([])
+    assert summarise(empty).empty
+    assert bootstrap_cells(empty, "total_s").shape == (0, statistics.DRAWS)

@@ -1,0 +1,222 @@
+"""Recordings: labels, tables, staleness, and the refusal of broken ones."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import study
+from analysis.statistics import TIME_COLUMNS
+from measurement.errors import StudyError
+from measurement.files import sha256
+from measurement.recording import CELL, TABLES, Recording, RecordingError
+
+
+@pytest.fixture(scope="module")
+def two_gpus(make_recording, tmp_path_factory) -> Recording:
+    path = tmp_path_factory.mktemp("recordings") / "two"
+    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), seed=1)
+
+
+def copy(source: Recording, target: Path) -> Path:
+    target.mkdir()
+    for file in source.path.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def test_labels_are_ids_with_the_device_where_there_are_several(
+    gpu_recording, cpu_recording, two_gpus
+):
+    found = study.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
+    assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
+    assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
+    assert found[0].machine == "Simulated CPU + Simulated GPU"
+    assert found[1].machine == "Simulated CPU"
+    assert found[0].holdout_sizes == {1536}
+    with pytest.raises(StudyError, match="'two-gpu1': two sources"):
+        study.sources({"two": two_gpus, "two-gpu1": gpu_recording})
+
+
+def test_every_gpu_is_summarised_from_its_own_samples(two_gpus):
+    first, second = study.sources({"two": two_gpus})
+    assert set(first.cells["device"]) == {"cpu", "gpu0"}
+    assert set(second.cells["device"]) == {"cpu", "gpu1"}
+    samples = two_gpus.samples
+    own = samples[(samples["device"] == "gpu1") & (samples["variant"] == "buffered_row")]
+    own = own[(own["n"] == 512) & (own["host_memory"] == "pinned")]
+    times = second.times("kernel")
+    chosen = times[(times["implementation"] == "gpu_buffered_row") & (times["n"] == 512)]
+    assert list(chosen["time_s"]) == [own["kernel_s"].median()]
+
+
+def test_times_name_implementations_and_point_into_cells(gpu_recording):
+    source = study.sources({"card": gpu_recording})[0]
+    for quantity, memory in (("total", "pageable"), ("kernel", "pinned")):
+        times = source.times(quantity)
+        gpu = times[times["implementation"].str.startswith("gpu_")]
+        cells = source.cells.loc[gpu.index]
+        assert set(cells["host_memory"]) == {memory}
+        assert (gpu["implementation"] == "gpu_" + cells["variant"]).all()
+        np.testing.assert_array_equal(gpu["time_s"], cells[f"{quantity}_s"])
+        np.testing.assert_array_equal(gpu["time_high_s"], cells[f"{quantity}_high_s"])
+        naive = times[times["implementation"] == "gpu_naive"]
+        assert naive["block_size"].isna().all()
+        assert set(source.cells.loc[naive.index, "block_size"]) == {32}
+        assert list(naive["n"]) == [256, 512, 1024, 1536, 2048]
+        draws = source.draws[quantity][gpu.index]
+        np.testing.assert_allclose(np.median(draws, axis=1), gpu["time_s"], rtol=0.02)
+
+
+def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, two_gpus):
+    recordings = {"card": gpu_recording, "host": cpu_recording, "two": two_gpus}
+    table = study.summary_table(study.sources(recordings))
+    assert list(table) == [
+        *("recording", "gpu", *CELL, "build", "samples", *TIME_COLUMNS),
+        *("overhead_s", "flop_per_s", "kernel_flop_per_s"),
+    ]
+    assert not table.duplicated(["recording", *CELL]).any()
+    for name, recording in recordings.items():
+        cells = recording.samples.drop_duplicates(CELL)
+        assert (table["recording"] == name).sum() == len(cells)
+    on_cpu = table["device"] == "cpu"
+    assert (
+        table.loc[on_cpu, ["gpu", "build", "kernel_s", "kernel_flop_per_s"]].isna().all(axis=None)
+    )
+    assert set(table.loc[~on_cpu, "gpu"]) == {"card", "two-gpu0", "two-gpu1"}
+    assert set(table.loc[~on_cpu, "build"]) == {"exact"}
+    row = table[
+        (table["gpu"] == "card") & (table["variant"] == "block") & (table["n"] == 512)
+    ].iloc[0]
+    assert row["flop_per_s"] == 2 * 512**3 / row["total_s"]
+    assert row["kernel_flop_per_s"] == 2 * 512**3 / row["kernel_s"]
+    assert row["total_low_s"] < row["total_s"] < row["total_high_s"]
+    assert row["overhead_s"] == pytest.approx(5e-6)
+
+
+def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
+    found = study.sources({"card": gpu_recording, "host": cpu_recording})
+    card, host = study.recordings_table(found).to_dict("records")
+    assert (card["gpu"], card["device"], card["gpu_name"]) == ("card", "gpu0", "Simulated GPU")
+    assert host["device"] == "cpu"
+    assert pd.isna([host["gpu"], host["gpu_name"]]).all()
+    assert card["cpu_model"] == "Simulated CPU"
+    assert card["simulated"] is True
+    assert card["live"] is False
+    assert (card["commit"], card["dirty"]) == ("0" * 40, False)
+    assert card["started_utc"] == "2024-01-01T00:00:00Z"
+    assert card["samples"] == len(gpu_recording.samples)
+    statuses = gpu_recording.checks["status"].value_counts()
+    for status in ("passed", "failed", "not_launchable"):
+        assert card[f"cells_{status}"] == statuses[status] > 0
+    assert host["cells_failed"] == 0
+    assert (card["stale"], card["stale_sources"]) == (False, "")
+
+
+def test_a_recording_made_by_the_workflow_is_live(make_recording, tmp_path, gpu_recording):
+    path = tmp_path / "results" / "recordings" / "local"
+    made = make_recording(path, gpus=0, sizes=(256,))
+    assert study.is_live(made, tmp_path)
+    assert not study.is_live(made, tmp_path / "elsewhere")
+    assert not study.is_live(replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path)
+    assert not study.is_live(gpu_recording)
+
+
+def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_recording, tmp_path):
+    for name in ("a.cu", "b.cu"):
+        (tmp_path / name).write_text(f"// {name}\n")
+    hashes = {name: sha256(tmp_path / name) for name in ("b.cu", "a.cu")}
+    made = make_recording(tmp_path / "r", gpus=0, sizes=(256,), sources=hashes)
+
+    def stale():
+        row = study.recordings_table(study.sources({"r": made}), tmp_path).iloc[0]
+        return bool(row["stale"]), row["stale_sources"]
+
+    assert stale() == (False, "")
+    (tmp_path / "b.cu").write_text("// b.cu \n")
+    assert stale() == (True, "b.cu")
+    (tmp_path / "a.cu").unlink()
+    assert stale() == (True, "a.cu;b.cu")
+    assert study.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
+
+
+def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
+    recordings = {"card": gpu_recording, "host": cpu_recording}
+    checks = study.checks_table(recordings)
+    assert list(checks) == ["recording", *TABLES["checks.csv"]]
+    assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
+    failed = checks[checks["status"] == "failed"]
+    assert set(failed["recording"]) == {"card"}
+    assert (failed["worst_row"] == 3).all()
+    builds = study.builds_table(recordings)
+    assert list(builds) == ["recording", *TABLES["builds.csv"]]
+    assert list(builds["registers_per_thread"]) == [32, 24]
+
+
+def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):
+    table = study.environment_table({"card": gpu_recording})
+    values = dict(zip(table["item"], table["value"], strict=True))
+    assert values["host.cpu_model"] == "Simulated CPU"
+    assert values["gpu0.name"] == "Simulated GPU"
+    assert values["gpu0.limits.max_threads_per_block"] == "1024"
+    assert values["compile.nvcc_flags"] == "-O3 -std=c++17"
+    assert values["simulated"] == "True"
+    assert "software.packages.pycuda" not in values, "not known"
+    assert not [item for item in values if item.startswith("sources")]
+    host = study.environment_table({"host": cpu_recording})
+    assert "devices" not in set(host["item"]), "there is none"
+
+
+def test_without_recordings_the_tables_are_empty_with_all_columns():
+    assert list(study.summary_table([]))[:3] == ["recording", "gpu", "device"]
+    assert list(study.recordings_table([]))[-1] == "stale_sources"
+    assert study.checks_table({}).empty
+    assert next(iter(study.builds_table({}))) == "recording"
+
+
+def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
+    shuffled = replace(
+        gpu_recording,
+        samples=gpu_recording.samples.sample(frac=1, random_state=1),
+        checks=gpu_recording.checks.sample(frac=1, random_state=2),
+    )
+    tables = [study.summary_table(study.sources({"a": r})) for r in (gpu_recording, shuffled)]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_a_missing_recording_is_refused_by_name(tmp_path):
+    with pytest.raises(RecordingError, match="nowhere: no such folder"):
+        study.load({"card": tmp_path / "nowhere"})
+
+
+def test_the_id_of_the_published_tables_is_taken(gpu_recording):
+    with pytest.raises(StudyError, match="'published'"):
+        study.load({"published": gpu_recording.path})
+
+
+@pytest.mark.parametrize("name", [*TABLES, "provenance.json"])
+def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
+    path = copy(gpu_recording, tmp_path / "altered")
+    data = (path / name).read_bytes()
+    if name.endswith(".gz"):
+        data = gzip.compress(gzip.decompress(data).replace(b"512", b"513", 1))
+    else:
+        data = data.replace(b"sm_90", b"sm_91").replace(b"passed", b"failed", 1) + b" "
+    (path / name).write_bytes(data)
+    with pytest.raises(RecordingError, match=f"altered: {name} was altered or cut off"):
+        study.load({"card": path})
+
+
+@pytest.mark.parametrize("name", ["samples.csv.gz", "checks.csv", "MANIFEST.sha256"])
+def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, name):
+    path = copy(gpu_recording, tmp_path / "short")
+    file = path / name
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(RecordingError, match=r"short: .*(altered or cut off|does not list|not in)"):
+        study.load({"card": path})
+    file.unlink()
+    with pytest.raises(RecordingError, match=f"short: {name} is missing"):
+        study.load({"card": path})

@@ -1,0 +1,236 @@
+"""The real Snakefile, end to end in a copy of the project, with a study that takes seconds."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from measurement import recording
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [32, 48]
+  holdout_sizes: []
+  variants: [naive, block]
+  block_sizes: [16, 32]
+  host_memory: [pinned]
+  cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16] }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.5
+    min_samples: 6
+    max_samples: 8
+    gpu_cell_budget_s: 0.1
+    cpu_cell_budget_s: 0.1
+gpus:
+  - { id: card, recording: data/recordings/card }
+  - { id: local, device: auto }
+"""
+
+
+@pytest.fixture(scope="module")
+def card(make_recording, tmp_path_factory):
+    """A small simulated recording of a card of compute capability 9.0; not to be changed."""
+    folder = tmp_path_factory.mktemp("recorded") / "card"
+    make_recording(folder, sizes=(32, 64, 128), holdout=(), samples=6)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def make_project(card):
+    """Return a function that lays out a copy of the project with its recording and CONFIG."""
+
+    def make(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        for part in PARTS:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            copy(
+                ROOT / part,
+                folder / part,
+                **({"ignore": ignored} if copy is shutil.copytree else {}),
+            )
+        shutil.copytree(ROOT / "data" / "published", folder / "data" / "published")
+        shutil.copytree(card, folder / "data" / "recordings" / "card")
+        (folder / "config.yaml").write_text(CONFIG)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def finished(make_project, tmp_path_factory):
+    """A project in which the report has been made."""
+    project = make_project(tmp_path_factory.mktemp("finished") / "project")
+    done = snakemake(project, "report")
+    assert done.returncode == 0, done.stderr
+    return project
+
+
+def snakemake(project, *arguments, environment=None):
+    """Run the workflow of a project; return the finished process."""
+    command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]
+    return subprocess.run(
+        command, cwd=project, capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def planned(project):
+    """Return how many jobs of each rule the workflow would run now."""
+    done = snakemake(project, "report", "--dry-run", "--quiet", "rules")
+    assert done.returncode == 0, done.stderr
+    jobs = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
+    return Counter({rule: int(count) for rule, count in jobs if rule not in ("report", "total")})
+
+
+def edit(file, change):
+    """Change the text of a file; return what puts it back."""
+    before = file.read_text()
+    file.write_text(change(before))
+    return lambda: file.write_text(before)
+
+
+def test_report_is_made_from_live_and_recorded_measurements(finished):
+    assert "</html>" in (finished / "results" / "report.html").read_text()
+    live = recording.read(finished / "results" / "recordings" / "local")
+    assert set(live.checks["status"]) == {"passed"}
+    assert {"naive", "blocked"} <= set(live.samples["variant"])
+    tables = finished / "results" / "tables"
+    sources = pd.read_csv(tables / "recordings.csv").set_index("recording")
+    assert sources["simulated"].to_dict() == {"card": True, "local": False}
+    assert sources["live"].to_dict() == {"card": False, "local": True}
+    assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
+
+
+def test_every_kernel_is_built_for_the_recorded_card(finished):
+    built = {path.stem for path in (finished / "results" / "cubins" / "sm_90").glob("*.cubin")}
+    assert built == {
+        f"{variant}-{build}"
+        for variant in ("naive", "block")
+        for build in ("b16-exact", "b32-exact", "b32-guarded")
+    }
+
+
+def test_effective_configuration_is_written(finished):
+    assert yaml.safe_load((finished / "results" / "config.yaml").read_text()) == yaml.safe_load(
+        CONFIG
+    )
+
+
+def test_second_run_does_nothing(finished):
+    done = snakemake(finished, "report")
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_editing_the_list_of_gpus_measures_nothing_again(finished):
+    undo = edit(
+        finished / "config.yaml",
+        lambda text: text.replace(
+            "  - { id: local", "  - { id: new, device: auto }\n  - { id: local"
+        ),
+    )
+    added = planned(finished)
+    undo()
+    assert added["measure"] == 1  # the new entry alone
+    undo = edit(
+        finished / "config.yaml",
+        lambda text: text.replace("  - { id: card, recording: data/recordings/card }\n", ""),
+    )
+    removed = planned(finished)
+    undo()
+    assert removed["measure"] == 0
+    assert removed["tables"] == 1
+
+
+def test_editing_the_study_measures_again(finished):
+    undo = edit(finished / "config.yaml", lambda text: text.replace("seed: 1", "seed: 2"))
+    jobs = planned(finished)
+    undo()
+    assert jobs["measure"] == 1
+    assert jobs["build_cubin"] == 0
+
+
+def test_editing_analysis_code_reruns_the_analysis_alone(finished):
+    undo = edit(finished / "analysis" / "gains.py", lambda text: text + "# edited\n")
+    jobs = planned(finished)
+    undo()
+    assert jobs == {"tables": 1, "fit": 1, "figures": 1, "render": 1}
+
+
+def test_editing_a_kernel_rebuilds_it_and_renews_the_tables(finished):
+    undo = edit(finished / "kernels" / "block.cu", lambda text: text + "// edited\n")
+    jobs = planned(finished)
+    undo()
+    assert jobs["build_cubin"] == 3
+    assert jobs["tables"] == 1
+
+
+def test_missing_table_is_made_again(finished):
+    table = finished / "results" / "tables" / "gains.csv"
+    content = table.read_bytes()
+    table.unlink()
+    jobs = planned(finished)
+    table.write_bytes(content)
+    assert jobs["tables"] == 1
+
+
+def refusal(project, environment=None):
+    """Return the one line with which the workflow refuses to start; nothing is left behind."""
+    before = sorted(project.rglob("results*"))
+    done = snakemake(project, "report", environment=environment)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    assert len(lines) == 1, lines
+    assert sorted(project.rglob("results*")) == before
+    return lines[0]
+
+
+@pytest.fixture
+def project(make_project, tmp_path):
+    return make_project(tmp_path / "project")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is less than 1"),
+        ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
+        ("device: auto", "device: 99", r"GPU 99: not on this host"),
+        ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
+        ("gpus:", "toolchain: {nvcc: /no/nvcc}\ngpus:", r"toolchain\.nvcc: /no/nvcc is no program"),
+    ],
+)
+def test_wrong_input_is_one_line(project, old, new, message):
+    edit(project / "config.yaml", lambda text: text.replace(old, new, 1))
+    assert re.match(rf"error: {message}", refusal(project))
+
+
+def test_recording_altered_by_one_byte_is_refused_by_name(project):
+    samples = project / "data" / "recordings" / "card" / "samples.csv.gz"
+    content = bytearray(samples.read_bytes())
+    content[len(content) // 2] ^= 1
+    samples.write_bytes(content)
+    line = refusal(project)
+    assert line.startswith("error: recording data/recordings/card: samples.csv.gz was altered")
+
+
+def test_no_compilers_is_one_line(project, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "tee"):
+        (tools / name).symlink_to(shutil.which(name))
+    line = refusal(project, environment={**os.environ, "PATH": str(tools)})
+    assert line.startswith("error: gcc: not found on PATH; ")

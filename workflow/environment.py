@@ -1,0 +1,263 @@
+"""Set up ``.venv`` from the hash-locked requirements: what ``make setup`` runs.
+
+    python3 workflow/environment.py [dev]
+
+Needs nothing but the standard library. Each lock is one layer: `base` for everything, `dev` for
+the linters, `compiler` where no nvcc is found, `gpu` (PyCUDA) where an NVIDIA GPU is found. A layer
+that is in place leaves a stamp with the digest of its lock, so that the next call installs nothing
+and uses no network.
+"""
+
+import ast
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+UV = VENV / "bin" / "uv"
+LOG = VENV / "setup.log"
+# PyCUDA's cuRAND binding is not used here, and the compiler wheels hold no cuRAND to link.
+PYCUDA_OPTION = "--config-settings=--global-option=--conf:CUDA_ENABLE_CURAND=False"
+
+
+class SetupError(Exception):
+    """What stops the set-up; the message is one line that names the remedy."""
+
+
+def main(optional_layers: list[str]) -> int:
+    """Bring the environment up to date with the named layers; return the exit status."""
+    try:
+        with open(lock_file("base")) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two makes at once would install over each other
+            set_up(optional_layers)
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def set_up(optional_layers: list[str]) -> None:
+    """Install every layer that this host needs and that is not in place."""
+    if not is_installed("base"):
+        create_venv()
+        say("installing the locked packages into .venv (once, about a minute)")
+        install("build", use_uv=False)
+        try:
+            install("uv", use_uv=False)
+        except SetupError as error:
+            say(f"no uv here, pip does its work ({error})")
+        install("base")
+    for layer in optional_layers:
+        if not is_installed(layer):
+            install(layer)
+    if not is_installed("compiler") and find_nvcc() is None:
+        say("no nvcc found: installing the CUDA compiler into .venv (290 MB, once)")
+        install("compiler")
+    if not is_installed("gpu") and has_nvidia_gpu():
+        install_pycuda()
+
+
+def lock_file(layer: str) -> Path:
+    """Return the lock of a layer."""
+    return ROOT / ("requirements.lock" if layer == "base" else f"requirements-{layer}.lock")
+
+
+def stamp_file(layer: str) -> Path:
+    """Return the file that says from which lock a layer was installed."""
+    return VENV / f"stamp-{layer}"
+
+
+def stamp_text(layer: str) -> str:
+    """Return what the stamp of a layer must hold: the environment's place and the lock's digest.
+
+    The place counts because the scripts in an environment name it: a moved checkout starts afresh.
+    """
+    return f"{VENV} {hashlib.sha256(lock_file(layer).read_bytes()).hexdigest()}\n"
+
+
+def is_installed(layer: str) -> bool:
+    """Say whether a layer is in place, from the lock as it is now."""
+    stamp = stamp_file(layer)
+    return PYTHON.exists() and stamp.exists() and stamp.read_text() == stamp_text(layer)
+
+
+def create_venv() -> None:
+    """Make the environment anew with the Python that runs this."""
+    if not all(importlib.util.find_spec(module) for module in ("venv", "ensurepip")):
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise SetupError(
+            f"{sys.executable} has no venv module; install it "
+            f"(on Debian and Ubuntu: apt-get install python{version}-venv)"
+        )
+    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    run_checked(command, f"{sys.executable} could not create {VENV}")
+
+
+def install(
+    layer: str,
+    use_uv: bool = True,
+    options: tuple[str, ...] = (),
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Install one lock, with uv where it is there and works, else with pip, and stamp the layer."""
+    # Source-only packages are built in the environment, with the locked setuptools: an isolated
+    # build would fetch a backend that no lock pins.
+    wanted = ["--require-hashes", "--no-deps", "--no-build-isolation", *options]
+    wanted += ["-r", str(lock_file(layer))]
+    failed = f"could not install {lock_file(layer).name} (the set-up needs a package index once)"
+    done = False
+    if use_uv and UV.exists():
+        command = [str(UV), "pip", "install", "--quiet", "--python", str(PYTHON), *wanted]
+        settings = uv_settings(pip_configuration())
+        try:
+            # What the user has set for uv counts more than what is set for pip.
+            run_checked(command, failed, {**settings, **environment})
+            done = True
+        except SetupError as error:
+            say(f"uv gave up, pip takes over ({error})")
+    if not done:
+        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run_checked([*command, *wanted], failed, environment)
+    stamp_file(layer).write_text(stamp_text(layer))
+
+
+def pip_configuration() -> dict[str, str]:
+    """Return pip's settings on this machine by plain name, such as ``index-url``."""
+    listed = subprocess.run(
+        [PYTHON, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    settings: dict[str, str] = {}
+    # A command's section counts more than the global one, the environment more than both.
+    for section in ("global", "install", ":env:"):
+        for line in listed.stdout.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(f"{section}."):
+                settings[name.removeprefix(f"{section}.")] = ast.literal_eval(value)
+    return settings
+
+
+def uv_settings(pip: Mapping[str, str]) -> dict[str, str]:
+    """Return pip's package sources as uv's environment variables; uv reads no pip.conf itself."""
+    settings = {
+        "UV_DEFAULT_INDEX": pip.get("index-url", ""),
+        "UV_INDEX": " ".join(pip.get("extra-index-url", "").split()),
+        "UV_FIND_LINKS": ",".join(pip.get("find-links", "").split()),
+        "UV_INSECURE_HOST": " ".join(pip.get("trusted-host", "").split()),
+        "UV_OFFLINE": "1" if pip.get("no-index", "").lower() in ("1", "true", "yes") else "",
+        "SSL_CERT_FILE": pip.get("cert", ""),
+        "UV_HTTP_TIMEOUT": pip.get("timeout", pip.get("default-timeout", "")),
+        # As pip: the best version of all sources, whichever comes first. The hashes decide.
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_LINK_MODE": "copy",
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
+def find_nvcc() -> Path | None:
+    """Return the nvcc that the builds will use, or None."""
+    command = [str(PYTHON), "-m", "kernels", "toolchain"]
+    # A compiler named in config.yaml counts; a faulty config.yaml is for the workflow to report.
+    code = "import yaml; print(yaml.safe_load(open('config.yaml'))['toolchain']['nvcc'])"
+    named = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    if named.returncode == 0:
+        command += ["--nvcc", named.stdout.strip()]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return Path(found.stdout.split()[0]) if found.returncode == 0 else None
+
+
+def has_nvidia_gpu() -> bool:
+    """Say whether an NVIDIA GPU can be used on this host."""
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    except OSError:
+        return Path("/dev/nvidia0").exists()
+    return listed.returncode == 0 and "GPU " in listed.stdout
+
+
+def install_pycuda() -> None:
+    """Build PyCUDA against the toolkit of the nvcc in use; a failure leaves the rest usable."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        say("warning: PyCUDA needs nvcc, and none works: no GPU of this host can be measured")
+        return
+    say("an NVIDIA GPU is here: building PyCUDA (once, some minutes)")
+    with tempfile.TemporaryDirectory() as links:
+        driver = driver_library()
+        if driver is not None:  # hosts without the toolkit often lack the name that -lcuda wants
+            (Path(links) / "libcuda.so").symlink_to(driver)
+        environment = {
+            **os.environ,
+            # PyCUDA takes the toolkit of the first nvcc on PATH.
+            "PATH": f"{toolkit_folder(nvcc)}{os.pathsep}{os.environ['PATH']}",
+            "LIBRARY_PATH": f"{os.environ.get('LIBRARY_PATH', '')}{os.pathsep}{links}".strip(":"),
+        }
+        try:
+            install("gpu", options=(PYCUDA_OPTION,), environment=environment)
+        except SetupError as error:
+            say(f"warning: no PyCUDA, so no GPU of this host can be measured: {error}")
+
+
+def toolkit_folder(nvcc: Path) -> Path:
+    """Return the folder of the real nvcc, which a wrapper script on PATH may stand for."""
+    shown = subprocess.run(
+        [nvcc, "--dryrun", "-x", "cu", "/dev/null"], capture_output=True, text=True
+    )
+    here = re.search(r"^#\$ _HERE_=(.+)$", shown.stderr, re.MULTILINE)
+    return Path(here.group(1)) if here else nvcc.parent
+
+
+def driver_library() -> str | None:
+    """Return the path of the NVIDIA driver's libcuda.so.1, None where the linker cache has none."""
+    # Users who are not root often have no /sbin on their PATH.
+    ldconfig = shutil.which("ldconfig", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
+    if ldconfig is None:
+        return None
+    listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout
+    found = re.search(r"libcuda\.so\.1 .*=> (\S+)", listed)
+    return found.group(1) if found else None
+
+
+def run_checked(
+    command: list[str], failed: str, environment: Mapping[str, str] = os.environ
+) -> None:
+    """Run a command; SetupError with the telling line of its output if it does not succeed.
+
+    The whole output of a failed command goes to `LOG`.
+    """
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    except OSError as error:
+        raise SetupError(f"{failed}: {error}") from error
+    if done.returncode == 0:
+        return
+    LOG.write_text(done.stdout + done.stderr)
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("WARNING:")] or lines
+    # A compiler's or linker's own complaint says more than what the installer makes of it.
+    telling = [
+        line
+        for pattern in ("fatal error:|cannot find -l|not found|No such", "error|failed")
+        for line in lines
+        if re.search(pattern, line, re.IGNORECASE)
+    ]
+    reason = (telling or lines or [f"exit status {done.returncode}"])[0]
+    raise SetupError(f"{failed}: {reason} (more in {LOG})")
+
+
+def say(message: str) -> None:
+    """Tell the user what takes the time."""
+    print(f"setup: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+# From recordings and the published times to tables, fits, figures and the report.
+
+
+rule tables:
+    input:
+        published="data/published/times.csv",
+        recordings=RECORDINGS,
+        measured=MEASURED_SOURCES,  # a change of one makes recordings stale
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *[f"table{number}" for number in range(1, 7)],
+                *["summary", "gains", "recordings", "checks", "builds", "environment"],
+            ]
+        ],
+    log:
+        "results/logs/tables.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Computing tables, gains and their intervals"
+    shell:
+        "python -m analysis tables --published {input.published} {params.recordings}"
+        " --out results/tables 2>&1 | tee {log} >&2"
+
+
+rule fit:
+    input:
+        published="data/published/times.csv",
+        recordings=RECORDINGS,
+        code=sources("analysis"),
+    output:
+        "results/tables/m0_fit.csv",
+        "results/tables/m0_residuals.csv",
+    log:
+        "results/logs/fit.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Fitting the model to published and measured times"
+    shell:
+        "python -m analysis fit --published {input.published} {params.recordings}"
+        " --out results/tables 2>&1 | tee {log} >&2"
+
+
+rule figures:
+    input:
+        tables=rules.tables.output,
+        fits=rules.fit.output,
+        code=sources("analysis"),
+    output:
+        directory("results/figures"),
+    log:
+        "results/logs/figures.log",
+    message:
+        "Drawing figures"
+    shell:
+        "python -m analysis figures --tables results/tables --out {output} 2>&1 | tee {log} >&2"
+
+
+rule render:
+    input:
+        tables=rules.tables.output,
+        fits=rules.fit.output,
+        figures=rules.figures.output,
+        recordings=RECORDINGS,
+        template=files_below("report"),
+        code=sources("analysis"),
+    output:
+        "results/report.html",
+    log:
+        "results/logs/report.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Writing {output}"
+    shell:
+        "python -m analysis report --tables results/tables --figures {input.figures}"
+        " {params.recordings} --template report --out {output} 2>&1 | tee {log} >&2"
