@@ -178,7 +178,7 @@ def _source_caption(
     naive = cells["variant"] == "naive"
     baseline = naive & (cells["block_size"] == _BASELINE_BLOCK)
     gpu = cells[(cells["gpu"] == subject.label) & (cells["device"] != CPU)]
-    gpu = gpu[baseline | gpu["variant"].isin(_VARIANTS[which])]
+    gpu = gpu[baseline[gpu.index] | gpu["variant"].isin(_VARIANTS[which])]
     gpu = gpu[gpu["host_memory"] == compared_memory(gpu)]
     cpu = cells[(cells["recording"] == subject.recording) & (cells["device"] == CPU) & naive]
     return (*parts, *measured_with(results, subject, gpu, cpu if which in (1, 2) else cpu[:0]))

@@ -41,7 +41,10 @@ class Library:
         out = folder / "cpu_reference.so"
         sources = [str(ROOT / variant.source) for variant in VARIANTS.values()]
         done = subprocess.run(
-            [str(gcc), *FLAGS, "-o", str(out), *sources], capture_output=True, text=True, check=False
+            [str(gcc), *FLAGS, "-o", str(out), *sources],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if "error" in line]
@@ -54,7 +57,11 @@ class Library:
         Raises MemoryError where the variant could not get its buffer.
         """
         for matrix in (a, b, c):
-            if matrix.shape != a.shape or not matrix.flags.c_contiguous or matrix.dtype != np.float32:
+            if (
+                matrix.shape != a.shape
+                or not matrix.flags.c_contiguous
+                or matrix.dtype != np.float32
+            ):
                 raise ValueError("matrices must be square, of one order, contiguous and float32")
         pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c))
         if self._library[name](*pointers, a.shape[0], block_size or 0) != 0:

@@ -22,7 +22,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--build", required=True, help="for example block-b32-exact")
     build.add_argument("--out", required=True, type=Path, help="the cubin to write")
     for command in (toolchain, build):
-        command.add_argument("--nvcc", help="compiler to use (default: the one on PATH, then wheels)")
+        command.add_argument(
+            "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
+        )
     return parser
 
 

@@ -1,6 +1,6 @@
-// BLOCK x BLOCK tiles of A and B in shared memory, one element of C a thread. threadIdx.x runs along
-// columns, so that the lanes of a warp load both tiles in consecutive words: the fast load order
-// (source V, Table 5). The guarded build fills what lies outside the matrices with zeros.
+// BLOCK x BLOCK tiles of A and B in shared memory, one element of C a thread. threadIdx.x runs
+// along columns, so that the lanes of a warp load both tiles in consecutive words: the fast load
+// order (source V, Table 5). The guarded build fills what lies outside the matrices with zeros.
 
 extern "C" __global__ void block(const float *a, const float *b, float *c, int n) {
     __shared__ float a_tile[BLOCK][BLOCK];

@@ -15,7 +15,8 @@ extern "C" __global__ void block_strided(const float *a, const float *b, float *
     for (int tile = 0; tile < n; tile += BLOCK) {
 #if GUARDED
         a_tile[x][y] = first_row + x < n && tile + y < n ? a[(first_row + x) * n + tile + y] : 0.0f;
-        b_tile[x][y] = tile + x < n && first_column + y < n ? b[(tile + x) * n + first_column + y] : 0.0f;
+        b_tile[x][y] =
+            tile + x < n && first_column + y < n ? b[(tile + x) * n + first_column + y] : 0.0f;
 #else
         a_tile[x][y] = a[(first_row + x) * n + tile + y];
         b_tile[x][y] = b[(tile + x) * n + first_column + y];

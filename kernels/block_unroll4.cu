@@ -1,6 +1,6 @@
-// BLOCK x BLOCK tiles with BLOCK x BLOCK/4 threads: each thread loads four elements of each tile and
-// computes four elements of C, rows BLOCK/4 apart, so that one element of B serves four products
-// (source V, Table 6: its fastest kernel). The guarded build fills the outside with zeros.
+// BLOCK x BLOCK tiles with BLOCK x BLOCK/4 threads: each thread loads four elements of each tile
+// and computes four elements of C, rows BLOCK/4 apart, so that one element of B serves four
+// products (source V, Table 6: its fastest kernel). The guarded build fills the outside with zeros.
 
 #define ROWS (BLOCK / 4)  // distance between the four rows of a thread
 
@@ -18,7 +18,8 @@ extern "C" __global__ void block_unroll4(const float *a, const float *b, float *
         for (int i = 0; i < 4; ++i) {
             const int r = y + i * ROWS;
 #if GUARDED
-            a_tile[r][x] = first_row + r < n && tile + x < n ? a[(first_row + r) * n + tile + x] : 0.0f;
+            a_tile[r][x] =
+                first_row + r < n && tile + x < n ? a[(first_row + r) * n + tile + x] : 0.0f;
             b_tile[r][x] = tile + r < n && column < n ? b[(tile + r) * n + column] : 0.0f;
 #else
             a_tile[r][x] = a[(first_row + r) * n + tile + x];

@@ -1,6 +1,6 @@
-// Block j keeps column j of B in shared memory; thread i computes C(i, j). N blocks of N threads, so
-// N is at most the threads of a block. Every global access has stride n across the lanes: loading
-// the column, reading A, writing C (source V, Table 3: slower than naive).
+// Block j keeps column j of B in shared memory; thread i computes C(i, j). N blocks of N threads,
+// so N is at most the threads of a block. Every global access has stride n across the lanes:
+// loading the column, reading A, writing C (source V, Table 3: slower than naive).
 
 extern "C" __global__ void buffered_column(const float *a, const float *b, float *c, int n) {
     extern __shared__ float smem[];  // n floats: column j of B

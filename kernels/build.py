@@ -53,7 +53,16 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     if build.block_size is not None:
         defines.append(f"-DBLOCK={build.block_size}")
     source = ROOT / variant(build.variant).source
-    return [str(nvcc), "-cubin", f"-arch={architecture}", *FLAGS, *defines, "-o", str(out), str(source)]
+    return [
+        str(nvcc),
+        "-cubin",
+        f"-arch={architecture}",
+        *FLAGS,
+        *defines,
+        "-o",
+        str(out),
+        str(source),
+    ]
 
 
 def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> BuildResult:
@@ -73,7 +82,9 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         )
         output = done.stdout + done.stderr
         if done.returncode != 0:
-            raise StudyError(f"{variant(build.variant).source} for {architecture}: {_complaint(output)}")
+            raise StudyError(
+                f"{variant(build.variant).source} for {architecture}: {_complaint(output)}"
+            )
         result = BuildResult(
             architecture,
             build.variant,
@@ -89,7 +100,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
 
 
 def read_result(cubin: Path) -> BuildResult:
-    """Return what is recorded beside a cubin; raises StudyError if it is missing or not this cubin's."""
+    """Return what stands beside a cubin; raises StudyError if missing or not this cubin's."""
     try:
         result = BuildResult(**json.loads(cubin.with_suffix(".json").read_text()))
         if result.cubin_sha256 == sha256(cubin):

@@ -108,8 +108,8 @@ VARIANTS: dict[str, Variant] = {
             "naive",
             "naive",
             "V, Tables 1–6",
-            "one element of C a thread from global memory, neighbouring threads along a column of C "
-            "(uncoalesced)",
+            "one element of C a thread from global memory, neighbouring threads along a column "
+            "of C (uncoalesced)",
             "naive",
             _ALL_BLOCKS,
             _square_blocks,
@@ -180,7 +180,7 @@ def variant(name: str) -> Variant:
 
 
 def block_sizes(name: str, wanted: list[int]) -> list[int | None]:
-    """Return those of the `wanted` block sizes that the variant takes, [None] if it has no such parameter."""
+    """Return those `wanted` block sizes that the variant takes; [None] if it has none at all."""
     allowed = variant(name).block_sizes
     return [None] if allowed is None else [b for b in wanted if b in allowed]
 
@@ -204,7 +204,7 @@ def parse_build(stem: str) -> Build:
 
 
 def builds(study: dict[str, Any]) -> list[Build]:
-    """Return every build that a study (the config's section of that name) needs, without repeats."""
+    """Return every build that a study (section `study` of the config) needs, without repeats."""
     orders = [*study["sizes"], *study["holdout_sizes"]]
     found = {
         build_for(name, n, b): None
@@ -250,6 +250,6 @@ def not_launchable(
 
 
 def _registers_per_block(registers_per_thread: int, threads: int, warp_size: int) -> int:
-    """Registers are handed out to whole warps, in steps of eight a thread (compute capability ≥ 3)."""
+    """Registers go to whole warps, in steps of eight a thread (compute capability ≥ 3)."""
     warps = -(-threads // warp_size)
     return warps * warp_size * (-(-registers_per_thread // 8) * 8)

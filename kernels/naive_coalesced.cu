@@ -1,5 +1,6 @@
-// The naive kernel with threadIdx.x along the COLUMN of C: the lanes of a warp read B and write C in
-// consecutive words (coalesced), and share the element of A (source T, second step of its ladder).
+// The naive kernel with threadIdx.x along the COLUMN of C: the lanes of a warp read B and write C
+// in consecutive words (coalesced), and share the element of A (source T, second step of its
+// ladder).
 
 extern "C" __global__ void naive_coalesced(const float *a, const float *b, float *c, int n) {
     const int column = blockIdx.x * BLOCK + threadIdx.x;

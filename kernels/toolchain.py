@@ -30,15 +30,15 @@ def find_nvcc(configured: str | None = None) -> Path:
     found = shutil.which("nvcc") or shutil.which(wheel)
     if not found:
         raise StudyError(
-            "nvcc: found neither on PATH nor in this Python environment; install a CUDA toolkit, or "
-            "run `pip install --require-hashes -r requirements-compiler.lock`"
+            "nvcc: found neither on PATH nor in this Python environment; install a CUDA toolkit, "
+            "or run `pip install --require-hashes -r requirements-compiler.lock`"
         )
     return Path(found)
 
 
 @cache
 def nvcc_version(nvcc: Path) -> str:
-    """Return the compiler's release, for example ``13.0.88``; raises StudyError if it does not say."""
+    """Return the compiler's release, for example ``13.0.88``; raises StudyError if it is silent."""
     try:
         done = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
     except OSError as error:

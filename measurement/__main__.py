@@ -45,9 +45,7 @@ def main() -> None:
         for device in cuda_devices():
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
         return
-    recording = record(
-        load(arguments.config), arguments.device, arguments.out, arguments.cubins
-    )
+    recording = record(load(arguments.config), arguments.device, arguments.out, arguments.cubins)
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
     print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)

@@ -38,7 +38,7 @@ def driver() -> ModuleType:
         cuda.init()
     except cuda.Error as error:
         raise StudyError(f"CUDA: the driver does not start ({error}); check `nvidia-smi`") from None
-    return cuda  # type: ignore[no-any-return]
+    return cuda
 
 
 def cuda_devices() -> list[CudaDevice]:

@@ -1,4 +1,4 @@
-"""The protocol: gate every cell, then take samples in shuffled rounds until each is known well enough."""
+"""The protocol: gate every cell, then sample in shuffled rounds until each is known well enough."""
 
 import itertools
 import time
@@ -18,9 +18,10 @@ from measurement.session import CellError, Session, Timing
 class Protocol:
     """When a cell has enough samples.
 
-    It stops when the `confidence` interval of its median total time is within ±`relative_half_width`
-    of the median, when its samples have taken `budget_s`, or at `max_samples`; not before
-    `min_samples`, unless one sample alone exceeds the budget: then it keeps that one.
+    It stops when the `confidence` interval of its median total time is within
+    ±`relative_half_width` of the median, when its samples have taken `budget_s`, or at
+    `max_samples`; not before `min_samples`, unless one sample alone exceeds the budget: then it
+    keeps that one.
     """
 
     confidence: float

@@ -1,4 +1,4 @@
-"""Making a recording: the CPU of this host and its GPUs, gate, samples, provenance, in that order."""
+"""Making a recording of this host: for its GPUs and its CPU, gate and samples; then provenance."""
 
 import os
 import sys
@@ -81,7 +81,9 @@ def record(
         facts,
         pd.DataFrame([sample.row() for sample in measured.samples]),
         pd.DataFrame([check.row() for check in measured.checks]),
-        pd.DataFrame([asdict(build) for build in builds], columns=[*recording.TABLES["builds.csv"]]),
+        pd.DataFrame(
+            [asdict(build) for build in builds], columns=[*recording.TABLES["builds.csv"]]
+        ),
     )
 
 
@@ -94,7 +96,9 @@ def _build(config: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> N
         build_all(nvcc, wanted, name, cubins, workers=len(os.sched_getaffinity(0)))
 
 
-def _read_builds(study: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> list[BuildResult]:
+def _read_builds(
+    study: dict[str, Any], devices: list[CudaDevice], cubins: Path
+) -> list[BuildResult]:
     return [
         read_result(cubins / name / f"{build.stem}.cubin")
         for name in _architectures(devices)
@@ -126,9 +130,7 @@ def _measure(
         estimate.saw(sample.cell, sample.timing.total_s, taken[sample.cell])
         if finished:
             del taken[sample.cell]
-        progress.show(
-            sample.cell, len(passes) - len(taken), lambda: estimate.sampling_s(taken)
-        )
+        progress.show(sample.cell, len(passes) - len(taken), lambda: estimate.sampling_s(taken))
     progress.end()
 
 

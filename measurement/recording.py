@@ -93,7 +93,7 @@ _PROVENANCE_SCHEMA = Path(__file__).with_name("provenance.schema.json")
 
 
 class RecordingError(StudyError):
-    """A recording that cannot be used; the message names the folder, what is wrong, and the remedy."""
+    """A recording that cannot be used; the message names folder, fault and remedy."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,9 @@ def write(
         content |= {name: _table_bytes(name, frame) for name, frame in frames.items()}
         for name, data in content.items():
             (temporary / name).write_bytes(data)
-        lines = [f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)]
+        lines = [
+            f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)
+        ]
         (temporary / MANIFEST).write_text("".join(lines))
         read(temporary)
         temporary.chmod(0o755)

@@ -141,9 +141,10 @@ def test_a_noisy_cell_weighs_less_than_a_precise_one():
 
 
 def test_what_the_data_do_not_bound_is_said_so():
-    above = fit(paired(exact(lambda b: 2.0 * b)))
-    assert above.rho.value == above.rho.high == np.inf
-    assert (above.t_s.value, above.rho_bounded) == (0, False)
+    for factor in (1.0, 2.0):
+        above = fit(paired(exact(lambda b, factor=factor: factor * b)))
+        assert above.rho.value == above.rho.high == np.inf
+        assert (above.t_s.value, above.rho_bounded) == (0, False)
     below = fit(paired(exact(lambda b: 1e-5 * b)))
     assert (below.rho.value, below.rho.low, below.rho_bounded) == (0, 0, False)
     assert below.t_s.value == np.inf
