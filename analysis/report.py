@@ -238,7 +238,7 @@ def _recordings_table(results: Results) -> views.Table:
     rows = list(results.frame("recordings").index)
     caption = ("The recordings behind this report, and what their correctness gate found.",)
     return views.plain_table(
-        results, "recordings", rows, columns, caption, "table-recordings", decorate
+        results, "recordings", rows, columns, "table-recordings", "Recordings", caption, decorate
     )
 
 
@@ -258,7 +258,9 @@ def _checks_table(results: Results) -> views.Table:
     }
     rows = list(frame.index[frame["status"] != "passed"])
     caption = ("Every cell that failed the gate or cannot be launched on its card, and why.",)
-    return views.plain_table(results, "checks", rows, columns, caption, "table-checks")
+    return views.plain_table(
+        results, "checks", rows, columns, "table-checks", "Cells not timed", caption
+    )
 
 
 def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
@@ -281,7 +283,7 @@ def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
         rows = list(frame.index[frame["recording"] == name])
         caption = (f"What the compiler made of each kernel that was measured in {name}.",)
         table = views.plain_table(
-            results, "builds", rows, columns, caption, f"table-builds-{anchor}"
+            results, "builds", rows, columns, f"table-builds-{anchor}", f"Builds, {name}", caption
         )
         found.append((name, table))
     return found

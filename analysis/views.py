@@ -1,7 +1,7 @@
 """The report's tables: columns, rows and captions, ready for the template, every number traced."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -72,14 +72,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption; `files` are the CSV tables that hold its numbers."""
+    """A table with its caption; `files` are the CSV tables that hold its numbers.
+
+    `name` is what a screen reader calls it, told apart from every other table's.
+    """
 
     anchor: str
+    name: str
     caption: tuple[Part, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     files: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
 
 
 def number(
@@ -133,7 +136,8 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
     columns = [Column("N"), Column("source", is_number=False)]
     columns += [Column(_heading(column, which), _unit_of(column).name) for column in measures]
     caption = _source_caption(results, which, subject, own)
-    return Table(anchor, caption, tuple(columns), tuple(rows), (name,))
+    title = f"Table {which}, {subject.label if subject else PUBLISHED}"
+    return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
 
 
 def _source_cell(subject: Subject) -> Cell:
@@ -251,7 +255,8 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
     columns += [Column("gain over best CPU", "×")]
     caption: list[Part] = [f"Every variant at N\u00a0=\u00a0{n} with its fastest block size. "]
     caption += measured_with(results, subject, best, best[:0])
-    return Table(anchor, tuple(caption), tuple(columns), tuple(rows), ("summary", "gains"))
+    name = f"Every variant at N = {n}, {subject.label}"
+    return Table(anchor, name, tuple(caption), tuple(columns), tuple(rows), ("summary", "gains"))
 
 
 _PARTS = {
@@ -310,7 +315,8 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
         Column("rate", "GFLOP/s"),
     )
     caption = tuple(measured_with(results, subject, cells[:0], cells))
-    return Table(anchor, caption, columns, tuple(rows), ("summary",))
+    name = f"CPU cells, {subject.label}"
+    return Table(anchor, name, caption, columns, tuple(rows), ("summary",))
 
 
 def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
@@ -352,7 +358,7 @@ def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
         "M0 fitted to the published gains and to each card's. In small print the interval, by "
         "bootstrap over cells and, where there are any, the samples within them.",
     )
-    return Table(anchor, caption, columns, tuple(rows), ("m0_fit",))
+    return Table(anchor, "Fits of M0", caption, columns, tuple(rows), ("m0_fit",))
 
 
 def plain_table(
@@ -360,8 +366,9 @@ def plain_table(
     name: str,
     rows: Sequence[int],
     columns: dict[str, tuple[str, str]],
-    caption: tuple[Part, ...],
     anchor: str,
+    title: str,
+    caption: tuple[Part, ...],
     decorate: Callable[[int, str], str] = lambda _row, _column: "",
 ) -> Table:
     """Return some rows of a CSV table.
@@ -383,7 +390,7 @@ def plain_table(
         for row in rows
     ]
     heads = [Column(title, is_number=kind in ("count", "number")) for title, kind in columns.values()]
-    return Table(anchor, caption, tuple(heads), tuple(body), (name,))
+    return Table(anchor, title, caption, tuple(heads), tuple(body), (name,))
 
 
 def environment_table(results: Results, anchor: str) -> Table:
@@ -400,6 +407,6 @@ def environment_table(results: Results, anchor: str) -> Table:
             for recording in recordings
         ]
         body.append(Row((Cell((str(item),)), *(Cell((text or "–",)) for text in texts))))
-    columns = (Column("", is_number=False), *(Column(str(r), is_number=False) for r in recordings))
+    columns = (Column("fact", is_number=False), *(Column(str(r), is_number=False) for r in recordings))
     caption = ("Hosts, cards and software, one column a recording.",)
-    return Table(anchor, caption, columns, tuple(body), ("environment",))
+    return Table(anchor, "Environment", caption, columns, tuple(body), ("environment",))
