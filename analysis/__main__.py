@@ -16,7 +16,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    def command(name: str, text: str, *options: str) -> None:
+    def command(name: str, text: str, *options: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
@@ -28,8 +28,18 @@ def _parser() -> argparse.ArgumentParser:
                 metavar="ID=PATH",
                 help="a recording's id and folder; once for each",
             )
+        return added
 
-    command("tables", "write the tables of what was published and measured", "published")
+    tables_command = command(
+        "tables", "write the tables of what was published and measured", "published"
+    )
+    tables_command.add_argument(
+        "--cubins",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="cubins built from this tree, to stand in builds.csv",
+    )
     command("fit", "fit the source's model to published and measured times", "published")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
@@ -62,7 +72,9 @@ def recording_paths(arguments: list[str]) -> dict[str, Path]:
     return paths
 
 
-def write_tables(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
+def write_tables(
+    recordings: Mapping[str, Path], published_csv: Path, cubins: list[Path], out: Path
+) -> None:
     """Write every table but the fits' to the folder `out`."""
     printed = published.read(published_csv)
     loaded = study.load(recordings)
@@ -76,7 +88,7 @@ def write_tables(recordings: Mapping[str, Path], published_csv: Path, out: Path)
         "gains": gains.gains_table(sources),
         "recordings": study.recordings_table(sources),
         "checks": study.checks_table(loaded),
-        "builds": study.builds_table(loaded),
+        "builds": study.builds_table(loaded, cubins),
         "environment": study.environment_table(loaded),
     }
     _write(frames, out)
@@ -115,7 +127,7 @@ def main() -> None:
             return
         paths = recording_paths(arguments.recording)
         if arguments.command == "tables":
-            write_tables(paths, arguments.published, arguments.out)
+            write_tables(paths, arguments.published, arguments.cubins, arguments.out)
         elif arguments.command == "fit":
             write_fits(paths, arguments.published, arguments.out)
         else:

@@ -17,6 +17,7 @@ from analysis.results import (
     anchors,
     compared_memory,
     comparison_order,
+    hosts_of,
     subjects,
 )
 from measurement.files import write_atomic
@@ -74,13 +75,15 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     measured = subjects(results)
     names = anchors([subject.label for subject in measured])
     gpus = [subject for subject in measured if subject.is_gpu]
+    hosts = hosts_of(measured)
     for subject in measured:
         rows = _cells(summary, subject)
         if rows.empty:
             continue
         if subject.is_gpu:
             yield from _of_gpu(results, subject, names[subject.label], rows)
-        yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
+        if subject is hosts[subject.recording]:
+            yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
     if gpus:
         yield _figure_2(results, gpus, summary)
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
@@ -116,7 +119,7 @@ def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -
 
     yield drawing(
         "figure1",
-        f"All variants at N = {n}",
+        f"Figure 1. All variants at N = {n}",
         f"Rate of every variant at N = {n}, each with its best block size, on {titled(subject)} and "
         f"one core of its host ({subject.cpu_model}); crosses: the published GTX 770. {_INTERVALS} "
         f"{_samples(rows[rows['n'] == n])}",
@@ -158,7 +161,7 @@ def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing
     if swept.empty:
         return
     n = int(swept["n"].max())
-    who = f"{'SIMULATED ' if subject.simulated else ''}{subject.cpu_model}"
+    who = f"{'SIMULATED ' if subject.simulated else ''}{subject.cpu_model} ({subject.recording})"
     yield Drawing(
         f"cpu-{name}",
         "cpu",
@@ -180,7 +183,7 @@ def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> D
         "figure2",
         "figure2",
         "",
-        f"The fastest variant at N = {n} on each card",
+        f"Figure 2. The fastest variant at N = {n} on each card",
         f"Rate of the fastest variant at N = {n} on each card: {', '.join(labels.values())}. The band "
         "is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; its "
         f"values are lost. {_INTERVALS}",

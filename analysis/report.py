@@ -29,6 +29,7 @@ from analysis.results import (
     Subject,
     anchors,
     comparison_order,
+    hosts_of,
     subjects,
 )
 from measurement.files import write_atomic
@@ -151,7 +152,7 @@ def _content(
     titles = {PUBLISHED: "published"} | {subject.label: titled(subject) for subject in measured}
     figures = read_figures(figures_dir)
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
-    hosts = list({subject.recording: subject for subject in measured}.values())
+    hosts = hosts_of(measured)
     return {
         "topics": _TOPICS,
         "subjects": measured,
@@ -165,7 +166,8 @@ def _content(
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
         "cpu_tables": [
-            (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}")) for host in hosts
+            (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}"))
+            for host in measured if host is hosts[host.recording]
         ],
         "fits": views.fits_table(results, titles, "table-fits"),
         "environment": views.environment_table(results, "table-environment"),

@@ -258,6 +258,11 @@ def compared_memory(gpu_cells: pd.DataFrame) -> str:
     return next((kind for kind in HOST_MEMORY_ORDER if kind in kinds), HOST_MEMORY_ORDER[0])
 
 
+def hosts_of(measured: Sequence[Subject]) -> dict[str, Subject]:
+    """Return, by recording, the first subject measured in it: it stands for the host's CPU."""
+    return {subject.recording: subject for subject in reversed(measured)}
+
+
 def comparison_order(gpu_rows: pd.DataFrame) -> int:
     """Return the source's order where it was measured, else the largest that was."""
     orders = {int(n) for n in gpu_rows["n"]}

@@ -1,7 +1,7 @@
 """Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,14 @@ import pandas as pd
 
 from analysis.published import SOURCE as PUBLISHED
 from analysis.statistics import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
+from kernels.build import read_result
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, read
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU = "cpu"
+TREE = "tree"  # what stands for a recording where cubins were built here
 BASELINE_BLOCK = 32
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
@@ -121,9 +123,10 @@ def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
 def load(paths: Mapping[str, Path]) -> dict[str, Recording]:
     """Read the recordings by id; raises StudyError naming the first that cannot be used."""
     for identifier in paths:
-        if identifier == PUBLISHED:
+        if identifier in (PUBLISHED, TREE):
             raise StudyError(
-                f"recording {identifier!r}: this id is that of the published tables; choose another"
+                f"recording {identifier!r}: this id means the published tables or the cubins of "
+                "this tree; choose another"
             )
     return {identifier: read(path) for identifier, path in paths.items()}
 
@@ -219,9 +222,16 @@ def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     return _stacked({key: recording.checks for key, recording in recordings.items()}, "checks.csv")
 
 
-def builds_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
-    """Return every cubin of every recording and the resources that it uses."""
-    return _stacked({key: recording.builds for key, recording in recordings.items()}, "builds.csv")
+def builds_table(recordings: Mapping[str, Recording], cubins: Iterable[Path] = ()) -> pd.DataFrame:
+    """Return every cubin of every recording and the resources that it uses.
+
+    `cubins` are those built from this tree; they stand under the recording `TREE`. Raises
+    StudyError if one is not what the .json beside it describes.
+    """
+    frames = {key: recording.builds for key, recording in recordings.items()}
+    built = [asdict(read_result(path)) for path in cubins]
+    frames[TREE] = pd.DataFrame(built, columns=list(TABLES["builds.csv"]))
+    return _stacked(frames, "builds.csv")
 
 
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:

@@ -191,8 +191,9 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
             f"allowed: a whole number from {protocol['min_samples']}"
         )
     ids = [entry["id"] for entry in config["gpus"]]
-    if "published" in ids:  # what the published times are called in every table
-        yield f"gpus[{ids.index('published')}].id: published is taken; give the entry another id"
+    for taken in ("published", "tree"):  # what published times and cubins built here are called
+        if taken in ids:
+            yield f"gpus[{ids.index(taken)}].id: {taken} is taken; give the entry another id"
     for index, name in enumerate(ids):
         if name in ids[:index]:
             yield f"gpus[{index}].id: {name} is taken by gpus[{ids.index(name)}]; ids must differ"

@@ -1,7 +1,8 @@
 """Recordings: labels, tables, staleness, and the refusal of broken ones."""
 
 import gzip
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from analysis import study
 from analysis.statistics import TIME_COLUMNS
+from kernels.build import BuildResult
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, RecordingError
@@ -154,6 +156,21 @@ def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     builds = study.builds_table(recordings)
     assert list(builds) == ["recording", *TABLES["builds.csv"]]
     assert list(builds["registers_per_thread"]) == [32, 24]
+
+
+def test_cubins_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording, tmp_path):
+    folder = tmp_path / "sm_75"
+    folder.mkdir()
+    cubin = folder / "block-b8-exact.cubin"
+    cubin.write_bytes(b"machine code")
+    built = BuildResult("sm_75", "block", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", sha256(cubin))
+    cubin.with_suffix(".json").write_text(json.dumps(asdict(built)))
+    builds = study.builds_table({"card": gpu_recording}, [cubin])
+    assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
+    assert builds.iloc[-1]["registers_per_thread"] == 40
+    cubin.write_bytes(b"other machine code")
+    with pytest.raises(StudyError, match="block-b8-exact.cubin"):
+        study.builds_table({}, [cubin])
 
 
 def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):

@@ -6,6 +6,7 @@ rule tables:
         published="data/published/times.csv",
         recordings=RECORDINGS,
         measured=MEASURED_SOURCES,  # a change of one makes recordings stale
+        cubins=CUBINS,
         code=sources("analysis"),
     output:
         [
@@ -23,7 +24,7 @@ rule tables:
         "Computing tables, gains and their intervals"
     shell:
         "python -m analysis tables --published {input.published} {params.recordings}"
-        " --out results/tables 2>&1 | tee {log} >&2"
+        " --cubins {input.cubins} --out results/tables 2>&1 | tee {log} >&2"
 
 
 rule fit:
