@@ -9,9 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import plots, style, svg
+from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
-    CPU,
-    PUBLISHED,
     Results,
     Subject,
     anchors,
@@ -19,7 +18,9 @@ from analysis.results import (
     comparison_order,
     hosts_of,
     subjects,
+    without_swept_naive,
 )
+from analysis.study import CPU
 from measurement.files import write_atomic
 
 INDEX = "figures.json"
@@ -88,7 +89,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         yield _figure_2(results, gpus, summary)
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
-        yield from _of_model(results, subject.label, names[subject.label], titled(subject))
+        yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
@@ -99,37 +100,33 @@ def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
     return summary[own_cpu | (~summary["is_cpu"] & (summary["gpu"] == subject.label))]
 
 
-def titled(subject: Subject) -> str:
-    """Return how a subject is called in titles; a simulated one says so wherever it appears."""
-    name = subject.label if subject.name == subject.label else f"{subject.name} ({subject.label})"
-    return f"SIMULATED {name}" if subject.simulated else name
-
-
 def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
     gpu = rows[~rows["is_cpu"]]
     if gpu.empty:
         return
     n = comparison_order(gpu)
     memory = compared_memory(gpu)
-    compared = rows[rows["is_cpu"] | (rows["host_memory"] == memory)]
+    compared = without_swept_naive(rows[rows["is_cpu"] | (rows["host_memory"] == memory)])
 
     def drawing(kind: str, title: str, caption: str, figure: Figure) -> Drawing:
-        title = f"{title}: {titled(subject)}"
+        title = f"{title}: {subject.marked_title}"
         return Drawing(f"{kind}-{name}", kind, subject.label, title, caption, figure)
 
+    published, at_n = _published_rates(results, n), without_swept_naive(rows[rows["n"] == n])
+    host = f" and one core of its host ({subject.cpu_model})" if at_n["is_cpu"].any() else ""
+    crosses = "" if published.empty else " Crosses: the published GTX 770."
     yield drawing(
         "figure1",
         f"Figure 1. All variants at N = {n}",
-        f"Rate of every variant at N = {n}, each with its best block size, on {titled(subject)} and "
-        f"one core of its host ({subject.cpu_model}); crosses: the published GTX 770. {_INTERVALS} "
-        f"{_samples(rows[rows['n'] == n])}",
-        plots.variants_at_size(rows, _published_rates(results, n), n),
+        f"Rate of every variant at N = {n}, each with its best block size (naive: B = 32), on "
+        f"{subject.marked_title}{host}.{crosses} {_INTERVALS} {_samples(at_n)}",
+        plots.variants_at_size(at_n, published, n),
     )
     yield drawing(
         "rate-size",
         "Rate over the matrix order",
-        f"Rate over N on {titled(subject)}, {memory} host memory, each variant with its best block "
-        f"size at that N; dashed: one core of the host. {_INTERVALS} {_samples(compared)}",
+        f"Rate over N on {subject.marked_title}, {memory} host memory, each variant with its best "
+        f"block size at that N; dashed: one core of the host. {_INTERVALS} {_samples(compared)}",
         plots.rate_over_size(compared),
     )
     blocks = gpu[(gpu["n"] == n) & (gpu["host_memory"] == memory)]
@@ -137,8 +134,8 @@ def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -
         yield drawing(
             "rate-block",
             "Rate over the block size",
-            f"Rate over the block size B at N = {n} on {titled(subject)}, {memory} host memory. "
-            f"{_INTERVALS} {_samples(blocks)}",
+            f"Rate over the block size B at N = {n} on {subject.marked_title}, {memory} host "
+            f"memory. {_INTERVALS} {_samples(blocks)}",
             plots.rate_over_block(blocks),
         )
     split = _fastest_kernel_cells(gpu, n)
@@ -149,8 +146,8 @@ def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -
             "split",
             "Where the time goes",
             f"Parts of the transfer-inclusive time of {first['variant']}{block} on "
-            f"{titled(subject)}, as shares of the sum of their medians; above each bar the median "
-            f"total in milliseconds. {_samples(split)}",
+            f"{subject.marked_title}, as shares of the sum of their medians; above each bar the "
+            f"median total in milliseconds. {_samples(split)}",
             plots.split_of_total(split),
         )
 
@@ -174,7 +171,7 @@ def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing
 
 
 def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> Drawing:
-    labels = {subject.label: titled(subject) for subject in gpus}
+    labels = {subject.label: subject.marked_title for subject in gpus}
     rows = summary[summary["gpu"].isin(labels) & ~summary["is_cpu"]]
     n = comparison_order(rows)
     rates = _published_rates(results, n)
@@ -184,9 +181,9 @@ def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> D
         "figure2",
         "",
         f"Figure 2. The fastest variant at N = {n} on each card",
-        f"Rate of the fastest variant at N = {n} on each card: {', '.join(labels.values())}. The band "
-        "is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; its "
-        f"values are lost. {_INTERVALS}",
+        f"Rate of the fastest variant at N = {n} on each card: {', '.join(labels.values())}. The "
+        "band is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; "
+        f"its values are lost. {_INTERVALS}",
         plots.best_over_cards(rows.assign(gpu=rows["gpu"].map(labels)), cards, n),
     )
 
@@ -203,8 +200,8 @@ def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[
         source,
         f"Gain of block over naive, measured and by M0: {title}",
         f"Gain of the block variant over the naive one against the block size B, {title}: markers "
-        "are measured (one shape and colour for each N; a held-out one took no part in the fit), the "
-        f"curve is M0 with the fitted ρ, the shading its interval. {_INTERVALS}",
+        "are measured (one shape and colour for each N; a held-out one took no part in the fit), "
+        f"the curve is M0 with the fitted ρ, the shading its interval. {_INTERVALS}",
         plots.model_gains(residuals, fits),
     )
     yield Drawing(

@@ -1,7 +1,7 @@
 """What was found, in sentences whose numbers are computed and whose wording follows the numbers.
 
-A gain below 1 is called a loss, an interval that holds 1 leaves the question undecided, and what was
-not measured is said not to be.
+A gain below 1 is called a loss, an interval that holds 1 leaves the question undecided, and what
+was not measured is said not to be.
 """
 
 import math
@@ -10,35 +10,37 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
-    CPU,
+    FACTOR,
     GFLOPS,
     MILLISECONDS,
     PERCENT,
     PLAIN,
-    PUBLISHED,
     TIMES,
     Number,
     Results,
     Subject,
-    Unit,
     compared_memory,
     subjects,
 )
-
-
-@dataclass(frozen=True)
-class Code:
-    """A name to be set in a fixed-width face, such as that of a variant."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Part = str | Number | Code
+from analysis.study import CPU
+from analysis.wording import (
+    GAIN,
+    LOSS,
+    NO_INTERVAL,
+    NOT_MEASURED,
+    STATED,
+    UNDECIDED,
+    Part,
+    bounds,
+    cell,
+    measured,
+    order,
+    variant,
+    verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -59,25 +61,6 @@ class Findings:
 
     subject: Subject
     sentences: tuple[Sentence, ...]
-
-
-GAIN = "gain"
-LOSS = "loss"
-UNDECIDED = "undecided"
-NO_INTERVAL = "no interval"
-NOT_MEASURED = "not measured"
-STATED = "stated"
-
-
-def verdict(gain: float, low: float, high: float) -> str:
-    """Return what a gain with this interval says; NaN stands for what was not measured."""
-    if math.isnan(gain):
-        return NOT_MEASURED
-    if math.isnan(low) or math.isnan(high):
-        return NO_INTERVAL
-    if low > 1:
-        return GAIN
-    return LOSS if high < 1 else UNDECIDED
 
 
 def findings(results: Results) -> list[Findings]:
@@ -121,24 +104,27 @@ def _on_host(results: Results, subject: Subject) -> Iterator[Sentence]:
 def _fastest(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
     """Name the fastest variant with transfers, and say whether the next one is told apart."""
     row = cells.loc[best]
-    n = _order(results, "summary", best)
-    parts: list[Part] = ["The fastest way to multiply two matrices of order ", n]
-    parts += [f", copies from and to {row['host_memory']} host memory included, is "]
-    parts += [*variant(results, "summary", best), ": ", *measured(results, "summary", best, "total", MILLISECONDS), ", "]
-    parts += [_cell(results, "summary", best, "flop_per_s", GFLOPS), "."]
+    n = order(results, "summary", best)
+    parts: list[Part] = [
+        *("The fastest way to multiply two matrices of order ", n),
+        f", copies from and to {row['host_memory']} host memory included, is ",
+        *(*variant(results, "summary", best), ": "),
+        *(*measured(results, "summary", best, "total_s", MILLISECONDS), ", "),
+        *(cell(results, "summary", best, "flop_per_s", GFLOPS), "."),
+    ]
     others = cells[cells["variant"] != row["variant"]]
     if others.empty:
         return Sentence("fastest", GAIN, tuple(parts))
     second = int(others["total_s"].idxmin())
     runner = cells.loc[second]
-    numbers = measured(results, "summary", second, "total", MILLISECONDS)
+    numbers = measured(results, "summary", second, "total_s", MILLISECONDS)
     high, low = row["total_high_s"], runner["total_low_s"]
     if math.isnan(high) or math.isnan(low):
         word, said = NO_INTERVAL, "; whether that is a difference cannot be said without intervals."
     elif high < low:
         word, said = GAIN, "; the intervals do not overlap."
     else:
-        word, said = UNDECIDED, "; the intervals overlap, so which of the two is faster is undecided."
+        word, said = UNDECIDED, "; the intervals overlap: which of the two is faster is undecided."
     parts += [" Next comes ", *variant(results, "summary", second), " with ", *numbers, said]
     return Sentence("fastest", word, tuple(parts))
 
@@ -153,10 +139,13 @@ def _over_cpu(results: Results, subject: Subject, compared: pd.DataFrame) -> Sen
     row = gains.loc[index]
     best = verdict(row["cpu_best_gain"], row["cpu_best_gain_low"], row["cpu_best_gain_high"])
     opponent = variant(results, "gains", index, "cpu_best_")
-    parts: list[Part] = ["At N\u00a0=\u00a0", _order(results, "gains", index)]
-    parts += [", the largest order that its CPU multiplied too, "]
-    parts += [*variant(results, "gains", index), " with its copies ", _compared[best], " the best CPU version here ("]
-    parts += [*opponent, ", one core): gain ", *measured(results, "gains", index, "cpu_best_gain", TIMES)]
+    parts: list[Part] = [
+        *("At N\u00a0=\u00a0", order(results, "gains", index)),
+        ", the largest order that its CPU multiplied too, ",
+        *(*variant(results, "gains", index), f" with its copies {_compared[best]}"),
+        *(" the best CPU version here (", *opponent, ", one core): gain "),
+        *measured(results, "gains", index, "cpu_best_gain", TIMES),
+    ]
     if not math.isnan(row["cpu_naive_gain"]):
         numbers = measured(results, "gains", index, "cpu_naive_gain", TIMES)
         parts += ["; over the naive CPU loop, the yardstick of the source, ", *numbers]
@@ -176,7 +165,9 @@ _reservation = {
 }
 
 
-def _sizes_not_won(results: Results, subject: Subject, compared: pd.DataFrame) -> Iterator[Sentence]:
+def _sizes_not_won(
+    results: Results, subject: Subject, compared: pd.DataFrame
+) -> Iterator[Sentence]:
     """List the orders at which the GPU with its copies does not beat the best CPU version."""
     gains = _fastest_gains(results, subject, compared)
     gains = gains[gains["cpu_best_gain"].notna()].sort_values("n")
@@ -187,7 +178,7 @@ def _sizes_not_won(results: Results, subject: Subject, compared: pd.DataFrame) -
         for row in gains.itertuples()
     ]
     if all(word == GAIN for word in words):
-        low, high = (_order(results, "gains", int(gains.index[end])) for end in (0, -1))
+        low, high = (order(results, "gains", int(gains.index[end])) for end in (0, -1))
         text = "It wins against the best CPU version at every common order, N\u00a0=\u00a0"
         yield Sentence("sizes", GAIN, (text, low, " to ", high, "."))
         return
@@ -200,13 +191,14 @@ def _sizes_not_won(results: Results, subject: Subject, compared: pd.DataFrame) -
     }
     clauses: list[list[Part]] = []
     for word, text in named.items():
-        rows = [index for index, found in zip(gains.index, words) if found == word]
+        rows = [index for index, found in zip(gains.index, words, strict=True) if found == word]
         if not rows:
             continue
         clause: list[Part] = [text]
         for position, index in enumerate(rows):
-            clause += [", N\u00a0=\u00a0" if position else "N\u00a0=\u00a0", _order(results, "gains", index), " ("]
-            clause += [*measured(results, "gains", index, "cpu_best_gain", TIMES, brackets="; "), ")"]
+            gain = measured(results, "gains", index, "cpu_best_gain", TIMES, brackets="; ")
+            clause += [", " if position else "", "N\u00a0=\u00a0", order(results, "gains", index)]
+            clause += [" (", *gain, ")"]
         clauses.append(clause)
     for position, clause in enumerate(clauses):
         parts += [", " if position else "", *clause]
@@ -220,25 +212,31 @@ def _kernel_rate(results: Results, cells: pd.DataFrame) -> Sentence:
     if cells.empty:
         return Sentence("kernel", NOT_MEASURED, ("The time of the kernel alone was not measured.",))
     best = int(cells["kernel_s"].idxmin())
-    parts: list[Part] = ["Without the copies, the fastest kernel at N\u00a0=\u00a0"]
-    parts += [_order(results, "summary", best), " is ", *variant(results, "summary", best), ": ", *measured(results, "summary", best, "kernel", MILLISECONDS), ", "]
-    parts += [_cell(results, "summary", best, "kernel_flop_per_s", GFLOPS), "."]
-    return Sentence("kernel", STATED, tuple(parts))
+    parts: tuple[Part, ...] = (
+        *(
+            "Without the copies, the fastest kernel at N\u00a0=\u00a0",
+            order(results, "summary", best),
+        ),
+        *(" is ", *variant(results, "summary", best), ": "),
+        *(*measured(results, "summary", best, "kernel_s", MILLISECONDS), ", "),
+        *(cell(results, "summary", best, "kernel_flop_per_s", GFLOPS), "."),
+    )
+    return Sentence("kernel", STATED, parts)
 
 
 def _transfers(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
     """Give the share of the copies in the fastest variant's time, for each host memory kind."""
-    row = cells.loc[best]
-    same = cells[(cells["variant"] == row["variant"]) & (cells["n"] == row["n"])]
-    block = row["block_size"]
+    fastest = cells.loc[best]
+    same = cells[(cells["variant"] == fastest["variant"]) & (cells["n"] == fastest["n"])]
+    block = fastest["block_size"]
     same = same[same["block_size"].isna() if math.isnan(block) else same["block_size"] == block]
     same = same.dropna(subset=["h2d_s", "d2h_s"])
     if same.empty:
         return Sentence("transfers", NOT_MEASURED, ("The copies were not timed apart.",))
     parts: list[Part] = ["The copies take "]
-    for position, (index, cell) in enumerate(same.sort_values("host_memory").iterrows()):
+    for position, (index, row) in enumerate(same.sort_values("host_memory").iterrows()):
         share = results.derived("summary", [int(str(index))], "(h2d_s + d2h_s) / total_s", PERCENT)
-        parts += [" and " if position else "", share, f" of its time from {cell['host_memory']}"]
+        parts += [" and " if position else "", share, f" of its time from {row['host_memory']}"]
     return Sentence("transfers", STATED, (*parts, " host memory."))
 
 
@@ -253,14 +251,19 @@ def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
     largest = cells[cells["n"] == cells["n"].max()]
     best = int(largest["total_s"].idxmin())
     row = cells.loc[best]
-    parts: list[Part] = [f"One core of its CPU ({subject.cpu_model}) is fastest with "]
-    parts += [*variant(results, "summary", best), " at N\u00a0=\u00a0"]
-    parts += [_order(results, "summary", best), ": "]
-    parts += [*measured(results, "summary", best, "total", MILLISECONDS), ", "]
-    parts += [_cell(results, "summary", best, "flop_per_s", GFLOPS)]
+    parts: list[Part] = [
+        f"One core of its CPU ({subject.cpu_model}) is fastest with ",
+        *(
+            *variant(results, "summary", best),
+            " at N\u00a0=\u00a0",
+            order(results, "summary", best),
+        ),
+        *(": ", *measured(results, "summary", best, "total_s", MILLISECONDS), ", "),
+        cell(results, "summary", best, "flop_per_s", GFLOPS),
+    ]
     naive = largest[largest["variant"] == "naive"]
     if not naive.empty and row["variant"] != "naive":
-        numbers = measured(results, "summary", int(naive.index[0]), "total", MILLISECONDS)
+        numbers = measured(results, "summary", int(naive.index[0]), "total_s", MILLISECONDS)
         parts += ["; the naive loop takes ", *numbers]
     yield Sentence("host", STATED, (*parts, "."))
 
@@ -277,33 +280,40 @@ def model_sentences(results: Results, source: str) -> Iterator[Sentence]:
         row = int(str(index))
         quantity = said.get(fit["quantity"], fit["quantity"])
         parts: list[Part] = [f"M0 fitted to {of} {quantity}: "]
+        interval = bounds(results, "m0_fit", row, "rho", PLAIN)
         bounded = results.text("m0_fit", row, "rho_bounded") == "True"
-        if bounded:
+        if bounded or not interval:
             parts += ["ρ\u00a0=\u00a0", *measured(results, "m0_fit", row, "rho", PLAIN)]
         else:
-            parts += ["the data do not bound ρ (best value ", _cell(results, "m0_fit", row, "rho", PLAIN)]
-            parts += [", interval ", *_range(results, "m0_fit", row, "rho", PLAIN), ")"]
-        own = residuals[(residuals["source"] == source) & (residuals["quantity"] == fit["quantity"])]
-        own = own[own["log_residual"].notna()]
+            best = cell(results, "m0_fit", row, "rho", PLAIN)
+            parts += ["the data do not bound ρ (best value ", best, ", interval ", *interval, ")"]
+        own = residuals[residuals["source"] == source]
+        own = own[(own["quantity"] == fit["quantity"]) & own["log_residual"].notna()]
         if not own.empty:
-            worst = int(own["log_residual"].abs().idxmax())
-            n = _order(results, "m0_residuals", worst)
-            block = _order(results, "m0_residuals", worst, "block_size")
-            off = results.derived("m0_residuals", [worst], "exp(abs(log_residual))", PLAIN)
-            gain = _cell(results, "m0_residuals", worst, "gain", TIMES)
             parts += [". Its gains are typically off by a factor of "]
-            parts += [results.derived("m0_fit", [row], "exp(log_rms)", PLAIN)]
-            parts += [" and worst at N\u00a0=\u00a0", n, ", B\u00a0=\u00a0", block, ", by ", off, ": measured gain ", gain]
-            parts += [", M0 says ", _cell(results, "m0_residuals", worst, "m0_gain", TIMES)]
+            parts += [results.derived("m0_fit", [row], "exp(log_rms)", FACTOR)]
+            parts += _worst_miss(results, int(own["log_residual"].abs().idxmax()))
         yield Sentence("model", STATED if bounded else UNDECIDED, (*parts, "."))
+
+
+def _worst_miss(results: Results, row: int) -> list[Part]:
+    """Return where M0 is farthest from a measured gain, and by what factor."""
+    table = "m0_residuals"
+    return [
+        *(" and worst at N\u00a0=\u00a0", order(results, table, row)),
+        *(", B\u00a0=\u00a0", order(results, table, row, "block_size")),
+        *(", by ", results.derived(table, [row], "exp(abs(log_residual))", FACTOR)),
+        *(": measured gain ", cell(results, table, row, "gain", TIMES)),
+        *(", M0 says ", cell(results, table, row, "m0_gain", TIMES)),
+    ]
 
 
 def _gate_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
     """Say how many cells failed the correctness gate, if any did."""
-    failed = _cell(results, "recordings", subject.row, "cells_failed", COUNT)
+    failed = cell(results, "recordings", subject.row, "cells_failed", COUNT)
     if isinstance(failed, Number) and float(failed.value) > 0:
-        parts = ("Of the planned cells ", failed, " failed the correctness gate and were not timed.")
-        yield Sentence("gate", STATED, parts)
+        said = " of the planned cells failed the correctness gate and were not timed."
+        yield Sentence("gate", STATED, (failed, said))
 
 
 def _fastest_gains(results: Results, subject: Subject, compared: pd.DataFrame) -> pd.DataFrame:
@@ -316,43 +326,3 @@ def _fastest_gains(results: Results, subject: Subject, compared: pd.DataFrame) -
     wanted = set(fastest.fillna({"block_size": -1}).itertuples(index=False, name=None))
     rows = own[keys].fillna({"block_size": -1}).itertuples(index=False, name=None)
     return own[[row in wanted for row in rows]]
-
-
-def variant(results: Results, table: str, row: int, prefix: str = "") -> list[Part]:
-    """Return the parts that name a variant and, where it has one, its block size."""
-    name = Code(results.text(table, row, f"{prefix}variant"))
-    size = results.cell(table, row, f"{prefix}block_size", COUNT)
-    return [name, " (B\u00a0=\u00a0", size, ")"] if size else [name]
-
-
-def measured(
-    results: Results, table: str, row: int, name: str, unit: Unit, brackets: str = " ("
-) -> list[Part]:
-    """Return value and interval as parts: "1.234 ms (1.230 to 1.240)", or that there is none.
-
-    `name` is the column, or its stem where the columns are ``<stem>_s``, ``<stem>_low_s``.
-    """
-    columns = results.frame(table).columns
-    column = name if name in columns else f"{name}_s"
-    close = ")" if brackets == " (" else ""
-    value = _cell(results, table, row, column, unit)
-    bounds = _range(results, table, row, name, unit)
-    return [value, brackets, *(bounds or ["no interval"]), close]
-
-
-def _range(results: Results, table: str, row: int, name: str, unit: Unit) -> list[Part]:
-    """Return the interval beside the column `name`, with the decimals of its value; [] if none."""
-    frame = results.frame(table)
-    column, suffix = (name, "") if name in frame else (f"{name}_s", "_s")
-    like = float(frame.at[row, column])
-    low = results.cell(table, row, f"{name}_low{suffix}", unit, like)
-    high = results.cell(table, row, f"{name}_high{suffix}", unit, like)
-    return [low.bare(), " to ", high.bare()] if low and high else []
-
-
-def _cell(results: Results, table: str, row: int, column: str, unit: Unit) -> Part:
-    return results.cell(table, row, column, unit) or NOT_MEASURED
-
-
-def _order(results: Results, table: str, row: int, column: str = "n") -> Part:
-    return _cell(results, table, row, column, COUNT)

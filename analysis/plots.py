@@ -4,6 +4,8 @@ Frames have the columns of summary.csv, m0_fit.csv and m0_residuals.csv; rates a
 and in GFLOP/s in the figures.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -41,14 +43,17 @@ def best_blocks(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Figure:
     """Draw Figure 1: the rate of every variant at order `n`, with its best block size.
 
-    `cells` are one recording's rows of summary.csv with `is_cpu`; `published` has variant, is_cpu
-    and rate in GFLOP/s.
+    `cells` are one recording's rows of summary.csv of that order, with `is_cpu`; `published` has
+    variant, is_cpu and rate in GFLOP/s.
     """
-    cells = cells[cells["n"] == n]
     series = [
         ("kernel only", with_rates(cells[~cells["is_cpu"]], KERNEL), "D"),
         ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
-        ("total, pageable memory", with_rates(cells[cells["host_memory"] == "pageable"], TOTAL), "o"),
+        (
+            "total, pageable memory",
+            with_rates(cells[cells["host_memory"] == "pageable"], TOTAL),
+            "o",
+        ),
         ("CPU, one thread", with_rates(cells[cells["is_cpu"]], TOTAL), "^"),
     ]
     best = [(text, best_blocks(rows, ["is_cpu", "variant"]), mark) for text, rows, mark in series]
@@ -66,9 +71,9 @@ def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Fi
             look = looks[(row.is_cpu, row.variant)]
             shape = style.Look(look.colour, mark, look.line)
             _across(axis, places[(row.is_cpu, row.variant)], row, shape)
-    shown = published[[key in places for key in zip(published["is_cpu"], published["variant"])]]
+    shown = published[[key in places for key in _keys(published)]]
     if not shown.empty:
-        rows = [places[key] for key in zip(shown["is_cpu"], shown["variant"])]
+        rows = [places[key] for key in _keys(shown)]
         axis.scatter(shown["rate"], rows, marker="x", s=30, color=style.GREY, label="published")
     axis.set_yticks(list(places.values()), [_name(is_cpu, name) for is_cpu, name in places])
     axis.set_ylim(-0.6, len(places) - 0.4)
@@ -93,7 +98,11 @@ def best_over_cards(cells: pd.DataFrame, published: list[tuple[str, float]], n: 
     series = [
         ("kernel only", with_rates(cells, KERNEL), "D"),
         ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
-        ("total, pageable memory", with_rates(cells[cells["host_memory"] == "pageable"], TOTAL), "o"),
+        (
+            "total, pageable memory",
+            with_rates(cells[cells["host_memory"] == "pageable"], TOTAL),
+            "o",
+        ),
     ]
     looks = style.looks((False, name) for name in cells["variant"])
     for text, rows, mark in series:
@@ -127,7 +136,7 @@ def rate_over_block(cells: pd.DataFrame) -> Figure:
 def cpu_rates(cells: pd.DataFrame, n: int) -> Figure:
     """Draw the CPU variants' rates: over N, and over the edge of the cache block at order `n`."""
     rows = with_rates(cells, TOTAL)
-    looks = style.looks(zip(rows["is_cpu"], rows["variant"]))
+    looks = style.looks(_keys(rows))
     figure, axes = style.new_figure(columns=2, height=3.6)
     swept = rows[rows["block_size"].notna() & (rows["n"] == n)]
     best = best_blocks(rows, ["is_cpu", "variant", "n"])
@@ -150,10 +159,12 @@ def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     """Draw rates over column `x`: with transfers on the left, of the kernel alone on the right."""
     panels = [(TOTAL, with_rates(cells, TOTAL)), (KERNEL, with_rates(cells, KERNEL))]
     panels = [(quantity, rows) for quantity, rows in panels if not rows.empty]
-    looks = style.looks(zip(cells["is_cpu"], cells["variant"]))
+    looks = style.looks(_keys(cells))
     figure, axes = style.new_figure(columns=len(panels), height=4.0)
-    for axis, (quantity, rows) in zip(axes, panels):
-        for key, group in best_blocks(rows, ["is_cpu", "variant", x]).groupby(["is_cpu", "variant"]):
+    for axis, (quantity, rows) in zip(axes, panels, strict=True):
+        for key, group in best_blocks(rows, ["is_cpu", "variant", x]).groupby(
+            ["is_cpu", "variant"]
+        ):
             style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=_name(*key))
         axis.set_title(MEANING[quantity])
         axis.set_xlabel(f"{name} (logarithmic)")
@@ -176,14 +187,21 @@ def split_of_total(cells: pd.DataFrame) -> Figure:
     """
     kinds = [kind for kind in ("pageable", "pinned") if (cells["host_memory"] == kind).any()]
     figure, axes = style.new_figure(columns=len(kinds), height=3.6)
-    for axis, kind in zip(axes, kinds):
+    for axis, kind in zip(axes, kinds, strict=True):
         rows = cells[cells["host_memory"] == kind].sort_values("n")
         whole = rows[list(style.PARTS)].sum(axis=1).to_numpy(dtype=float)
         bottom = np.zeros(len(rows))
         for part, (text, colour, hatch) in style.PARTS.items():
             share = 100 * rows[part].to_numpy(dtype=float) / whole
             axis.bar(
-                range(len(rows)), share, 0.7, bottom, label=text, color=colour, hatch=hatch, linewidth=0
+                range(len(rows)),
+                share,
+                0.7,
+                bottom,
+                label=text,
+                color=colour,
+                hatch=hatch,
+                linewidth=0,
             )
             bottom += share
         for place, total in enumerate(rows["total_s"]):
@@ -205,13 +223,13 @@ def model_gains(residuals: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     """
     figure, axes = style.new_figure(columns=len(fits), height=4.0)
     looks = style.size_looks(residuals["n"])
-    for axis, fit in zip(axes, fits.itertuples()):
+    for axis, fit in zip(axes, fits.itertuples(), strict=True):
         rows = residuals[residuals["quantity"] == fit.quantity]
         block = np.geomspace(1, max(rows["block_size"].max(), 32), 100)
         axis.plot(block, m0_eta(fit.rho, block), color=INK, linewidth=1.4, label="M0")
         if not np.isnan([fit.rho_low, fit.rho_high]).any() and fit.rho_low > 0:
             low, high = m0_eta(fit.rho_low, block), m0_eta(fit.rho_high, block)
-            shade = {"color": INK, "alpha": 0.15, "linewidth": 0}
+            shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
             axis.fill_between(block, low, high, label="interval of ρ", **shade)
         for n, group in rows.groupby("n"):
             text = f"N = {style.plain_number(n)}{' (held out)' if group['holdout'].all() else ''}"
@@ -238,8 +256,13 @@ def model_residuals(residuals: pd.DataFrame) -> Figure:
         for n, group in rows.groupby("n"):
             look = looks[n]
             axis.scatter(
-                group[column], group["factor"], marker=look.marker, color=look.colour, s=22,
-                linewidths=0, label=f"N = {style.plain_number(n)}",
+                group[column],
+                group["factor"],
+                marker=look.marker,
+                color=look.colour,
+                s=22,
+                linewidths=0,
+                label=f"N = {style.plain_number(n)}",
             )
         axis.set_title(f"{MEANING[quantities[index // 2]]}, by {text[-1]}")
         axis.set_xlabel(f"{text} (logarithmic)")
@@ -258,9 +281,20 @@ def _across(axis: Axes, place: float, row: object, look: style.Look) -> None:
     if bounded:
         axis.hlines(place, low, high, color=look.colour, linewidth=1.6)
     axis.scatter(
-        [rate], [place], s=34, marker=look.marker, zorder=3, linewidths=1.2 if not bounded else 0,
-        facecolors=look.colour if bounded else "none", edgecolors=look.colour,
+        [rate],
+        [place],
+        s=34,
+        marker=look.marker,
+        zorder=3,
+        linewidths=1.2 if not bounded else 0,
+        facecolors=look.colour if bounded else "none",
+        edgecolors=look.colour,
     )
+
+
+def _keys(rows: pd.DataFrame) -> list[tuple[bool, str]]:
+    """Return (is CPU, variant) of each row, which fixes how it is drawn."""
+    return list(zip(rows["is_cpu"], rows["variant"], strict=True))
 
 
 def _name(is_cpu: bool, variant: str) -> str:

@@ -17,11 +17,10 @@ import jinja2
 from markupsafe import Markup
 
 from analysis import views
-from analysis.figures import INDEX, titled
-from analysis.findings import Code, Findings, Part, findings, model_sentences
+from analysis.figures import INDEX
+from analysis.findings import findings, model_sentences
+from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
-    CPU,
-    PUBLISHED,
     TABLES,
     Number,
     Results,
@@ -32,6 +31,9 @@ from analysis.results import (
     hosts_of,
     subjects,
 )
+from analysis.source_tables import SOURCE_TABLES, source_table
+from analysis.study import CPU, TREE
+from analysis.wording import Code
 from measurement.files import write_atomic
 
 _TEMPLATE = "report.html.j2"
@@ -143,13 +145,11 @@ def _assets(template_dir: Path) -> dict[str, Any]:
     }
 
 
-def _content(
-    results: Results, figures_dir: Path, recordings: Mapping[str, Path]
-) -> dict[str, Any]:
+def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]) -> dict[str, Any]:
     measured = subjects(results)
     gpus = [subject for subject in measured if subject.is_gpu]
     names = anchors([subject.label for subject in measured])
-    titles = {PUBLISHED: "published"} | {subject.label: titled(subject) for subject in measured}
+    titles = {subject.label: subject.marked_title for subject in measured}
     figures = read_figures(figures_dir)
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
     hosts = hosts_of(measured)
@@ -158,7 +158,6 @@ def _content(
         "subjects": measured,
         "gpus": gpus,
         "names": names,
-        "titles": titles,
         "findings": findings(results),
         "model_findings": list(model_sentences(results, PUBLISHED)),
         "figures": figures,
@@ -167,7 +166,8 @@ def _content(
         "variant_tables": _variant_tables(results, gpus, names),
         "cpu_tables": [
             (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}"))
-            for host in measured if host is hosts[host.recording]
+            for host in measured
+            if host is hosts[host.recording]
         ],
         "fits": views.fits_table(results, titles, "table-fits"),
         "environment": views.environment_table(results, "table-environment"),
@@ -189,14 +189,14 @@ def _source_tables(
     the published rows stand alone.
     """
     found = []
-    for which, title in views.SOURCE_TABLES:
+    for which, title in SOURCE_TABLES:
         has_rows = set(results.frame(f"table{which}")["source"])
         twins: list[tuple[Subject | None, views.Table]] = [
-            (s, views.source_table(results, which, s, f"table-{which}-{names[s.label]}"))
+            (s, source_table(results, which, s, f"table-{which}-{names[s.label]}"))
             for s in measured
             if s.is_gpu or s.label in has_rows
         ]
-        alone = (None, views.source_table(results, which, None, f"table-{which}-published"))
+        alone = (None, source_table(results, which, None, f"table-{which}-published"))
         found.append((which, title, twins or [alone]))
     return found
 
@@ -204,7 +204,7 @@ def _source_tables(
 def _variant_tables(
     results: Results, gpus: list[Subject], names: Mapping[str, str]
 ) -> list[tuple[Subject, list[tuple[int, views.Table]]]]:
-    """Return, for each GPU, the tables of all variants: at the source's order and at the largest."""
+    """Return for each GPU the tables of all variants at the source's order and at the largest."""
     summary = results.frame("summary")
     found = []
     for gpu in gpus:
@@ -283,11 +283,12 @@ def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
     recordings = [str(name) for name in dict.fromkeys(frame["recording"])]
     for name, anchor in anchors(recordings).items():
         rows = list(frame.index[frame["recording"] == name])
-        caption = (f"What the compiler made of each kernel that was measured in {name}.",)
+        origin = "built here, from this tree" if name == TREE else f"measured in {name}"
+        caption = (f"What the compiler made of each kernel {origin}.",)
         table = views.plain_table(
             results, "builds", rows, columns, f"table-builds-{anchor}", f"Builds, {name}", caption
         )
-        found.append((name, table))
+        found.append((origin, table))
     return found
 
 

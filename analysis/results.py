@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.study import BASELINE_BLOCK, CPU
 from measurement.errors import StudyError
 
 TABLES = (
@@ -33,8 +34,6 @@ _TEXT = (
     *("dtype", "host_memory", "build", "quantity", "cpu_best_variant", "status", "reason"),
     *("architecture", "cubin_sha256", "item", "value", "commit", "stale_sources"),
 )
-PUBLISHED = "published"
-CPU = "cpu"
 
 # The order at which the source compares its variants (its Figures 1 and 2).
 SOURCE_ORDER = 2048
@@ -65,6 +64,7 @@ PICOSECONDS = Unit(1e12, "ps", 3)
 GFLOPS = Unit(1e-9, "GFLOP/s", 4)
 TIMES = Unit(1.0, "×", 3)
 PLAIN = Unit(1.0, "", 3)
+FACTOR = Unit(1.0, "", 4)
 PERCENT = Unit(100.0, "%", 2)
 COUNT = Unit(1.0, "", 0)
 
@@ -142,7 +142,9 @@ class Results:
         """Return one cell exactly as the CSV has it."""
         return str(self._texts[name].at[row, column])
 
-    def cell(self, name: str, row: int, column: str, unit: Unit, like: float | None = None) -> Number | None:
+    def cell(
+        self, name: str, row: int, column: str, unit: Unit, like: float | None = None
+    ) -> Number | None:
         """Return the number in one cell, or None where it is blank or the column does not exist.
 
         With `like` it is shown with as many decimals as that value (an interval beside its median).
@@ -154,11 +156,25 @@ class Results:
         shown = show(value, unit, value if like is None else like)
         return Number(shown, unit.name, self.text(name, row, column), name, (int(row),), column)
 
+    def interval(
+        self, name: str, row: int, column: str, unit: Unit
+    ) -> tuple[Number, Number] | None:
+        """Return the bounds beside `column`, with its decimals, or None where either is missing."""
+        like = float(self._frames[name].at[row, column])
+        low, high = (self.cell(name, row, bound, unit, like) for bound in interval_columns(column))
+        return (low, high) if low and high else None
+
     def derived(self, name: str, rows: Sequence[int], expression: str, unit: Unit) -> Number:
         """Return what `expression` gives over `rows` of the table `name`."""
         value = evaluate(self._frames[name], rows, expression)
         where = tuple(int(row) for row in rows)
         return Number(show(value, unit, value), unit.name, repr(value), name, where, expression)
+
+
+def interval_columns(column: str) -> tuple[str, str]:
+    """Return the columns with the bounds of `column`: its name, _low or _high, then its unit."""
+    stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
+    return f"{stem}_low{unit}", f"{stem}_high{unit}"
 
 
 def evaluate(frame: pd.DataFrame, rows: Sequence[int], expression: str) -> float:
@@ -227,6 +243,16 @@ class Subject:
     stale_sources: tuple[str, ...]
     row: int
 
+    @property
+    def title(self) -> str:
+        """Name and label, once where they are the same."""
+        return self.label if self.name == self.label else f"{self.name} ({self.label})"
+
+    @property
+    def marked_title(self) -> str:
+        """The title where no badge can stand beside it: a simulated subject says so itself."""
+        return f"SIMULATED {self.title}" if self.simulated else self.title
+
 
 def subjects(results: Results) -> list[Subject]:
     """Return what was measured, in the order of recordings.csv."""
@@ -250,6 +276,16 @@ def subjects(results: Results) -> list[Subject]:
             )
         )
     return found
+
+
+def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of summary.csv with the GPU's naive kernel in blocks of 32×32 alone.
+
+    That launch is the source's, and the baseline of every gain; other variants keep all their block
+    sizes, of which a table or figure then takes the best.
+    """
+    naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
+    return cells[~naive | (cells["block_size"] == BASELINE_BLOCK)]
 
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -157,7 +158,7 @@ def points(
     if line and len(frame) > 1:
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
     bounded = np.isfinite(low) & np.isfinite(high)
-    marks = {"marker": look.marker, "s": 26, "zorder": 3}
+    marks: dict[str, Any] = {"marker": look.marker, "s": 26, "zorder": 3}
     axis.vlines(place[bounded], low[bounded], high[bounded], color=look.colour, linewidth=1.6)
     axis.scatter(place[bounded], value[bounded], color=look.colour, linewidths=0, **marks)
     axis.scatter(

@@ -5,35 +5,23 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.findings import NOT_MEASURED, Code, Part
+from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
-    CPU,
     GFLOPS,
     MILLISECONDS,
     PICOSECONDS,
     PLAIN,
-    PUBLISHED,
-    SECONDS,
     TIMES,
     Number,
     Results,
     Subject,
     Unit,
-    as_published,
-    compared_memory,
+    interval_columns,
+    without_swept_naive,
 )
-
-_SOURCE_TITLES = {
-    1: "Naive multiplication on CPU and GPU, the source's older machine",
-    2: "Naive multiplication on CPU and GPU, the source's newer machine",
-    3: "A column of B in shared memory",
-    4: "A column of B or a row of A in shared memory",
-    5: "Tiles of A and B in shared memory: block",
-    6: "Four elements a thread: block_unroll4",
-}
-# The source's tables: number and title.
-SOURCE_TABLES = tuple(_SOURCE_TITLES.items())
+from analysis.study import CPU
+from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part
 
 
 @dataclass(frozen=True)
@@ -95,109 +83,11 @@ def number(
     value = results.cell(table, row, column, unit)
     if value is None:
         return Cell(("–",))
-    low, high = interval_columns(column)
-    if low not in results.frame(table):
-        return Cell((value.bare(),))
-    like = float(value.value)
-    bounds = [results.cell(table, row, name, unit, like) for name in (low, high)]
-    if bounds[0] is None or bounds[1] is None:
-        return Cell((value.bare(),), note="no interval" if mark_interval else "")
-    return Cell((value.bare(),), bounds[0].bare(), bounds[1].bare())
-
-
-def interval_columns(column: str) -> tuple[str, str]:
-    """Return the names of the columns with the bounds of `column`: before its unit, if it has one."""
-    stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
-    return f"{stem}_low{unit}", f"{stem}_high{unit}"
-
-
-def source_table(results: Results, which: int, subject: Subject | None, anchor: str) -> Table:
-    """Return one of the source's tables: each published row next to its measured twin.
-
-    Without `subject` the published rows stand alone.
-    """
-    name = f"table{which}"
-    frame = results.frame(name)
-    measures = [c for c in frame if c.endswith(("_time_s", "flop_per_s", "gain"))]
-    wanted = [PUBLISHED] + ([subject.label] if subject else [])
-    own = frame[frame["source"].isin(wanted)]
-    own = own.assign(place=own["source"].map({source: i for i, source in enumerate(wanted)}))
-    rows = []
-    for index in own.sort_values(["n", "place"]).index:
-        row = int(index)
-        printed = frame.at[row, "source"] == PUBLISHED
-        cells = [number(results, name, row, "n", COUNT)]
-        cells.append(Cell((PUBLISHED,)) if printed or not subject else _source_cell(subject))
-        for column in measures:
-            unit = _unit_of(column)
-            shown = as_published(unit) if printed else unit
-            cells.append(number(results, name, row, column, shown, mark_interval=not printed))
-        rows.append(Row(tuple(cells), PUBLISHED if printed else ""))
-    columns = [Column("N"), Column("source", is_number=False)]
-    columns += [Column(_heading(column, which), _unit_of(column).name) for column in measures]
-    caption = _source_caption(results, which, subject, own)
-    title = f"Table {which}, {subject.label if subject else PUBLISHED}"
-    return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
-
-
-def _source_cell(subject: Subject) -> Cell:
-    return Cell((Code(subject.label),), badge="SIMULATED" if subject.simulated else "")
-
-
-def _unit_of(column: str) -> Unit:
-    if column.endswith("gain"):
-        return TIMES
-    if column.endswith("flop_per_s"):
-        return GFLOPS
-    return SECONDS if column.startswith("cpu") else MILLISECONDS
-
-
-def _heading(column: str, which: int) -> str:
-    """Return a column's heading, such as "B = 8, gain" for ``block_8_gain`` of Table 5."""
-    for suffix, text in (("time_s", "time"), ("flop_per_s", "rate"), ("gain", "gain")):
-        if column.endswith(suffix):
-            stem = column.removesuffix(suffix).rstrip("_")
-            break
-    else:
-        return column
-    if not stem:
-        return text
-    if which in (1, 2):
-        return f"{stem.upper()} {text}"
-    block = stem.rsplit("_", 1)[-1]
-    return f"B\u00a0=\u00a0{block} {text}" if block.isdigit() else f"{stem} {text}"
-
-
-def _source_caption(
-    results: Results, which: int, subject: Subject | None, rows: pd.DataFrame
-) -> tuple[Part, ...]:
-    published = rows[rows["source"] == PUBLISHED]["machine"]
-    machines = " and ".join(str(machine) for machine in published.dropna().unique())
-    parts: list[Part] = [f"Published: {machines}. "]
-    measured = rows[rows["source"] == subject.label] if subject else rows[:0]
-    if subject is None or measured.empty:
-        return (*parts, "Measured: nothing.")
-    cells = results.frame("summary")
-    cells = cells[cells["n"].isin(measured["n"])]
-    naive = cells["variant"] == "naive"
-    baseline = naive & (cells["block_size"] == _BASELINE_BLOCK)
-    gpu = cells[(cells["gpu"] == subject.label) & (cells["device"] != CPU)]
-    gpu = gpu[baseline[gpu.index] | gpu["variant"].isin(_VARIANTS[which])]
-    gpu = gpu[gpu["host_memory"] == compared_memory(gpu)]
-    cpu = cells[(cells["recording"] == subject.recording) & (cells["device"] == CPU) & naive]
-    return (*parts, *measured_with(results, subject, gpu, cpu if which in (1, 2) else cpu[:0]))
-
-
-# Block of the naive kernel in the tables, and which variants stand beside it.
-_BASELINE_BLOCK = 32
-_VARIANTS: dict[int, tuple[str, ...]] = {
-    1: (),
-    2: (),
-    3: ("buffered_column",),
-    4: ("buffered_column", "buffered_row"),
-    5: ("block",),
-    6: ("block_unroll4",),
-}
+    bounds = results.interval(table, row, column, unit)
+    if bounds:
+        return Cell((value.bare(),), bounds[0].bare(), bounds[1].bare())
+    marked = mark_interval and interval_columns(column)[0] in results.frame(table)
+    return Cell((value.bare(),), note=NO_INTERVAL if marked else "")
 
 
 def measured_with(
@@ -225,7 +115,7 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
     """Return every variant at order `n`, with its best block size, for each host memory kind."""
     summary = results.frame("summary")
     cells = summary[(summary["gpu"] == subject.label) & (summary["device"] != CPU)]
-    cells = cells[(cells["n"] == n) & cells["total_s"].notna()]
+    cells = without_swept_naive(cells[(cells["n"] == n) & cells["total_s"].notna()])
     best = cells.loc[cells.groupby(["variant", "host_memory"])["total_s"].idxmin()]
     rows = []
     for index in best.sort_values(["host_memory", "total_s"]).index:
@@ -238,11 +128,16 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
                     number(results, "summary", row, "block_size", COUNT),
                     Cell((results.text("summary", row, "host_memory"),)),
                     samples(results, row),
-                    *(number(results, "summary", row, f"{part}_s", MILLISECONDS) for part in _PARTS),
+                    *(
+                        number(results, "summary", row, f"{part}_s", MILLISECONDS)
+                        for part in _PARTS
+                    ),
                     number(results, "summary", row, "flop_per_s", GFLOPS),
                     number(results, "summary", row, "kernel_flop_per_s", GFLOPS),
                     *(
-                        Cell(("–",)) if gains is None else number(results, "gains", gains, name, TIMES)
+                        Cell(("–",))
+                        if gains is None
+                        else number(results, "gains", gains, name, TIMES)
                         for name in ("total_gain", "kernel_gain", "cpu_best_gain")
                     ),
                 )
@@ -253,7 +148,9 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
     columns += [Column("rate, total", "GFLOP/s"), Column("rate, kernel", "GFLOP/s")]
     columns += [Column("gain over naive, total", "×"), Column("gain over naive, kernel", "×")]
     columns += [Column("gain over best CPU", "×")]
-    caption: list[Part] = [f"Every variant at N\u00a0=\u00a0{n} with its fastest block size. "]
+    caption: list[Part] = [
+        f"Every variant at N\u00a0=\u00a0{n} with its best block; naive: B\u00a0=\u00a032. "
+    ]
     caption += measured_with(results, subject, best, best[:0])
     name = f"Every variant at N = {n}, {subject.label}"
     return Table(anchor, name, tuple(caption), tuple(columns), tuple(rows), ("summary", "gains"))
@@ -389,7 +286,9 @@ def plain_table(
         Row(tuple(cell(int(row), column, kind) for column, (_, kind) in columns.items()))
         for row in rows
     ]
-    heads = [Column(title, is_number=kind in ("count", "number")) for title, kind in columns.values()]
+    heads = [
+        Column(title, is_number=kind in ("count", "number")) for title, kind in columns.values()
+    ]
     return Table(anchor, title, caption, tuple(heads), tuple(body), (name,))
 
 
@@ -397,7 +296,8 @@ def environment_table(results: Results, anchor: str) -> Table:
     """Return the environment with one column a recording."""
     frame = results.frame("environment")
     recordings = list(dict.fromkeys(frame["recording"]))
-    places = {(r, i): int(row) for row, r, i in zip(frame.index, frame["recording"], frame["item"])}
+    keys = zip(frame["recording"], frame["item"], strict=True)
+    places = {key: row for row, key in enumerate(keys)}
     body = []
     for item in dict.fromkeys(frame["item"]):
         texts = [
@@ -407,6 +307,9 @@ def environment_table(results: Results, anchor: str) -> Table:
             for recording in recordings
         ]
         body.append(Row((Cell((str(item),)), *(Cell((text or "–",)) for text in texts))))
-    columns = (Column("fact", is_number=False), *(Column(str(r), is_number=False) for r in recordings))
+    columns = (
+        Column("fact", is_number=False),
+        *(Column(str(r), is_number=False) for r in recordings),
+    )
     caption = ("Hosts, cards and software, one column a recording.",)
     return Table(anchor, "Environment", caption, columns, tuple(body), ("environment",))

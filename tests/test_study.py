@@ -169,7 +169,7 @@ def test_cubins_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording, 
     assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
     assert builds.iloc[-1]["registers_per_thread"] == 40
     cubin.write_bytes(b"other machine code")
-    with pytest.raises(StudyError, match="block-b8-exact.cubin"):
+    with pytest.raises(StudyError, match=r"block-b8-exact\.cubin"):
         study.builds_table({}, [cubin])
 
 

@@ -1,0 +1,348 @@
+"""Building cubins: the compiler that is found, what it is told, what comes out, how it fails."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from kernels import __main__ as cli
+from kernels import build as building
+from kernels import toolchain
+from kernels.build import BuildResult, build_all, build_cubin, read_result
+from kernels.catalog import VARIANTS, Build, block_sizes, parse_build
+from measurement.errors import StudyError, exit_status
+from measurement.files import sha256
+
+ROOT = Path(__file__).resolve().parent.parent
+ARCHITECTURES = ["sm_75", "sm_90"]
+EXACT = Build("block", 32, False)
+# Every variant at one block size, exact and, where it has one, guarded.
+WANTED = [
+    Build(name, block, guarded)
+    for name in VARIANTS
+    for block in block_sizes(name, [32])
+    for guarded in ([False, True] if block else [False])
+]
+PTXAS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'block' for 'sm_90'
+ptxas info    : Function properties for block
+    40 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes cmem[0]
+"""
+
+
+def program(path, script):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def stand_in(path, script):
+    """Write a compiler that answers --version, and otherwise runs `script` with $out its output."""
+    return program(
+        path,
+        'if [ "$1" = --version ]; then echo "release 13.9, V13.9.7"; exit 0; fi\n'
+        f'arguments="$*"\nwhile [ "$1" != -o ]; do shift; done\nout=$2\n{script}',
+    )
+
+
+@pytest.fixture(scope="module")
+def nvcc():
+    """The real compiler of this host."""
+    try:
+        return toolchain.find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def built(nvcc, tmp_path_factory):
+    """The cubins of WANTED and their results, by architecture; not to be changed."""
+    folder = tmp_path_factory.mktemp("cubins")
+    return folder, {name: build_all(nvcc, WANTED, name, folder, 2) for name in ARCHITECTURES}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_variant_compiles_exact_and_guarded(built, architecture):
+    folder, results = built
+    names = [(r.architecture, r.variant, r.block_size, r.build) for r in results[architecture]]
+    assert names == [(architecture, b.variant, b.block_size, b.kind) for b in WANTED]
+    written = {path.name for path in (folder / architecture).iterdir()}
+    assert written == {f"{b.stem}{suffix}" for b in WANTED for suffix in (".cubin", ".json")}
+    for build, result in zip(WANTED, results[architecture], strict=True):
+        cubin = folder / architecture / f"{build.stem}.cubin"
+        content = cubin.read_bytes()
+        assert content.startswith(b"\x7fELF")
+        assert build.variant.encode() in content, "the kernel's name, by which it is launched"
+        assert result.cubin_sha256 == sha256(cubin)
+        assert read_result(cubin) == result
+
+
+def test_resources_are_those_of_the_kernels(built, nvcc):
+    for result in (r for results in built[1].values() for r in results):
+        tiles = 2 * 4 * 32**2 if result.variant.startswith("block") else 0
+        assert result.static_shared_bytes == tiles, result
+        threads = VARIANTS[result.variant].launch(1024, 32).threads
+        assert 8 <= result.registers_per_thread <= 65536 // (threads[0] * threads[1]), result
+        assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
+        assert result.nvcc == toolchain.nvcc_version(nvcc)
+
+
+def test_guard_and_architecture_change_the_code(built):
+    hashes = [r.cubin_sha256 for results in built[1].values() for r in results]
+    assert len(set(hashes)) == len(hashes) == 24
+
+
+def test_compiler_is_told_block_size_guard_and_architecture(tmp_path):
+    line = building.command(Path("nvcc"), Build("block", 8, True), "sm_86", tmp_path / "x.cubin")
+    assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(line)
+    assert line[-1] == str(ROOT / "kernels" / "block.cu")
+    line = building.command(Path("nvcc"), Build("buffered_row", None, False), "sm_86", tmp_path)
+    assert "-DGUARDED=0" in line
+    assert not [word for word in line if "BLOCK" in word]
+
+
+def test_architecture_is_named_after_the_compute_capability():
+    assert building.architecture("9.0") == "sm_90"
+    assert building.architecture("12.1") == "sm_121"
+
+
+def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >"$out"\ncat >&2 <<"END"\n{PTXAS}END')
+    out = tmp_path / "new" / "block-b32-exact.cubin"
+    result = build_cubin(nvcc, EXACT, "sm_90", out)
+    assert result == BuildResult(
+        architecture="sm_90",
+        variant="block",
+        block_size=32,
+        build="exact",
+        registers_per_thread=63,
+        static_shared_bytes=8192,
+        spill_store_bytes=16,
+        spill_load_bytes=24,
+        stack_bytes=40,
+        nvcc="13.9.7",
+        cubin_sha256=sha256(out),
+    )
+    assert "-arch=sm_90" in out.read_text()
+    assert json.loads(out.with_suffix(".json").read_text()) == asdict(result)
+    assert read_result(out) == result
+
+
+def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):
+    source = tmp_path / "tree" / "kernels" / "block.cu"
+    source.parent.mkdir(parents=True)
+    source.write_text('extern "C" __global__ void block(float *c) { *c = undeclared; }\n')
+    monkeypatch.setattr(building, "ROOT", tmp_path / "tree")
+    out = tmp_path / "out" / "block-b32-exact.cubin"
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, "sm_90", out)
+    message = str(refused.value)
+    assert message.startswith("kernels/block.cu for sm_90: ")
+    assert "undeclared" in message
+    assert "\n" not in message
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        (
+            "echo note; echo 'a.cu(3): error: no x' >&2; echo 'more errors' >&2",
+            "a.cu(3): error: no x",
+        ),
+        ("echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
+        ("true", "the compiler failed without a message"),
+    ],
+)
+def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
+    tmp_path, script, complaint
+):
+    nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')
+    out = tmp_path / "out" / "block-b32-exact.cubin"
+    out.parent.mkdir()
+    out.write_text("older")
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, "sm_90", out)
+    assert str(refused.value) == f"kernels/block.cu for sm_90: {complaint}"
+    assert out.read_text() == "older"
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.fixture
+def cubin(tmp_path):
+    """A cubin as it lies beside its JSON, without a compiler."""
+    path = tmp_path / "block-b32-exact.cubin"
+    path.write_bytes(b"code")
+    result = BuildResult("sm_90", "block", 32, "exact", 32, 8192, 0, 0, 0, "13.0.1", sha256(path))
+    path.with_suffix(".json").write_text(json.dumps(asdict(result)))
+    assert read_result(path) == result
+    return path
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cubin, _: cubin.write_bytes(b"cod"),
+        lambda cubin, _: cubin.write_bytes(b"Code"),
+        lambda cubin, _: cubin.unlink(),
+        lambda _, text: text.unlink(),
+        lambda _, text: text.write_text(text.read_text()[:-1]),
+        lambda _, text: text.write_text("[]"),
+        lambda _, text: text.write_text("{}"),
+        lambda _, text: text.write_text(text.read_text().replace("nvcc", "gcc")),
+        lambda _, text: text.write_bytes(b"\xff"),
+    ],
+    ids=["cut", "altered", "gone", "no json", "cut json", "list", "empty", "other key", "binary"],
+)
+def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
+    spoil(cubin, cubin.with_suffix(".json"))
+    with pytest.raises(StudyError, match=r"block-b32-exact\.cubin: missing, or not .* build it"):
+        read_result(cubin)
+
+
+@pytest.fixture
+def compilers(tmp_path, monkeypatch):
+    """Three compilers: a configured one, one on PATH, one of the wheels."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    paths = {"purelib": str(tmp_path / "site")}
+    monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
+    return {
+        "configured": stand_in(tmp_path / "mine" / "nvcc", ""),
+        "path": stand_in(tmp_path / "bin" / "nvcc", ""),
+        "wheel": stand_in(tmp_path / "site" / "nvidia" / "cu13" / "bin" / "nvcc", ""),
+    }
+
+
+def test_compilers_are_taken_in_order(compilers):
+    assert toolchain.find_nvcc(str(compilers["configured"])) == compilers["configured"]
+    assert toolchain.find_nvcc() == compilers["path"]
+    assert toolchain.find_nvcc("") == compilers["path"]
+    compilers["path"].unlink()
+    assert toolchain.find_nvcc() == compilers["wheel"]
+    compilers["wheel"].unlink()
+    with pytest.raises(StudyError, match=r"^nvcc: found neither on PATH nor .* install a CUDA"):
+        toolchain.find_nvcc()
+
+
+def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
+    wrong = tmp_path / "mine" / "nvc"
+    with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is no program; correct"):
+        toolchain.find_nvcc(str(wrong))
+    compilers["configured"].chmod(0o644)
+    with pytest.raises(StudyError, match="is no program"):
+        toolchain.find_nvcc(str(compilers["configured"]))
+
+
+def test_version_is_that_of_the_compiler(compilers, tmp_path):
+    assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
+    other = program(tmp_path / "other", "echo gcc 12")
+    with pytest.raises(StudyError, match="other: does not answer --version as nvcc does"):
+        toolchain.nvcc_version(other)
+    other = tmp_path / "data"
+    other.write_bytes(b"\x7fELF")
+    other.chmod(0o755)
+    with pytest.raises(StudyError, match=r"data: cannot be run \(Exec format error\)"):
+        toolchain.nvcc_version(other)
+
+
+def run(*arguments, path=None):
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "kernels", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | ({"PATH": str(path)} if path else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_list_names_every_variant():
+    done = run("list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(VARIANTS)
+    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)}
+    assert list(rows) == list(VARIANTS)
+    assert rows["buffered_row"]["block_sizes"] is None
+    assert rows["block_unroll4"]["block_sizes"] == [4, 8, 12, 16, 20, 24, 28, 32]
+    assert (ROOT / rows["block"]["source"]).is_file()
+
+
+def test_toolchain_prints_compiler_and_version(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc", "")
+    for done in (run("toolchain", path=tmp_path), run("toolchain", "--nvcc", nvcc)):
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{nvcc} 13.9.7\n", "")
+
+
+def test_toolchain_without_a_compiler_is_one_line(compilers, monkeypatch, capsys):
+    compilers["path"].unlink()
+    compilers["wheel"].unlink()
+    monkeypatch.setattr(sys, "argv", ["kernels", "toolchain"])
+    assert exit_status(cli.main) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: nvcc: found neither on PATH nor")
+    assert said.err.count("\n") == 1
+
+
+def test_build_writes_cubin_and_json(tmp_path):
+    stand_in(tmp_path / "bin" / "nvcc", 'echo "$arguments" >"$out"')
+    out = tmp_path / "cubins" / "naive-b8-guarded.cubin"
+    done = run(
+        *("build", "--architecture", "sm_86", "--build", "naive-b8-guarded", "--out", out),
+        *("--nvcc", tmp_path / "bin" / "nvcc"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-arch=sm_86" in out.read_text()
+    result = read_result(out)
+    assert (result.architecture, result.variant, result.block_size) == ("sm_86", "naive", 8)
+    assert parse_build(out.stem).kind == result.build == "guarded"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--build": "block-b33-exact"}, "build 'block-b33-exact' is none of the catalog"),
+        ({"--build": "blok-b32-exact"}, "build 'blok-b32-exact' is none of the catalog"),
+        ({"--nvcc": "/nowhere/nvcc"}, "toolchain.nvcc: /nowhere/nvcc is no program"),
+        ({"--nvcc": sys.executable}, "does not answer --version as nvcc does"),
+        ({"--architecture": "sm_1"}, "kernels/block.cu for sm_1: nvcc fatal : no sm_1"),
+        ({"--out": "{file}/block.cubin"}, "{file}"),
+    ],
+)
+def test_wrong_input_of_build_is_one_line(tmp_path, changes, words):
+    nvcc = stand_in(
+        tmp_path / "nvcc",
+        'case "$arguments" in *sm_1*) echo "nvcc fatal : no sm_1"; exit 1;; esac; echo x >"$out"',
+    )
+    file = tmp_path / "file"
+    file.write_text("kept")
+    options = {
+        "--architecture": "sm_90",
+        "--build": "block-b32-exact",
+        "--out": tmp_path / "out.cubin",
+        "--nvcc": nvcc,
+    } | {key: value.format(file=file) for key, value in changes.items()}
+    done = run("build", *(word for option in options.items() for word in option))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert words.format(file=file) in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert file.read_text() == "kept"
+    assert not (tmp_path / "out.cubin").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["bild"], ["build", "--out", "x"], ["list", "--jsn"]])
+def test_wrong_command_line_ends_with_what_is_wrong(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("usage: python -m kernels")
+    assert "error: " in done.stderr.splitlines()[-1]
