@@ -322,7 +322,5 @@ def _fastest_gains(results: Results, subject: Subject, compared: pd.DataFrame) -
     keys = ["n", "variant", "block_size", "host_memory"]
     fastest = compared.loc[compared.groupby("n")["total_s"].idxmin(), keys]
     own = gains[gains["source"] == subject.label]
-    # A blank block size equals a blank block size here, which NaN does not; −1 stands for both.
-    wanted = set(fastest.fillna({"block_size": -1}).itertuples(index=False, name=None))
-    rows = own[keys].fillna({"block_size": -1}).itertuples(index=False, name=None)
-    return own[[row in wanted for row in rows]]
+    own = own.reset_index(names="row").merge(fastest, on=keys)  # a blank B matches a blank B
+    return gains.loc[own["row"]]

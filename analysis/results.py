@@ -126,7 +126,6 @@ class Results:
                 dtype=dict.fromkeys(_TEXT, str),
                 keep_default_na=False,
                 na_values=[""],
-                float_precision="round_trip",
             )
         except (ValueError, UnicodeDecodeError) as error:
             raise ResultsError(

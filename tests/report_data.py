@@ -1,0 +1,179 @@
+"""Tables for the tests of findings, figures and report: by the true chain, or a few rows by hand."""
+
+import csv
+import functools
+import io
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.__main__ import write_fits, write_tables
+from analysis.results import Results
+from analysis.study import ROOT
+
+PUBLISHED = ROOT / "data" / "published" / "times.csv"
+TEMPLATE = ROOT / "report"
+
+
+def chain(recordings: dict[str, Path], folder: Path) -> Path:
+    """Write the tables and fits of `recordings` to `folder`, as the workflow does; return it."""
+    write_tables(recordings, PUBLISHED, [], folder)
+    write_fits(recordings, PUBLISHED, folder)
+    return folder
+
+
+@functools.cache
+def _published_tables() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return {path.name: path.read_bytes() for path in chain({}, Path(folder)).iterdir()}
+
+
+def tables(folder: Path, **rows: list[dict[str, object]]) -> Results:
+    """Write the tables of a study without recordings to `folder`, with `rows` added to them."""
+    folder.mkdir(exist_ok=True)
+    for name, data in _published_tables().items():
+        stem = name.removesuffix(".csv")
+        if stem in rows:
+            columns = next(csv.reader(io.StringIO(data.decode())))
+            assert all(set(row) <= set(columns) for row in rows[stem]), (stem, columns)
+            added = pd.DataFrame(rows[stem], columns=columns).to_csv(index=False, header=False)
+            data += added.encode()
+        (folder / name).write_bytes(data)
+    return Results(folder)
+
+
+def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
+    """Return a row of recordings.csv."""
+    return {
+        "recording": label,
+        "gpu": label if gpu else None,
+        "device": "gpu0" if gpu else "cpu",
+        "gpu_name": "Card" if gpu else None,
+        "cpu_model": "Host CPU",
+        "live": False,
+        "simulated": False,
+        "cells_failed": 0,
+        "stale": False,
+    } | changes
+
+
+def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
+    """Return a value and its bounds, `spread` of the value on each side; None: no bounds."""
+    stem, unit = (name[:-2], "_s") if name.endswith("_s") else (name, "")
+    if spread is None:
+        return {name: value}
+    return {
+        name: value,
+        f"{stem}_low{unit}": value * (1 - spread),
+        f"{stem}_high{unit}": value * (1 + spread),
+    }
+
+
+def gpu_cell(
+    label: str,
+    variant: str,
+    n: int,
+    total_s: float,
+    block_size: int | None = 32,
+    memory: str = "pageable",
+    spread: float | None = 0.01,
+) -> dict[str, object]:
+    """Return a row of summary.csv: a kernel that takes a quarter of the total, copies a half."""
+    parts = {"total_s": total_s, "h2d_s": total_s / 4, "kernel_s": total_s / 4, "d2h_s": total_s / 4}
+    row: dict[str, object] = {
+        **{"recording": label, "gpu": label, "device": "gpu0", "variant": variant},
+        **{"dtype": "float32", "n": n, "block_size": block_size, "host_memory": memory},
+        **{"samples": 1 if spread is None else 20, "overhead_s": total_s / 4},
+        "flop_per_s": 2 * n**3 / total_s,
+        "kernel_flop_per_s": 2 * n**3 / (total_s / 4),
+    }
+    for name, value in parts.items():
+        row |= interval(name, value, spread)
+    return row
+
+
+def cpu_cell(
+    label: str,
+    variant: str,
+    n: int,
+    total_s: float,
+    block_size: int | None = None,
+    spread: float | None = 0.01,
+) -> dict[str, object]:
+    """Return a row of summary.csv of a CPU."""
+    return {
+        **{"recording": label, "device": "cpu", "variant": variant, "dtype": "float32", "n": n},
+        **{"block_size": block_size, "samples": 1 if spread is None else 20},
+        "flop_per_s": 2 * n**3 / total_s,
+        **interval("total_s", total_s, spread),
+    }
+
+
+def gain_row(
+    label: str, variant: str, n: int, best: float, spread: float | None, block_size: int = 32
+) -> dict[str, object]:
+    """Return a row of gains.csv with a gain over the best CPU version, `blocked` with B = 64."""
+    return {
+        **{"source": label, "n": n, "variant": variant, "block_size": block_size},
+        **{"host_memory": "pageable", "cpu_best_variant": "blocked", "cpu_best_block_size": 64},
+        **interval("cpu_best_gain", best, spread),
+    }
+
+
+class Page(HTMLParser):
+    """A parsed page: elements in order, and every number with the CSV cells it names."""
+
+    _VOID = ("meta", "link", "br", "hr", "img", "mspace")
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.numbers: list[dict[str, str]] = []
+        # The texts outside of numbers, code and badges inside of each of these elements, in order.
+        self.texts: dict[str, list[str]] = {"td": [], "dd": [], "title": [], "script": []}
+        self.plain: dict[str, list[str]] = {"td": [], "dd": []}
+        self._stack: list[tuple[str, dict[str, str]]] = []
+        self.feed(html)
+        self.close()
+        assert not self._stack, self._stack[-1]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = {name: value or "" for name, value in attrs}
+        self.elements.append((tag, named))
+        if tag == "data":
+            row = next((a for t, a in reversed(self._stack) if t == "tr"), {})
+            origin = {name: row[name] for name in ("data-csv", "data-row") if name in row}
+            if "data-csv" in named:
+                origin = {}
+            self.numbers.append(origin | named | {"text": "", "parents": " ".join(self._open())})
+        for texts in (self.texts, self.plain):
+            if tag in texts:
+                texts[tag].append("")
+        if tag not in self._VOID:
+            self._stack.append((tag, named))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        opened, _ = self._stack.pop()
+        assert opened == tag, f"<{opened}> closed by </{tag}>"
+
+    def handle_data(self, data: str) -> None:
+        tags = self._open()
+        if "data" in tags:
+            self.numbers[-1]["text"] += data
+        for tag in set(tags) & set(self.texts):
+            self.texts[tag][-1] += data
+        if not {"data", "code", "mark", "small"} & set(tags):
+            for tag in set(tags) & set(self.plain):
+                self.plain[tag][-1] += data
+
+    def _open(self) -> list[str]:
+        return [tag for tag, _ in self._stack]
+
+    def attributes(self, name: str) -> list[str]:
+        """Return the values of an attribute wherever it stands."""
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
