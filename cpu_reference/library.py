@@ -58,7 +58,7 @@ class Library:
         """
         for matrix in (a, b, c):
             if (
-                matrix.shape != a.shape
+                matrix.shape != (len(a), len(a))
                 or not matrix.flags.c_contiguous
                 or matrix.dtype != np.float32
             ):

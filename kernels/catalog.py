@@ -195,7 +195,9 @@ def parse_build(stem: str) -> Build:
     match = re.fullmatch(r"(\w+?)(?:-b(\d+))?-(exact|guarded)", stem)
     if match and match[1] in VARIANTS:
         build = Build(match[1], int(match[2]) if match[2] else None, match[3] == "guarded")
-        if build.block_size in (VARIANTS[build.variant].block_sizes or (None,)):
+        sizes = VARIANTS[build.variant].block_sizes
+        takes_it = build.block_size in sizes if sizes else not (match[2] or build.guarded)
+        if takes_it and build.stem == stem:
             return build
     raise StudyError(
         f"build {stem!r} is none of the catalog; one is named like 'block-b32-exact' or "

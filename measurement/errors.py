@@ -24,4 +24,7 @@ def exit_status(command: Callable[[], None]) -> int:
         return 130
     except BrokenPipeError:  # the reader (`| head`) has gone; nothing is lost
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a folder that cannot be made, a full disk
+        print(f"error: {error.filename or 'input or output'}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0

@@ -119,10 +119,11 @@ def gate(
 
 def take_samples(
     session: Session, first_passes: list[Sample], protocol: Protocol, seed: int
-) -> Iterator[tuple[Sample, bool]]:
+) -> Iterator[tuple[Sample, bool] | Check]:
     """Sample the cells that passed the gate, in rounds, each in an order shuffled anew.
 
-    Yields every sample with whether its cell is finished. A cell whose first pass alone exceeds the
+    Yields every sample with whether its cell is finished, and the check of a cell that fails on the
+    way: it is sampled no more, and the rest goes on. A cell whose first pass alone exceeds the
     budget keeps that pass as its only sample; the first pass of any other cell is its warm-up and
     is not a sample.
     """
@@ -140,7 +141,12 @@ def take_samples(
         for position, index in enumerate(generator.permutation(len(active))):
             cell = active[index]
             started = time.time()
-            timing = session.run(cell)
+            try:
+                timing = session.run(cell)
+            except CellError as error:
+                del totals[cell]
+                yield Check(cell, session.build(cell), "failed", str(error))
+                continue
             totals[cell].append(timing.total_s)
             finished = protocol.enough(totals[cell])
             if finished:

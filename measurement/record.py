@@ -31,6 +31,11 @@ class Measured:
     samples: list[Sample] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
+    def fail(self, failed: Check) -> None:
+        """Replace the check of a cell that failed while it was sampled; drop its samples."""
+        self.checks = [failed if check.cell == failed.cell else check for check in self.checks]
+        self.samples = [sample for sample in self.samples if sample.cell != failed.cell]
+
 
 def record(
     config: dict[str, Any], wanted: str | int, out: Path, cubins: Path | None
@@ -79,12 +84,15 @@ def record(
     return recording.write(
         out,
         facts,
-        pd.DataFrame([sample.row() for sample in measured.samples]),
-        pd.DataFrame([check.row() for check in measured.checks]),
-        pd.DataFrame(
-            [asdict(build) for build in builds], columns=[*recording.TABLES["builds.csv"]]
-        ),
+        _table("samples.csv.gz", [sample.row() for sample in measured.samples]),
+        _table("checks.csv", [check.row() for check in measured.checks]),
+        _table("builds.csv", [asdict(build) for build in builds]),
     )
+
+
+def _table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows as a frame with the columns of a recording's table, also where there are none."""
+    return pd.DataFrame(rows, columns=list(recording.TABLES[name]))
 
 
 def _build(config: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> None:
@@ -124,7 +132,12 @@ def _measure(
     passes = _gate_all(session, cells, inputs, measured, estimate, label)
     progress = Progress(f"{label}: measuring", len(passes))
     taken = {sample.cell: 0 for sample in passes}
-    for sample, finished in take_samples(session, passes, protocol, study["seed"]):
+    for step in take_samples(session, passes, protocol, study["seed"]):
+        if isinstance(step, Check):
+            measured.fail(step)
+            del taken[step.cell]
+            continue
+        sample, finished = step
         measured.samples.append(sample)
         taken[sample.cell] += 1
         estimate.saw(sample.cell, sample.timing.total_s, taken[sample.cell])

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,9 +137,7 @@ def write(
         (temporary / MANIFEST).write_text("".join(lines))
         read(temporary)
         temporary.chmod(0o755)
-        if path.exists():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+        _replace_folder(path, temporary)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -161,6 +160,21 @@ def read(path: Path | str) -> Recording:
     return Recording(
         path, provenance, frames["samples.csv.gz"], frames["checks.csv"], frames["builds.csv"]
     )
+
+
+def _replace_folder(path: Path, new: Path) -> None:
+    """Put the folder `new` in the place of `path`; where that fails, the older one stays."""
+    older = new.with_name(f"{new.name}.older")
+    replaces = path.exists()
+    if replaces:
+        os.replace(path, older)
+    try:
+        os.replace(new, path)
+    except BaseException:
+        if replaces:
+            os.replace(older, path)
+        raise
+    shutil.rmtree(older, ignore_errors=True)
 
 
 def _bad(path: Path, problem: str) -> RecordingError:
@@ -193,10 +207,10 @@ def _read_provenance(path: Path) -> dict[str, Any]:
     try:
         provenance: dict[str, Any] = json.loads((path / _PROVENANCE).read_text())
         jsonschema.validate(provenance, json.loads(_PROVENANCE_SCHEMA.read_text()))
-    except json.JSONDecodeError as error:
-        raise _bad(path, f"{_PROVENANCE} is no JSON ({error})") from None
     except jsonschema.ValidationError as error:
         raise _bad(path, f"{_PROVENANCE}: {error.json_path}: {error.message}") from None
+    except ValueError as error:
+        raise _bad(path, f"{_PROVENANCE} is no JSON ({error})") from None
     return provenance
 
 
@@ -213,8 +227,8 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
     try:
         text = gzip.decompress(data) if name.endswith(".gz") else data
         frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise _bad(path, f"{name} cannot be read ({error})") from None
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise _bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
     if list(frame.columns) != list(types):
         raise _bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
     for column, kind in types.items():

@@ -1,4 +1,4 @@
-"""Tables for the tests of findings, figures and report: by the true chain, or a few rows by hand."""
+"""Tables for the tests of the report: by the true chain, or a few rows by hand."""
 
 import csv
 import functools
@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.__main__ import write_fits, write_tables
+from analysis.figures import write_figures
+from analysis.report import render
 from analysis.results import Results
 from analysis.study import ROOT
 
@@ -22,6 +24,14 @@ def chain(recordings: dict[str, Path], folder: Path) -> Path:
     write_tables(recordings, PUBLISHED, [], folder)
     write_fits(recordings, PUBLISHED, folder)
     return folder
+
+
+def report(base: Path, recordings: dict[str, Path], tables_dir: Path | None = None) -> str:
+    """Draw the figures and render the report below `base`; return the page's text."""
+    tables_dir = tables_dir or chain(recordings, base / "tables")
+    write_figures(tables_dir, base / "figures")
+    render(tables_dir, base / "figures", recordings, TEMPLATE, base / "report.html")
+    return (base / "report.html").read_text()
 
 
 @functools.cache
@@ -81,11 +91,23 @@ def gpu_cell(
     spread: float | None = 0.01,
 ) -> dict[str, object]:
     """Return a row of summary.csv: a kernel that takes a quarter of the total, copies a half."""
-    parts = {"total_s": total_s, "h2d_s": total_s / 4, "kernel_s": total_s / 4, "d2h_s": total_s / 4}
+    parts = {
+        "total_s": total_s,
+        "h2d_s": total_s / 4,
+        "kernel_s": total_s / 4,
+        "d2h_s": total_s / 4,
+    }
     row: dict[str, object] = {
-        **{"recording": label, "gpu": label, "device": "gpu0", "variant": variant},
-        **{"dtype": "float32", "n": n, "block_size": block_size, "host_memory": memory},
-        **{"samples": 1 if spread is None else 20, "overhead_s": total_s / 4},
+        "recording": label,
+        "gpu": label,
+        "device": "gpu0",
+        "variant": variant,
+        "dtype": "float32",
+        "n": n,
+        "block_size": block_size,
+        "host_memory": memory,
+        "samples": 1 if spread is None else 20,
+        "overhead_s": total_s / 4,
         "flop_per_s": 2 * n**3 / total_s,
         "kernel_flop_per_s": 2 * n**3 / (total_s / 4),
     }
@@ -104,20 +126,35 @@ def cpu_cell(
 ) -> dict[str, object]:
     """Return a row of summary.csv of a CPU."""
     return {
-        **{"recording": label, "device": "cpu", "variant": variant, "dtype": "float32", "n": n},
-        **{"block_size": block_size, "samples": 1 if spread is None else 20},
+        "recording": label,
+        "device": "cpu",
+        "variant": variant,
+        "dtype": "float32",
+        "n": n,
+        "block_size": block_size,
+        "samples": 1 if spread is None else 20,
         "flop_per_s": 2 * n**3 / total_s,
         **interval("total_s", total_s, spread),
     }
 
 
 def gain_row(
-    label: str, variant: str, n: int, best: float, spread: float | None, block_size: int = 32
+    label: str,
+    variant: str,
+    n: int,
+    best: float,
+    spread: float | None,
+    block_size: int | None = 32,
 ) -> dict[str, object]:
     """Return a row of gains.csv with a gain over the best CPU version, `blocked` with B = 64."""
     return {
-        **{"source": label, "n": n, "variant": variant, "block_size": block_size},
-        **{"host_memory": "pageable", "cpu_best_variant": "blocked", "cpu_best_block_size": 64},
+        "source": label,
+        "n": n,
+        "variant": variant,
+        "block_size": block_size,
+        "host_memory": "pageable",
+        "cpu_best_variant": "blocked",
+        "cpu_best_block_size": 64,
         **interval("cpu_best_gain", best, spread),
     }
 

@@ -3,11 +3,19 @@
 import math
 
 import pytest
+from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
 
 from analysis.findings import findings, model_sentences
-from analysis.results import FACTOR, MILLISECONDS, Results, ResultsError, as_published, evaluate, show
+from analysis.results import (
+    FACTOR,
+    MILLISECONDS,
+    Results,
+    ResultsError,
+    as_published,
+    evaluate,
+    show,
+)
 from analysis.wording import verdict
-from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
 
 NAN = math.nan
 
@@ -63,7 +71,8 @@ def test_fastest_variant_is_the_one_with_the_least_total_at_the_largest_order(tm
 
 
 @pytest.mark.parametrize(
-    ("spread", "word", "words"), [(0.2, "undecided", "undecided"), (None, "no interval", "cannot be")]
+    ("spread", "word", "words"),
+    [(0.2, "undecided", "undecided"), (None, "no interval", "cannot be")],
 )
 def test_fastest_variant_is_undecided_where_intervals_overlap_or_lack(
     tmp_path, spread, word, words
@@ -117,6 +126,18 @@ def test_comparison_with_the_cpu_is_of_the_fastest_variant_at_the_largest_common
     assert "gain 7.00 × (6.93 to 7.07)" in text
 
 
+def test_variants_without_block_size_are_found_among_the_gains(tmp_path):
+    results = tables(
+        tmp_path,
+        recordings=[recording("card")],
+        summary=[gpu_cell("card", "buffered_row", 512, 0.01, block_size=None)],
+        gains=[gain_row("card", "buffered_row", 512, 3.0, 0.01, block_size=None)],
+    )
+    assert said(results, "cpu")[1].startswith(
+        "At N = 512, the largest order that its CPU multiplied too, buffered_row with its copies"
+    )
+
+
 def test_no_common_order_is_said(tmp_path):
     results = tables(
         tmp_path, recordings=[recording("card")], summary=[gpu_cell("card", "block", 512, 0.1)]
@@ -145,7 +166,8 @@ def test_winning_everywhere_is_said_once(tmp_path):
 def test_copies_are_shares_of_the_fastest_variants_total(tmp_path):
     cells = [
         gpu_cell("card", "block", 1024, 0.010),
-        gpu_cell("card", "block", 1024, 0.004, memory="pinned") | {"h2d_s": 0.0002, "d2h_s": 0.0001},
+        gpu_cell("card", "block", 1024, 0.004, memory="pinned")
+        | {"h2d_s": 0.0002, "d2h_s": 0.0001},
     ]
     results = tables(tmp_path, recordings=[recording("card")], summary=cells)
     _, text = said(results, "transfers")
@@ -192,15 +214,25 @@ def test_failed_cells_are_counted(tmp_path):
 
 def fit_row(**changes):
     return {
-        **{"source": "card", "quantity": "kernel", "rho": 12.0, "rho_low": 11.0, "rho_high": 13.5},
-        **{"rho_bounded": True, "log_rms": math.log(1.25)},
+        "source": "card",
+        "quantity": "kernel",
+        "rho": 12.0,
+        "rho_low": 11.0,
+        "rho_high": 13.5,
+        "rho_bounded": True,
+        "log_rms": math.log(1.25),
     } | changes
 
 
 def residual_row(n, block_size, gain, m0_gain):
     return {
-        **{"source": "card", "quantity": "kernel", "n": n, "block_size": block_size, "gain": gain},
-        **{"m0_gain": m0_gain, "log_residual": math.log(m0_gain / gain)},
+        "source": "card",
+        "quantity": "kernel",
+        "n": n,
+        "block_size": block_size,
+        "gain": gain,
+        "m0_gain": m0_gain,
+        "log_residual": math.log(m0_gain / gain),
     }
 
 

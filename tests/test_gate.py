@@ -30,7 +30,7 @@ def test_inputs_are_seeded_and_of_both_signs():
         assert (matrix.dtype, matrix.shape) == (np.float32, (1600,))
         assert matrix.min() < -0.9
         assert 0.9 < matrix.max() < 1
-        assert -1 <= matrix.min()
+        assert matrix.min() >= -1
         assert abs(matrix.mean()) < 0.1
     assert not np.array_equal(inputs.a, inputs.b)
     again = Inputs([40], seed=5)
@@ -60,12 +60,11 @@ def test_bound_is_highams_by_hand():
     assert expected.dtype == bound.dtype == np.float64
 
 
-@pytest.mark.parametrize("n", [1, 2, 100, 3000])
+@pytest.mark.parametrize("n", [1, 2, 100, 500])
 def test_bound_grows_with_the_order_as_gamma(n):
-    ones = np.ones((n, 1), np.float32)
+    bound = reference(np.ones((n, n), np.float32), np.eye(n, dtype=np.float32))[1]
     u = Fraction(1, 2**24)
-    bound = reference(np.broadcast_to(ones, (n, n))[:n], np.eye(n, dtype=np.float32))[1]
-    assert bound[0, 0] == pytest.approx(float(n * u / (1 - n * u)), rel=1e-14)
+    np.testing.assert_allclose(bound, float(n * u / (1 - n * u)), rtol=1e-14)
 
 
 def test_right_product_passes(case):
@@ -126,7 +125,7 @@ def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
 
 
 def test_bound_is_tight_to_a_few_roundings():
-    """Of a product near 8 a float32 away by one step passes; by n roundings of every term not."""
+    """γ of order 8 is half a step of every one of 8 sums, or four steps."""
     a, b = np.ones((8, 8), np.float32), np.ones((8, 8), np.float32)
     expected, bound = reference(a, b)
     step = 2.0**-20  # between the numbers from 8 to 16

@@ -1,0 +1,166 @@
+"""The kernels and the session on a real GPU; skipped where there is none."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+from kernels.build import architecture, build_all
+from kernels.catalog import VARIANTS, Build, block_sizes, build_for, builds
+from kernels.toolchain import find_nvcc
+from measurement.cells import Cell, gpu_cells
+from measurement.discovery import cuda_devices, driver
+from measurement.errors import StudyError
+from measurement.gpu import GpuSession
+from measurement.matrices import Inputs
+from measurement.protocol import gate
+
+pytestmark = pytest.mark.gpu
+STUDY = {
+    "dtypes": ["float32"],
+    "sizes": [1, 17, 31, 33, 64, 100],
+    "holdout_sizes": [2048],
+    "variants": list(VARIANTS),
+    "block_sizes": [1, 3, 4, 8, 31, 32],
+    "host_memory": ["pinned", "pageable"],
+}
+
+
+@pytest.fixture(scope="module")
+def card():
+    """The first GPU of this host."""
+    try:
+        cards = cuda_devices()
+    except StudyError as error:
+        pytest.skip(str(error))
+    if not cards:
+        pytest.skip("no NVIDIA GPU on this host")
+    return cards[0]
+
+
+@pytest.fixture(scope="module")
+def cubins(card, tmp_path_factory):
+    """The study's kernels for the card: their folder and their builds; not to be changed."""
+    try:
+        nvcc = find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("cubins")
+    workers = len(os.sched_getaffinity(0))
+    name = architecture(card.compute_capability)
+    return folder, build_all(nvcc, builds(STUDY), name, folder, workers)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return Inputs([2048], seed=1)
+
+
+@pytest.fixture
+def session(card, cubins, inputs):
+    folder, results = cubins
+    with GpuSession(card, inputs, results, folder) as session:
+        yield session
+
+
+def small_cells(variant):
+    study = STUDY | {"variants": [variant], "holdout_sizes": []}
+    return gpu_cells(study, "gpu0")
+
+
+def cell(variant, n, block, memory="pinned"):
+    return Cell("gpu0", variant, "float32", n, block, memory)
+
+
+def passes(session, cells, inputs):
+    """Run the gate; return the checks by cell, and the timings of those that passed."""
+    results = list(gate(session, cells, inputs, lambda _: None))
+    checks = {check.cell: check for check, _ in results}
+    return checks, {sample.cell: sample.timing for _, sample in results if sample}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
+    cells = small_cells(variant)
+    checks, timings = passes(session, cells, inputs)
+    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
+    assert wrong == {}
+    assert set(timings) == set(cells)
+    assert len(cells) == 6 * 2 * len(block_sizes(variant, STUDY["block_sizes"]))
+    assert all(
+        check.build == ("guarded" if c.block_size and c.n % c.block_size else "exact")
+        for c, check in checks.items()
+    )
+    for timing in timings.values():
+        parts = (timing.h2d_s, timing.kernel_s, timing.d2h_s)
+        assert min(parts) > 0
+        assert sum(parts) <= timing.total_s < 10
+
+
+def test_kernels_take_the_time_that_they_take_on_this_card(session, card, inputs):
+    _, timings = passes(session, [cell("block_unroll4", 2048, 32)], inputs)
+    (timing,) = timings.values()
+    assert timing.kernel_s > 0
+    if any(name in card.name for name in ("H100", "H200")):
+        assert 0.3e-3 < timing.kernel_s < 3e-3
+
+
+def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
+    for memory in ("pinned", "pageable"):
+        asked = cell("block", 33, 8, memory)
+        session.poison(asked)
+        assert np.isnan(session.product(asked)).all()
+        session.run(asked)
+    pinned, pageable = (session.product(cell("block", 33, 8, m)) for m in ("pinned", "pageable"))
+    assert not np.shares_memory(pinned, pageable)
+    np.testing.assert_array_equal(pinned, pageable)
+    a, b = inputs.pair(33)
+    np.testing.assert_allclose(pinned, a @ b, atol=1e-4)
+
+
+def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
+    asked = [cell("buffered_row", 2048, None), cell("buffered_column", 100, None)]
+    checks, timings = passes(session, asked, inputs)
+    check = checks[asked[0]]
+    most = session.limits.max_threads_per_block
+    assert (check.status, check.reason) == (
+        "not_launchable",
+        f"needs 2048 threads a block, {most} allowed",
+    )
+    assert set(timings) == {asked[1]}
+
+
+def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tmp_path):
+    folder, results = cubins
+    name = architecture(card.compute_capability)
+    for path in (folder / name).iterdir():
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name / "block-b8-exact.cubin").write_bytes(b"no code")
+    asked = [cell("naive", 64, 8), cell("block", 64, 8), cell("block", 100, 8)]
+    with GpuSession(card, inputs, results, tmp_path) as session:
+        checks, _ = passes(session, asked, inputs)
+    assert [checks[c].status for c in asked] == ["passed", "failed", "passed"]
+    assert checks[asked[1]].reason.startswith("block-b8-exact.cubin does not load: ")
+
+
+def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
+    """The guarded build of another block size: the launch leaves elements of C unwritten."""
+    folder, results = cubins
+    with GpuSession(card, inputs, results, folder) as session:
+        asked = cell("naive", 31, 8)
+        build = build_for("naive", 31, 8)
+        session._functions[build] = session._function(Build("naive", 4, True))
+        checks, _ = passes(session, [asked], inputs)
+    assert checks[asked].status == "failed"
+    assert "= nan, expected" in checks[asked].reason
+
+
+def test_contexts_are_given_back(card, cubins, inputs):
+    folder, results = cubins
+    for _, variant in itertools.product(range(2), ("block", "naive")):
+        with GpuSession(card, inputs, results, folder) as session:
+            checks, _ = passes(session, [cell(variant, 64, 8)], inputs)
+        assert {check.status for check in checks.values()} == {"passed"}
+        assert driver().Context.get_current() is None

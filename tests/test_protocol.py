@@ -1,0 +1,328 @@
+"""The protocol on a device of scripted times and faults, and the interval that ends it."""
+
+import itertools
+from collections import defaultdict
+from math import comb
+
+import numpy as np
+import pytest
+
+from measurement.cells import Cell, cpu_cells, gpu_cells
+from measurement.intervals import interval_ranks, median_interval
+from measurement.matrices import Inputs
+from measurement.protocol import Protocol, Sample, gate, take_samples
+from measurement.recording import TABLES
+from measurement.session import CellError, Timing
+
+WIDE = [1.0, 2.0] * 50  # never known well enough
+INPUTS = Inputs([12], seed=1)
+
+
+def cell(variant="block", n=4, memory="pinned"):
+    return Cell("gpu0", variant, "float32", n, 4, memory)
+
+
+class FakeSession:
+    """Multiplies with numpy; `times` and `faults` are scripts by cell, `limits` keeps from running.
+
+    A fault spoils the product, or raises what the device would.
+    """
+
+    def __init__(self, times=None, faults=None, limits=None):
+        self.times = times or {}
+        self.faults = faults or {}
+        self.limits = limits or {}
+        self.log = []
+        self.c = {}
+
+    def not_launchable(self, cell):
+        return self.limits.get(cell)
+
+    def build(self, cell):
+        return "exact"
+
+    def poison(self, cell):
+        self.log.append(("poison", cell))
+        self.c[cell] = np.full((cell.n, cell.n), np.nan, np.float32)
+
+    def run(self, cell):
+        self.log.append(("run", cell))
+        a, b = INPUTS.pair(cell.n)
+        self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(self.c.setdefault(cell, a.copy()))
+        return Timing(next(self.times[cell]) if cell in self.times else 1e-3, 1e-4, 2e-4, 3e-4)
+
+    def product(self, cell):
+        return self.c[cell]
+
+
+def check(session, cells):
+    """Run the gate; return checks and first passes."""
+    announced = []
+    results = list(gate(session, cells, INPUTS, announced.append))
+    assert announced == [check.cell for check, _ in results]
+    return [check for check, _ in results], [sample for _, sample in results if sample]
+
+
+def spoil(row, column, value):
+    def fault(c):
+        a, b = INPUTS.pair(len(c))
+        np.matmul(a, b, out=c)
+        c[row, column] = value
+
+    return fault
+
+
+def refuse(_):
+    raise CellError("an illegal memory access was encountered")
+
+
+CELLS = [cell(name, n) for n in (4, 8) for name in ("naive", "block", "buffered_row")]
+
+
+def test_gate_passes_right_products_with_their_first_pass():
+    session = FakeSession()
+    checks, passes = check(session, CELLS)
+    assert [c.status for c in checks] == ["passed"] * 6
+    assert [c.cell for c in checks] == [p.cell for p in passes] == CELLS
+    assert {c.reason for c in checks} == {None}
+    assert {c.build for c in checks} == {"exact"}
+    assert {p.round for p in passes} == {0}
+    assert [p.position for p in passes] == [0, 1, 2] * 2
+    assert {p.timing.total_s for p in passes} == {1e-3}
+    for row in (c.row() for c in checks):
+        assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
+
+
+def test_gate_checks_every_cell_once_on_a_poisoned_product():
+    session = FakeSession()
+    cells = [*CELLS[::-1], cell(memory="pageable")]
+    checks, _ = check(session, cells)
+    assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
+    assert [c.cell.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
+    assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "worst"),
+    [
+        (refuse, "an illegal memory access was encountered", (None, None)),
+        (spoil(2, 1, 9), "1 of 16 elements wrong; worst C(2, 1) = 9, expected", (2, 1)),
+        (spoil(3, 0, np.nan), "1 of 16 elements wrong; worst C(3, 0) = nan, expected", (3, 0)),
+        (spoil(0, 3, -np.inf), "1 of 16 elements wrong; worst C(0, 3) = -inf, expected", (0, 3)),
+        (lambda c: None, "16 of 16 elements wrong; worst C(0, 0) = nan, expected", (0, 0)),
+    ],
+    ids=["error", "wrong", "nan", "infinity", "unwritten"],
+)
+def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason, worst):
+    faulty = cell("block")
+    session = FakeSession(faults={faulty: fault})
+    checks, passes = check(session, CELLS)
+    failed = [c for c in checks if c.status == "failed"]
+    assert [c.cell for c in failed] == [faulty]
+    assert failed[0].reason.startswith(reason)
+    row = failed[0].row()
+    assert (row["worst_row"], row["worst_column"]) == worst
+    assert [c.status for c in checks].count("passed") == 5
+    assert [p.cell for p in passes] == [c for c in CELLS if c != faulty]
+    protocol = Protocol(0.95, 0.01, 6, 10, 1.0)
+    sampled = {s.cell for s, _ in take_samples(session, passes, protocol, seed=1)}
+    assert sampled == set(CELLS) - {faulty}
+    assert session.log.count(("run", faulty)) == 1
+
+
+def test_what_cannot_be_launched_is_recorded_and_never_run():
+    big = cell("buffered_row", 8)
+    session = FakeSession(limits={big: "needs 8 threads a block, 7 allowed"})
+    checks, passes = check(session, CELLS)
+    refused = next(c for c in checks if c.cell == big)
+    assert (refused.status, refused.build) == ("not_launchable", "exact")
+    assert refused.reason == "needs 8 threads a block, 7 allowed"
+    assert refused.row()["worst_error"] is None
+    assert big not in [logged for _, logged in session.log]
+    assert len(passes) == 5
+
+
+def test_rows_are_those_of_the_tables():
+    session = FakeSession()
+    checks, passes = check(session, CELLS[:1])
+    assert list(checks[0].row()) == list(TABLES["checks.csv"])
+    assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
+    timing = Timing(1 / 3, None, 1e-10, 123456.7890123456)
+    row = Sample(cell(), 2, 5, 1.7e9 + 1 / 3, timing).row()
+    assert row["total_s"] == 0.3333333333
+    assert row["h2d_s"] is None
+    assert row["kernel_s"] == 1e-10
+    assert row["time_unix_s"] == 1700000000.333333
+    assert (row["round"], row["position"]) == (2, 5)
+
+
+def totals(protocol, script, first=0.0):
+    """Sample one cell whose passes take `script`; return what was kept, and its rounds."""
+    session = FakeSession({cell(): iter(script)})
+    passes = [Sample(cell(), 0, 0, 0.0, Timing(first))]
+    taken = list(take_samples(session, passes, protocol, seed=1))
+    assert [finished for _, finished in taken] == [False] * (len(taken) - 1) + [True]
+    return [s.timing.total_s for s, _ in taken], [s.round for s, _ in taken]
+
+
+def protocol(width=0.01, least=6, most=100, budget=1e9):
+    return Protocol(0.95, width, least, most, budget)
+
+
+def test_a_steady_cell_stops_as_soon_as_it_has_an_interval():
+    taken, rounds = totals(protocol(), itertools.repeat(1.0))
+    assert taken == [1.0] * 6
+    assert rounds == [1, 2, 3, 4, 5, 6], "the first pass warms up"
+    assert len(totals(protocol(least=3), itertools.repeat(1.0))[0]) == 6, "five have no interval"
+
+
+@pytest.mark.parametrize("outlier", [0.5, 1.5])
+def test_an_outlier_on_either_side_needs_nine_samples(outlier):
+    # Of nine the second smallest and the second largest bound the median; of fewer the extremes.
+    assert len(totals(protocol(), itertools.chain([outlier], itertools.repeat(1.0)))[0]) == 9
+
+
+def test_an_interval_as_wide_as_allowed_is_narrow_enough():
+    script = [64.0, 64.0, 64.0, 64.0, 64.0, 65.0, *[64.0] * 20]
+    assert len(totals(protocol(width=1 / 64), script)[0]) == 6
+    assert len(totals(protocol(width=1 / 65), script)[0]) == 9
+
+
+def test_a_noisy_cell_stops_at_the_most_samples():
+    assert len(totals(protocol(most=13), WIDE)[0]) == 13
+
+
+def test_a_cell_stops_when_its_samples_have_taken_the_budget():
+    script = [0.3, 0.1] * 50
+    assert len(totals(protocol(least=2, budget=1.0), script)[0]) == 5
+    assert len(totals(protocol(least=2, budget=0.5), script)[0]) == 3
+
+
+def test_the_least_number_of_samples_counts_more_than_interval_and_budget():
+    assert len(totals(protocol(least=10), itertools.repeat(1.0))[0]) == 10
+    assert len(totals(protocol(least=8, budget=1.5), WIDE)[0]) == 8
+
+
+def test_a_pass_longer_than_the_budget_is_the_only_sample():
+    taken, rounds = totals(protocol(budget=1.0), script=[], first=5.0)
+    assert (taken, rounds) == ([5.0], [0])
+    taken, rounds = totals(protocol(budget=1.0), script=[1.5], first=0.5)
+    assert (taken, rounds) == ([1.5], [1])
+    assert len(totals(protocol(budget=1.0), [1.0] * 6, first=1.0)[0]) == 6
+
+
+def rounds_of(seed, counts):
+    """Sample a cell for each count until it has that many; return them, and those of each round."""
+    cells = [cell(f"v{index}") for index in range(len(counts))]
+    # Times that differ, so that no interval is narrow, and a last one that takes the budget.
+    times = {c: iter([*range(1, k), 1e6]) for c, k in zip(cells, counts, strict=True)}
+    passes = [Sample(c, 0, 0, 0.0, Timing(0.0)) for c in cells]
+    rounds = defaultdict(list)
+    limits = protocol(width=1e-9, least=1, budget=1e6)
+    for sample, _ in take_samples(FakeSession(times), passes, limits, seed):
+        assert sample.position == len(rounds[sample.round])
+        rounds[sample.round].append(sample.cell)
+    return cells, [rounds[number] for number in sorted(rounds)]
+
+
+def test_every_round_visits_each_unfinished_cell_once():
+    counts = [3, 7, 2, 9, 9, 5, 4, 8, 6, 2]
+    cells, rounds = rounds_of(1, counts)
+    assert len(rounds) == 9
+    for number, visited in enumerate(rounds, start=1):
+        assert len(visited) == len(set(visited))
+        assert set(visited) == {c for c, k in zip(cells, counts, strict=True) if k >= number}
+
+
+def test_order_is_shuffled_anew_each_round_and_set_by_the_seed():
+    counts = [6] * 10
+    cells, rounds = rounds_of(1, counts)
+    assert len({tuple(visited) for visited in rounds}) == len(rounds) == 6
+    assert cells not in rounds
+    assert rounds_of(1, counts)[1] == rounds
+    assert rounds_of(2, counts)[1] != rounds
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"),
+    [
+        (0, None),
+        (1, None),
+        (5, None),
+        (6, (0, 5)),
+        (8, (0, 7)),
+        (9, (1, 7)),
+        (20, (5, 14)),
+        (100, (39, 60)),
+    ],
+)
+def test_ranks_of_the_interval_by_hand(count, ranks):
+    assert interval_ranks(count, 0.95) == ranks
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+def test_ranks_are_the_innermost_that_reach_the_confidence(confidence):
+    for count in range(2, 60):
+        reach = [
+            rank
+            for rank in range(count // 2)
+            if 1 - 2 * sum(comb(count, k) for k in range(rank + 1)) / 2**count >= confidence
+        ]
+        expected = (reach[-1], count - 1 - reach[-1]) if reach else None
+        assert interval_ranks(count, confidence) == expected
+
+
+@pytest.mark.parametrize("count", [6, 20, 101])
+def test_interval_covers_the_median_as_often_as_it_says(count):
+    rng = np.random.default_rng(count)
+    repeats = 4000
+    draws = rng.exponential(size=(repeats, count))
+    bounds = np.array([median_interval(sample)[1:] for sample in draws])
+    covered = np.mean((bounds[:, 0] <= np.log(2)) & (np.log(2) <= bounds[:, 1]))
+    low, _ = interval_ranks(count, 0.95)
+    exact = 1 - 2 * sum(comb(count, k) for k in range(low + 1)) / 2**count
+    assert exact >= 0.95
+    assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
+
+
+def test_interval_of_unordered_values():
+    values = np.array([9.0, 1.0, 5.0, 3.0, 7.0, 2.0])
+    assert median_interval(values) == (4.0, 1.0, 9.0)
+    assert median_interval(values, confidence=0.6)[1:] == (2.0, 7.0)
+    median, low, high = median_interval(values[:5])
+    assert median == 5.0
+    assert np.isnan([low, high]).all()
+
+
+STUDY = {
+    "dtypes": ["float32"],
+    "variants": ["block_unroll4", "buffered_row"],
+    "sizes": [64, 8],
+    "holdout_sizes": [16],
+    "block_sizes": [2, 4, 8],
+    "host_memory": ["pinned", "pageable"],
+    "cpu": {"variants": ["blocked", "naive"], "sizes": [32, 8], "block_sizes": [4, 16]},
+}
+
+
+def test_planned_cells_are_every_combination_that_exists_small_orders_first():
+    cells = gpu_cells(STUDY, "gpu1")
+    assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
+    assert set(cells) == {
+        Cell("gpu1", variant, "float32", n, block, memory)
+        for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
+        for n in (8, 16, 64)
+        for memory in ("pinned", "pageable")
+    }
+    cells = cpu_cells(STUDY)
+    assert [c.n for c in cells] == [8] * 3 + [32] * 3
+    assert set(cells) == {
+        Cell("cpu", variant, "float32", n, block, None)
+        for variant, block in (("naive", None), ("blocked", 4), ("blocked", 16))
+        for n in (8, 32)
+    }
+
+
+def test_a_cell_is_told_in_a_few_words():
+    assert str(cell()) == "gpu0 block B=4 N=4 pinned"
+    assert str(Cell("cpu", "naive", "float32", 9, None, None)) == "cpu naive N=9"
