@@ -175,6 +175,7 @@ def test_build_checks_bounds_where_the_block_size_does_not_divide(name, n, block
 
 
 @given(kernel=st.sampled_from(KERNELS), n=st.integers(1, 5000))
+@settings(deadline=None)
 def test_the_name_of_a_build_names_it(kernel, n):
     build = catalog.build_for(kernel[0], n, kernel[1])
     assert catalog.parse_build(build.stem) == build
