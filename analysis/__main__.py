@@ -1,15 +1,17 @@
-"""Command line of the analysis: ``python -m analysis tables | fit | figures | report``."""
+"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|compare``."""
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from analysis import fits, gains, published, study, tables
+from analysis import compare, fits, gains, published, study, tables
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
+from measurement.recording import read
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,7 +45,33 @@ def _parser() -> argparse.ArgumentParser:
     command("fit", "fit the source's model to published and measured times", "published")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Compare the median times of two recordings cell by cell. The exit status is 0 where B is "
+        "nowhere slower than A, 1 where it is, 2 for an error."
+    )
+    parser.add_argument("a", metavar="A", type=Path, help="folder of the recording to compare with")
+    parser.add_argument("b", metavar="B", type=Path, help="folder of the recording in question")
+    parser.add_argument(
+        "--threshold",
+        type=_threshold,
+        default=compare.THRESHOLD,
+        help="relative difference from which on it matters (default: %(default)s)",
+    )
+    parser.add_argument("--all", action="store_true", help="show also what is the same")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
+
+
+def _threshold(text: str) -> float:
+    """Parse a relative difference above 0."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0; name one like 0.02")
+    return value
 
 
 _HELP = {
@@ -102,6 +130,24 @@ def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -
     _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
 
 
+def compare_recordings(
+    a: Path, b: Path, threshold: float, everything: bool, csv: Path | None
+) -> int:
+    """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
+
+    Every comparison is written to the file `csv` if there is one.
+    """
+    recordings = read(a), read(b)
+    frame = compare.compare(*recordings, threshold)
+    if csv:
+        write_atomic(csv, frame.to_csv(index=False))
+    lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
+    lines += [f"note: {note}" for note in compare.notes(*recordings)]
+    print("\n".join([*lines, "", compare.table(frame, everything), ""]))
+    print(compare.summary(frame, threshold), flush=True)
+    return int((frame["verdict"] == "slower").any())
+
+
 def _write(frames: Mapping[str, pd.DataFrame], out: Path) -> None:
     """Write every frame as CSV in full precision; a missing value is an empty cell."""
     for name, frame in frames.items():
@@ -112,19 +158,23 @@ def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def main() -> None:
-    """Run the command; raises StudyError.
+def main() -> int | None:
+    """Run the command; raises StudyError. Only `compare` returns a status, see there.
 
     Figures and the report are imported by the commands that need them: tables and fits do without
     the plotting libraries.
     """
     arguments = _parser().parse_args()
+    if arguments.command == "compare":
+        return compare_recordings(
+            arguments.a, arguments.b, arguments.threshold, arguments.all, arguments.csv
+        )
     try:
         if arguments.command == "figures":
             from analysis.figures import write_figures
 
             write_figures(arguments.tables, arguments.out)
-            return
+            return None
         paths = recording_paths(arguments.recording)
         if arguments.command == "tables":
             write_tables(paths, arguments.published, arguments.cubins, arguments.out)
@@ -136,6 +186,7 @@ def main() -> None:
             render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
     except OSError as error:
         raise StudyError(f"{error.filename}: {error.strerror}") from None
+    return None
 
 
 if __name__ == "__main__":

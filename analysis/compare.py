@@ -6,7 +6,7 @@ three things move a median that is not:
 *Chance.* The Mann–Whitney test asks whether the two samples come from one distribution. It is exact
 down to 6 samples a side and needs no shape of the noise, and the noise here has none: times have
 two or three modes, where tests that lean on the standard error of a median (Welch's on bootstrap
-errors, for one) reject up to a hundred times too often. Against a pure shift it tests the medians;
+errors, for one) reject tens of times too often. Against a pure shift it tests the medians;
 against unequal spread alone it can reject as well (Chung and Romano, Ann. Statist. 41, 2013), hence
 a rejection is not a verdict by itself. Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) keep
 false rejections among all comparisons of a recording at `FALSE_DISCOVERIES`.
@@ -36,6 +36,7 @@ from analysis.statistics import (
     DRAWS,
     FloatArray,
     bootstrap_medians,
+    percentile_interval,
     ratio_intervals,
     seeded,
 )
@@ -44,14 +45,17 @@ from measurement.intervals import interval_ranks
 from measurement.recording import CELL, Recording
 
 FALSE_DISCOVERIES = 0.05
+THRESHOLD = 0.02
 VERDICTS = ("same", "faster", "slower", "undecided")
 _KEY = [*CELL, "quantity"]
-_COLUMNS = [
-    *(*_KEY, "samples_a", "samples_b", "median_a_s", "median_b_s"),
-    *("ratio", "ratio_low", "ratio_high", "separate", "p_differs", "p_same"),
-    *("q_differs", "q_same", "verdict"),
-]
-_SHOWN = {"device": "", "variant": "", "dtype": "", "n": "N", "block_size": "B"}
+_TYPES = {
+    **{"samples_a": "Int64", "samples_b": "Int64", "median_a_s": float, "median_b_s": float},
+    **{"ratio": float, "ratio_low": float, "ratio_high": float, "separate": bool},
+    **{"p_differs": float, "p_same": float},
+}
+_DETAILS = ("packages", "limits")  # of software and cards: too long for a line
+_TO_THE_LEFT = ("device", "variant", "dtype", "memory", "time", "verdict")
+_ABBREVIATED = {"n": "N", "block_size": "block", "host_memory": "memory", "quantity": "time"}
 
 
 def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
@@ -72,9 +76,8 @@ def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
             f"recordings {a.path} and {b.path}: no cell was timed in both; "
             "compare recordings of one study"
         )
-    frame = pd.DataFrame(rows, columns=_COLUMNS)
-    types = a.samples[CELL].dtypes.to_dict() | {"samples_a": "Int64", "samples_b": "Int64"}
-    frame = frame.astype(types)
+    types = a.samples[CELL].dtypes.to_dict() | {"quantity": "string"} | _TYPES
+    frame = pd.DataFrame(rows, columns=list(types)).astype(types)
     frame["q_differs"] = adjusted(frame["p_differs"])
     frame["q_same"] = adjusted(frame["p_same"])
     frame["verdict"] = verdicts(frame, threshold)
@@ -84,13 +87,15 @@ def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
 def adjusted(p_values: pd.Series) -> pd.Series:
     """Return Benjamini–Hochberg's p-values; those that are NaN stay so and do not count."""
     known = p_values.dropna()
-    return pd.Series(stats.false_discovery_control(known), known.index).reindex(p_values.index)
+    values = stats.false_discovery_control(known) if len(known) else known
+    return pd.Series(values, known.index, dtype=float).reindex(p_values.index)
 
 
 def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
     """Return the verdict of every row from its ratio, separate, q_differs and q_same.
 
-    The limits are 1 + threshold and its inverse, so that B against A mirrors A against B.
+    The limits are 1 + threshold and its inverse, so that B is slower than A where A is faster
+    than B.
     """
     limit = 1 + threshold
     moved = (frame["q_differs"] <= FALSE_DISCOVERIES) & frame["separate"]
@@ -131,17 +136,17 @@ def table(frame: pd.DataFrame, everything: bool) -> str:
     """Return rows as text sorted by ratio, the slowest last; those that are the same on demand."""
     rows = frame if everything else frame[frame["verdict"] != "same"]
     rows = rows.sort_values(["ratio", *_KEY], kind="stable")
-    columns = {title or name: _texts(rows[name]) for name, title in _SHOWN.items()}
+    columns = {
+        _ABBREVIATED.get(name, name): rows[name].astype("string").fillna("") for name in _KEY
+    }
     columns |= {
-        "memory": _texts(rows["host_memory"]),
-        "time": list(rows["quantity"]),
-        "samples": [f"{r.samples_a}, {r.samples_b}" for r in rows.itertuples()],
-        "A": [_milliseconds(value) for value in rows["median_a_s"]],
-        "B": [_milliseconds(value) for value in rows["median_b_s"]],
-        "B/A": [f"{value:.3f}" for value in rows["ratio"]],
-        "95 % interval": [_interval(r.ratio_low, r.ratio_high) for r in rows.itertuples()],
-        "adjusted p": [f"{value:.1g}" if value == value else "" for value in rows["q_differs"]],
-        "verdict": list(rows["verdict"]),
+        "samples": rows["samples_a"].astype("string") + ", " + rows["samples_b"].astype("string"),
+        "A": rows["median_a_s"].map(_milliseconds),
+        "B": rows["median_b_s"].map(_milliseconds),
+        "B/A": rows["ratio"].map("{:.3f}".format),
+        "95 % interval": _intervals(rows),
+        "adjusted p": rows["q_differs"].map("{:.1g}".format, na_action="ignore").fillna(""),
+        "verdict": rows["verdict"],
     }
     return _aligned(columns)
 
@@ -169,7 +174,7 @@ def _paired(
     both = pd.concat(
         [
             a.samples.assign(side="a"),
-            others.assign(side="b", device=others["device"].replace(of_a)),
+            others.assign(side="b", device=others["device"].map(lambda d: of_a.get(d, d))),
         ]
     )
     for key, cell in both.groupby(CELL, dropna=False, sort=True):
@@ -199,7 +204,7 @@ def _comparison(
         "median_a_s": medians[0],
         "median_b_s": medians[1],
         "ratio": medians[1] / medians[0],
-        "separate": bool(times_a.max() < times_b.min() or times_b.max() < times_a.min()),
+        "separate": _separate(times_a, times_b),
     }
     if interval_ranks(min(len(times_a), len(times_b)), CONFIDENCE) is None:
         return row
@@ -217,11 +222,40 @@ def _comparison(
     }
 
 
+def _separate(times_a: FloatArray, times_b: FloatArray) -> bool:
+    """Tell whether the middle 95 % of both samples (below 40: all) have nothing in common."""
+    low_a, high_a = percentile_interval(times_a)
+    low_b, high_b = percentile_interval(times_b)
+    return bool(high_a < low_b or high_b < low_a)
+
+
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Return one line that names every item that is not the same in both, or none."""
     items = [
         f"{item} {first.get(item)} / {second.get(item)}"
         for item in sorted(set(first) | set(second))
-        if first.get(item) != second.get(item) and item != "packages"
+        if first.get(item) != second.get(item) and item not in _DETAILS
     ]
     return [f"{name} differ: {', '.join(items)}"] if items else []
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:#.4g} ms"
+
+
+def _intervals(rows: pd.DataFrame) -> pd.Series:
+    low, high = (rows[name].map("{:.3f}".format) for name in ("ratio_low", "ratio_high"))
+    return ("[" + low + ", " + high + "]").where(rows["ratio_low"].notna(), "")
+
+
+def _aligned(columns: Mapping[str, pd.Series]) -> str:
+    """Return columns of text below their titles, names to the left and numbers to the right."""
+    lines = []
+    widths = {title: max(map(len, [title, *texts])) for title, texts in columns.items()}
+    for cells in [tuple(columns), *zip(*columns.values(), strict=True)]:
+        padded = [
+            cell.ljust(width) if title in _TO_THE_LEFT else cell.rjust(width)
+            for cell, (title, width) in zip(cells, widths.items(), strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)

@@ -34,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     recorder.add_argument(
         "--cubins", type=Path, help="folder with cubins built beforehand (default: build them)"
     )
+    recorder.add_argument(
+        "--commit", help="commit of this tree, where it was copied without its git history"
+    )
     commands.add_parser("devices", help="list the GPUs of this host")
     return parser
 
@@ -45,7 +48,13 @@ def main() -> None:
         for device in cuda_devices():
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
         return
-    recording = record(load(arguments.config), arguments.device, arguments.out, arguments.cubins)
+    recording = record(
+        load(arguments.config),
+        arguments.device,
+        arguments.out,
+        arguments.cubins,
+        arguments.commit,
+    )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
     print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)

@@ -12,10 +12,14 @@ class StudyError(Exception):
     """
 
 
-def exit_status(command: Callable[[], None]) -> int:
-    """Run a command line's `command`; return its exit status: 0, or 2 after printing the error."""
+def exit_status(command: Callable[[], int | None]) -> int:
+    """Run a command line's `command`; return its exit status.
+
+    That is what `command` returns (None is 0: most have nothing to tell), or 2 after printing the
+    error.
+    """
     try:
-        command()
+        return command() or 0
     except StudyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -142,11 +142,14 @@ def sources(gpu_variants: Iterable[str], cpu_variants: Iterable[str]) -> dict[st
     return {path: sha256(ROOT / path) for path in sorted(paths)}
 
 
-def git() -> dict[str, Any]:
-    """Return the commit of the tree and whether it was changed since; both None outside of git."""
+def git(told: str | None = None) -> dict[str, Any]:
+    """Return the commit of the tree and whether it was changed since (None: not known).
+
+    `told` is the commit that the user names for a tree without its history; it counts only there.
+    """
     commit = _git_output("rev-parse", "HEAD")
     if not commit:
-        return {"commit": None, "dirty": None}
+        return {"commit": told, "dirty": None}
     return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
 
 

@@ -38,12 +38,16 @@ class Measured:
 
 
 def record(
-    config: dict[str, Any], wanted: str | int, out: Path, cubins: Path | None
+    config: dict[str, Any],
+    wanted: str | int,
+    out: Path,
+    cubins: Path | None,
+    commit: str | None = None,
 ) -> recording.Recording:
     """Measure this host's CPU and the GPUs that `wanted` names; write the recording to `out`.
 
-    `cubins` holds cubins built beforehand, ``sm_XX/STEM.cubin``; None builds what is needed. Raises
-    StudyError before anything is measured where a compiler, a GPU or a cubin is missing.
+    `cubins` holds cubins built beforehand, ``sm_XX/STEM.cubin``; None builds what is needed.
+    `commit` is that of a tree that was copied here without its history. Raises StudyError before anything is measured where a compiler, a GPU or a cubin is missing.
     """
     study = config["study"]
     started = provenance.utc_now()
@@ -74,7 +78,7 @@ def record(
         "devices": [provenance.gpu(device) for device in devices],
         "software": provenance.software(gcc_version(gcc), {build.nvcc for build in builds}),
         "compile": provenance.compile_flags(),
-        "git": provenance.git(),
+        "git": provenance.git(commit),
         "configuration": study,
         "seed": study["seed"],
         "sources": provenance.sources(

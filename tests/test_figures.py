@@ -253,7 +253,7 @@ def test_simulated_figures_say_so(tmp_path):
 
 
 def test_names_from_outside_are_text(tmp_path):
-    evil = "<script>alert('x')</script> $\\frac{" + "\u202e" + "x" * 300
+    evil = "<script>$\\frac{$ alert('x')</script>" + "\u202e" + "x" * 300
     study(tmp_path / "tables", gpu_name=evil, cpu_model=evil)
     drawn(tmp_path / "tables", tmp_path / "out")
     for path in (tmp_path / "out").glob("*.svg"):

@@ -142,6 +142,7 @@ def test_commit_is_told_and_whether_the_tree_was_changed(repository, tmp_path):
     commit = repository("rev-parse", "HEAD")
     assert re.fullmatch(r"[0-9a-f]{40}", commit)
     assert provenance.git() == {"commit": commit, "dirty": False}
+    assert provenance.git("0" * 40)["commit"] == commit
     (tmp_path / "file").write_text("two")
     assert provenance.git() == {"commit": commit, "dirty": True}
     (tmp_path / "file").write_text("one")
@@ -153,6 +154,7 @@ def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert provenance.git() == {"commit": None, "dirty": None}
+    assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance.git() == {"commit": None, "dirty": None}
 

@@ -277,6 +277,7 @@ def found_section(text, label):
 
 def test_simulated_recordings_are_marked_wherever_they_appear(text):
     assert "SIMULATED" in found_section(text, "card")
+    assert "SIMULATED</mark> Numbers with this mark were computed, not measured" in text
     assert "SIMULATED" not in found_section(text, "host")
     for figure in re.findall(
         r'<figure class="(?:plot|table)" id="[^"]*card[^"]*">.*?</figure>', text, re.DOTALL
