@@ -143,8 +143,8 @@ def compare_recordings(
         write_atomic(csv, frame.to_csv(index=False))
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
     lines += [f"note: {note}" for note in compare.notes(*recordings)]
-    print("\n".join([*lines, "", compare.table(frame, everything), ""]))
-    print(compare.summary(frame, threshold), flush=True)
+    lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
+    print("\n".join(lines), flush=True)
     return int((frame["verdict"] == "slower").any())
 
 

@@ -16,10 +16,12 @@ nothing else disturbs them.
 
 *The state of the machine.* Samples of a recording share its clocks, its neighbours on the host and
 the places of its matrices in memory, so an interval says how well that recording's median is known
-and not what the next recording finds (Kalibera and Jones, ISMM 2013). One recording a side leaves
-that variance unknown, but each shows states that the machine visits. So the two sets of samples
-must be separate: no sample of one as small as any of the other. A change smaller than the scatter
-of a cell's own samples remains undecided.
+and not what the next recording finds (Kalibera and Jones, ISMM 2013). Recordings of the same
+kernels, taken minutes apart on one host, differed by half in CPU times and by a tenth in pageable
+totals. One recording a side leaves that variance unknown, but its samples show how far the machine
+wanders. So the two must be separate: the intervals in which each recording predicts one more sample
+of its own have nothing in common. A change smaller than the scatter of a cell's own samples remains
+undecided.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +38,6 @@ from analysis.statistics import (
     DRAWS,
     FloatArray,
     bootstrap_medians,
-    percentile_interval,
     ratio_intervals,
     seeded,
 )
@@ -49,23 +50,33 @@ THRESHOLD = 0.02
 VERDICTS = ("same", "faster", "slower", "undecided")
 _KEY = [*CELL, "quantity"]
 _TYPES = {
-    **{"samples_a": "Int64", "samples_b": "Int64", "median_a_s": float, "median_b_s": float},
-    **{"ratio": float, "ratio_low": float, "ratio_high": float, "separate": bool},
-    **{"p_differs": float, "p_same": float},
+    "samples_a": "Int64",
+    "samples_b": "Int64",
+    "median_a_s": "float64",
+    "median_b_s": "float64",
+    "ratio": "float64",
+    "ratio_low": "float64",
+    "ratio_high": "float64",
+    "separate": "bool",
+    "p_differs": "float64",
+    "p_same": "float64",
 }
+_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 _DETAILS = ("packages", "limits")  # of software and cards: too long for a line
-_TO_THE_LEFT = ("device", "variant", "dtype", "memory", "time", "verdict")
-_ABBREVIATED = {"n": "N", "block_size": "block", "host_memory": "memory", "quantity": "time"}
+_TITLES = (
+    *("device", "variant", "dtype", "N", "block", "memory", "time", "samples"),
+    *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
+)
 
 
 def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
     """Return one row for every cell and quantity ("total", "kernel") that both recordings timed.
 
     Devices are matched by their order and named as in `a`. Columns: `CELL`, quantity, the numbers
-    of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), separate (no
-    sample of one as small as any of the other), p_differs and p_same, both after
-    Benjamini–Hochberg as q_differs and q_same, verdict. p and q are NaN below 6 samples a side, the
-    interval too. Rows are sorted by cell. Raises StudyError if there is no common cell.
+    of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), separate (whether
+    the two `prediction_interval` are), p_differs and p_same, both after Benjamini–Hochberg as
+    q_differs and q_same, verdict. Below 6 samples a side there is no interval, p or q (NaN), and
+    separate is false. Rows are sorted by cell. Raises StudyError if there is no common cell.
     """
     rows = [
         _comparison(key, samples_a, samples_b, threshold)
@@ -108,47 +119,51 @@ def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
     return pd.Series(chosen, frame.index)
 
 
+def prediction_interval(times: FloatArray) -> tuple[float, float]:
+    """Return where one more of these times (seconds, at least 2) would lie in 95 of 100 cases.
+
+    Student's interval of the logarithms (Hahn and Meeker, Statistical Intervals, 1991, chapter
+    4): where samples are few it is wider than their range, since few have seen little.
+    """
+    logarithms = np.log(times)
+    count = len(times)
+    spread = float(logarithms.std(ddof=1)) * (1 + 1 / count) ** 0.5
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread
+    middle = float(logarithms.mean())
+    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
+
+
 def notes(a: Recording, b: Recording) -> list[str]:
     """Return a line for each thing but time that differs: cards, host, software, flags, sources."""
     first, second = a.provenance, b.provenance
     lines = []
     for one, other in zip(first["devices"], second["devices"], strict=False):
-        lines += _differing(f"the cards ({one['device']})", one, {**other, "device": one["device"]})
+        other = {**other, "device": one["device"]}
+        lines += _differing(f"the cards at {one['device']}", one, other)
     if len(first["devices"]) != len(second["devices"]):
-        lines.append(f"the cards: {len(first['devices'])} in A, {len(second['devices'])} in B")
-    for item, name in (("host", "the hosts"), ("software", "the software"), ("compile", "flags")):
+        lines.append(f"A has {len(first['devices'])} cards, B has {len(second['devices'])}")
+    names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
+    for item, name in names.items():
         lines += _differing(name, first[item], second[item])
     changed = changed_sources(first["sources"], second["sources"])
-    if changed:
-        lines.append(f"the sources differ: {', '.join(changed)}")
-    return lines
+    return [*lines, f"the sources differ of {', '.join(changed)}"] if changed else lines
 
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Return ``VARIANT (PATH)`` of every source in both whose SHA-256 is not the same."""
-    variants = [*kernels.catalog.VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
-    names = {variant.source: f"{variant.name} ({variant.source})" for variant in variants}
+    names = {v.source: v.name for v in kernels.catalog.VARIANTS.values()}
+    names |= {v.source: v.name for v in cpu_reference.catalog.VARIANTS.values()}
     common = sorted(set(first) & set(second))
-    return [names.get(path, path) for path in common if first[path] != second[path]]
+    return [f"{names.get(path, '')} ({path})" for path in common if first[path] != second[path]]
 
 
 def table(frame: pd.DataFrame, everything: bool) -> str:
     """Return rows as text sorted by ratio, the slowest last; those that are the same on demand."""
     rows = frame if everything else frame[frame["verdict"] != "same"]
     rows = rows.sort_values(["ratio", *_KEY], kind="stable")
-    columns = {
-        _ABBREVIATED.get(name, name): rows[name].astype("string").fillna("") for name in _KEY
-    }
-    columns |= {
-        "samples": rows["samples_a"].astype("string") + ", " + rows["samples_b"].astype("string"),
-        "A": rows["median_a_s"].map(_milliseconds),
-        "B": rows["median_b_s"].map(_milliseconds),
-        "B/A": rows["ratio"].map("{:.3f}".format),
-        "95 % interval": _intervals(rows),
-        "adjusted p": rows["q_differs"].map("{:.1g}".format, na_action="ignore").fillna(""),
-        "verdict": rows["verdict"],
-    }
-    return _aligned(columns)
+    lines = [_TITLES, *(_cells(row) for row in rows.to_dict("records"))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def summary(frame: pd.DataFrame, threshold: float) -> str:
@@ -178,13 +193,11 @@ def _paired(
         ]
     )
     for key, cell in both.groupby(CELL, dropna=False, sort=True):
-        sides = [cell[cell["side"] == side] for side in ("a", "b")]
-        if any(rows.empty for rows in sides):
-            continue
+        of_b = cell["side"].to_numpy() == "b"
         for quantity in ("total", "kernel"):
-            times = [rows[f"{quantity}_s"].to_numpy() for rows in sides]
-            if not any(np.isnan(values).any() for values in times):
-                yield (*key, quantity), times[0], times[1]
+            times = cell[f"{quantity}_s"].to_numpy()
+            if of_b.any() and not of_b.all() and not np.isnan(times).any():
+                yield (*key, quantity), times[~of_b], times[of_b]
 
 
 def _comparison(
@@ -204,7 +217,7 @@ def _comparison(
         "median_a_s": medians[0],
         "median_b_s": medians[1],
         "ratio": medians[1] / medians[0],
-        "separate": _separate(times_a, times_b),
+        "separate": False,
     }
     if interval_ranks(min(len(times_a), len(times_b)), CONFIDENCE) is None:
         return row
@@ -213,20 +226,16 @@ def _comparison(
     low, high = ratio_intervals(draws_b, draws_a)
     limit = 1 + threshold
     ratios = draws_b / draws_a
+    low_a, high_a = prediction_interval(times_a)
+    low_b, high_b = prediction_interval(times_b)
     beyond = max((ratios >= limit).sum(), (ratios <= 1 / limit).sum())
     return row | {
         "ratio_low": float(low),
         "ratio_high": float(high),
+        "separate": high_a < low_b or high_b < low_a,
         "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
         "p_same": float((1 + beyond) / (1 + DRAWS)),
     }
-
-
-def _separate(times_a: FloatArray, times_b: FloatArray) -> bool:
-    """Tell whether the middle 95 % of both samples (below 40: all) have nothing in common."""
-    low_a, high_a = percentile_interval(times_a)
-    low_b, high_b = percentile_interval(times_b)
-    return bool(high_a < low_b or high_b < low_a)
 
 
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -239,23 +248,22 @@ def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -
     return [f"{name} differ: {', '.join(items)}"] if items else []
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:#.4g} ms"
+def _duration(seconds: float) -> str:
+    """Return seconds with four digits in the largest unit of which there is at least one."""
+    factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
+    return f"{seconds * factor:#.4g} {unit}"
 
 
-def _intervals(rows: pd.DataFrame) -> pd.Series:
-    low, high = (rows[name].map("{:.3f}".format) for name in ("ratio_low", "ratio_high"))
-    return ("[" + low + ", " + high + "]").where(rows["ratio_low"].notna(), "")
-
-
-def _aligned(columns: Mapping[str, pd.Series]) -> str:
-    """Return columns of text below their titles, names to the left and numbers to the right."""
-    lines = []
-    widths = {title: max(map(len, [title, *texts])) for title, texts in columns.items()}
-    for cells in [tuple(columns), *zip(*columns.values(), strict=True)]:
-        padded = [
-            cell.ljust(width) if title in _TO_THE_LEFT else cell.rjust(width)
-            for cell, (title, width) in zip(cells, widths.items(), strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return a row of the table as text, in the order of `_TITLES`."""
+    known = not np.isnan(row["q_differs"])
+    return (
+        *("" if pd.isna(row[name]) else str(row[name]) for name in _KEY),
+        f"{row['samples_a']}, {row['samples_b']}",
+        _duration(row["median_a_s"]),
+        _duration(row["median_b_s"]),
+        f"{row['ratio']:.3f}",
+        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
+        f"{row['q_differs']:.1g}" if known else "",
+        row["verdict"],
+    )

@@ -223,7 +223,7 @@ def _recordings_table(results: Results) -> views.Table:
         "recording": ("recording", "code"),
         "gpu_name": ("GPU", "text"),
         "cpu_model": ("CPU", "text"),
-        "live": ("made", "text"),
+        "live": ("measured here", "flag"),
         "started_utc": ("started", "text"),
         "finished_utc": ("finished", "text"),
         "commit": ("commit", "code"),

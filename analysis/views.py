@@ -270,8 +270,8 @@ def plain_table(
 ) -> Table:
     """Return some rows of a CSV table.
 
-    `columns` maps a CSV column to heading and kind: "count", "number", "code" or "text"; `decorate`
-    gives a badge for a row and column.
+    `columns` maps a CSV column to heading and kind: "count", "number", "code", "flag" or "text";
+    `decorate` gives a badge for a row and column.
     """
 
     def cell(row: int, column: str, kind: str) -> Cell:
@@ -280,6 +280,8 @@ def plain_table(
             value = results.cell(name, row, column, COUNT if kind == "count" else PLAIN)
             return Cell((value if value else "–",), badge=badge)
         text = results.text(name, row, column)
+        if kind == "flag":
+            text = {"True": "yes", "False": "no"}.get(text, text)
         return Cell(((Code(text) if kind == "code" else text) if text else "–",), badge=badge)
 
     body = [

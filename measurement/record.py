@@ -47,7 +47,8 @@ def record(
     """Measure this host's CPU and the GPUs that `wanted` names; write the recording to `out`.
 
     `cubins` holds cubins built beforehand, ``sm_XX/STEM.cubin``; None builds what is needed.
-    `commit` is that of a tree that was copied here without its history. Raises StudyError before anything is measured where a compiler, a GPU or a cubin is missing.
+    `commit` is that of a tree that was copied here without its history. Raises StudyError
+    before anything is measured where a compiler, a GPU or a cubin is missing.
     """
     study = config["study"]
     started = provenance.utc_now()

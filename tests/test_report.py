@@ -267,6 +267,7 @@ def test_stale_recordings_are_marked_with_the_sources_that_changed(text):
     table = re.search(r'id="table-recordings".*?</figure>', text, re.DOTALL).group()
     rows = re.findall(r"<tr data-csv.*?</tr>", table, re.DOTALL)
     assert [">stale</mark>" in row for row in rows] == [False, True]
+    assert ["<td>no</td>" in row for row in rows] == [True, True], "neither was measured here"
 
 
 def found_section(text, label):
