@@ -141,7 +141,7 @@ def notes(a: Recording, b: Recording) -> list[str]:
         other = {**other, "device": one["device"]}
         lines += _differing(f"the cards at {one['device']}", one, other)
     if len(first["devices"]) != len(second["devices"]):
-        lines.append(f"A has {len(first['devices'])} cards, B has {len(second['devices'])}")
+        lines.append(f"cards: {len(first['devices'])} in A, {len(second['devices'])} in B")
     names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
     for item, name in names.items():
         lines += _differing(name, first[item], second[item])
@@ -151,10 +151,10 @@ def notes(a: Recording, b: Recording) -> list[str]:
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Return ``VARIANT (PATH)`` of every source in both whose SHA-256 is not the same."""
-    names = {v.source: v.name for v in kernels.catalog.VARIANTS.values()}
-    names |= {v.source: v.name for v in cpu_reference.catalog.VARIANTS.values()}
+    names = {v.source: f"{v.name} ({v.source})" for v in kernels.catalog.VARIANTS.values()}
+    names |= {v.source: f"{v.name} ({v.source})" for v in cpu_reference.catalog.VARIANTS.values()}
     common = sorted(set(first) & set(second))
-    return [f"{names.get(path, '')} ({path})" for path in common if first[path] != second[path]]
+    return [names.get(path, path) for path in common if first[path] != second[path]]
 
 
 def table(frame: pd.DataFrame, everything: bool) -> str:
@@ -173,7 +173,7 @@ def summary(frame: pd.DataFrame, threshold: float) -> str:
     limit = 1 + threshold
     agrees = (frame["ratio"] <= limit) & (frame["ratio"] >= 1 / limit)
     shares = [
-        f"{agrees[rows].mean():.0%} of {len(rows)} cells ({quantity} time)"
+        f"{100 * agrees[rows].mean():.0f} % of {len(rows)} cells ({quantity} time)"
         for quantity, rows in frame.groupby("quantity", sort=False).groups.items()
     ]
     return f"{text}; medians agree within {threshold * 100:g} % in {' and '.join(shares)}"

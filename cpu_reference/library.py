@@ -63,6 +63,8 @@ class Library:
                 or matrix.dtype != np.float32
             ):
                 raise ValueError("matrices must be square, of one order, contiguous and float32")
+        if VARIANTS[name].blocked and (block_size is None or block_size < 1):
+            raise ValueError(f"CPU variant {name}: needs a block size of 1 or more")
         pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c))
         if self._library[name](*pointers, a.shape[0], block_size or 0) != 0:
             raise MemoryError(f"CPU variant {name}: no memory for its buffer")

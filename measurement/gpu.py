@@ -1,6 +1,7 @@
 """A CUDA GPU as a device, through PyCUDA: copies, launch and events of one pass."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ from kernels.build import BuildResult, architecture
 from kernels.catalog import FLOAT_BYTES, Build, DeviceLimits, build_for, not_launchable, variant
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
+from measurement.errors import StudyError
 from measurement.matrices import Inputs, Matrix, square
 from measurement.session import CellError, Timing
 
 _NAN_WORD = 0x7FC00000
+# The driver rounds allocations up and keeps some memory for kernels that it loads later.
+_MEMORY_MARGIN_BYTES = 64 * 2**20
 
 
 class GpuSession:
@@ -41,10 +45,36 @@ class GpuSession:
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
         self._context = self._device.make_context()
+        try:
+            self._allocate()
+        except cuda.Error as error:
+            self._close()
+            raise StudyError(
+                f"{self._device.name()}: no memory for the buffers ({error}); measure smaller "
+                "sizes, or end what else uses the GPU or the host's memory"
+            ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Buffers, events and functions must go while their context still stands.
+        self._functions.clear()
+        del self._host, self._on_device, self._events, self._stream
+        self._close()
+
+    def _close(self) -> None:
+        self._context.pop()
+        self._context.detach()
+
+    def _allocate(self) -> None:
+        """Make buffers of the largest order that the free memory of the card takes."""
+        cuda = self._cuda
+        free_bytes = cuda.mem_get_info()[0] - _MEMORY_MARGIN_BYTES
+        self.limits = replace(self.limits, memory_bytes=free_bytes)
         count = self._inputs.max_order**2
+        device_bytes = min(count * FLOAT_BYTES, free_bytes // 3)
         self._stream = cuda.Stream()
         self._events = [cuda.Event() for _ in range(4)]
-        self._on_device = [cuda.mem_alloc(count * FLOAT_BYTES) for _ in range(3)]
+        self._on_device = [cuda.mem_alloc(device_bytes) for _ in range(3)]
         pinned = [cuda.pagelocked_empty(count, np.float32) for _ in range(3)]
         pinned[0][:] = self._inputs.a
         pinned[1][:] = self._inputs.b
@@ -52,14 +82,6 @@ class GpuSession:
             "pinned": pinned,
             "pageable": [self._inputs.a, self._inputs.b, np.empty(count, np.float32)],
         }
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Buffers, events and functions must go while their context still stands.
-        self._functions.clear()
-        del self._host, self._on_device, self._events, self._stream
-        self._context.pop()
-        self._context.detach()
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Say which limit of the card keeps the cell from running; None if it runs."""

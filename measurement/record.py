@@ -52,6 +52,7 @@ def record(
     """
     study = config["study"]
     started = provenance.utc_now()
+    recording.check_target(out)
     devices = select(wanted)
     gcc = find_gcc()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pandas as pd
 
 from measurement.errors import StudyError
@@ -121,8 +122,7 @@ def write(
     a recording (an older recording there is replaced).
     """
     path = Path(path)
-    if path.exists() and any(path.iterdir()) and not (path / MANIFEST).exists():
-        raise RecordingError(f"{path}: is not empty and no recording; name another folder")
+    check_target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
@@ -142,6 +142,12 @@ def write(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return read(path)
+
+
+def check_target(path: Path) -> None:
+    """Raise RecordingError if the folder `path` holds something else than a recording."""
+    if path.exists() and any(path.iterdir()) and not (path / MANIFEST).exists():
+        raise RecordingError(f"{path}: is not empty and no recording; name another folder")
 
 
 def read(path: Path | str) -> Recording:
@@ -242,4 +248,8 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
             raise _bad(path, f"{name}: column {column}: {error}") from None
         if kind == "float64":
             frame[column] = frame[column].astype("float64")
+            # Infinity is a number to a CSV reader, but no time that anything took.
+            wrong = ~empty & ~np.isfinite(frame[column]) | (frame[column] < 0)
+            if column.endswith("_s") and wrong.any():
+                raise _bad(path, f"{name}: column {column} has no time in row {wrong.argmax() + 2}")
     return frame

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from analysis import __main__ as cli
 from analysis import compare
@@ -181,6 +180,7 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
         (1.01, True, 1e-9, 0.04, "same"),  # different, but too little to matter
         (1.01, True, 1e-9, 0.06, "undecided"),
         (1 / 1.03, True, 0.04, 1.0, "faster"),
+        (0.9802, True, 0.04, 1.0, "faster"),  # the limit is 1/1.02
         (1 / 1.03, True, 0.06, 1.0, "undecided"),
         (1 / 1.03, False, 0.04, 1.0, "undecided"),
         (0.981, True, 0.04, 1.0, "undecided"),
@@ -247,7 +247,7 @@ def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
     frame = compared(early, late)
     assert len(frame) > 500
     assert set(frame["verdict"]) == {"same", "undecided"}
-    assert (frame["ratio"] < 1 / 1.05).sum() > 10  # what the verdicts must see through
+    assert (frame["ratio"] < 1 / 1.05).any()  # what the verdicts must see through
 
 
 def test_a_variant_slower_by_5_percent_is_found_and_no_other(make_recording, tmp_path):
@@ -315,7 +315,8 @@ def test_notes_name_what_differs():
         "compiler flags differ: nvcc_flags [] / ['-O0']",
         "the sources differ of naive (cpu_reference/naive.c), block (kernels/block.cu)",
     ]
-    assert compare.notes(a, recorded(cell([1]), devices=[])) == ["A has 1 cards, B has 0"]
+    assert compare.changed_sources({"gone.cu": "1"}, {"gone.cu": "2"}) == ["gone.cu"]
+    assert compare.notes(a, recorded(cell([1]), devices=[])) == ["cards: 1 in A, 0 in B"]
 
 
 # What is printed
@@ -345,7 +346,7 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
     assert compare.summary(frame, 0.02) == (
         "1 same, 1 faster, 2 slower, 1 undecided; "
-        "medians agree within 2 % in 40% of 5 cells (total time)"
+        "medians agree within 2 % in 40 % of 5 cells (total time)"
     )
 
 
@@ -378,15 +379,15 @@ def run(monkeypatch, capsys):
     return command
 
 
-def spawned(*arguments: object, seed="0") -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    return subprocess.run(
+def spawned(*arguments: object, seed="0") -> subprocess.Popen[str]:
+    """Start the command line in a process of its own."""
+    return subprocess.Popen(
         [sys.executable, "-m", "analysis", "compare", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"PYTHONHASHSEED": seed},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
 
 
@@ -395,21 +396,21 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     samples = cpu_recording.samples
     slower = replace(cpu_recording, samples=samples.assign(total_s=samples["total_s"] * 1.3))
     shuffled = replace(slower, samples=slower.samples.sample(frac=1, random_state=1))
-    outputs, files = [], [tmp_path / "deep" / "one.csv", tmp_path / "two.csv"]
+    files = [tmp_path / "deep" / "one.csv", tmp_path / "two.csv"]
+    running = [spawned(cpu_recording.path, tmp_path / "nowhere")]
     for changed, file, seed in zip((slower, shuffled), files, "12", strict=True):
         path = written(changed, tmp_path / f"slower{seed}")
-        done = spawned(cpu_recording.path, path, "--all", "--csv", file, seed=seed)
-        assert (done.returncode, done.stderr) == (1, "")
-        outputs.append(done.stdout.splitlines())
-    assert outputs[0][:3] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}", ""]
+        running.append(spawned(cpu_recording.path, path, "--all", "--csv", file, seed=seed))
+    (none, complaint), (one, error), (two, _) = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [2, 1, 1], error
+    assert (none, complaint.count("\n"), error) == ("", 1, "")
+    assert complaint.startswith("error: recording ")
+    lines = one.splitlines()
+    assert lines[:3] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}", ""]
     cells = len(samples.groupby(CELL, dropna=False))
-    assert outputs[0][-1].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
-    assert outputs[0][2:] == outputs[1][2:]
+    assert lines[-1].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
+    assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
-    done = spawned(cpu_recording.path, tmp_path / "nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: recording ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
@@ -424,8 +425,9 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
         assert table[name].tolist() == frame[name].tolist(), name
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
-    counted = out.splitlines()[-1]
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in counted
+    lines = out.splitlines()
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-1]
+    assert len(lines) == 6 + (table["verdict"] != "same").sum()  # A, B, titles, summary, 2 blank
 
 
 def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):
@@ -476,13 +478,3 @@ def test_a_command_can_end_with_a_status_of_its_own():
     assert exit_status(lambda: 1) == 1
     assert exit_status(lambda: 0) == 0
     assert exit_status(lambda: None) == 0
-
-
-def test_the_test_of_the_medians_keeps_its_level_where_times_have_two_modes():
-    """Why Mann–Whitney: it keeps its 5 %, a test on bootstrap errors of the medians does not."""
-    rng = np.random.default_rng(7)
-    rejections = []
-    for _ in range(400):
-        a, b = (0.1 * (rng.random(12) < 0.5) + 0.003 * rng.standard_normal(12) for _ in "ab")
-        rejections.append(stats.mannwhitneyu(a, b).pvalue <= 0.05)
-    assert np.mean(rejections) <= 0.075
