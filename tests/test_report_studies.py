@@ -169,8 +169,10 @@ def browse(path, profile):
 @needs_chromium
 def test_browser_opens_it_without_message(base, tmp_path):
     """By its policy the browser reports every request, and every script but the page's own."""
-    dom, messages = browse(base / "report.html", tmp_path / "profile")
-    assert "CONSOLE" not in messages
+    dom, log = browse(base / "report.html", tmp_path / "profile")
+    messages = [line for line in log.splitlines() if ":CONSOLE:" in line]
+    # Chromium's own pages complain where the machine has no network at all.
+    assert [line for line in messages if "source: chrome://" not in line] == []
     assert 'tabindex="0" aria-label="Click to sort' in dom, "the page's own scripts ran"
 
 
