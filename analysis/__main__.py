@@ -169,23 +169,20 @@ def main() -> int | None:
         return compare_recordings(
             arguments.a, arguments.b, arguments.threshold, arguments.all, arguments.csv
         )
-    try:
-        if arguments.command == "figures":
-            from analysis.figures import write_figures
+    if arguments.command == "figures":
+        from analysis.figures import write_figures
 
-            write_figures(arguments.tables, arguments.out)
-            return None
-        paths = recording_paths(arguments.recording)
-        if arguments.command == "tables":
-            write_tables(paths, arguments.published, arguments.cubins, arguments.out)
-        elif arguments.command == "fit":
-            write_fits(paths, arguments.published, arguments.out)
-        else:
-            from analysis.report import render
+        write_figures(arguments.tables, arguments.out)
+        return None
+    paths = recording_paths(arguments.recording)
+    if arguments.command == "tables":
+        write_tables(paths, arguments.published, arguments.cubins, arguments.out)
+    elif arguments.command == "fit":
+        write_fits(paths, arguments.published, arguments.out)
+    else:
+        from analysis.report import render
 
-            render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
-    except OSError as error:
-        raise StudyError(f"{error.filename}: {error.strerror}") from None
+        render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
     return None
 
 
