@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import compare, fits, gains, published, study, tables
+from analysis import (
+    agreement,
+    compare,
+    fits,
+    gains,
+    judgement,
+    neighbours,
+    published,
+    study,
+    tables,
+    trust,
+)
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 from measurement.recording import read
@@ -59,10 +70,15 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
         type=_threshold,
-        default=compare.THRESHOLD,
+        default=judgement.THRESHOLD,
         help="relative difference from which on it matters (default: %(default)s)",
     )
     parser.add_argument("--all", action="store_true", help="show also what is the same")
+    parser.add_argument(
+        "--telemetry",
+        action="store_true",
+        help="list the cells whose total times are apart, with the state of the cards",
+    )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
 
 
@@ -118,7 +134,14 @@ def write_tables(
         "checks": study.checks_table(loaded),
         "builds": study.builds_table(loaded, cubins),
         "environment": study.environment_table(loaded),
+        "telemetry": trust.telemetry_table(sources),
+        "batches": trust.batches_table(sources),
+        "cold_starts": trust.cold_starts_table(sources),
+        "ceilings": trust.ceilings_table(sources),
+        "phases": trust.phases_table(sources),
+        "neighbours": neighbours.neighbours_table(sources),
     }
+    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
     _write(frames, out)
 
 
@@ -131,11 +154,12 @@ def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -
 
 
 def compare_recordings(
-    a: Path, b: Path, threshold: float, everything: bool, csv: Path | None
+    a: Path, b: Path, threshold: float, everything: bool, telemetry: bool, csv: Path | None
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
-    Every comparison is written to the file `csv` if there is one.
+    With `telemetry`, cells that do not agree are listed with the state of both cards. Every
+    comparison is written to the file `csv` if there is one.
     """
     recordings = read(a), read(b)
     frame = compare.compare(*recordings, threshold)
@@ -144,6 +168,9 @@ def compare_recordings(
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
     lines += [f"note: {note}" for note in compare.notes(*recordings)]
     lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
+    lines += [agreement.agreement_line(frame)]
+    if telemetry:
+        lines += ["", agreement.apart_with_telemetry(frame, *recordings)]
     print("\n".join(lines), flush=True)
     return int((frame["verdict"] == "slower").any())
 
@@ -167,7 +194,12 @@ def main() -> int | None:
     arguments = _parser().parse_args()
     if arguments.command == "compare":
         return compare_recordings(
-            arguments.a, arguments.b, arguments.threshold, arguments.all, arguments.csv
+            arguments.a,
+            arguments.b,
+            arguments.threshold,
+            arguments.all,
+            arguments.telemetry,
+            arguments.csv,
         )
     if arguments.command == "figures":
         from analysis.figures import write_figures

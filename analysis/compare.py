@@ -9,7 +9,7 @@ two or three modes, where tests that lean on the standard error of a median (Wel
 errors, for one) reject tens of times too often. Against a pure shift it tests the medians;
 against unequal spread alone it can reject as well (Chung and Romano, Ann. Statist. 41, 2013), hence
 a rejection is not a verdict by itself. Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) keep
-false rejections among all comparisons of a recording at `FALSE_DISCOVERIES`.
+false rejections among all comparisons of a recording at `judgement.FALSE_DISCOVERIES`.
 
 *Smallness.* The ratio must exceed the threshold. Recordings of one card differ by up to 1 % where
 nothing else disturbs them.
@@ -33,9 +33,9 @@ from scipy import stats
 
 import cpu_reference.catalog
 import kernels.catalog
+from analysis.judgement import VERDICTS, judged, p_same, within
 from analysis.statistics import (
     CONFIDENCE,
-    DRAWS,
     FloatArray,
     bootstrap_medians,
     ratio_intervals,
@@ -45,9 +45,6 @@ from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
 from measurement.recording import CELL, Recording
 
-FALSE_DISCOVERIES = 0.05
-THRESHOLD = 0.02
-VERDICTS = ("same", "faster", "slower", "undecided")
 _KEY = [*CELL, "quantity"]
 _TYPES = {
     "samples_a": "Int64",
@@ -88,35 +85,7 @@ def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
             "compare recordings of one study"
         )
     types = a.samples[CELL].dtypes.to_dict() | {"quantity": "string"} | _TYPES
-    frame = pd.DataFrame(rows, columns=list(types)).astype(types)
-    frame["q_differs"] = adjusted(frame["p_differs"])
-    frame["q_same"] = adjusted(frame["p_same"])
-    frame["verdict"] = verdicts(frame, threshold)
-    return frame
-
-
-def adjusted(p_values: pd.Series) -> pd.Series:
-    """Return Benjamini–Hochberg's p-values; those that are NaN stay so and do not count."""
-    known = p_values.dropna()
-    values = stats.false_discovery_control(known) if len(known) else known
-    return pd.Series(values, known.index, dtype=float).reindex(p_values.index)
-
-
-def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
-    """Return the verdict of every row from its ratio, separate, q_differs and q_same.
-
-    The limits are 1 + threshold and its inverse, so that B is slower than A where A is faster
-    than B.
-    """
-    limit = 1 + threshold
-    moved = (frame["q_differs"] <= FALSE_DISCOVERIES) & frame["separate"]
-    conditions = {
-        "slower": moved & (frame["ratio"] > limit),
-        "faster": moved & (frame["ratio"] < 1 / limit),
-        "same": frame["q_same"] <= FALSE_DISCOVERIES,
-    }
-    chosen = np.select(list(conditions.values()), list(conditions), "undecided")
-    return pd.Series(chosen, frame.index)
+    return judged(pd.DataFrame(rows, columns=list(types)).astype(types), threshold)
 
 
 def prediction_interval(times: FloatArray) -> tuple[float, float]:
@@ -161,7 +130,11 @@ def table(frame: pd.DataFrame, everything: bool) -> str:
     """Return rows as text sorted by ratio, the slowest last; those that are the same on demand."""
     rows = frame if everything else frame[frame["verdict"] != "same"]
     rows = rows.sort_values(["ratio", *_KEY], kind="stable")
-    lines = [_TITLES, *(_cells(row) for row in rows.to_dict("records"))]
+    return aligned([_TITLES, *(_cells(row) for row in rows.to_dict("records"))])
+
+
+def aligned(lines: list[tuple[str, ...]]) -> str:
+    """Return lines of cells as text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
@@ -170,8 +143,7 @@ def summary(frame: pd.DataFrame, threshold: float) -> str:
     """Return one line: how many times had each verdict, and how many medians agree."""
     counts = frame["verdict"].value_counts()
     text = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
-    limit = 1 + threshold
-    agrees = (frame["ratio"] <= limit) & (frame["ratio"] >= 1 / limit)
+    agrees = within(frame["ratio"], threshold)
     shares = [
         f"{100 * agrees[rows].mean():.0f} % of {len(rows)} cells ({quantity} time)"
         for quantity, rows in frame.groupby("quantity", sort=False).groups.items()
@@ -179,19 +151,22 @@ def summary(frame: pd.DataFrame, threshold: float) -> str:
     return f"{text}; medians agree within {threshold * 100:g} % in {' and '.join(shares)}"
 
 
+def matched_samples(a: Recording, b: Recording) -> pd.DataFrame:
+    """Return the samples of `b` with its devices named as those in `a`, matched by their order.
+
+    Devices of `b` beyond those of `a` are left out.
+    """
+    labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
+    of_a = dict(zip(labels[1], labels[0], strict=False))
+    samples = b.samples[~b.samples["device"].isin(set(labels[1]) - set(of_a))]
+    return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
+
+
 def _paired(
     a: Recording, b: Recording
 ) -> Iterator[tuple[tuple[object, ...], FloatArray, FloatArray]]:
     """Yield (key, times of A, times of B), in seconds, of every common cell and quantity."""
-    labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
-    of_a = dict(zip(labels[1], labels[0], strict=False))
-    others = b.samples[~b.samples["device"].isin(set(labels[1]) - set(of_a))]
-    both = pd.concat(
-        [
-            a.samples.assign(side="a"),
-            others.assign(side="b", device=others["device"].map(lambda d: of_a.get(d, d))),
-        ]
-    )
+    both = pd.concat([a.samples.assign(side="a"), matched_samples(a, b).assign(side="b")])
     for key, cell in both.groupby(CELL, dropna=False, sort=True):
         of_b = cell["side"].to_numpy() == "b"
         for quantity in ("total", "kernel"):
@@ -203,12 +178,7 @@ def _paired(
 def _comparison(
     key: tuple[object, ...], times_a: FloatArray, times_b: FloatArray, threshold: float
 ) -> dict[str, object]:
-    """Return the row of one cell and quantity, but for what depends on the others.
-
-    p_same is that of two one-sided tests, ratio ≥ 1 + threshold and ratio ≤ 1/(1 + threshold), by
-    the share of bootstrap draws beyond the limit (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987):
-    it is small exactly where an interval of the ratio lies between the limits.
-    """
+    """Return the row of one cell and quantity, but for what depends on the others."""
     medians = [float(np.median(values)) for values in (times_a, times_b)]
     row: dict[str, object] = dict(zip(_KEY, key, strict=True))
     row |= {
@@ -224,17 +194,14 @@ def _comparison(
     draws_a = bootstrap_medians(times_a, seeded("A", *key))
     draws_b = bootstrap_medians(times_b, seeded("B", *key))
     low, high = ratio_intervals(draws_b, draws_a)
-    limit = 1 + threshold
-    ratios = draws_b / draws_a
     low_a, high_a = prediction_interval(times_a)
     low_b, high_b = prediction_interval(times_b)
-    beyond = max((ratios >= limit).sum(), (ratios <= 1 / limit).sum())
     return row | {
         "ratio_low": float(low),
         "ratio_high": float(high),
         "separate": high_a < low_b or high_b < low_a,
         "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
-        "p_same": float((1 + beyond) / (1 + DRAWS)),
+        "p_same": p_same(draws_b / draws_a, threshold),
     }
 
 
@@ -248,7 +215,7 @@ def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -
     return [f"{name} differ: {', '.join(items)}"] if items else []
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return seconds with four digits in the largest unit of which there is at least one."""
     factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
     return f"{seconds * factor:#.4g} {unit}"
@@ -260,8 +227,8 @@ def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return (
         *("" if pd.isna(row[name]) else str(row[name]) for name in _KEY),
         f"{row['samples_a']}, {row['samples_b']}",
-        _duration(row["median_a_s"]),
-        _duration(row["median_b_s"]),
+        duration(row["median_a_s"]),
+        duration(row["median_b_s"]),
         f"{row['ratio']:.3f}",
         f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
         f"{row['q_differs']:.1g}" if known else "",

@@ -90,6 +90,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
+    yield from _of_trust(results, {gpu.label: gpu.marked_title for gpu in gpus})
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
@@ -213,6 +214,42 @@ def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[
         "around 1 without a pattern; above 1 the kernel is slower than M0 says.",
         plots.model_residuals(residuals[residuals["quantity"].isin(fits["quantity"])]),
     )
+
+
+def _of_trust(results: Results, titles: dict[str, str]) -> Iterator[Drawing]:
+    """Draw what links carry and what single launches add, each for all cards that it is known of.
+
+    `titles` are those of the GPUs by label.
+    """
+    ceilings, batches = results.frame("ceilings"), results.frame("batches")
+    links = ceilings[ceilings["quantity"].isin(["h2d_bytes_per_s", "d2h_bytes_per_s"])]
+    links = links[links["gpu"].isin(titles)]
+    single = batches[batches["gpu"].isin(titles) & batches["ratio"].notna()]
+    if not links.empty:
+        yield Drawing(
+            "links",
+            "links",
+            "",
+            "Bandwidth between host and card by the size of the copy",
+            "Rate of single copies between host and card by their size, from and to pinned and "
+            f"pageable memory; the shading is the interval. {_cards(links, titles)}",
+            plots.link_bandwidth(links.assign(gpu=links["gpu"].map(titles))),
+        )
+    if not single.empty:
+        yield Drawing(
+            "launches",
+            "launches",
+            "",
+            "What timing single launches adds to short kernels",
+            "Median time of one launch, by events around it, over that of the same kernel launched "
+            "back to back, by the latter; at 1 gaps between launches and the resolution of events "
+            f"add nothing. {_INTERVALS} {_cards(single, titles)}",
+            plots.launch_overhead(single.assign(gpu=single["gpu"].map(titles))),
+        )
+
+
+def _cards(rows: pd.DataFrame, titles: dict[str, str]) -> str:
+    return f"Cards: {', '.join(titles[card] for card in dict.fromkeys(rows['gpu']))}."
 
 
 def _published_rates(results: Results, n: int) -> pd.DataFrame:

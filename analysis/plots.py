@@ -1,6 +1,6 @@
 """The drawings: each function draws one figure from data frames and knows no file.
 
-Frames have the columns of summary.csv, m0_fit.csv and m0_residuals.csv; rates are in FLOP/s there
+Frames have the columns of the CSV tables; rates are in FLOP/s there
 and in GFLOP/s in the figures.
 """
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from analysis import style
 from analysis.model import m0_eta
@@ -272,6 +273,80 @@ def model_residuals(residuals: pd.DataFrame) -> Figure:
         axis.set_ylabel("M0's gain / measured gain")
     _legend(figure, axes[0])
     return figure
+
+
+def link_bandwidth(ceilings: pd.DataFrame) -> Figure:
+    """Draw the bandwidth between host and card over the size of a copy, one panel a card.
+
+    `ceilings` are rows of ceilings.csv of copies between host and card, with `gpu` as shown.
+    """
+    cards = list(dict.fromkeys(ceilings["gpu"]))
+    figure, axes = _panels(len(cards))
+    for axis, card in zip(axes, cards, strict=True):
+        rows = ceilings[ceilings["gpu"] == card].sort_values("size_bytes")
+        for (quantity, memory), group in rows.groupby(["quantity", "host_memory"], sort=True):
+            way = "to the card" if quantity == "h2d_bytes_per_s" else "back"
+            look = _LINKS[(quantity, memory)]
+            size, value, low, high = (
+                group[name].to_numpy(dtype=float)
+                for name in ("size_bytes", "value", "value_low", "value_high")
+            )
+            axis.fill_between(size, low / 1e9, high / 1e9, color=look.colour, alpha=0.3, lw=0)
+            marks: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 4}
+            axis.plot(size, value / 1e9, look.line, lw=1.1, label=f"{memory}, {way}", **marks)
+        axis.set_title(label(card))
+        axis.set_xlabel("size of the copy in bytes (logarithmic)")
+        axis.set_ylabel("GB/s (logarithmic)")
+        axis.set_xscale("log", base=2)
+        sizes = sorted(set(rows["size_bytes"].astype(float)))[::2]
+        axis.set_xticks(sizes, [style.binary_size(size) for size in sizes])
+        axis.xaxis.set_minor_locator(NullLocator())
+        style.log_axis(axis, "y")
+    _legend(figure, axes[0], below=True)
+    return figure
+
+
+_LINKS = {
+    ("h2d_bytes_per_s", "pinned"): style.Look("#1f7ec2", "o", "-"),
+    ("d2h_bytes_per_s", "pinned"): style.Look("#00966c", "s", "--"),
+    ("h2d_bytes_per_s", "pageable"): style.Look("#d55e00", "^", "-"),
+    ("d2h_bytes_per_s", "pageable"): style.Look("#c2609a", "v", "--"),
+}
+
+
+def launch_overhead(batches: pd.DataFrame) -> Figure:
+    """Draw single launches over those back to back, by the length of the latter; a panel a card.
+
+    `batches` are rows of batches.csv with a ratio, with `gpu` as shown.
+    """
+    cards = list(dict.fromkeys(batches["gpu"]))
+    looks = style.looks((False, name) for name in batches["variant"])
+    figure, axes = _panels(len(cards))
+    rows = batches.assign(batch_us=1e6 * batches["kernel_batch_s"])
+    for axis, card in zip(axes, cards, strict=True):
+        axis.axhline(1, color=INK, linewidth=1)
+        own = rows[rows["gpu"] == card]
+        for variant in dict.fromkeys(rows["variant"]):
+            group = own[own["variant"] == variant]
+            ratio = ("ratio", "ratio_low", "ratio_high")
+            look = looks[(False, variant)]
+            style.points(axis, group, "batch_us", ratio, look, text=label(variant), line=False)
+        axis.set_title(label(card))
+        axis.set_xlabel("kernel back to back in µs (logarithmic)")
+        axis.set_ylabel("one launch / back to back")
+        style.log_axis(axis, "x")
+    _legend(figure, axes[0], below=True)
+    return figure
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` axes, two a row."""
+    columns = min(count, 2)
+    rows = -(-count // 2)
+    figure, axes = style.new_figure(columns=columns, rows=rows, height=0.6 + 2.8 * rows)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
 
 
 def _across(axis: Axes, place: float, row: object, look: style.Look) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import views
+from analysis import trust_views, views
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
 from analysis.published import SOURCE as PUBLISHED
@@ -33,6 +33,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU, TREE
+from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
 
@@ -48,6 +49,12 @@ _TOPICS = {
     "host": "CPU",
     "model": "Model M0",
     "gate": "Correctness",
+    "throttling": "Throttling",
+    "clock": "Clock and events",
+    "busy": "Time of measuring",
+    "batches": "Short kernels",
+    "cold": "Cold start",
+    "neighbours": "Neighbours",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -64,6 +71,14 @@ _DESCRIPTIONS = {
     "checks": "the correctness gate, cell by cell",
     "builds": "registers, shared memory and spills of every build",
     "environment": "hosts, cards and software",
+    "telemetry": "clocks, temperature, power and throttling, cell by cell",
+    "batches": "short kernels launched back to back, and one at a time",
+    "cold_starts": "what a fresh process pays until its first product",
+    "ceilings": "the most that card, link and clock do",
+    "phases": "how long each part of a measurement took",
+    "neighbours": "passes beside the traffic of a host's other GPUs",
+    "agreement": "how many medians of recordings of the same kind of card agree",
+    "agreement_cells": "cells whose medians do not, with the state of both cards",
 }
 
 
@@ -170,6 +185,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
             if host is hosts[host.recording]
         ],
         "fits": views.fits_table(results, titles, "table-fits"),
+        **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
         "recordings": _recordings_table(results),
         "checks": _checks_table(results),
@@ -177,6 +193,23 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "provenances": provenances,
         "confidence": _confidence(provenances),
         "downloads": [_download(results, name) for name in TABLES],
+    }
+
+
+def _trust(results: Results, measured: list[Subject]) -> dict[str, Any]:
+    """Return what the part on trust shows."""
+    return {
+        "trust_findings": trust_findings(results),
+        "agreements": agreement_sentences(results),
+        "trust": {
+            "agreement": trust_views.agreement_table(results, "table-agreement"),
+            "agreement_cells": trust_views.apart_table(results, "table-apart"),
+            "neighbours": trust_views.neighbours_table(results, "table-neighbours"),
+            "cold_starts": trust_views.cold_starts_table(results, "table-cold-starts"),
+            "ceilings": trust_views.ceilings_table(results, measured, "table-ceilings"),
+            "phases": trust_views.phases_table(results, "table-phases"),
+            "telemetry": trust_views.telemetry_table(results, "table-telemetry"),
+        },
     }
 
 
@@ -284,7 +317,9 @@ def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
     for name, anchor in anchors(recordings).items():
         rows = list(frame.index[frame["recording"] == name])
         origin = "built here, from this tree" if name == TREE else f"measured in {name}"
-        caption = (f"What the compiler made of each kernel {origin}.",)
+        caption = (
+            f"What the compiler made of each kernel {origin}; probes: those that measure ceilings.",
+        )
         table = views.plain_table(
             results, "builds", rows, columns, f"table-builds-{anchor}", f"Builds, {name}", caption
         )

@@ -27,13 +27,24 @@ TABLES = (
     "checks",
     "builds",
     "environment",
+    "telemetry",
+    "batches",
+    "cold_starts",
+    "ceilings",
+    "phases",
+    "neighbours",
+    "agreement",
+    "agreement_cells",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
     *("recording", "gpu", "device", "gpu_name", "cpu_model", "source", "machine", "variant"),
     *("dtype", "host_memory", "build", "quantity", "cpu_best_variant", "status", "reason"),
-    *("architecture", "cubin_sha256", "item", "value", "commit", "stale_sources"),
+    *("architecture", "cubin_sha256", "item", "commit", "stale_sources", "phase", "verdict"),
+    *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
 )
+# The same of one table: elsewhere a value is a number.
+_TEXT_OF = {"environment": ("value",)}
 
 # The order at which the source compares its variants (its Figures 1 and 2).
 SOURCE_ORDER = 2048
@@ -60,7 +71,14 @@ class Unit:
 
 SECONDS = Unit(1.0, "s", 4)
 MILLISECONDS = Unit(1e3, "ms", 4)
+MICROSECONDS = Unit(1e6, "µs", 3)
+NANOSECONDS = Unit(1e9, "ns", 3)
 PICOSECONDS = Unit(1e12, "ps", 3)
+CYCLES = Unit(1.0, "cycles", 3)
+GIGABYTES = Unit(1e-9, "GB/s", 3)
+MEGAHERTZ = Unit(1e-6, "MHz", 4)
+CELSIUS = Unit(1.0, "°C", 0)
+WATTS = Unit(1.0, "W", 3)
 GFLOPS = Unit(1e-9, "GFLOP/s", 4)
 TIMES = Unit(1.0, "×", 3)
 PLAIN = Unit(1.0, "", 3)
@@ -123,7 +141,7 @@ class Results:
         try:
             return pd.read_csv(
                 io.BytesIO(self.bytes[name]),
-                dtype=dict.fromkeys(_TEXT, str),
+                dtype=dict.fromkeys((*_TEXT, *_TEXT_OF.get(name, ())), str),
                 keep_default_na=False,
                 na_values=[""],
             )

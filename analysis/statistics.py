@@ -33,7 +33,7 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     samples; the parts of a CPU cell are NaN.
     """
     rows = []
-    for key, cell in _cells(samples):
+    for key, cell in grouped(samples, CELL):
         row: dict[str, object] = dict(zip(CELL, key, strict=True)) | {"samples": len(cell)}
         for part in _PARTS:
             interval = median_interval(cell[f"{part}_s"].to_numpy(), CONFIDENCE)
@@ -55,7 +55,7 @@ def bootstrap_cells(samples: pd.DataFrame, column: str) -> FloatArray:
     """
     draws = [
         bootstrap_medians(cell[column].to_numpy(), seeded(column, *key))
-        for key, cell in _cells(samples)
+        for key, cell in grouped(samples, CELL)
     ]
     return np.array(draws).reshape(-1, DRAWS)
 
@@ -77,6 +77,22 @@ def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArra
         return ordered[_index(lower, count)]
     upper = 1 - (1 - lower) * rng.random(DRAWS) ** (1 / (count - middle))
     return (ordered[_index(lower, count)] + ordered[_index(upper, count)]) / 2
+
+
+def bootstrap_paired_ratios(
+    numerators: FloatArray, denominators: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return DRAWS ratios of the medians of resampled pairs; both samples have shape (pairs,).
+
+    What both of a pair have in common, such as the state of the machine, leaves the ratio. NaN
+    below 6 pairs.
+    """
+    count = len(numerators)
+    if interval_ranks(count, CONFIDENCE) is None:
+        return np.full(DRAWS, np.nan)
+    chosen = rng.integers(count, size=(DRAWS, count))
+    ratios: FloatArray = np.median(numerators[chosen], axis=1)
+    return ratios / np.median(denominators[chosen], axis=1)
 
 
 def ratio_intervals(
@@ -108,7 +124,9 @@ def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
     return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 
-def _cells(samples: pd.DataFrame) -> Iterator[tuple[tuple[object, ...], pd.DataFrame]]:
-    """Yield (key, rows) of every cell, sorted by key; a missing part of a key is None."""
-    for key, rows in samples.groupby(CELL, dropna=False, sort=True):
+def grouped(
+    frame: pd.DataFrame, by: list[str]
+) -> Iterator[tuple[tuple[object, ...], pd.DataFrame]]:
+    """Yield (key, rows) of every group, sorted by key; a missing part of a key is None."""
+    for key, rows in frame.groupby(by, dropna=False, sort=True):
         yield tuple(None if part is pd.NA or part != part else part for part in key), rows

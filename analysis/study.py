@@ -69,18 +69,18 @@ class Source:
     @cached_property
     def cells(self) -> pd.DataFrame:
         """`summarise` of this GPU's and its host's CPU's samples."""
-        return summarise(self._own(self.recording.samples))
+        return summarise(self.own(self.recording.samples))
 
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
-        samples = self._own(self.recording.samples)
+        samples = self.own(self.recording.samples)
         return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
 
     @property
     def checks(self) -> pd.DataFrame:
         """Checks of this GPU's and its host's CPU's cells."""
-        return self._own(self.recording.checks)
+        return self.own(self.recording.checks)
 
     def times(self, quantity: str) -> pd.DataFrame:
         """Return the times in the tidy form that the published ones have; see `published_times`.
@@ -107,7 +107,8 @@ class Source:
         kinds = set(self.cells["host_memory"].dropna())
         return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
 
-    def _own(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def own(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return those rows of one of the recording's tables that are of this GPU and its CPU."""
         return frame[frame["device"].isin([CPU, self.device])]
 
 
@@ -169,22 +170,30 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
     CPU cells stand once a recording, with an empty `gpu`.
     """
     frames = [pd.DataFrame(columns=_SUMMARY_COLUMNS)]
-    summarised: set[str] = set()
-    for source in found:
-        cells = source.cells
-        if source.recording_id in summarised:
-            cells = cells[cells["device"] != CPU]
-        summarised.add(source.recording_id)
+    for source, cells in once_a_recording((source, source.cells) for source in found):
         cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
         flop = 2.0 * cells["n"].astype(float) ** 3
         cells = cells.assign(
-            recording=source.recording_id,
-            gpu=pd.Series(source.label, cells.index, dtype="string").mask(cells["device"] == CPU),
-            flop_per_s=flop / cells["total_s"],
-            kernel_flop_per_s=flop / cells["kernel_s"],
+            flop_per_s=flop / cells["total_s"], kernel_flop_per_s=flop / cells["kernel_s"]
         )
-        frames.append(cells[_SUMMARY_COLUMNS])
-    return _concatenated(frames)
+        frames.append(labelled(source, cells)[_SUMMARY_COLUMNS])
+    return concatenated(frames)
+
+
+def once_a_recording(
+    found: Iterable[tuple[Source, pd.DataFrame]],
+) -> Iterator[tuple[Source, pd.DataFrame]]:
+    """Yield sources with rows of theirs, those of a CPU with the first of its recording only."""
+    seen: set[str] = set()
+    for source, rows in found:
+        yield source, rows[rows["device"] != CPU] if source.recording_id in seen else rows
+        seen.add(source.recording_id)
+
+
+def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of a source with its recording and, empty for its CPU, its label as `gpu`."""
+    gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == CPU)
+    return rows.assign(recording=source.recording_id, gpu=gpu)
 
 
 def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
@@ -237,12 +246,12 @@ def builds_table(recordings: Mapping[str, Recording], cubins: Iterable[Path] = (
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return the provenance as text, one row a fact: recording, item (dotted path), value.
 
-    The sources' hashes are left out; the table of recordings says which no longer hold.
+    The sources' hashes and the phases are left out, which have tables of their own.
     """
     rows = [
         (identifier, item, value)
         for identifier, recording in recordings.items()
-        for item, value in _facts({**recording.provenance, "sources": {}})
+        for item, value in _facts({**recording.provenance, "sources": {}, "phases": []})
     ]
     return pd.DataFrame(rows, columns=["recording", "item", "value"])
 
@@ -264,12 +273,12 @@ def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 def _stacked(frames: Mapping[str, pd.DataFrame], table: str) -> pd.DataFrame:
     """Return frames of the recordings' `table` one below the other, each after its id."""
     empty = pd.DataFrame(columns=["recording", *TABLES[table]])
-    return _concatenated(
+    return concatenated(
         [empty, *(frame.assign(recording=key)[list(empty)] for key, frame in frames.items())]
     )
 
 
-def _concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
+def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the frames one below the other; the first is empty and gives the columns."""
     filled = [frame for frame in frames if not frame.empty]
     return pd.concat(filled, ignore_index=True) if filled else frames[0]

@@ -140,6 +140,12 @@ def plain_number(value: float, _position: int | None = None) -> str:
     return f"{value:{group}.10g}".replace(",", "\u202f")
 
 
+def binary_size(value: float) -> str:
+    """Return a tick label for a size of at least one byte: 256 B, 4 KiB, 64 MiB."""
+    exponent = min(3, int(np.log2(value)) // 10)
+    return f"{value / 1024**exponent:.4g} {('B', 'KiB', 'MiB', 'GiB')[exponent]}"
+
+
 def points(
     axis: Axes,
     frame: pd.DataFrame,

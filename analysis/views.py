@@ -1,7 +1,7 @@
 """The report's tables: columns, rows and captions, ready for the template, every number traced."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -262,7 +262,7 @@ def plain_table(
     results: Results,
     name: str,
     rows: Sequence[int],
-    columns: dict[str, tuple[str, str]],
+    columns: Mapping[str, tuple[str, str | Unit]],
     anchor: str,
     title: str,
     caption: tuple[Part, ...],
@@ -270,12 +270,15 @@ def plain_table(
 ) -> Table:
     """Return some rows of a CSV table.
 
-    `columns` maps a CSV column to heading and kind: "count", "number", "code", "flag" or "text";
-    `decorate` gives a badge for a row and column.
+    `columns` maps a CSV column to heading and kind: "count", "number", "code", "flag", "text", or
+    the unit of a number that is shown with its interval; `decorate` gives a badge for a row and
+    column.
     """
 
-    def cell(row: int, column: str, kind: str) -> Cell:
+    def cell(row: int, column: str, kind: str | Unit) -> Cell:
         badge = decorate(row, column)
+        if isinstance(kind, Unit):
+            return replace(number(results, name, row, column, kind), badge=badge)
         if kind in ("count", "number"):
             value = results.cell(name, row, column, COUNT if kind == "count" else PLAIN)
             return Cell((value if value else "–",), badge=badge)
@@ -289,7 +292,10 @@ def plain_table(
         for row in rows
     ]
     heads = [
-        Column(title, is_number=kind in ("count", "number")) for title, kind in columns.values()
+        Column(title, kind.name)
+        if isinstance(kind, Unit)
+        else Column(title, is_number=kind in ("count", "number"))
+        for title, kind in columns.values()
     ]
     return Table(anchor, title, caption, tuple(heads), tuple(body), (name,))
 

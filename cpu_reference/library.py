@@ -33,23 +33,31 @@ def gcc_version(gcc: Path) -> str:
     return done.stdout.strip()
 
 
-class Library:
-    """The compiled CPU variants. `-march=native`: to be built on the machine that measures."""
+def build_library(gcc: Path, folder: Path) -> Path:
+    """Compile all variants to ``folder/cpu_reference.so`` and return it; raises StudyError.
 
-    def __init__(self, gcc: Path, folder: Path) -> None:
-        """Compile all variants to ``folder/cpu_reference.so`` and load it; raises StudyError."""
-        out = folder / "cpu_reference.so"
-        sources = [str(ROOT / variant.source) for variant in VARIANTS.values()]
-        done = subprocess.run(
-            [str(gcc), *FLAGS, "-o", str(out), *sources],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line]
-            raise StudyError(f"cpu_reference: gcc failed: {(lines or ['without a message'])[0]}")
-        self._library = ctypes.CDLL(str(out))
+    `-march=native`: to be built on the machine that measures.
+    """
+    out = folder / "cpu_reference.so"
+    sources = [str(ROOT / variant.source) for variant in VARIANTS.values()]
+    done = subprocess.run(
+        [str(gcc), *FLAGS, "-o", str(out), *sources],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        raise StudyError(f"cpu_reference: gcc failed: {(lines or ['without a message'])[0]}")
+    return out
+
+
+class Library:
+    """The compiled CPU variants."""
+
+    def __init__(self, path: Path) -> None:
+        """Load what `build_library` made."""
+        self._library = ctypes.CDLL(str(path))
 
     def multiply(self, name: str, a: Matrix, b: Matrix, c: Matrix, block_size: int | None) -> None:
         """Compute ``c = a·b`` with the variant `name`; all are (n, n), C-contiguous float32.

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kernels.catalog import Build, variant
+from kernels.catalog import Build
 from kernels.toolchain import nvcc_version
 from measurement.errors import StudyError
 from measurement.files import sha256, write_atomic
@@ -27,7 +27,10 @@ _RESOURCES = {
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built: a row of a recording's builds.csv."""
+    """What was built: a row of a recording's builds.csv.
+
+    Of a cubin with several kernels (the probes), each number is that of the kernel with the most.
+    """
 
     architecture: str
     variant: str
@@ -52,7 +55,7 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     defines = [f"-DGUARDED={int(build.guarded)}"]
     if build.block_size is not None:
         defines.append(f"-DBLOCK={build.block_size}")
-    source = ROOT / variant(build.variant).source
+    source = ROOT / build.source
     return [
         str(nvcc),
         "-cubin",
@@ -82,9 +85,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         )
         output = done.stdout + done.stderr
         if done.returncode != 0:
-            raise StudyError(
-                f"{variant(build.variant).source} for {architecture}: {_complaint(output)}"
-            )
+            raise StudyError(f"{build.source} for {architecture}: {_complaint(output)}")
         result = BuildResult(
             architecture,
             build.variant,
@@ -123,9 +124,8 @@ def build_all(
 
 
 def _resource(pattern: str, output: str) -> int:
-    """Return the number that ptxas printed; it omits what is zero."""
-    match = re.search(pattern, output)
-    return int(match.group(1)) if match else 0
+    """Return the largest number that ptxas printed for a kernel; it omits what is zero."""
+    return max(map(int, re.findall(pattern, output)), default=0)
 
 
 def _complaint(output: str) -> str:

@@ -4,6 +4,8 @@ This is the only place that knows these things. A new variant is one `.cu` file 
 A kernel has the C signature ``void NAME(const float *a, const float *b, float *c, int n)`` with
 row-major square matrices of order n, and is compiled with ``-DBLOCK=b -DGUARDED=0|1``. The guarded
 build checks bounds; it is used where n is no multiple of the block size, and only there.
+
+One cubin more, `PROBES`, holds no variant: its kernels measure what a card can do at most.
 """
 
 import re
@@ -64,7 +66,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Build:
-    """One cubin: a variant, its compile-time block size, and whether bounds are checked."""
+    """One cubin: a variant, its compile-time block size, and whether bounds are checked.
+
+    `PROBES` is one too, with a source of its own in the place of a variant's.
+    """
 
     variant: str
     block_size: int | None
@@ -80,6 +85,14 @@ class Build:
         """File name without suffix, for example ``block-b32-exact``."""
         block = "" if self.block_size is None else f"-b{self.block_size}"
         return f"{self.variant}{block}-{self.kind}"
+
+    @property
+    def source(self) -> str:
+        """Path of the source file, relative to the project's root."""
+        return "kernels/probes.cu" if self == PROBES else variant(self.variant).source
+
+
+PROBES = Build("probes", None, False)
 
 
 def _square_blocks(n: int, block_size: int) -> Launch:
@@ -185,6 +198,15 @@ def block_sizes(name: str, wanted: list[int]) -> list[int | None]:
     return [None] if allowed is None else [b for b in wanted if b in allowed]
 
 
+def within_limits(study: dict[str, Any], n: int, block_size: int | None) -> bool:
+    """Tell whether a study plans cells of this order and block size (`block_size_limits`)."""
+    return all(
+        n <= limit["largest_size"]
+        for limit in study.get("block_size_limits", [])
+        if limit["block_size"] == block_size
+    )
+
+
 def build_for(name: str, n: int, block_size: int | None) -> Build:
     """Return the build that runs order `n`: exact where the block size divides it, else guarded."""
     return Build(name, block_size, block_size is not None and n % block_size != 0)
@@ -193,11 +215,9 @@ def build_for(name: str, n: int, block_size: int | None) -> Build:
 def parse_build(stem: str) -> Build:
     """Return the build whose `stem` is given; raises StudyError for one that cannot exist."""
     match = re.fullmatch(r"(\w+?)(?:-b(\d+))?-(exact|guarded)", stem)
-    if match and match[1] in VARIANTS:
+    if match:
         build = Build(match[1], int(match[2]) if match[2] else None, match[3] == "guarded")
-        sizes = VARIANTS[build.variant].block_sizes
-        takes_it = build.block_size in sizes if sizes else not (match[2] or build.guarded)
-        if takes_it and build.stem == stem:
+        if build.stem == stem and (build == PROBES or _exists(build)):
             return build
     raise StudyError(
         f"build {stem!r} is none of the catalog; one is named like 'block-b32-exact' or "
@@ -205,16 +225,31 @@ def parse_build(stem: str) -> Build:
     )
 
 
+def _exists(build: Build) -> bool:
+    """Tell whether some order of matrices needs this build of a variant."""
+    if build.variant not in VARIANTS:
+        return False
+    sizes = VARIANTS[build.variant].block_sizes
+    if sizes is None:
+        return build.block_size is None and not build.guarded
+    # Every order is a multiple of 1.
+    return build.block_size in sizes and not (build.guarded and build.block_size == 1)
+
+
 def builds(study: dict[str, Any]) -> list[Build]:
-    """Return every build that a study (section `study` of the config) needs, without repeats."""
+    """Return every build that a study (section `study` of the config) needs, without repeats.
+
+    The last is `PROBES`: a card's ceilings are measured whatever the study is.
+    """
     orders = [*study["sizes"], *study["holdout_sizes"]]
     found = {
         build_for(name, n, b): None
         for name in study["variants"]
         for b in block_sizes(name, study["block_sizes"])
         for n in orders
+        if within_limits(study, n, b)
     }
-    return list(found)
+    return [*found, PROBES]
 
 
 def not_launchable(

@@ -1,13 +1,10 @@
-"""Command line of the measurement: ``python -m measurement record | devices``."""
+"""Command line of the measurement: ``python -m measurement record | sanitize | devices``."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from measurement.config import load
-from measurement.discovery import cuda_devices
 from measurement.errors import exit_status
-from measurement.record import record
 
 
 def _device(text: str) -> str | int:
@@ -37,17 +34,41 @@ def _parser() -> argparse.ArgumentParser:
     recorder.add_argument(
         "--commit", help="commit of this tree, where it was copied without its git history"
     )
+    sanitizer = commands.add_parser("sanitize", help="run the kernels under compute-sanitizer")
+    sanitizer.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
+    sanitizer.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
+    sanitizer.add_argument(
+        "--sizes", type=int, nargs="+", help="matrix orders (default: 1 17 64 100 256)"
+    )
+    sanitizer.add_argument(
+        "--tools", nargs="+", help="default: memcheck racecheck initcheck synccheck"
+    )
+    sanitizer.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results/sanitize"),
+        help="folder for what the tools print (default: results/sanitize)",
+    )
     commands.add_parser("devices", help="list the GPUs of this host")
     return parser
 
 
-def main() -> None:
+def main() -> int | None:
     """Run the command; raises StudyError."""
     arguments = _parser().parse_args()
+    # Worker processes import this module anew, and have no use for these.
+    from measurement.config import load
+    from measurement.discovery import cuda_devices
+    from measurement.record import record
+    from measurement.sanitize import SIZES, TOOLS, sanitize
+
     if arguments.command == "devices":
         for device in cuda_devices():
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
-        return
+        return None
+    if arguments.command == "sanitize":
+        sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
+        return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
     recording = record(
         load(arguments.config),
         arguments.device,
@@ -58,6 +79,7 @@ def main() -> None:
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
     print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
+    return None
 
 
 if __name__ == "__main__":

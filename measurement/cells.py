@@ -45,5 +45,6 @@ def gpu_cells(study: dict[str, Any], device: str) -> list[Cell]:
         for block in kernels.catalog.block_sizes(name, study["block_sizes"])
         for n in [*study["sizes"], *study["holdout_sizes"]]
         for memory in study["host_memory"]
+        if kernels.catalog.within_limits(study, n, block)
     ]
     return sorted(cells, key=lambda cell: cell.n)

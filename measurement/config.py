@@ -175,6 +175,9 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
     """Yield what a schema cannot see: names the catalogs lack, and entries that contradict."""
     study = config["study"]
     yield from _unknown_variants("study.variants", study["variants"], kernels.catalog.VARIANTS)
+    if "neighbours" in study:
+        names = [study["neighbours"]["variant"]]
+        yield from _unknown_variants("study.neighbours.variant", names, kernels.catalog.VARIANTS)
     yield from _unknown_variants(
         "study.cpu.variants", study["cpu"]["variants"], cpu_reference.catalog.VARIANTS
     )

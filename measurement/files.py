@@ -3,22 +3,31 @@
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Write `content` to `path` in one step: whole or not at all.
+    """Write `content` to `path` in one step: whole or not at all. Parent folders are made."""
+    with atomic_writer(path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of `path` when the block ends without an exception.
 
     The data go to a temporary file in the same folder (so that the rename cannot cross a file
     system), reach the disk, and replace `path`. Parent folders are made.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o666 & ~current_umask())

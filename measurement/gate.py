@@ -1,10 +1,15 @@
 """The correctness gate: no cell is timed whose product is wrong."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from measurement.matrices import Matrix, Reference
+
+# Elements that are judged at a time: their float64 copies stay in a core's cache.
+_BAND_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,17 @@ class Verdict:
     worst_bound: float
 
 
+@dataclass(frozen=True)
+class _Band:
+    """Outcome of some rows: failures, whether all is finite, and the worst element's place."""
+
+    failures: int
+    finite: bool
+    share: float
+    row: int
+    column: int
+
+
 def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
     """Hold a float32 product against its float64 reference, element by element.
 
@@ -27,27 +43,40 @@ def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
     poison) fail. The worst element is the first that is not finite, else the one whose error is the
     largest multiple of its bound.
     """
-    error = np.abs(product - expected)
-    wrong = ~np.isfinite(product)
-    # A bound of zero (a zero row or column) allows no error at all: any is infinitely too much.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(error == 0, 0.0, error / bound)
-    share[wrong] = np.inf
-    worst = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(share))
-    row, column = divmod(worst, product.shape[1])
-    failures = int(np.count_nonzero(share > 1))
+    height = max(1, _BAND_ELEMENTS // product.shape[1])
+    starts = range(0, len(product), height)
+
+    def judge_band(start: int) -> _Band:
+        rows = slice(start, start + height)
+        return _judge_band(product[rows], expected[rows], bound[rows], start)
+
+    # numpy leaves the interpreter to others while it computes, so threads do run side by side.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        bands = list(pool.map(judge_band, starts))
+    failures = sum(band.failures for band in bands)
+    worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals
+    row, column = worst.row, worst.column
     reason = None
+    error = float(abs(product[row, column] - expected[row, column]))
     if failures:
         reason = (
             f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
             f"{product[row, column]:g}, expected {expected[row, column]:g} "
             f"± {bound[row, column]:.2g}"
         )
-    return Verdict(
-        not failures,
-        reason,
-        row,
-        column,
-        float(error[row, column]),
-        float(bound[row, column]),
-    )
+    return Verdict(not failures, reason, row, column, error, float(bound[row, column]))
+
+
+def _judge_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
+    """Judge some rows of a product, of which `start` is the first."""
+    error = np.abs(product - expected)
+    # A bound of zero (a zero row or column) allows no error at all: any is infinitely too much.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / bound)
+    wrong = ~np.isfinite(product)
+    share[wrong] = np.inf
+    finite = not wrong.any()
+    worst = int(np.argmax(share)) if finite else int(np.argmax(wrong))
+    row, column = divmod(worst, product.shape[1])
+    failures = int(np.count_nonzero(share > 1))
+    return _Band(failures, finite, float(share[row, column]), start + row, column)

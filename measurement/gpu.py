@@ -1,6 +1,7 @@
 """A CUDA GPU as a device, through PyCUDA: copies, launch and events of one pass."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,28 @@ from typing import Any
 import numpy as np
 
 from kernels.build import BuildResult, architecture
-from kernels.catalog import FLOAT_BYTES, Build, DeviceLimits, build_for, not_launchable, variant
+from kernels.catalog import (
+    FLOAT_BYTES,
+    PROBES,
+    Build,
+    DeviceLimits,
+    build_for,
+    not_launchable,
+    variant,
+)
+from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
 from measurement.matrices import Inputs, Matrix, square
-from measurement.session import CellError, Timing
+from measurement.session import Batch, CellError, DeviceError, Timing
+from measurement.telemetry import NvmlTelemetry
 
 _NAN_WORD = 0x7FC00000
 # The driver rounds allocations up and keeps some memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
+# A stream takes about a thousand launches before the host has to wait for the card.
+_MAX_BATCH = 1000
 
 
 class GpuSession:
@@ -33,6 +46,7 @@ class GpuSession:
         self._cuda = driver()
         self._device = self._cuda.Device(device.index)
         self.limits = read_limits(self._cuda, self._device)
+        self.telemetry = NvmlTelemetry(self._device.pci_bus_id())
         self._builds = {
             Build(b.variant, b.block_size, b.build == "guarded"): b
             for b in builds
@@ -44,7 +58,12 @@ class GpuSession:
 
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
-        self._context = self._device.make_context()
+        try:
+            self._context = self._device.make_context()
+        except cuda.Error as error:
+            raise StudyError(
+                f"{self._device.name()}: gives no context ({error}); check `nvidia-smi`"
+            ) from None
         try:
             self._allocate()
         except cuda.Error as error:
@@ -103,12 +122,14 @@ class GpuSession:
     def poison(self, cell: Cell) -> None:
         """Fill C with NaN, on the host and on the device."""
         self.product(cell).fill(np.nan)
-        self._cuda.memset_d32(self._on_device[2], _NAN_WORD, cell.n**2)
+        try:
+            self._cuda.memset_d32(self._on_device[2], _NAN_WORD, cell.n**2)
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
 
     def run(self, cell: Cell) -> Timing:
         """Copy A and B to the device, multiply, copy C back; all in one stream, then wait."""
-        function = self._function(build_for(cell.variant, cell.n, cell.block_size))
-        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
+        launch = self._launcher(cell)
         a, b, c = (buffer[: cell.n**2] for buffer in self._host[str(cell.host_memory)])
         a_device, b_device, c_device = self._on_device
         stream = self._stream
@@ -119,23 +140,14 @@ class GpuSession:
             self._cuda.memcpy_htod_async(a_device, a, stream)
             self._cuda.memcpy_htod_async(b_device, b, stream)
             copied_in.record(stream)
-            function.prepared_async_call(
-                launch.grid,
-                (*launch.threads, 1),
-                stream,
-                a_device,
-                b_device,
-                c_device,
-                cell.n,
-                shared_size=launch.dynamic_shared_bytes,
-            )
+            launch()
             computed.record(stream)
             self._cuda.memcpy_dtoh_async(c, c_device, stream)
             copied_out.record(stream)
             stream.synchronize()
             total_ns = time.perf_counter_ns() - begin
         except self._cuda.Error as error:
-            raise CellError(str(error)) from error
+            raise DeviceError(str(error)) from error
         return Timing(
             total_ns / 1e9,
             started.time_till(copied_in) / 1e3,
@@ -143,9 +155,62 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
+    def batch(self, cell: Cell, length_s: float) -> Batch:
+        """Launch the kernel back to back between two events, after launches that warm it up.
+
+        The warm-up lasts half as long as the batch, so that the batch's launches are queued before
+        the card comes to them, and gives its number: as many as last about `length_s`.
+        """
+        launch = self._launcher(cell)
+        first, begin, end, _ = self._events
+        try:
+            launch()
+            first.record(self._stream)
+            launch()
+            begin.record(self._stream)
+            begin.synchronize()
+            count = int(length_s / max(first.time_till(begin) / 1e3, 1e-9))
+            count = min(max(count, 2), _MAX_BATCH)
+            for _ in range(count // 2):
+                launch()
+            begin.record(self._stream)
+            for _ in range(count):
+                launch()
+            end.record(self._stream)
+            end.synchronize()
+            return Batch(count, begin.time_till(end) / 1e3 / count)
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+
+    def ceilings(self) -> list[Ceiling]:
+        """Measure what card, link and clock can do at best."""
+        try:
+            path = self._cubins / f"{PROBES.stem}.cubin"
+            module = self._cuda.module_from_file(str(path))
+            return gpu_ceilings(self._cuda, self._device, module, self._stream)
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+
     def product(self, cell: Cell) -> Matrix:
         """Return C in the cell's kind of host memory, (n, n)."""
         return square(self._host[str(cell.host_memory)][2], cell.n)
+
+    def _launcher(self, cell: Cell) -> Callable[[], None]:
+        """Return what launches the cell's kernel into the stream, with all arguments at hand."""
+        function = self._function(build_for(cell.variant, cell.n, cell.block_size))
+        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
+
+        def into_stream() -> None:
+            function.prepared_async_call(
+                launch.grid,
+                (*launch.threads, 1),
+                self._stream,
+                *self._on_device,
+                cell.n,
+                shared_size=launch.dynamic_shared_bytes,
+            )
+
+        return into_stream
 
     def _function(self, build: Build) -> Any:
         """Return the kernel of a build, loading its cubin at the first use."""

@@ -16,19 +16,21 @@ class Inputs:
     """Seeded random A and B with elements in [−1, 1), for every order up to the largest.
 
     The matrix of order n is the first n² elements of one random vector, so that one buffer of the
-    largest order serves them all.
+    largest order serves them all, and each order has the same matrices in every study of one seed.
     """
 
     def __init__(self, orders: Iterable[int], seed: int) -> None:
         self.max_order = max(orders)
-        generator = np.random.default_rng(seed)
-        count = self.max_order**2
-        self.a = generator.random(count, dtype=np.float32) * 2 - 1
-        self.b = generator.random(count, dtype=np.float32) * 2 - 1
+        self.a = _random(self.max_order**2, (seed, 0))
+        self.b = _random(self.max_order**2, (seed, 1))
 
     def pair(self, n: int) -> tuple[Matrix, Matrix]:
         """Return A and B of order n, shape (n, n), as views."""
         return square(self.a, n), square(self.b, n)
+
+
+def _random(count: int, seed: tuple[int, int]) -> Matrix:
+    return np.random.default_rng(seed).random(count, dtype=np.float32) * 2 - 1
 
 
 def square(flat: Matrix, n: int) -> Matrix:

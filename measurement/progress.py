@@ -14,16 +14,19 @@ _INTERVAL_S = 2.0
 class Progress:
     """Prints one line every two seconds at most, rewritten in place on a terminal."""
 
-    def __init__(self, label: str, total: int, stream: TextIO = sys.stderr) -> None:
+    def __init__(
+        self, label: str, total: int, unit: str = "cells", stream: TextIO = sys.stderr
+    ) -> None:
         self._label = label
         self._total = total
+        self._unit = unit
         self._stream = stream
         self._in_place = stream.isatty()
         self._printed = 0.0
         self._started = time.monotonic()
 
     def show(self, what: object, done: int, left_s: Callable[[], float | None]) -> None:
-        """Show that `what` is worked on, `done` cells are finished and `left_s()` seconds remain.
+        """Show that `what` is worked on, `done` of all are finished and `left_s()` seconds remain.
 
         The estimate costs more than a short pass and is asked for only when a line is due.
         """
@@ -33,12 +36,12 @@ class Progress:
         self._printed = now
         estimate_s = left_s()
         left = "" if estimate_s is None else f", at most {_clock(estimate_s)} left"
-        self._line(f"{self._label}: {done}/{self._total} cells{left} · {what}")
+        self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {what}")
 
     def end(self) -> None:
         """Say that all is done, and how long it took."""
         took = _clock(time.monotonic() - self._started)
-        self._line(f"{self._label}: {self._total}/{self._total} cells in {took}")
+        self._line(f"{self._label}: {self._total}/{self._total} {self._unit} in {took}")
         if self._in_place:
             print(file=self._stream)
 
@@ -75,7 +78,7 @@ class TimeLeft:
 
     def _cell_s(self, cell: Cell) -> float:
         protocol, pass_s = self._protocol, self._pass_s[cell]
-        if pass_s > protocol.budget_s:
+        if pass_s > protocol.single_pass_s:
             return 0.0
         most = min(protocol.max_samples * pass_s, protocol.budget_s + pass_s)
         return max(0.0, max(most, protocol.min_samples * pass_s) - self._passes[cell] * pass_s)

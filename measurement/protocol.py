@@ -1,17 +1,18 @@
 """The protocol: gate every cell, then sample in shuffled rounds until each is known well enough."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from typing import Protocol as Interface
 
 import numpy as np
 
 from measurement.cells import Cell
-from measurement.gate import Verdict, judge
+from measurement.gate import Verdict
 from measurement.intervals import median_interval
-from measurement.matrices import Inputs, reference
-from measurement.session import CellError, Session, Timing
+from measurement.session import CellError
+from measurement.worker import Pass
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Protocol:
 
     It stops when the `confidence` interval of its median total time is within
     ±`relative_half_width` of the median, when its samples have taken `budget_s`, or at
-    `max_samples`; not before `min_samples`, unless one sample alone exceeds the budget: then it
-    keeps that one.
+    `max_samples`; not before `min_samples`, unless a pass takes longer than `single_pass_s`: then
+    it keeps that one.
     """
 
     confidence: float
@@ -29,10 +30,11 @@ class Protocol:
     min_samples: int
     max_samples: int
     budget_s: float
+    single_pass_s: float
 
     def enough(self, totals_s: list[float]) -> bool:
         """Tell whether these total times, in seconds, are enough samples of a cell."""
-        if totals_s and totals_s[0] > self.budget_s:
+        if totals_s and totals_s[0] > self.single_pass_s:
             return True
         if len(totals_s) < self.min_samples:
             return False
@@ -42,6 +44,19 @@ class Protocol:
         return max(high - median, median - low) <= self.relative_half_width * median
 
 
+class Device(Interface):
+    """What the protocol asks of a device; each method raises CellError for a cell that fails."""
+
+    def plan(self, cell: Cell) -> tuple[str | None, str | None]:
+        """Return the kind of build that runs the cell, and the limit that forbids it (or None)."""
+
+    def check(self, cell: Cell) -> tuple[Pass, Verdict]:
+        """Run the cell once on a poisoned C and judge the product."""
+
+    def sample(self, cell: Cell) -> Pass:
+        """Run the cell once, after a warm-up where its pass is short."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One pass of a cell. Round 0 is the pass of the gate (kept only where one pass is enough)."""
@@ -49,17 +64,22 @@ class Sample:
     cell: Cell
     round: int
     position: int
-    time_unix_s: float
-    timing: Timing
+    done: Pass
 
-    def row(self) -> dict[str, object]:
+    @property
+    def total_s(self) -> float:
+        """Time of the pass, in seconds."""
+        return self.done.timing.total_s
+
+    def row(self) -> dict[str, Any]:
         """Return the sample as a row of samples.csv."""
         return {
             **asdict(self.cell),
             "round": self.round,
             "position": self.position,
-            "time_unix_s": round(self.time_unix_s, 6),
-            **{name: _rounded(value) for name, value in asdict(self.timing).items()},
+            "time_unix_s": round(self.done.time_unix_s, 6),
+            **{name: rounded(value) for name, value in asdict(self.done.timing).items()},
+            **asdict(self.done.reading),
         }
 
 
@@ -73,7 +93,7 @@ class Check:
     reason: str | None = None
     verdict: Verdict | None = None
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> dict[str, Any]:
         """Return the check as a row of checks.csv."""
         names = ("worst_row", "worst_column", "worst_error", "worst_bound")
         return {
@@ -86,74 +106,78 @@ class Check:
 
 
 def gate(
-    session: Session, cells: list[Cell], inputs: Inputs, announce: Callable[[Cell], None]
+    device: Device, cells: list[Cell], announce: Callable[[Cell], None]
 ) -> Iterator[tuple[Check, Sample | None]]:
     """Check every cell once; yield its check and, where it passed, the pass as a sample of round 0.
 
     Cells of one order are checked together, since they share the reference product.
     """
-    ordered = sorted(cells, key=lambda cell: cell.n)
-    for n, group in itertools.groupby(ordered, key=lambda cell: cell.n):
-        expected, bound = reference(*inputs.pair(n))
-        for position, cell in enumerate(group):
-            announce(cell)
-            build = session.build(cell)
-            limit = session.not_launchable(cell)
+    for position, cell in enumerate(sorted(cells, key=lambda cell: cell.n)):
+        announce(cell)
+        build = None
+        try:
+            build, limit = device.plan(cell)
             if limit:
                 yield Check(cell, build, "not_launchable", limit), None
                 continue
-            try:
-                session.poison(cell)
-                started = time.time()
-                timing = session.run(cell)
-            except CellError as error:
-                yield Check(cell, build, "failed", str(error)), None
-                continue
-            verdict = judge(session.product(cell), expected, bound)
-            if not verdict.passed:
-                yield Check(cell, build, "failed", verdict.reason, verdict), None
-                continue
-            sample = Sample(cell, 0, position, started, timing)
-            yield Check(cell, build, "passed", None, verdict), sample
+            done, verdict = device.check(cell)
+        except CellError as error:
+            yield Check(cell, build, "failed", str(error)), None
+            continue
+        status = "passed" if verdict.passed else "failed"
+        sample = Sample(cell, 0, position, done) if verdict.passed else None
+        yield Check(cell, build, status, verdict.reason, verdict), sample
+
+
+@dataclass
+class Taken:
+    """The samples that a cell has: their total times in seconds, and the round of the last."""
+
+    totals_s: list[float] = field(default_factory=list)
+    last_round: int = 0
+
+    def add(self, total_s: float, number: int) -> None:
+        """Add a sample that was taken in round `number`."""
+        self.totals_s.append(total_s)
+        self.last_round = number
 
 
 def take_samples(
-    session: Session, first_passes: list[Sample], protocol: Protocol, seed: int
+    device: Device, cells: dict[Cell, Taken], protocol: Protocol, seed: int
 ) -> Iterator[tuple[Sample, bool] | Check]:
-    """Sample the cells that passed the gate, in rounds, each in an order shuffled anew.
+    """Sample cells that passed the gate, in rounds, each in an order shuffled anew.
 
-    Yields every sample with whether its cell is finished, and the check of a cell that fails on the
-    way: it is sampled no more, and the rest goes on. A cell whose first pass alone exceeds the
-    budget keeps that pass as its only sample; the first pass of any other cell is its warm-up and
-    is not a sample.
+    `cells` says what each has already; a cell that has enough is left alone. The order of a round
+    follows from the seed, its number and the list of cells, so that a measurement that was
+    interrupted goes on as it would have gone. Yields every sample with whether its cell is
+    finished, and the check of a cell that fails on the way: it is sampled no more, and the rest
+    goes on.
     """
-    generator = np.random.default_rng(seed)
-    totals: dict[Cell, list[float]] = {}
-    for first in first_passes:
-        if protocol.enough([first.timing.total_s]):
-            yield first, True
-        else:
-            totals[first.cell] = []
-    for number in itertools.count(1):
-        if not totals:
+    names = list(cells)
+    active = {cell for cell in names if not protocol.enough(cells[cell].totals_s)}
+    first = min((cells[cell].last_round for cell in active), default=0) + 1
+    # A round that was left in its middle is the last of some cells and not yet of others.
+    for number in itertools.count(first):
+        if not active:
             return
-        active = list(totals)
-        for position, index in enumerate(generator.permutation(len(active))):
-            cell = active[index]
-            started = time.time()
-            try:
-                timing = session.run(cell)
-            except CellError as error:
-                del totals[cell]
-                yield Check(cell, session.build(cell), "failed", str(error))
+        order = [names[i] for i in np.random.default_rng((seed, number)).permutation(len(names))]
+        for position, cell in enumerate(cell for cell in order if cell in active):
+            taken = cells[cell]
+            if taken.last_round >= number:
                 continue
-            totals[cell].append(timing.total_s)
-            finished = protocol.enough(totals[cell])
+            try:
+                sample = Sample(cell, number, position, device.sample(cell))
+            except CellError as error:
+                active.remove(cell)
+                yield Check(cell, None, "failed", str(error))
+                continue
+            taken.add(sample.total_s, number)
+            finished = protocol.enough(taken.totals_s)
             if finished:
-                del totals[cell]
-            yield Sample(cell, number, position, started, timing), finished
+                active.remove(cell)
+            yield sample, finished
 
 
-def _rounded(seconds: float | None) -> float | None:
+def rounded(seconds: float | None) -> float | None:
     """Drop digits below a tenth of a nanosecond: no clock here has them."""
     return None if seconds is None else round(seconds, 10)

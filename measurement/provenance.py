@@ -109,18 +109,9 @@ def drivers() -> dict[str, str | None]:
         pynvml.nvmlShutdown()
 
 
-def software(gcc: str, nvccs: set[str]) -> dict[str, Any]:
-    """Return the versions of everything that had a hand in the measurement.
-
-    `nvccs` holds the releases that built the measured cubins; none: no GPU was measured.
-    """
-    return {
-        **(drivers() if nvccs else {"driver": None, "cuda_driver": None}),
-        "nvcc": ", ".join(sorted(nvccs)) or None,
-        "gcc": gcc,
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
-    }
+def packages() -> dict[str, str | None]:
+    """Return the versions of the Python packages that had a hand in the measurement."""
+    return {name: _version(name) for name in _PACKAGES}
 
 
 def _version(package: str) -> str | None:
@@ -135,10 +126,10 @@ def compile_flags() -> dict[str, list[str]]:
     return {"nvcc_flags": kernels.build.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
 
 
-def sources(gpu_variants: Iterable[str], cpu_variants: Iterable[str]) -> dict[str, str]:
+def sources(builds: Iterable[kernels.catalog.Build], cpu_variants: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of every source file measured, by its path from the project's root."""
-    paths = [kernels.catalog.variant(name).source for name in gpu_variants]
-    paths += [cpu_reference.catalog.variant(name).source for name in cpu_variants]
+    paths = {build.source for build in builds}
+    paths |= {cpu_reference.catalog.variant(name).source for name in cpu_variants}
     return {path: sha256(ROOT / path) for path in sorted(paths)}
 
 

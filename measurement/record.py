@@ -1,40 +1,64 @@
-"""Making a recording of this host: for its GPUs and its CPU, gate and samples; then provenance."""
+"""Making a recording of this host: its GPUs, one after the other, its CPU, and where it was."""
 
 import os
+import platform
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from cpu_reference.library import Library, find_gcc, gcc_version
+from cpu_reference.library import build_library, find_gcc, gcc_version
 from kernels.build import BuildResult, architecture, build_all, read_result
 from kernels.catalog import builds as builds_of
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
-from measurement.cpu import CpuSession
-from measurement.discovery import CudaDevice, select
-from measurement.gpu import GpuSession
-from measurement.matrices import Inputs
-from measurement.progress import Progress, TimeLeft
-from measurement.protocol import Check, Protocol, Sample, gate, take_samples
-from measurement.session import Session
+from measurement.discovery import CudaDevice
+from measurement.hardware import Hardware, Host, OpenCpu, OpenGpu
+from measurement.journal import Journal, open_journal
+from measurement.measure import Measurement
+from measurement.neighbours import measure_neighbours, neighbour_cells
+from measurement.references import CACHE
+from measurement.worker import Opening
 
 
-@dataclass
-class Measured:
-    """What has been measured so far."""
+@dataclass(frozen=True)
+class Task:
+    """What is to be measured, with everything that it takes at hand."""
 
-    samples: list[Sample] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    hardware: Hardware
+    study: dict[str, Any]
+    devices: list[CudaDevice]
+    builds: list[BuildResult]
+    cubins: Path
+    library: Path
 
-    def fail(self, failed: Check) -> None:
-        """Replace the check of a cell that failed while it was sampled; drop its samples."""
-        self.checks = [failed if check.cell == failed.cell else check for check in self.checks]
-        self.samples = [sample for sample in self.samples if sample.cell != failed.cell]
+    def gpu_opening(self, device: CudaDevice) -> Opening:
+        """Return how a worker begins with a GPU; each has a core of its own."""
+        session = OpenGpu(self.hardware, device, self.builds, self.cubins)
+        orders = [*self.study["sizes"], *self.study["holdout_sizes"]]
+        return self._opening(session, orders, core=device.index)
+
+    def cpu_opening(self) -> Opening:
+        """Return how a worker begins with the CPU."""
+        session = OpenCpu(self.hardware, self.library)
+        return self._opening(session, self.study["cpu"]["sizes"], core=0)
+
+    def _opening(self, session: OpenGpu | OpenCpu, orders: list[int], core: int) -> Opening:
+        warm_up_s = self.study["protocol"]["warm_up_s"]
+        return Opening(session, tuple(orders), self.study["seed"], CACHE, warm_up_s, core)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must be the same for an interrupted recording to be continued."""
+        return {
+            "format": recording.FORMAT,
+            "study": self.study,
+            "GPUs": [asdict(device) for device in self.devices],
+            "host": provenance.host(),
+            "source files": _sources(self.study, self.devices),
+            "cubins": [build.cubin_sha256 for build in self.builds],
+        }
 
 
 def record(
@@ -43,62 +67,91 @@ def record(
     out: Path,
     cubins: Path | None,
     commit: str | None = None,
+    hardware: Hardware | None = None,
 ) -> recording.Recording:
     """Measure this host's CPU and the GPUs that `wanted` names; write the recording to `out`.
 
     `cubins` holds cubins built beforehand, ``sm_XX/STEM.cubin``; None builds what is needed.
-    `commit` is that of a tree that was copied here without its history. Raises StudyError
-    before anything is measured where a compiler, a GPU or a cubin is missing.
+    `commit` is that of a tree that was copied here without its history. What an earlier attempt
+    left in ``OUT.partial`` is continued. Raises StudyError before anything is measured where a
+    compiler, a GPU or a cubin is missing, and later where a device is lost or a disk is full: what
+    was measured is kept then.
     """
-    study = config["study"]
-    started = provenance.utc_now()
+    hardware = hardware or Host()
     recording.check_target(out)
-    devices = select(wanted)
+    devices = hardware.select(wanted)
     gcc = find_gcc()
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
-        work = Path(folder)
-        library = Library(gcc, work)
+        library = build_library(gcc, Path(folder))
         if cubins is None:
-            cubins = work
+            cubins = Path(folder)
             _build(config, devices, cubins)
-        builds = _read_builds(study, devices, cubins)
-        orders = [*study["cpu"]["sizes"], *study["sizes"], *study["holdout_sizes"]]
-        inputs = Inputs(orders if devices else study["cpu"]["sizes"], study["seed"])
-        measured = Measured()
-        for device in devices:
-            label = f"gpu{device.index}"
-            with GpuSession(device, inputs, builds, cubins) as session:
-                _measure(session, gpu_cells(study, label), inputs, study, measured, label)
-        _measure(CpuSession(library, inputs), cpu_cells(study), inputs, study, measured, CPU)
-    facts = {
+        builds = _read_builds(config["study"], devices, cubins)
+        task = Task(hardware, config["study"], devices, builds, cubins, library)
+        header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
+        with open_journal(out, header) as journal:
+            if journal.sittings > 1:
+                print(f"{out}: going on where it was interrupted", file=sys.stderr, flush=True)
+            _measure(task, journal)
+            if not journal.rows["builds.csv"]:
+                journal.add("builds.csv", *(asdict(build) for build in builds))
+            facts = _facts(task, journal, gcc_version(gcc), commit)
+            return recording.write(out, facts, journal.frames())
+
+
+def _measure(task: Task, journal: Journal) -> None:
+    """Measure the GPUs one after the other, together if there are several, and the CPU."""
+    study = task.study
+    for device in task.devices:
+
+        def cold_start(cell: Cell, limit_s: float, device: CudaDevice = device) -> Any:
+            return task.hardware.cold_start(device, cell, task.cubins, study["seed"], limit_s)
+
+        measurement = Measurement(_label(device), gpu_cells(study, _label(device)), study, journal)
+        measurement.run(task.gpu_opening(device), cold_start)
+    if len(task.devices) > 1 and "neighbours" in study:
+        openings = {_label(device): task.gpu_opening(device) for device in task.devices}
+        checks = journal.checks()
+        passed = [cell for cell, check in checks.items() if check["status"] == "passed"]
+        measure_neighbours(openings, neighbour_cells(study, passed), study, journal)
+    Measurement(CPU, cpu_cells(study), study, journal).run(task.cpu_opening(), None)
+
+
+def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[str, Any]:
+    """Return the recording's provenance."""
+    drivers = task.hardware.drivers() if task.devices else {"driver": None, "cuda_driver": None}
+    nvccs = {build.nvcc for build in task.builds}
+    return {
         "format": recording.FORMAT,
         "simulated": False,
-        "started_utc": started,
+        **journal.header,
         "finished_utc": provenance.utc_now(),
         "host": provenance.host(),
-        "devices": [provenance.gpu(device) for device in devices],
-        "software": provenance.software(gcc_version(gcc), {build.nvcc for build in builds}),
+        "devices": [task.hardware.describe(device) for device in task.devices],
+        "software": {
+            **drivers,
+            "nvcc": ", ".join(sorted(nvccs)) or None,
+            "gcc": gcc,
+            "python": platform.python_version(),
+            "packages": provenance.packages(),
+        },
         "compile": provenance.compile_flags(),
         "git": provenance.git(commit),
-        "configuration": study,
-        "seed": study["seed"],
-        "sources": provenance.sources(
-            study["variants"] if devices else [], study["cpu"]["variants"]
-        ),
+        "configuration": task.study,
+        "seed": task.study["seed"],
+        "sources": _sources(task.study, task.devices),
+        "sittings": journal.sittings,
+        "phases": journal.phases,
     }
-    return recording.write(
-        out,
-        facts,
-        _table("samples.csv.gz", [sample.row() for sample in measured.samples]),
-        _table("checks.csv", [check.row() for check in measured.checks]),
-        _table("builds.csv", [asdict(build) for build in builds]),
-    )
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows as a frame with the columns of a recording's table, also where there are none."""
-    return pd.DataFrame(rows, columns=list(recording.TABLES[name]))
+def _label(device: CudaDevice) -> str:
+    return f"gpu{device.index}"
+
+
+def _sources(study: dict[str, Any], devices: list[CudaDevice]) -> dict[str, str]:
+    return provenance.sources(builds_of(study) if devices else [], study["cpu"]["variants"])
 
 
 def _build(config: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> None:
@@ -122,69 +175,3 @@ def _read_builds(
 
 def _architectures(devices: list[CudaDevice]) -> list[str]:
     return sorted({architecture(device.compute_capability) for device in devices})
-
-
-def _measure(
-    session: Session,
-    cells: list[Cell],
-    inputs: Inputs,
-    study: dict[str, Any],
-    measured: Measured,
-    label: str,
-) -> None:
-    """Gate the cells of one device, then sample those that passed; add all to `measured`."""
-    protocol = _protocol(study["protocol"], label)
-    estimate = TimeLeft(protocol)
-    passes = _gate_all(session, cells, inputs, measured, estimate, label)
-    progress = Progress(f"{label}: measuring", len(passes))
-    taken = {sample.cell: 0 for sample in passes}
-    for step in take_samples(session, passes, protocol, study["seed"]):
-        if isinstance(step, Check):
-            measured.fail(step)
-            del taken[step.cell]
-            continue
-        sample, finished = step
-        measured.samples.append(sample)
-        taken[sample.cell] += 1
-        estimate.saw(sample.cell, sample.timing.total_s, taken[sample.cell])
-        if finished:
-            del taken[sample.cell]
-        progress.show(sample.cell, len(passes) - len(taken), lambda: estimate.sampling_s(taken))
-    progress.end()
-
-
-def _gate_all(
-    session: Session,
-    cells: list[Cell],
-    inputs: Inputs,
-    measured: Measured,
-    estimate: TimeLeft,
-    label: str,
-) -> list[Sample]:
-    """Run the gate over all cells of a device; return the first passes of those that passed."""
-    progress = Progress(f"{label}: checking", len(cells))
-    passes: list[Sample] = []
-    left = list(cells)
-
-    def announce(cell: Cell) -> None:
-        progress.show(cell, len(cells) - len(left), lambda: estimate.first_passes_s(left))
-
-    for check, sample in gate(session, cells, inputs, announce):
-        measured.checks.append(check)
-        left.remove(check.cell)
-        if sample:
-            passes.append(sample)
-            estimate.saw(sample.cell, sample.timing.total_s, 0)
-    progress.end()
-    return passes
-
-
-def _protocol(settings: dict[str, Any], label: str) -> Protocol:
-    """Return the stopping rule of a device; CPU and GPU cells have budgets of their own."""
-    return Protocol(
-        settings["confidence"],
-        settings["relative_half_width"],
-        settings["min_samples"],
-        settings["max_samples"],
-        settings["cpu_cell_budget_s" if label == CPU else "gpu_cell_budget_s"],
-    )

@@ -4,6 +4,10 @@
     samples.csv.gz     one row a sample, SI units in the column names
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
+    batches.csv        one row a batch of launches back to back
+    cold_starts.csv    one row a fresh process: start-up and first pass
+    ceilings.csv       one row a measurement of what device, link and clock can do
+    neighbours.csv     passes with and without traffic of the host's other GPUs
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
 
 `write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
@@ -17,6 +21,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +32,7 @@ import pandas as pd
 
 from measurement.errors import StudyError
 
-FORMAT = 1
+FORMAT = 2
 CELL = ["device", "variant", "dtype", "n", "block_size", "host_memory"]
 
 _CELL_TYPES = {
@@ -38,6 +43,12 @@ _CELL_TYPES = {
     "block_size": "Int64",
     "host_memory": "string",
 }
+_PASS_TYPES = {
+    "total_s": "float64",
+    "h2d_s": "float64",
+    "kernel_s": "float64",
+    "d2h_s": "float64",
+}
 # Column types of each table, in the order of the columns.
 TABLES: dict[str, dict[str, str]] = {
     "samples.csv.gz": _CELL_TYPES
@@ -45,10 +56,12 @@ TABLES: dict[str, dict[str, str]] = {
         "round": "Int64",
         "position": "Int64",
         "time_unix_s": "float64",
-        "total_s": "float64",
-        "h2d_s": "float64",
-        "kernel_s": "float64",
-        "d2h_s": "float64",
+        **_PASS_TYPES,
+        "sm_clock_hz": "Int64",
+        "memory_clock_hz": "Int64",
+        "temperature_celsius": "Int64",
+        "power_w": "float64",
+        "throttle_reasons": "Int64",
     },
     "checks.csv": _CELL_TYPES
     | {
@@ -73,6 +86,34 @@ TABLES: dict[str, dict[str, str]] = {
         "nvcc": "string",
         "cubin_sha256": "string",
     },
+    "batches.csv": {
+        "device": "string",
+        "variant": "string",
+        "dtype": "string",
+        "n": "Int64",
+        "block_size": "Int64",
+        "round": "Int64",
+        "launches": "Int64",
+        "kernel_batch_s": "float64",
+    },
+    "cold_starts.csv": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "init_s": "float64",
+        "context_s": "float64",
+        "module_s": "float64",
+        "allocation_s": "float64",
+        **_PASS_TYPES,
+    },
+    "ceilings.csv": {
+        "device": "string",
+        "quantity": "string",
+        "host_memory": "string",
+        "size_bytes": "Int64",
+        "round": "Int64",
+        "value": "float64",
+    },
+    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
 }
 # Columns without a value in some rows: a CPU has no host memory kind, no copies and no build.
 _NULLABLE = {
@@ -81,6 +122,12 @@ _NULLABLE = {
     "h2d_s",
     "kernel_s",
     "d2h_s",
+    "sm_clock_hz",
+    "memory_clock_hz",
+    "temperature_celsius",
+    "power_w",
+    "throttle_reasons",
+    "size_bytes",
     "build",
     "reason",
     "worst_row",
@@ -107,19 +154,20 @@ class Recording:
     samples: pd.DataFrame
     checks: pd.DataFrame
     builds: pd.DataFrame
+    batches: pd.DataFrame
+    cold_starts: pd.DataFrame
+    ceilings: pd.DataFrame
+    neighbours: pd.DataFrame
 
 
 def write(
-    path: Path | str,
-    provenance: dict[str, Any],
-    samples: pd.DataFrame,
-    checks: pd.DataFrame,
-    builds: pd.DataFrame,
+    path: Path | str, provenance: dict[str, Any], frames: Mapping[str, pd.DataFrame]
 ) -> Recording:
     """Write a recording to the folder `path`, whole or not at all, and read it back.
 
-    Raises RecordingError if the content breaks the format, or if `path` holds something else than
-    a recording (an older recording there is replaced).
+    `frames` holds a frame for each of `TABLES`, by file name. Raises RecordingError if the content
+    breaks the format, or if `path` holds something else than a recording (an older recording there
+    is replaced).
     """
     path = Path(path)
     check_target(path)
@@ -127,8 +175,7 @@ def write(
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         content = {_PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
-        frames = {"samples.csv.gz": samples, "checks.csv": checks, "builds.csv": builds}
-        content |= {name: _table_bytes(name, frame) for name, frame in frames.items()}
+        content |= {name: _table_bytes(name, frames[name]) for name in TABLES}
         for name, data in content.items():
             (temporary / name).write_bytes(data)
         lines = [
@@ -163,9 +210,7 @@ def read(path: Path | str) -> Recording:
     unknown = set(frames["checks.csv"]["status"]) - STATUSES
     if unknown:
         raise _bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
-    return Recording(
-        path, provenance, frames["samples.csv.gz"], frames["checks.csv"], frames["builds.csv"]
-    )
+    return Recording(path, provenance, **{name.split(".")[0]: frames[name] for name in TABLES})
 
 
 def _replace_folder(path: Path, new: Path) -> None:

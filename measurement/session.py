@@ -1,10 +1,13 @@
-"""What the protocol asks of a device: the boundary at which a fake device can stand in."""
+"""What measuring asks of a device: the boundary at which a fake device can stand in."""
 
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Protocol
 
+from measurement.ceilings import Ceiling
 from measurement.cells import Cell
 from measurement.matrices import Matrix
+from measurement.telemetry import Telemetry
 
 
 @dataclass(frozen=True)
@@ -20,9 +23,39 @@ class Timing:
     kernel_s: float | None = None
     d2h_s: float | None = None
 
+    @property
+    def busy_s(self) -> float:
+        """Seconds in transfers and kernel; on a CPU in the product."""
+        if self.h2d_s is None or self.kernel_s is None or self.d2h_s is None:
+            return self.total_s
+        return self.h2d_s + self.kernel_s + self.d2h_s
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Launches back to back: how many, and the mean time of one in seconds."""
+
+    launches: int
+    kernel_batch_s: float
+
 
 class Session(Protocol):
-    """One device, ready to run cells."""
+    """One device, ready to run cells; a context manager that gives the device back."""
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What watches the device during passes."""
+
+    def __enter__(self) -> "Session":
+        """Take the device; raises StudyError where it cannot be had."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the device back."""
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Say which limit keeps the cell from running on this device; None if it runs."""
@@ -31,7 +64,7 @@ class Session(Protocol):
         """Return the kind of build that runs the cell: ``exact``, ``guarded``; None on a CPU."""
 
     def poison(self, cell: Cell) -> None:
-        """Fill C with NaN wherever the cell could leave it unwritten."""
+        """Fill C with NaN wherever the cell could leave it unwritten; raises CellError."""
 
     def run(self, cell: Cell) -> Timing:
         """Run one complete pass; raises CellError."""
@@ -39,6 +72,16 @@ class Session(Protocol):
     def product(self, cell: Cell) -> Matrix:
         """Return C of the last pass of the cell, (n, n)."""
 
+    def batch(self, cell: Cell, length_s: float) -> Batch:
+        """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
+
+    def ceilings(self) -> list[Ceiling]:
+        """Measure what the device and the host's clock can do at best; raises CellError."""
+
 
 class CellError(Exception):
     """A cell that could not run; the message is the reason that the recording keeps."""
+
+
+class DeviceError(CellError):
+    """A cell whose fault may have spoiled the device for others: it has to be taken anew."""

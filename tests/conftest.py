@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import simulated_tables
 
 import cpu_reference.catalog
 import kernels.catalog
@@ -74,7 +75,7 @@ def _check(cell: tuple[object, ...]) -> dict[str, object]:
 
 
 def _samples(
-    cell: tuple[object, ...], count: int, noise: float, rng: np.random.Generator
+    cell: tuple[object, ...], count: int, noise: float, throttled: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     device, variant, _, n, block, memory = cell
     frame = pd.DataFrame([cell] * count, columns=CELL)
@@ -87,6 +88,7 @@ def _samples(
         frame["kernel_s"] = kernel_time_s(str(variant), int(n), block) * factor[1]  # type: ignore[call-overload,arg-type]
         frame["d2h_s"] = matrix_s * factor[2]
         frame["total_s"] = frame["h2d_s"] + frame["kernel_s"] + frame["d2h_s"] + 5e-6
+        frame = simulated_tables.with_telemetry(frame, throttled)
     return frame.assign(round=range(count), position=0, time_unix_s=1.7e9 + np.arange(count))
 
 
@@ -99,8 +101,9 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, ob
         "limits": {"max_threads_per_block": 1024, "warp_size": 32},
     }
     catalogs = [*kernels.catalog.VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
+    measured = [entry.source for entry in (*catalogs, kernels.catalog.PROBES)]
     return {
-        "format": 1,
+        "format": 2,
         "simulated": True,
         "started_utc": "2024-01-01T00:00:00Z",
         "finished_utc": "2024-01-01T00:10:00Z",
@@ -121,7 +124,9 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, ob
         "git": {"commit": "0" * 40, "dirty": False},
         "configuration": {"sizes": sizes, "holdout_sizes": holdout},
         "seed": 1,
-        "sources": {entry.source: sha256(ROOT / entry.source) for entry in catalogs},
+        "sources": {path: sha256(ROOT / path) for path in measured},
+        "sittings": 1,
+        "phases": simulated_tables.phases(gpus),
     }
 
 
@@ -130,7 +135,8 @@ def make_recording() -> MakeRecording:
     """Write a simulated recording to a folder.
 
     `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
-    lognormal noise; `changes` replaces keys of the provenance. The GPU follows M0, RHO and T_G_S.
+    lognormal noise, `throttled` of each GPU cell's slower and marked; `changes` replaces keys of
+    the provenance. The GPU follows M0, RHO and T_G_S.
     """
 
     def make(
@@ -141,6 +147,7 @@ def make_recording() -> MakeRecording:
         samples: int = 12,
         noise: float = 0.01,
         seed: int = 0,
+        throttled: int = 0,
         **changes: object,
     ) -> Recording:
         rng = np.random.default_rng(seed)
@@ -151,17 +158,18 @@ def make_recording() -> MakeRecording:
         check_rows = [_check(cell) for cell in cells]
         checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
         timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
-        frames = [_samples(cell, samples, noise, rng) for cell in timed]
-        table = pd.concat(frames).reindex(columns=list(recording.TABLES["samples.csv.gz"]))
-        builds = pd.DataFrame(
-            [
-                ("sm_90", "block", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0" * 64),
-                ("sm_90", "buffered_row", None, "exact", 24, 0, 0, 0, 0, "13.2", "1" * 64),
-            ][: 2 * bool(gpus)],
-            columns=list(recording.TABLES["builds.csv"]),
-        )
+        table = pd.concat([_samples(cell, samples, noise, throttled, rng) for cell in timed])
+        frames = {
+            "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
+            "checks.csv": checks,
+            "builds.csv": simulated_tables.builds(gpus),
+            "batches.csv": simulated_tables.batches(timed, kernel_time_s, rng),
+            "cold_starts.csv": simulated_tables.cold_starts(table, rng),
+            "ceilings.csv": simulated_tables.ceilings(gpus, rng),
+            "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
+        }
         provenance = _provenance(gpus, list(sizes), list(holdout)) | changes
-        return recording.write(path, provenance, table, checks, builds)
+        return recording.write(path, provenance, frames)
 
     return make
 

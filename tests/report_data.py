@@ -3,7 +3,9 @@
 import csv
 import functools
 import io
+import re
 import tempfile
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,11 +14,21 @@ import pandas as pd
 from analysis.__main__ import write_fits, write_tables
 from analysis.figures import write_figures
 from analysis.report import render
-from analysis.results import Results
+from analysis.results import Results, evaluate
 from analysis.study import ROOT
+from measurement.recording import TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 TEMPLATE = ROOT / "report"
+UNITS = {"": 1.0, "s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9, "ps": 1e12, "cycles": 1.0}
+UNITS |= {"GFLOP/s": 1e-9, "GB/s": 1e-9, "MHz": 1e-6, "×": 1.0, "%": 100.0, "W": 1.0, "°C": 1.0}
+
+
+def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
+    """Write a recording with `changes` to its frames, to `path` or in its own place."""
+    changed = replace(original, **changes)
+    frames = {name: getattr(changed, name.split(".")[0]) for name in TABLES}
+    return write(path or original.path, original.provenance, frames)
 
 
 def chain(recordings: dict[str, Path], folder: Path) -> Path:
@@ -214,3 +226,63 @@ class Page(HTMLParser):
     def attributes(self, name: str) -> list[str]:
         """Return the values of an attribute wherever it stands."""
         return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+
+def traced_tables(page: Page, results: Results) -> set[str]:
+    """Assert that every number is what its CSV cells say; return the tables they are from."""
+    seen = set()
+    for number in page.numbers:
+        table = number["data-csv"].removesuffix(".csv")
+        if "data-column" in number:
+            row, column = int(number["data-row"]), number["data-column"]
+            assert number["value"] == results.text(table, row, column), number
+        else:
+            rows = [int(row) for row in number["data-rows"].split(",")]
+            computed = evaluate(results.frame(table), rows, number["data-expression"])
+            assert float(number["value"]) == computed, number
+        seen.add(table)
+    return seen
+
+
+def assert_shown_as_valued(page: Page) -> None:
+    """Assert that each shown text is its value times its unit's factor, right to its last digit."""
+    for number in page.numbers:
+        shown, _, unit = number["text"].partition("\u00a0")
+        digits = shown.replace("\u202f", "").replace("−", "-")
+        value = float(number["value"])
+        if digits in ("∞", "-∞"):
+            assert value in (float("inf"), -float("inf"))
+            continue
+        mantissa, _, raised = digits.partition("×10")
+        power = int(raised.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
+        last = 10.0 ** (power - len(mantissa.partition(".")[2]))
+        factors = [UNITS[unit]] if unit else _factors(number)
+        error = min(abs(float(mantissa) * 10.0**power - value * factor) for factor in factors)
+        # published values are rounded to what they were printed with: three digits at least
+        assert error <= max(0.501 * last, 0 if unit else 0.005 * abs(float(mantissa))), number
+
+
+def _factors(number: dict[str, str]) -> list[float]:
+    """Return the factors that a number whose unit stands elsewhere can have."""
+    column = number.get("data-column", "")
+    if column.startswith("t_"):
+        return [1e12]
+    if "flop_per_s" in column:
+        return [1e-9]
+    if number["data-csv"] == "ceilings.csv":
+        return [1e-9, 1e6, 1e9]
+    if column.endswith("_hz"):
+        return [1e-6]
+    if column.startswith("share"):
+        return [100.0]
+    return [1e3, 1.0, 1e6] if column.endswith("_s") else [1.0]
+
+
+def assert_no_stray_digit(page: Page, text: str) -> None:
+    """Assert that in cells of numbers and in sentences no digit stands outside of a number."""
+    tables = text[: text.index('id="table-downloads"')]
+    for cell in re.findall(r'<td class="number">(.*?)</td>', tables, re.DOTALL):
+        left = re.sub(r"<(data|mark)\b.*?</\1>", "", cell)
+        assert not re.search(r"\d", re.sub(r"<[^>]*>", "", left)), cell
+    for sentence in page.plain["dd"]:
+        assert not re.search(r"\d", sentence.replace("M0", "")), sentence

@@ -13,7 +13,7 @@ from kernels import __main__ as cli
 from kernels import build as building
 from kernels import toolchain
 from kernels.build import BuildResult, build_all, build_cubin, read_result
-from kernels.catalog import VARIANTS, Build, block_sizes, parse_build
+from kernels.catalog import PROBES, VARIANTS, Build, block_sizes, parse_build
 from measurement.errors import StudyError, exit_status
 from measurement.files import sha256
 
@@ -107,6 +107,12 @@ def test_compiler_is_told_block_size_guard_and_architecture(tmp_path):
     assert not [word for word in line if "BLOCK" in word]
 
 
+def test_probes_are_compiled_from_their_own_source(tmp_path):
+    line = building.command(Path("nvcc"), PROBES, "sm_90", tmp_path / "probes-exact.cubin")
+    assert line[-1] == str(ROOT / "kernels" / "probes.cu")
+    assert not [word for word in line if "BLOCK" in word]
+
+
 def test_architecture_is_named_after_the_compute_capability():
     assert building.architecture("9.0") == "sm_90"
     assert building.architecture("12.1") == "sm_121"
@@ -132,6 +138,22 @@ def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
     assert "-arch=sm_90" in out.read_text()
     assert json.loads(out.with_suffix(".json").read_text()) == asdict(result)
     assert read_result(out) == result
+
+
+def test_of_several_kernels_the_most_counts(tmp_path):
+    small = PTXAS.replace("63", "9").replace(" 8192 bytes smem,", "").replace("24 bytes", "8 bytes")
+    for text in (PTXAS + small, small + PTXAS):
+        nvcc = stand_in(tmp_path / "nvcc", f'echo >"$out"\ncat >&2 <<"END"\n{text}END')
+        result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-exact.cubin")
+        assert result.registers_per_thread == 63
+        assert result.static_shared_bytes == 8192
+        assert result.spill_load_bytes == 24
+
+
+def test_broken_probes_are_named(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc", "echo 'error: no x' >&2; exit 1")
+    with pytest.raises(StudyError, match=r"^kernels/probes\.cu for sm_90: error: no x$"):
+        build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-exact.cubin")
 
 
 def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):

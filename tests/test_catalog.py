@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels import catalog
-from kernels.catalog import MAX_ORDER, VARIANTS, Build, DeviceLimits
+from kernels.catalog import MAX_ORDER, PROBES, VARIANTS, Build, DeviceLimits
 from measurement.cells import gpu_cells
 from measurement.errors import StudyError
 
@@ -47,7 +47,7 @@ def test_source_defines_the_kernel(entry):
 
 def test_every_source_is_in_the_catalog_under_its_name():
     sources = {f"kernels/{path.name}" for path in (ROOT / "kernels").glob("*.cu")}
-    assert sources == {entry.source for entry in VARIANTS.values()}
+    assert sources == {entry.source for entry in VARIANTS.values()} | {PROBES.source}
     assert all(name == entry.name for name, entry in VARIANTS.items())
 
 
@@ -179,6 +179,18 @@ def test_build_checks_bounds_where_the_block_size_does_not_divide(name, n, block
 def test_the_name_of_a_build_names_it(kernel, n):
     build = catalog.build_for(kernel[0], n, kernel[1])
     assert catalog.parse_build(build.stem) == build
+    assert build.source == VARIANTS[build.variant].source
+
+
+def test_probes_are_a_build_but_no_variant():
+    assert PROBES.stem == "probes-exact"
+    assert PROBES.source == "kernels/probes.cu"
+    assert catalog.parse_build("probes-exact") == PROBES
+    assert PROBES.variant not in VARIANTS
+    with pytest.raises(StudyError, match="'probes' is not in the catalog"):
+        catalog.variant("probes")
+    with pytest.raises(StudyError, match="'probes' is not in the catalog"):
+        _ = Build("probes", 32, False).source
 
 
 @pytest.mark.parametrize(
@@ -195,6 +207,11 @@ def test_the_name_of_a_build_names_it(kernel, n):
         "block-b0-exact",
         "block-b33-exact",
         "block-b-1-exact",
+        "block-b1-guarded",
+        "naive-b1-guarded",
+        "probes-guarded",
+        "probes-b32-exact",
+        "probes",
         "block-b032-exact",
         "block_unroll4-b6-exact",
         "buffered_row-b32-exact",
@@ -215,7 +232,36 @@ def test_a_studys_builds_are_those_of_its_cells_without_repeats():
     builds = catalog.builds(STUDY)
     assert max(Counter(builds).values()) == 1
     cells = gpu_cells(STUDY, "gpu0")
-    assert set(builds) == {catalog.build_for(c.variant, c.n, c.block_size) for c in cells}
+    of_cells = {catalog.build_for(c.variant, c.n, c.block_size) for c in cells}
+    assert set(builds) == of_cells | {PROBES}
+    assert builds[-1] == PROBES
+
+
+def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
+    limits = [{"block_size": 1, "largest_size": 1024}, {"block_size": 32, "largest_size": 64}]
+    study = {"block_size_limits": limits}
+    asked = product((1, 2, 32, None), (64, 65, 1024, 1025))
+    outside = {(b, n) for b, n in asked if not catalog.within_limits(study, n, b)}
+    assert outside == {(1, 1025), (32, 65), (32, 1024), (32, 1025)}
+    assert catalog.within_limits({}, 46340, 1)
+    assert catalog.within_limits({"block_size_limits": []}, 46340, 1)
+
+
+def test_the_lowest_of_several_limits_of_a_block_size_holds():
+    limits = [{"block_size": 1, "largest_size": size} for size in (2048, 1024)]
+    assert not catalog.within_limits({"block_size_limits": limits}, 1025, 1)
+    assert not catalog.within_limits({"block_size_limits": limits[::-1]}, 1025, 1)
+
+
+def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
+    study = STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]}
+    gone = set(catalog.builds(STUDY)) - set(catalog.builds(study))
+    assert gone == {
+        Build(name, 32, True) for name, entry in VARIANTS.items() if 32 in (entry.block_sizes or ())
+    }
+    assert set(catalog.builds(study)) == {PROBES} | {
+        catalog.build_for(c.variant, c.n, c.block_size) for c in gpu_cells(study, "gpu0")
+    }
 
 
 def test_guarded_builds_only_where_an_order_needs_them():

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from report_data import rewritten
 
 from analysis import __main__ as cli
-from analysis import compare
+from analysis import compare, judgement
 from analysis.study import ROOT
 from measurement import recording
 from measurement.errors import StudyError, exit_status
@@ -40,8 +41,8 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
 
 def recorded(*cells, **provenance) -> Recording:
     """A recording in memory of these cells."""
-    empty = pd.DataFrame()
-    return Recording(Path("memory"), STUDY | provenance, pd.concat(cells), empty, empty)
+    empty = [pd.DataFrame()] * (len(recording.TABLES) - 1)
+    return Recording(Path("memory"), STUDY | provenance, pd.concat(cells), *empty)
 
 
 def compared(a, b, threshold=0.02):
@@ -63,9 +64,7 @@ def slowed(original: Recording, variant: str, factor: float) -> Recording:
 
 def written(original: Recording, path: Path) -> Path:
     """Write a recording that was changed in memory to a folder."""
-    frames = (original.samples, original.checks, original.builds)
-    recording.write(path, original.provenance, *frames)
-    return path
+    return rewritten(original, path).path
 
 
 # The numbers of one row
@@ -141,19 +140,19 @@ def test_benjamini_and_hochbergs_own_example():
     # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
-    q = compare.adjusted(pd.Series(p))
+    q = judgement.adjusted(pd.Series(p))
     assert (q <= 0.05).sum() == 4
     assert q[:5].tolist() == pytest.approx([0.0015, 0.003, 0.0095, 0.035625, 0.0603])
     order = np.random.default_rng(3).permutation(15)
-    assert compare.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
+    assert judgement.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
 
 
 def test_comparisons_without_p_do_not_count():
-    q = compare.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
+    q = judgement.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
     assert list(q.index) == [5, 3, 2, 9]
     assert q[[3, 9]].tolist() == [0.02, 0.04]
     assert q[[5, 2]].isna().all()
-    assert compare.adjusted(pd.Series([np.nan, np.nan])).isna().all()
+    assert judgement.adjusted(pd.Series([np.nan, np.nan])).isna().all()
 
 
 def test_the_more_comparisons_the_more_one_of_them_must_show():
@@ -192,7 +191,7 @@ def test_verdict(ratio, separate, q_differs, q_same, verdict):
     frame = pd.DataFrame(
         {"ratio": [ratio], "separate": separate, "q_differs": q_differs, "q_same": q_same}
     )
-    assert compare.verdicts(frame, 0.02).tolist() == [verdict]
+    assert judgement.verdicts(frame, 0.02).tolist() == [verdict]
 
 
 def test_the_threshold_decides_what_matters():
@@ -360,7 +359,7 @@ def test_a_table_without_rows_has_its_titles():
     [(2.3866, "2.387 s"), (1.0, "1.000 s"), (0.5, "500.0 ms"), (9.5e-5, "95.00 µs"), (2e-8, "0.0")],
 )
 def test_durations_have_four_digits(seconds, text):
-    assert compare._duration(seconds).startswith(text)
+    assert compare.duration(seconds).startswith(text)
 
 
 # The command
@@ -408,7 +407,7 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     lines = one.splitlines()
     assert lines[:3] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}", ""]
     cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[-1].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
+    assert lines[-2].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
     assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -426,8 +425,9 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
     lines = out.splitlines()
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-1]
-    assert len(lines) == 6 + (table["verdict"] != "same").sum()  # A, B, titles, summary, 2 blank
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
+    # A, B, titles, two lines of summary, 2 blank
+    assert len(lines) == 7 + (table["verdict"] != "same").sum()
 
 
 def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):

@@ -29,6 +29,11 @@ study:
     max_samples: 60
     gpu_cell_budget_s: 1
     cpu_cell_budget_s: 2.5
+    single_pass_s: 3
+    warm_up_s: 0.001
+    batch_s: 0.005
+    cold_starts: 0
+    hang_limit_s: 60
 gpus:
   - { id: local, device: auto }
 """

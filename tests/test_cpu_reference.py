@@ -9,12 +9,13 @@ import pytest
 
 from cpu_reference import library as binding
 from cpu_reference.catalog import VARIANTS, cells, variant
-from cpu_reference.library import FLAGS, Library, find_gcc, gcc_version
+from cpu_reference.library import FLAGS, Library, build_library, find_gcc, gcc_version
 from measurement.cells import CPU, Cell
 from measurement.cpu import CpuSession
 from measurement.errors import StudyError
 from measurement.matrices import Inputs
 from measurement.session import CellError
+from measurement.telemetry import Reading
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = [
@@ -29,7 +30,7 @@ GUARD = 16
 def library():
     """The variants as they are measured, built once."""
     with tempfile.TemporaryDirectory() as folder:
-        yield Library(find_gcc(), Path(folder))
+        yield Library(build_library(find_gcc(), Path(folder)))
 
 
 @pytest.mark.parametrize("entry", VARIANTS.values(), ids=VARIANTS)
@@ -136,13 +137,13 @@ def test_gcc_is_the_first_on_path_and_tells_its_version(monkeypatch, tmp_path):
 def test_failed_build_is_one_line(tmp_path, script, complaint):
     gcc = program(tmp_path / "gcc", f"{script}; exit 1")
     with pytest.raises(StudyError) as refused:
-        Library(gcc, tmp_path)
+        build_library(gcc, tmp_path)
     assert str(refused.value) == f"cpu_reference: gcc failed: {complaint}"
 
 
 def test_library_is_built_optimised_for_this_machine_with_exact_arithmetic(tmp_path):
     gcc = program(tmp_path / "gcc", f'echo "$@" >{tmp_path}/line; exec {find_gcc()} "$@"')
-    Library(gcc, tmp_path)
+    build_library(gcc, tmp_path)
     line = (tmp_path / "line").read_text().split()
     assert set(FLAGS) <= set(line)
     assert {"-O3", "-march=native", "-fno-loop-interchange"} <= set(line)
@@ -166,42 +167,31 @@ def cell(name, n, block=None):
     return Cell(CPU, name, "float32", n, block, None)
 
 
-def test_session_times_a_product_on_one_core_and_gives_the_cores_back(library, monkeypatch):
+def test_session_times_a_product(library):
     inputs = Inputs([20], seed=1)
-    session = CpuSession(library, inputs)
-    allowed = os.sched_getaffinity(0)
-    seen = []
-    multiply = library.multiply
-
-    def watched(*arguments):
-        seen.append(os.sched_getaffinity(0))
-        multiply(*arguments)
-
-    monkeypatch.setattr(library, "multiply", watched)
-    for asked in (cell("blocked", 20, 8), cell("naive", 7)):
-        session.poison(asked)
-        assert np.isnan(session.product(asked)).all()
-        timing = session.run(asked)
-        a, b = inputs.pair(asked.n)
-        np.testing.assert_allclose(session.product(asked), a @ b, atol=1e-5)
-        assert 0 < timing.total_s < 1
-        assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (None, None, None)
-        assert session.not_launchable(asked) is None
-        assert session.build(asked) is None
-    assert seen == [{max(allowed)}] * 2
-    assert os.sched_getaffinity(0) == allowed
+    with CpuSession(library, inputs) as session:
+        for asked in (cell("blocked", 20, 8), cell("naive", 7)):
+            session.poison(asked)
+            assert np.isnan(session.product(asked)).all()
+            timing = session.run(asked)
+            a, b = inputs.pair(asked.n)
+            np.testing.assert_allclose(session.product(asked), a @ b, atol=1e-5)
+            assert 0 < timing.total_s < 1
+            assert timing.busy_s == timing.total_s
+            assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (None, None, None)
+            assert session.not_launchable(asked) is None
+            assert session.build(asked) is None
+            assert session.telemetry.end() == Reading()
 
 
-def test_variant_without_memory_fails_its_cell_and_gives_the_cores_back(tmp_path, monkeypatch):
+def test_variant_without_memory_fails_its_cell(tmp_path, monkeypatch):
     sources = tmp_path / "cpu_reference"
     sources.mkdir()
     for name in VARIANTS:
         (sources / f"{name}.c").write_text(f"int {name}(void) {{ return {name == 'naive':d}; }}\n")
     monkeypatch.setattr(binding, "ROOT", tmp_path)
-    starved = Library(find_gcc(), tmp_path)
-    allowed = os.sched_getaffinity(0)
+    starved = Library(build_library(find_gcc(), tmp_path))
     session = CpuSession(starved, Inputs([4], seed=1))
     with pytest.raises(CellError, match="CPU variant naive: no memory for its buffer"):
         session.run(cell("naive", 4))
-    assert os.sched_getaffinity(0) == allowed
     session.run(cell("column_buffered", 4))

@@ -15,6 +15,8 @@ from measurement.errors import StudyError
 from measurement.gpu import GpuSession
 from measurement.matrices import Inputs
 from measurement.protocol import gate
+from measurement.references import CACHE, References
+from measurement.worker import Opening, Worker
 
 pytestmark = pytest.mark.gpu
 STUDY = {
@@ -75,9 +77,11 @@ def cell(variant, n, block, memory="pinned"):
 
 def passes(session, cells, inputs):
     """Run the gate; return the checks by cell, and the timings of those that passed."""
-    results = list(gate(session, cells, inputs, lambda _: None))
+    opening = Opening(lambda _: session, (2048,), 1, CACHE, 0.0, 0)
+    worker = Worker(session, inputs, References(inputs), opening)
+    results = list(gate(worker, cells, lambda _: None))
     checks = {check.cell: check for check, _ in results}
-    return checks, {sample.cell: sample.timing for _, sample in results if sample}
+    return checks, {sample.cell: sample.done.timing for _, sample in results if sample}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -179,3 +183,28 @@ def test_contexts_are_given_back(card, cubins, inputs):
             checks, _ = passes(session, [cell(variant, 64, 8)], inputs)
         assert {check.status for check in checks.values()} == {"passed"}
         assert driver().Context.get_current() is None
+
+
+def test_a_batch_is_the_mean_of_launches_that_follow_each_other(session):
+    asked = cell("block_unroll4", 2048, 32)
+    kernel_s = min(session.run(asked).kernel_s for _ in range(5))
+    batch = session.batch(asked, 0.05)
+    assert batch.launches == pytest.approx(0.05 / batch.kernel_batch_s, rel=0.3)
+    assert batch.kernel_batch_s == pytest.approx(kernel_s, rel=0.05)
+
+
+def test_a_card_tells_its_state_in_si_units(session):
+    session.telemetry.begin()
+    session.run(cell("block_unroll4", 2048, 32))
+    reading = session.telemetry.end()
+    assert 100e6 < reading.sm_clock_hz < 5e9
+    assert 100e6 < reading.memory_clock_hz < 50e9
+    assert 0 < reading.temperature_celsius < 120
+    assert 1 < reading.power_w < 2000
+    assert reading.throttle_reasons in range(256)
+
+
+def test_the_ceilings_are_measured_in_a_session(session):
+    names = {ceiling.quantity for ceiling in session.ceilings()}
+    assert {"fp32_flop_per_s", "dram_latency_s", "empty_total_s", "timer_resolution_s"} <= names
+    assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"

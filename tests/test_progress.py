@@ -29,7 +29,7 @@ def cell(variant="block", n=64, block=8):
 
 def test_a_line_every_two_seconds_tells_what_how_far_and_how_long(clock):
     stream = io.StringIO()
-    shown = Progress("gpu0: checking", 40, stream)
+    shown = Progress("gpu0: checking", 40, stream=stream)
     shown.show(cell(), 0, lambda: None)
     clock[0] += 1.9
     shown.show(cell(), 5, lambda: pytest.fail("asked for an estimate that is not shown"))
@@ -46,7 +46,7 @@ def test_a_line_every_two_seconds_tells_what_how_far_and_how_long(clock):
 
 def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
     stream = Terminal()
-    shown = Progress("cpu", 2, stream)
+    shown = Progress("cpu", 2, stream=stream)
     shown.show(cell(), 0, lambda: 5.0)
     shown.end()
     assert stream.getvalue() == (
@@ -57,7 +57,7 @@ def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
 
 @pytest.fixture
 def estimate():
-    return TimeLeft(Protocol(0.95, 0.01, min_samples=6, max_samples=60, budget_s=1.0))
+    return TimeLeft(Protocol(0.95, 0.01, 6, 60, 1.0, 1.0))
 
 
 def test_first_passes_take_the_cube_of_the_order(estimate):

@@ -3,16 +3,21 @@
 import itertools
 from collections import defaultdict
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from measurement import worker
 from measurement.cells import Cell, cpu_cells, gpu_cells
 from measurement.intervals import interval_ranks, median_interval
 from measurement.matrices import Inputs
-from measurement.protocol import Protocol, Sample, gate, take_samples
+from measurement.protocol import Protocol, Sample, Taken, gate, take_samples
 from measurement.recording import TABLES
+from measurement.references import References
 from measurement.session import CellError, Timing
+from measurement.telemetry import NoTelemetry, Reading
+from measurement.worker import Opening, Pass, Worker
 
 WIDE = [1.0, 2.0] * 50  # never known well enough
 INPUTS = Inputs([12], seed=1)
@@ -34,6 +39,7 @@ class FakeSession:
         self.limits = limits or {}
         self.log = []
         self.c = {}
+        self.telemetry = NoTelemetry()
 
     def not_launchable(self, cell):
         return self.limits.get(cell)
@@ -55,10 +61,19 @@ class FakeSession:
         return self.c[cell]
 
 
+NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
+
+
+def worker_of(session, warm_up_s=0.0):
+    """A worker in this process."""
+    opening = Opening(lambda _: session, (12,), 1, NOWHERE, warm_up_s, 0)
+    return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
+
+
 def check(session, cells):
     """Run the gate; return checks and first passes."""
     announced = []
-    results = list(gate(session, cells, INPUTS, announced.append))
+    results = list(gate(worker_of(session), cells, announced.append))
     assert announced == [check.cell for check, _ in results]
     return [check for check, _ in results], [sample for _, sample in results if sample]
 
@@ -87,8 +102,8 @@ def test_gate_passes_right_products_with_their_first_pass():
     assert {c.reason for c in checks} == {None}
     assert {c.build for c in checks} == {"exact"}
     assert {p.round for p in passes} == {0}
-    assert [p.position for p in passes] == [0, 1, 2] * 2
-    assert {p.timing.total_s for p in passes} == {1e-3}
+    assert [p.position for p in passes] == [0, 1, 2, 3, 4, 5]
+    assert {p.total_s for p in passes} == {1e-3}
     for row in (c.row() for c in checks):
         assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
 
@@ -124,8 +139,9 @@ def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason,
     assert (row["worst_row"], row["worst_column"]) == worst
     assert [c.status for c in checks].count("passed") == 5
     assert [p.cell for p in passes] == [c for c in CELLS if c != faulty]
-    protocol = Protocol(0.95, 0.01, 6, 10, 1.0)
-    sampled = {s.cell for s, _ in take_samples(session, passes, protocol, seed=1)}
+    protocol = Protocol(0.95, 0.01, 6, 10, 1.0, 1.0)
+    taken = {p.cell: Taken() for p in passes}
+    sampled = {s.cell for s, _ in take_samples(worker_of(session), taken, protocol, seed=1)}
     assert sampled == set(CELLS) - {faulty}
     assert session.log.count(("run", faulty)) == 1
 
@@ -148,7 +164,8 @@ def test_rows_are_those_of_the_tables():
     assert list(checks[0].row()) == list(TABLES["checks.csv"])
     assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
     timing = Timing(1 / 3, None, 1e-10, 123456.7890123456)
-    row = Sample(cell(), 2, 5, 1.7e9 + 1 / 3, timing).row()
+    row = Sample(cell(), 2, 5, Pass(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
+    assert (row["throttle_reasons"], row["sm_clock_hz"]) == (4, None)
     assert row["total_s"] == 0.3333333333
     assert row["h2d_s"] is None
     assert row["kernel_s"] == 1e-10
@@ -156,23 +173,32 @@ def test_rows_are_those_of_the_tables():
     assert (row["round"], row["position"]) == (2, 5)
 
 
-def totals(protocol, script, first=0.0):
+class Scripted:
+    """A device whose passes take the times of a script, by cell."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def sample(self, cell):
+        return Pass(0.0, Timing(next(self.times[cell])), Reading())
+
+
+def totals(protocol, script, taken=None):
     """Sample one cell whose passes take `script`; return what was kept, and its rounds."""
-    session = FakeSession({cell(): iter(script)})
-    passes = [Sample(cell(), 0, 0, 0.0, Timing(first))]
-    taken = list(take_samples(session, passes, protocol, seed=1))
-    assert [finished for _, finished in taken] == [False] * (len(taken) - 1) + [True]
-    return [s.timing.total_s for s, _ in taken], [s.round for s, _ in taken]
+    cells = {cell(): taken or Taken()}
+    steps = list(take_samples(Scripted({cell(): iter(script)}), cells, protocol, seed=1))
+    assert [finished for _, finished in steps] == [False] * (len(steps) - 1) + [True] * bool(steps)
+    return [s.total_s for s, _ in steps], [s.round for s, _ in steps]
 
 
-def protocol(width=0.01, least=6, most=100, budget=1e9):
-    return Protocol(0.95, width, least, most, budget)
+def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
+    return Protocol(0.95, width, least, most, budget, single)
 
 
 def test_a_steady_cell_stops_as_soon_as_it_has_an_interval():
     taken, rounds = totals(protocol(), itertools.repeat(1.0))
     assert taken == [1.0] * 6
-    assert rounds == [1, 2, 3, 4, 5, 6], "the first pass warms up"
+    assert rounds == [1, 2, 3, 4, 5, 6]
     assert len(totals(protocol(least=3), itertools.repeat(1.0))[0]) == 6, "five have no interval"
 
 
@@ -198,29 +224,56 @@ def test_a_cell_stops_when_its_samples_have_taken_the_budget():
     assert len(totals(protocol(least=2, budget=0.5), script)[0]) == 3
 
 
+def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
+    short, long = cell("naive"), cell("block")
+    session = FakeSession({short: itertools.repeat(1e-3), long: itertools.repeat(2e-2)})
+    clock = itertools.count()
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 1e-3)
+    device = worker_of(session, warm_up_s=0.0025)
+    for asked, passes in [(short, 3 + 1), (short, 3 + 1), (long, 3 + 1), (long, 1)]:
+        session.log.clear()
+        done = device.sample(asked)
+        assert session.log == [("run", asked)] * passes
+        assert done.timing.total_s == (1e-3 if asked == short else 2e-2)
+    assert device.busy_s == pytest.approx(13 * 6e-4)
+
+
 def test_the_least_number_of_samples_counts_more_than_interval_and_budget():
     assert len(totals(protocol(least=10), itertools.repeat(1.0))[0]) == 10
     assert len(totals(protocol(least=8, budget=1.5), WIDE)[0]) == 8
 
 
-def test_a_pass_longer_than_the_budget_is_the_only_sample():
-    taken, rounds = totals(protocol(budget=1.0), script=[], first=5.0)
-    assert (taken, rounds) == ([5.0], [0])
-    taken, rounds = totals(protocol(budget=1.0), script=[1.5], first=0.5)
-    assert (taken, rounds) == ([1.5], [1])
-    assert len(totals(protocol(budget=1.0), [1.0] * 6, first=1.0)[0]) == 6
+def test_a_long_pass_is_the_only_sample():
+    assert totals(protocol(single=1.0), [], Taken([5.0], 0)) == ([], []), "it has the gate's"
+    assert totals(protocol(single=1.0), [1.5]) == ([1.5], [1])
+    assert len(totals(protocol(single=1.0, budget=0.1), [1.0] * 6)[0]) == 6
 
 
-def rounds_of(seed, counts):
-    """Sample a cell for each count until it has that many; return them, and those of each round."""
+def test_sampling_goes_on_where_it_was_interrupted():
+    _, rounds = rounds_of(1, [3, 7, 2, 9])
+    for stop in range(1, sum(map(len, rounds))):
+        done = [(c, number) for number, visited in enumerate(rounds, 1) for c in visited][:stop]
+        assert rounds_of(1, [3, 7, 2, 9], done)[1] == rounds, stop
+
+
+def rounds_of(seed, counts, done=()):
+    """Sample a cell for each count until it has that many; return them, and those of each round.
+
+    `done` are (cell, round) that an earlier process took.
+    """
     cells = [cell(f"v{index}") for index in range(len(counts))]
     # Times that differ, so that no interval is narrow, and a last one that takes the budget.
-    times = {c: iter([*range(1, k), 1e6]) for c, k in zip(cells, counts, strict=True)}
-    passes = [Sample(c, 0, 0, 0.0, Timing(0.0)) for c in cells]
+    scripts = {c: [*range(1, k), 1e6] for c, k in zip(cells, counts, strict=True)}
+    taken = {c: Taken() for c in cells}
     rounds = defaultdict(list)
+    for c, number in done:
+        taken[c].add(scripts[c].pop(0), number)
+        rounds[number].append(c)
     limits = protocol(width=1e-9, least=1, budget=1e6)
-    for sample, _ in take_samples(FakeSession(times), passes, limits, seed):
-        assert sample.position == len(rounds[sample.round])
+    device = Scripted({c: iter(script) for c, script in scripts.items()})
+    for sample, _ in take_samples(device, taken, limits, seed):
+        if not done:
+            assert sample.position == len(rounds[sample.round])
         rounds[sample.round].append(sample.cell)
     return cells, [rounds[number] for number in sorted(rounds)]
 

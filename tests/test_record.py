@@ -1,52 +1,29 @@
 """Making a recording: this host's CPU, stand-ins for GPUs, and what is refused beforehand."""
 
-import json
 import subprocess
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
 
-import numpy as np
 import pytest
 import yaml
+from fakes import CONFIG, FakeHardware, make_cubins
 
-from kernels.build import BuildResult
-from kernels.catalog import DeviceLimits, build_for, builds, not_launchable
 from measurement import __main__ as cli
-from measurement import provenance, recording
 from measurement import record as recorder
+from measurement import recording
 from measurement.cells import cpu_cells, gpu_cells
-from measurement.discovery import CudaDevice, cuda_devices
+from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
-from measurement.files import sha256
 from measurement.recording import CELL
-from measurement.session import CellError, Timing
 
 ROOT = Path(__file__).resolve().parent.parent
-CONFIG = """
-study:
-  seed: 11
-  dtypes: [float32]
-  sizes: [8]
-  holdout_sizes: [18]
-  variants: [naive, buffered_row, block]
-  block_sizes: [4]
-  host_memory: [pinned, pageable]
-  cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8] }
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.5
-    min_samples: 6
-    max_samples: 8
-    gpu_cell_budget_s: 10
-    cpu_cell_budget_s: 10
-gpus:
-  - { id: local, device: auto }
-"""
-# Of 16 threads a block: buffered_row runs at n = 8 and not at n = 18.
-LIMITS = DeviceLimits(16, 49152, 65536, 2**31 - 1, 65535, 32, 2**30)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
 
 
 @pytest.fixture
@@ -60,91 +37,23 @@ def study(config):
 
 
 @pytest.fixture
-def no_gpu(monkeypatch):
-    """A host without GPU."""
-    monkeypatch.setattr(recorder, "select", lambda _: [])
-
-
-class FakeGpuSession:
-    """Multiplies with numpy; `fault` may spoil a product, given cell, product and pass (from 1)."""
-
-    def __init__(self, device, inputs, builds, cubins):
-        assert {(b.architecture, b.nvcc) for b in builds} == {("sm_86", "13.9.7")}
-        assert (cubins / "sm_86" / "block-b4-exact.cubin").is_file()
-        self.inputs = inputs
-        self.c = {}
-
-    def __enter__(self):
-        self.log.append("enter")
-        return self
-
-    def __exit__(self, *_):
-        self.log.append("exit")
-
-    def not_launchable(self, cell):
-        return not_launchable(cell.variant, cell.n, cell.block_size, LIMITS)
-
-    def build(self, cell):
-        return build_for(cell.variant, cell.n, cell.block_size).kind
-
-    def poison(self, cell):
-        self.c[cell] = np.full((cell.n, cell.n), np.nan, np.float32)
-
-    def run(self, cell):
-        assert self.log[-1] == "enter"
-        self.passes[cell] = self.passes.get(cell, 0) + 1
-        np.matmul(*self.inputs.pair(cell.n), out=self.c[cell])
-        self.fault(cell, self.c[cell], self.passes[cell])
-        return Timing(4e-3, 1e-3, 2e-3, 5e-4)
-
-    def product(self, cell):
-        return self.c[cell]
+def gpus(tmp_path):
+    """Two cards of one kind, simulated at the boundary of the session."""
+    (tmp_path / "hardware").mkdir()
+    return FakeHardware(tmp_path / "hardware")
 
 
 @pytest.fixture
-def gpus(monkeypatch):
-    """Two cards of one kind, simulated at the boundary of the session; returns its class."""
-    devices = [CudaDevice(index, "Stand-in", "8.6") for index in range(2)]
-
-    class Session(FakeGpuSession):
-        log: ClassVar = []
-        passes: ClassVar = {}
-
-        @staticmethod
-        def fault(cell, c, number):
-            pass
-
-    def describe(device):
-        return {
-            "device": f"gpu{device.index}",
-            "name": device.name,
-            "compute_capability": device.compute_capability,
-            "multiprocessors": 1,
-            "memory_bytes": 2**30,
-            "limits": {"max_threads_per_block": 16},
-        }
-
-    chosen = {"auto": devices, 0: devices[:1], 1: devices[1:]}
-    monkeypatch.setattr(recorder, "select", chosen.get)
-    monkeypatch.setattr(recorder, "GpuSession", Session)
-    monkeypatch.setattr(provenance, "gpu", describe)
-    versions = {"driver": "600.1", "cuda_driver": "13.9"}
-    monkeypatch.setattr(provenance, "drivers", lambda: versions)
-    return Session
+def no_gpu(tmp_path):
+    """A host without GPU, measured with its real CPU."""
+    (tmp_path / "hardware").mkdir()
+    return FakeHardware(tmp_path / "hardware", gpus=0, real_cpu=True)
 
 
 @pytest.fixture
 def cubins(study, tmp_path):
     """The cubins of the study, as they were built beforehand."""
-    folder = tmp_path / "cubins"
-    (folder / "sm_86").mkdir(parents=True)
-    for build in builds(study):
-        cubin = folder / "sm_86" / f"{build.stem}.cubin"
-        cubin.write_text(build.stem)
-        facts = (build.variant, build.block_size, build.kind, 32, 0, 0, 0, 0, "13.9.7")
-        result = BuildResult("sm_86", *facts, sha256(cubin))
-        cubin.with_suffix(".json").write_text(json.dumps(asdict(result)))
-    return folder
+    return make_cubins(tmp_path / "cubins", study)
 
 
 def cells_of(frame):
@@ -160,7 +69,7 @@ def planned(cells):
 def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     out = tmp_path / "new" / "host"
     before = datetime.now(UTC).replace(microsecond=0)
-    made = recorder.record(config, "auto", out, None)
+    made = recorder.record(config, "auto", out, None, None, no_gpu)
     assert made.path == out
     read = recording.read(out)
     assert cells_of(read.checks) == planned(cpu_cells(study))
@@ -189,11 +98,20 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     assert facts["seed"] == 11
     assert set(facts["sources"]) == {"cpu_reference/naive.c", "cpu_reference/blocked.c"}
     assert facts["software"]["nvcc"] is None
+    assert facts["sittings"] == 1
+    assert {(phase["device"], phase["phase"]) for phase in facts["phases"]} == {
+        ("cpu", phase) for phase in ("start", "ceilings", "checking", "sampling")
+    }
+    assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
+    assert set(read.ceilings["quantity"]) == {"timer_resolution_s", "empty_total_s"}
+    assert read.batches.empty
+    assert read.cold_starts.empty
+    assert read.neighbours.empty
     assert capfd.readouterr().out == ""
 
 
 def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
-    made = recorder.record(config, "auto", tmp_path / "r", cubins)
+    made = recorder.record(config, "auto", tmp_path / "r", cubins, None, gpus)
     cells = [*gpu_cells(study, "gpu0"), *gpu_cells(study, "gpu1"), *cpu_cells(study)]
     assert cells_of(made.checks) == planned(cells)
     checks = made.checks.set_index(["device", "variant", "n"]).sort_index()
@@ -209,8 +127,26 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert set(on_gpu["total_s"]) == {4e-3}
     assert set(on_gpu["kernel_s"]) == {2e-3}
     assert (on_gpu.groupby(["device", "variant", "n", "host_memory"]).size() == 6).all()
-    assert sorted(made.builds["variant"]) == ["block", "block", "buffered_row", "naive", "naive"]
-    assert list(gpus.log) == ["enter", "exit"] * 2
+    built = ["block", "block", "buffered_row", "naive", "naive", "probes"]
+    assert sorted(made.builds["variant"]) == built
+    devices = ["gpu0", "gpu1"]
+    assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
+    assert len(gpus.lines("close")) == len(gpus.lines("open"))
+    assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
+    assert set(on_gpu["throttle_reasons"]) == {0}
+    batches = made.batches.groupby(["device", "variant", "n", "block_size"], dropna=False).size()
+    assert set(batches) == {6}
+    assert len(batches) == 2 * 5, "a kernel's copies do not matter to it"
+    assert set(made.batches["launches"]) == {100}
+    assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
+    assert set(made.cold_starts["host_memory"]) == {"pageable"}
+    assert set(made.ceilings["device"]) == {*devices, "cpu"}
+    pairs = made.neighbours.groupby(["device", "n", "host_memory", "neighbours"]).size()
+    assert len(pairs) == 2 * 2 * 2 * 2
+    assert set(pairs) == {12}
+    phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
+    alone = ["cold_starts", "start", "ceilings", "checking", "sampling", "batches"]
+    assert phases == [*alone, "neighbours"]
     facts = made.provenance
     assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
@@ -218,60 +154,9 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
 
 
 def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
-    made = recorder.record(config, 1, tmp_path / "r", cubins)
+    made = recorder.record(config, 1, tmp_path / "r", cubins, None, gpus)
     assert set(made.checks["device"]) == {"gpu1", "cpu"}
     assert [device["device"] for device in made.provenance["devices"]] == ["gpu1"]
-
-
-def test_faulty_cells_fail_with_their_reason_and_the_rest_is_measured(
-    config, gpus, cubins, tmp_path
-):
-    def fault(cell, c, _):
-        if cell.variant == "block" and cell.n == 8:
-            c[1, 2] = np.nan
-        if cell.variant == "block" and cell.n == 18:
-            raise CellError("an illegal instruction was encountered")
-
-    gpus.fault = staticmethod(fault)
-    made = recorder.record(config, 0, tmp_path / "r", cubins)
-    failed = made.checks[made.checks["variant"] == "block"]
-    assert set(failed["status"]) == {"failed"}
-    wrong, broken = failed[failed["n"] == 8], failed[failed["n"] == 18]
-    assert wrong["reason"].str.startswith("1 of 64 elements wrong; worst C(1, 2) = nan").all()
-    assert (wrong["worst_row"] == 1).all()
-    assert set(broken["reason"]) == {"an illegal instruction was encountered"}
-    assert broken["worst_row"].isna().all()
-    assert len(failed) == 4
-    assert set(made.samples["variant"]) == {"naive", "buffered_row", "blocked"}
-    assert {count for cell, count in gpus.passes.items() if cell.variant == "block"} == {1}
-
-
-def test_a_cell_that_fails_while_it_is_sampled_is_failed_and_the_rest_goes_on(
-    config, gpus, cubins, tmp_path
-):
-    def fault(cell, _, number):
-        if cell.variant == "block" and cell.n == 8 and number == 4:
-            raise CellError("the launch timed out and was terminated")
-
-    gpus.fault = staticmethod(fault)
-    made = recorder.record(config, 0, tmp_path / "r", cubins)
-    hit = (made.checks["variant"] == "block") & (made.checks["n"] == 8)
-    assert set(made.checks[hit]["status"]) == {"failed"}
-    assert set(made.checks[hit]["reason"]) == {"the launch timed out and was terminated"}
-    assert "failed" not in set(made.checks[~hit]["status"])
-    sampled = made.checks[made.checks["status"] == "passed"]
-    assert set(cells_of(made.samples)) == set(cells_of(sampled))
-
-
-def test_a_host_on_which_every_cell_fails_is_recorded_too(config, no_gpu, tmp_path, monkeypatch):
-    def starved(*_):
-        raise MemoryError("no memory for its buffer")
-
-    monkeypatch.setattr(recorder.Library, "multiply", starved)
-    made = recorder.record(config, "auto", tmp_path / "r", None)
-    assert set(made.checks["status"]) == {"failed"}
-    assert set(made.checks["reason"]) == {"no memory for its buffer"}
-    assert made.samples.empty
 
 
 def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
@@ -282,22 +167,28 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     )
     nvcc.chmod(0o755)
     config["toolchain"] = {"nvcc": str(nvcc)}
-    made = recorder.record(config, 0, tmp_path / "r", None)
+    made = recorder.record(config, 0, tmp_path / "r", None, None, gpus)
     assert set(made.builds["architecture"]) == {"sm_86"}
     assert set(made.builds["nvcc"]) == {"13.9.7"}
-    assert len(made.builds) == 5
-    assert gpus.log == ["enter", "exit"]
+    assert len(made.builds) == 6
+    assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
 def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
-    study["protocol"] |= {"gpu_cell_budget_s": 1e-3, "cpu_cell_budget_s": 1e-9}
-    made = recorder.record(config, 0, tmp_path / "r", cubins)
-    assert (made.samples["round"] == 0).all(), "every pass alone exceeds its budget"
+    study["protocol"] |= {"relative_half_width": 1e-9, "min_samples": 2}
+    study["protocol"] |= {"gpu_cell_budget_s": 11e-3, "cpu_cell_budget_s": 19e-3}
+    made = recorder.record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
+    counts = made.samples.groupby(CELL, dropna=False).size().groupby("device").agg(set)
+    assert counts.to_dict() == {"gpu0": {3}, "cpu": {5}}
+
+
+def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):
+    study["protocol"]["single_pass_s"] = 1e-3
+    made = recorder.record(config, 0, tmp_path / "r", cubins, None, gpus)
+    assert (made.samples["round"] == 0).all()
     assert not made.samples.duplicated(CELL).any()
-    study["protocol"]["gpu_cell_budget_s"] = 10
-    made = recorder.record(config, 0, tmp_path / "r", cubins)
-    assert set(made.samples[made.samples["device"] == "gpu0"]["round"]) == {1, 2, 3, 4, 5, 6}
-    assert set(made.samples[made.samples["device"] == "cpu"]["round"]) == {0}
+    passed = made.checks[made.checks["status"] == "passed"]
+    assert set(cells_of(made.samples)) == set(cells_of(passed))
 
 
 def refusal(*arguments):
@@ -310,23 +201,24 @@ def refusal(*arguments):
 
 def test_without_gcc_nothing_is_written(config, no_gpu, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(config, "auto", tmp_path / "new" / "r", None).startswith("gcc: not found")
-    assert list(tmp_path.iterdir()) == []
+    out = tmp_path / "new" / "r"
+    assert refusal(config, "auto", out, None, None, no_gpu).startswith("gcc: not found")
+    assert not out.parent.exists()
 
 
 def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
     config["toolchain"] = {"nvcc": str(tmp_path / "none")}
-    assert "none is no program" in refusal(config, "auto", tmp_path / "r", None)
-    assert gpus.log == []
+    assert "none is no program" in refusal(config, "auto", tmp_path / "r", None, None, gpus)
+    assert gpus.lines() == []
     assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("suffix", [".cubin", ".json"])
 def test_missing_cubin_is_named_before_anything_is_measured(config, gpus, cubins, tmp_path, suffix):
     (cubins / "sm_86" / f"block-b4-guarded{suffix}").unlink()
-    said = refusal(config, "auto", tmp_path / "r", cubins)
+    said = refusal(config, "auto", tmp_path / "r", cubins, None, gpus)
     assert said.startswith(f"{cubins}/sm_86/block-b4-guarded.cubin: missing, or not")
-    assert gpus.log == []
+    assert gpus.lines() == []
     assert not (tmp_path / "r").exists()
 
 
@@ -334,20 +226,22 @@ def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp
     out = tmp_path / "mine"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    assert refusal(config, "auto", out, None).startswith(f"{out}: is not empty and no recording")
-    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+    said = refusal(config, "auto", out, None, None, no_gpu)
+    assert said.startswith(f"{out}: is not empty and no recording")
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
 def test_a_new_recording_replaces_the_older_one(config, no_gpu, tmp_path):
-    first = recorder.record(config, "auto", tmp_path / "r", None)
+    first = recorder.record(config, "auto", tmp_path / "r", None, None, no_gpu)
     config["study"]["cpu"]["sizes"] = [8]
-    recorder.record(config, "auto", tmp_path / "r", None)
+    recorder.record(config, "auto", tmp_path / "r", None, None, no_gpu)
     again = recording.read(tmp_path / "r")
     assert len(again.checks) < len(first.checks)
-    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hardware", "r"]
 
 
 def test_command_records_and_sums_up(config, no_gpu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recorder, "Host", lambda: no_gpu)
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)
     out = tmp_path / "r"

@@ -5,13 +5,13 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
-from report_data import TEMPLATE, Page, report, tables
+from report_data import TEMPLATE, Page, report, rewritten, tables
 
 from analysis.report import render
 from analysis.results import ResultsError
-from measurement import recording
 
 EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>" + "\u202e" + "x" * 300
 
@@ -74,7 +74,7 @@ def test_names_from_outside_render_as_text(make_recording, tmp_path):
     devices = [made.provenance["devices"][0] | {"name": EVIL}]
     host = made.provenance["host"] | {"cpu_model": EVIL}
     evil = made.provenance | {"devices": devices, "host": host}
-    recording.write(made.path, evil, made.samples, made.checks, made.builds)
+    rewritten(replace(made, provenance=evil))
     text = report(tmp_path, {EVIL[:60]: made.path})
     page = Page(text)
     assert len(page.texts["script"]) == 2

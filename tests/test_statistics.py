@@ -8,6 +8,7 @@ from analysis import statistics
 from analysis.statistics import (
     bootstrap_cells,
     bootstrap_medians,
+    bootstrap_paired_ratios,
     percentile_interval,
     ratio_intervals,
     seeded,
@@ -151,3 +152,19 @@ def test_an_empty_recording_has_an_empty_summary():
     empty = samples_of([])
     assert summarise(empty).empty
     assert bootstrap_cells(empty, "total_s").shape == (0, statistics.DRAWS)
+
+
+def test_ratios_of_pairs_lose_what_both_of_a_pair_share():
+    rng = np.random.default_rng(5)
+    shared = rng.lognormal(0, 0.5, 15)
+    draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))
+    assert draws.shape == (statistics.DRAWS,)
+    assert draws == pytest.approx(np.full(statistics.DRAWS, 1.1))
+    apart = bootstrap_paired_ratios(1.1 * shared, rng.permutation(shared), seeded("pairs"))
+    assert np.ptp(percentile_interval(apart)) > 0.2
+
+
+def test_below_six_pairs_there_are_no_draws():
+    few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
+    assert np.isnan(few).all()
+    assert (enough == 1).all()

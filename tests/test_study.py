@@ -155,7 +155,8 @@ def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     assert (failed["worst_row"] == 3).all()
     builds = study.builds_table(recordings)
     assert list(builds) == ["recording", *TABLES["builds.csv"]]
-    assert list(builds["registers_per_thread"]) == [32, 24]
+    assert list(builds["registers_per_thread"]) == [32, 24, 40]
+    assert list(builds["variant"]) == ["block", "buffered_row", "probes"]
 
 
 def test_cubins_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording, tmp_path):

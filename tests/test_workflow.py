@@ -33,6 +33,11 @@ study:
     max_samples: 8
     gpu_cell_budget_s: 0.1
     cpu_cell_budget_s: 0.1
+    single_pass_s: 1
+    warm_up_s: 0.001
+    batch_s: 0.001
+    cold_starts: 0
+    hang_limit_s: 60
 gpus:
   - { id: card, recording: data/recordings/card }
   - { id: local, device: auto }
@@ -119,7 +124,7 @@ def test_every_kernel_is_built_for_the_recorded_card(finished):
         f"{variant}-{build}"
         for variant in ("naive", "block")
         for build in ("b16-exact", "b32-exact", "b32-guarded")
-    }
+    } | {"probes-exact"}
 
 
 def test_effective_configuration_is_written(finished):

@@ -14,6 +14,8 @@ rule tables:
             for name in [
                 *[f"table{number}" for number in range(1, 7)],
                 *["summary", "gains", "recordings", "checks", "builds", "environment"],
+                *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
+                *["agreement", "agreement_cells"],
             ]
         ],
     log:

@@ -4,7 +4,7 @@
 
 rule build_cubin:
     input:
-        kernel=lambda wildcards: variant(parse_build(wildcards.stem).variant).source,
+        kernel=lambda wildcards: parse_build(wildcards.stem).source,
         code=sources("kernels"),
     output:
         cubin="results/cubins/{architecture}/{stem}.cubin",

@@ -10,7 +10,7 @@ import yaml
 
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
-from kernels.catalog import builds, parse_build, variant
+from kernels.catalog import builds, parse_build
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.config import validate

@@ -1,0 +1,1 @@
+"""Measurements of the project itself: its timing against other tools', and what measuring costs."""

@@ -1,0 +1,108 @@
+"""Kernels of the project timed by NVIDIA's nvbench, in a process of its own.
+
+nvbench runs everything that is registered in one go and on a context of its own, so that
+`benchmarks.batch_against_nvbench` starts this module anew for each of its rounds. The results go to
+nvbench's JSON file.
+"""
+
+import argparse
+import ctypes
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernels.catalog import build_for, variant
+from measurement.errors import StudyError, exit_status
+from measurement.matrices import Inputs, Matrix
+
+# Variant and block size; every order below is a multiple of them.
+KERNELS = [("block", 32), ("block_unroll4", 32)]
+SIZES = [1024, 2048]
+REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
+
+
+def label(name: str, block_size: int) -> str:
+    """Return what a kernel is called in nvbench's results."""
+    return f"{name}-b{block_size}"
+
+
+def _checked(cuda: Any, answer: tuple[Any, ...]) -> Any:
+    """Return the result of a call of the CUDA driver; raises StudyError with the driver's error."""
+    if int(answer[0]):
+        raise StudyError(f"CUDA: {answer[0].name}; check `nvidia-smi`")
+    return answer[1] if len(answer) > 1 else None
+
+
+def _upload(cuda: Any, matrix: Matrix) -> int:
+    """Return the device address of a copy of a matrix."""
+    address = _checked(cuda, cuda.cuMemAlloc(matrix.nbytes))
+    _checked(cuda, cuda.cuMemcpyHtoD(address, matrix.ctypes.data, matrix.nbytes))
+    return int(address)
+
+
+def _benchmark(
+    cuda: Any, name: str, block_size: int, cubins: Path, inputs: Inputs
+) -> Callable[[Any], None]:
+    """Return what nvbench calls for each order of a kernel."""
+
+    def run(state: Any) -> None:
+        n = state.get_int64("N")
+        device = _checked(cuda, cuda.cuDeviceGet(state.get_device()))
+        _checked(cuda, cuda.cuCtxSetCurrent(_checked(cuda, cuda.cuDevicePrimaryCtxRetain(device))))
+        cubin = (cubins / f"{build_for(name, n, block_size).stem}.cubin").read_bytes()
+        module = _checked(cuda, cuda.cuModuleLoadData(cubin))
+        function = _checked(cuda, cuda.cuModuleGetFunction(module, name.encode()))
+        geometry = variant(name).launch(n, block_size)
+        a, b = inputs.pair(n)
+        addresses = [_upload(cuda, matrix) for matrix in (a, b, a)]  # the third becomes C
+        arguments = [*map(ctypes.c_uint64, addresses), ctypes.c_int(n)]
+        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+
+        def launch(into: Any) -> None:
+            answer = cuda.cuLaunchKernel(
+                function,
+                *geometry.grid,
+                1,
+                *geometry.threads,
+                1,
+                geometry.dynamic_shared_bytes,
+                into.get_stream().addressof(),
+                ctypes.addressof(pointers),
+                0,
+            )
+            _checked(cuda, answer)
+
+        state.exec(launch, batched=True)
+        for address in addresses:
+            _checked(cuda, cuda.cuMemFree(address))
+        _checked(cuda, cuda.cuModuleUnload(module))
+
+    return run
+
+
+def main() -> None:
+    """Run nvbench over `KERNELS` and `SIZES`; raises StudyError."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nvbench_kernels")
+    parser.add_argument("--cubins", required=True, type=Path, help="folder of the cubins")
+    parser.add_argument("--json", required=True, type=Path, help="file for nvbench's results")
+    parser.add_argument("--seed", required=True, type=int, help="of the matrices")
+    arguments = parser.parse_args()
+    try:
+        import cuda.bench as bench
+        from cuda.bindings import driver as cuda
+    except ImportError:
+        raise StudyError(REMEDY) from None
+    inputs = Inputs(SIZES, arguments.seed)
+    for name, block_size in KERNELS:
+        run = _benchmark(cuda, name, block_size, arguments.cubins, inputs)
+        registered = bench.register(run)
+        registered.set_name(label(name, block_size))
+        registered.add_int64_axis("N", SIZES)
+    # The batched times are what counts; the cold ones, each after a flush of L2, come before them.
+    options = ["--devices", "0", "--json", str(arguments.json), "--min-time", "0.1"]
+    bench.run_all_benchmarks(["nvbench", *options, "--batch-target-time", "0.3"])
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

@@ -1,0 +1,91 @@
+"""The kernels of `benchmarks.tuner_cells` timed by kernel_tuner, in a process of its own.
+
+    python -m benchmarks.tuner_kernels --backend nvrtc|cupy|pycuda
+
+Kernel time only, 30 launches a cell, compiled by kernel_tuner from the project's own sources. The
+last line of output is JSON: the number of cells and the seconds from the first call to the last.
+"""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cells import CELLS, SIZES
+from kernels.build import ROOT
+from kernels.catalog import variant
+from measurement.errors import StudyError, exit_status
+from measurement.matrices import Inputs
+
+# A release that loads scikit-learn and pymoo only where they are used: here they are not.
+REMEDY = "kernel_tuner: not installed; run `pip install kernel_tuner==1.4.0`"
+# What kernel_tuner calls the ways to compile and launch.
+BACKENDS = {"nvrtc": "NVCUDA", "cupy": "CUPY", "pycuda": "PYCUDA"}
+_LAUNCHES = 30
+_SEED = 1
+
+
+def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], data: Inputs) -> int:
+    """Time a variant at one order with all its block sizes; return how many were timed.
+
+    Raises StudyError where one of them was not.
+    """
+    a, b = data.pair(n)
+    # Block sizes of the source, and the threads that belong to them: x is B, y a fixed part of B.
+    threads = {block: variant(name).launch(n, block).threads for block in block_sizes}
+    share = block_sizes[0] // threads[block_sizes[0]][1]
+    results, _ = tuner.tune_kernel(
+        name,
+        (ROOT / variant(name).source).read_text(),
+        (n, n),
+        [a, b, np.zeros((n, n), np.float32), np.int32(n)],
+        {
+            "BLOCK": block_sizes,
+            "GUARDED": [0],
+            "block_size_x": [x for x, _ in threads.values()],
+            "block_size_y": [y for _, y in threads.values()],
+        },
+        grid_div_x=["BLOCK"],
+        grid_div_y=["BLOCK"],
+        restrictions=["block_size_x == BLOCK", f"block_size_y * {share} == BLOCK"],
+        lang=language,
+        compiler_options=["--std=c++17"],
+        iterations=_LAUNCHES,
+        quiet=True,
+    )
+    timed = {result["BLOCK"] for result in results if isinstance(result["time"], float)}
+    missing = set(block_sizes) - timed
+    if missing:
+        raise StudyError(f"kernel_tuner: {name} N={n} B={min(missing)}: no time; see its output")
+    return len(timed)
+
+
+def main() -> None:
+    """Time all cells; raises StudyError."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tuner_kernels")
+    parser.add_argument("--backend", required=True, choices=BACKENDS)
+    arguments = parser.parse_args()
+    try:
+        import kernel_tuner
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != "kernel_tuner":
+            raise StudyError(f"kernel_tuner: {error}; install that too") from None
+        raise StudyError(REMEDY) from None
+    inputs = Inputs(SIZES, _SEED)
+    begin = time.perf_counter()
+    try:
+        cells = sum(
+            tune(kernel_tuner, BACKENDS[arguments.backend], name, n, block_sizes, inputs)
+            for name, block_sizes in CELLS.items()
+            for n in SIZES
+        )
+    except (ImportError, RuntimeError) as error:  # how it says what a backend lacks
+        raise StudyError(" ".join(str(error).split())) from None
+    print(json.dumps({"cells": cells, "seconds": time.perf_counter() - begin}))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

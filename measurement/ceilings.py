@@ -1,0 +1,342 @@
+"""Ceilings: what a card, its link to the host and the clocks can do at most, measured.
+
+The kernels are those of `kernels/probes.cu`. Everything is measured `ROUNDS` times, in rounds, so
+that drift spreads over all quantities, after one round that warms up and is not kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ROUNDS = 6
+_KIB = 2**10
+_MIB = 2**20
+_GIB = 2**30
+# A share of the free memory of the card that every buffer stays below; three of them are large.
+_MEMORY_SHARE = 6
+_LARGEST_COPY_BYTES = 256 * _MIB
+
+CHAINS = 8  # as in kernels/probes.cu
+FMA_THREADS = 256
+FMA_STEPS = 2**17
+# The numbers converge to 2, and their sum to 16: never −1.
+_FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
+
+# Two cache lines: a line that is fetched together with its neighbour holds no other slot.
+SLOT_BYTES = 256
+_POINTER_BYTES = 8
+_SHARED_POINTERS = 256  # as in kernels/probes.cu
+_SHARED_STEPS = 2**16
+# Types of the kernels' parameters.
+_KERNELS = {
+    "fp32_fma": "ffifP",
+    "lay_ring": "PPii",
+    "chase_through_l1": "PiiP",
+    "chase_past_l1": "PiiP",
+    "chase_shared": "iiP",
+}
+_EMPTY_PASSES = 31
+_CLOCK_READINGS = 10_000
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One measurement of one quantity; the quantity's name ends in its unit.
+
+    `host_memory` is ``pinned`` or ``pageable`` for copies between host and device, else None;
+    `size_bytes` is the size of a copy, else None. Rounds count from 1.
+    """
+
+    quantity: str
+    host_memory: str | None
+    size_bytes: int | None
+    round: int
+    value: float
+
+
+# A value and what it belongs to: quantity, host memory, size in bytes.
+Row = tuple[str, str | None, int | None, float]
+Measurement = Callable[[], list[Row]]
+
+
+@dataclass(frozen=True)
+class Chase:
+    """A pointer chase over a ring in global memory: how many loads warm up, how many are timed."""
+
+    level: str
+    kernel: str
+    ring_bytes: int
+    warm_up: int
+    steps: int
+
+
+def reaches_memory(l2_bytes: int, free_bytes: int) -> bool:
+    """Tell whether a buffer can be made that is well over an L2 cache of `l2_bytes`."""
+    return 4 * l2_bytes <= free_bytes // _MEMORY_SHARE
+
+
+def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
+    """Return the chases for a card with an L2 cache of `l2_bytes` and so much free memory.
+
+    One lap makes the rings of L1 and L2 resident in their caches. The ring of DRAM is four times
+    the L2, at most 1 GiB, and no slot of it is visited twice; it is left out where it does not fit.
+    """
+    l2_ring = min(l2_bytes // 8, 2 * _MIB)
+    l1_ring = 16 * _KIB
+    chases = [
+        Chase("l1", "chase_through_l1", l1_ring, l1_ring // SLOT_BYTES, 2**16),
+        Chase("l2", "chase_past_l1", l2_ring, l2_ring // SLOT_BYTES, 2**13),
+    ]
+    if reaches_memory(l2_bytes, free_bytes):
+        chases.append(Chase("dram", "chase_past_l1", min(4 * l2_bytes, _GIB), 0, 2**12))
+    return chases
+
+
+def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
+    """Return the successor of each of `slots` slots, all in one cycle: shape (slots,).
+
+    Every such cycle is equally likely, as from Sattolo's algorithm; so no prefetcher can guess it.
+    """
+    order = np.random.default_rng(seed).permutation(np.arange(slots, dtype=np.uint32))
+    successors = np.empty_like(order)
+    successors[order] = np.roll(order, -1)
+    return successors
+
+
+def copy_sizes(free_bytes: int) -> list[int]:
+    """Return sizes of copies in bytes, 4 KiB to 256 MiB by factors of four, as memory allows."""
+    largest = min(_LARGEST_COPY_BYTES, free_bytes // _MEMORY_SHARE)
+    sizes = [4 * _KIB]
+    while 4 * sizes[-1] <= largest:
+        sizes.append(4 * sizes[-1])
+    return sizes
+
+
+def device_copy_bytes(free_bytes: int) -> int:
+    """Return the size of a copy within device memory: 1 GiB, or what memory allows."""
+    return min(_GIB, free_bytes // _MEMORY_SHARE // _MIB * _MIB)
+
+
+def fma_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int:
+    """Return how many blocks of `FMA_THREADS` fill the card exactly once."""
+    return multiprocessors * (threads_per_multiprocessor // FMA_THREADS)
+
+
+def fma_flop(blocks: int) -> int:
+    """Return the floating-point operations of one launch of fp32_fma (two a multiply-add)."""
+    return 2 * CHAINS * FMA_STEPS * FMA_THREADS * blocks
+
+
+def smallest_step(readings_ns: npt.NDArray[np.int64]) -> float:
+    """Return the smallest step other than zero between successive readings of a clock, in s."""
+    steps = np.diff(readings_ns)
+    return float(steps[steps > 0].min()) / 1e9
+
+
+def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
+    """Run all measurements in turn, ROUNDS times after a warm-up; return what they gave."""
+    return [
+        Ceiling(quantity, host_memory, size_bytes, number, value)
+        for number in range(ROUNDS + 1)
+        for measure in measurements
+        for quantity, host_memory, size_bytes, value in measure()
+        if number > 0
+    ]
+
+
+def timer_ceilings() -> list[Ceiling]:
+    """Return the resolution of the host's clock and the time of a pass that does nothing.
+
+    Of the latter each round gives the median of many, since one is shorter than a step of most
+    clocks.
+    """
+    return in_rounds([_timer_resolution, _empty_host_pass])
+
+
+def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> list[Ceiling]:
+    """Measure the ceilings of a card in the current context; takes a few seconds.
+
+    `cuda` is `pycuda.driver`, `module` the loaded cubin of `kernels.catalog.PROBES`. A latency is
+    the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
+    the card's globaltimer, both read by the kernel around the same loads. Copies and the rate of
+    multiply-adds are timed by events in `stream`. `device_copy_bytes_per_s` counts each byte twice,
+    read and written; it and the latency of DRAM are left out where the free memory is too small for
+    a buffer well over the L2 cache. All memory is given back. Raises `cuda.Error`.
+    """
+    with ExitStack() as stack:
+        probes = _Probes(cuda, device, module, stream, stack)
+        return in_rounds(list(probes.measurements()))
+
+
+class _Probes:
+    """The probes of one card with their buffers, which `stack` gives back."""
+
+    def __init__(self, cuda: Any, device: Any, module: Any, stream: Any, stack: ExitStack) -> None:
+        self._cuda = cuda
+        self._kernels = {
+            name: module.get_function(name).prepare(types) for name, types in _KERNELS.items()
+        }
+        self._stream = stream
+        self._stack = stack
+        self._events = [cuda.Event() for _ in range(4)]
+        attribute = cuda.device_attribute
+        l2_bytes = device.get_attribute(attribute.L2_CACHE_SIZE)
+        free_bytes = cuda.mem_get_info()[0]
+        self._reaches_memory = reaches_memory(l2_bytes, free_bytes)
+        self._blocks = fma_blocks(
+            device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+            device.get_attribute(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
+        )
+        self._sizes = copy_sizes(free_bytes)
+        self._copy_bytes = device_copy_bytes(free_bytes)
+        self._source, self._target = (self._on_device(self._copy_bytes) for _ in range(2))
+        self._readings = self._on_device(3 * 8)
+        self._host = {
+            "pinned": self._pinned(self._sizes[-1]),
+            "pageable": np.empty(self._sizes[-1], np.uint8),
+        }
+        self._rings = {chase: self._ring(chase) for chase in plan_chases(l2_bytes, free_bytes)}
+        for buffer in self._host.values():
+            buffer.fill(1)  # a page that was never touched is not in memory
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Yield everything that is measured in a round."""
+        yield self._fma
+        if self._reaches_memory:
+            yield self._device_copy
+        yield self._shared_latency
+        for chase in self._rings:
+            yield partial(self._latency, chase)
+        for memory in self._host:
+            for size in self._sizes:
+                yield partial(self._host_copies, memory, size)
+        yield self._empty_pass
+        yield _timer_resolution
+
+    def _on_device(self, size_bytes: int) -> Any:
+        buffer = self._cuda.mem_alloc(size_bytes)
+        self._stack.callback(buffer.free)
+        return buffer
+
+    def _pinned(self, size_bytes: int) -> npt.NDArray[np.uint8]:
+        buffer: npt.NDArray[np.uint8] = self._cuda.pagelocked_empty(size_bytes, np.uint8)
+        self._stack.callback(buffer.base.free)  # type: ignore[union-attr]
+        return buffer
+
+    def _ring(self, chase: Chase) -> Any:
+        """Lay the ring of a chase in device memory."""
+        successors = random_ring(chase.ring_bytes // SLOT_BYTES)
+        ring = self._on_device(chase.ring_bytes)
+        order = self._cuda.mem_alloc(successors.nbytes)
+        try:
+            self._cuda.memcpy_htod(order, successors)
+            slots = len(successors)
+            stride = SLOT_BYTES // _POINTER_BYTES
+            self._launch("lay_ring", -(-slots // 256), 256, ring, order, slots, stride)
+            self._stream.synchronize()
+        finally:
+            order.free()
+        return ring
+
+    def _launch(self, kernel: str, blocks: int, threads: int, *arguments: object) -> None:
+        self._kernels[kernel].prepared_async_call(
+            (blocks, 1), (threads, 1, 1), self._stream, *arguments
+        )
+
+    def _elapsed_s(self, work: Callable[[], None]) -> float:
+        """Return the time that `work` takes in the stream, by events around it."""
+        started, ended = self._events[:2]
+        started.record(self._stream)
+        work()
+        ended.record(self._stream)
+        self._stream.synchronize()
+        return float(started.time_till(ended)) / 1e3
+
+    def _back_to_back_s(self, work: Callable[[], None]) -> float:
+        """Return the time of `work` behind work of the same kind: no submission is in it."""
+        work()
+        return self._elapsed_s(work)
+
+    def _fma(self) -> list[Row]:
+        arguments = (*_FMA_ARGUMENTS, self._readings)
+        launch = partial(self._launch, "fp32_fma", self._blocks, FMA_THREADS, *arguments)
+        rate = fma_flop(self._blocks) / self._back_to_back_s(launch)
+        return [("fp32_flop_per_s", None, None, rate)]
+
+    def _copy_on_device(self) -> None:
+        self._cuda.memcpy_dtod_async(self._target, self._source, self._copy_bytes, self._stream)
+
+    def _device_copy(self) -> list[Row]:
+        rate = 2 * self._copy_bytes / self._back_to_back_s(self._copy_on_device)
+        return [("device_copy_bytes_per_s", None, self._copy_bytes, rate)]
+
+    def _shared_latency(self) -> list[Row]:
+        arguments = (_SHARED_POINTERS, _SHARED_STEPS, self._readings)
+        self._launch("chase_shared", 1, 1, *arguments)
+        return self._latency_rows("shared", _SHARED_STEPS)
+
+    def _latency(self, chase: Chase) -> list[Row]:
+        if chase.level == "dram":
+            self._copy_on_device()  # drives what was written or visited before out of the L2
+        arguments = (self._rings[chase], chase.warm_up, chase.steps, self._readings)
+        self._launch(chase.kernel, 1, 1, *arguments)
+        return self._latency_rows(chase.level, chase.steps)
+
+    def _latency_rows(self, level: str, steps: int) -> list[Row]:
+        self._stream.synchronize()
+        readings = np.empty(3, np.int64)
+        self._cuda.memcpy_dtoh(readings, self._readings)
+        cycles, nanoseconds = (float(reading) / steps for reading in readings[:2])
+        return [
+            (f"{level}_latency_s", None, None, nanoseconds / 1e9),
+            (f"{level}_latency_cycles", None, None, cycles),
+        ]
+
+    def _host_copies(self, memory: str, size_bytes: int) -> list[Row]:
+        cuda, stream = self._cuda, self._stream
+        host = self._host[memory][:size_bytes]
+        times_s = {
+            "h2d": self._elapsed_s(partial(cuda.memcpy_htod_async, self._target, host, stream)),
+            "d2h": self._elapsed_s(partial(cuda.memcpy_dtoh_async, host, self._target, stream)),
+        }
+        return [
+            (f"{way}_bytes_per_s", memory, size_bytes, size_bytes / time_s)
+            for way, time_s in times_s.items()
+        ]
+
+    def _empty_pass(self) -> list[Row]:
+        """Time what is left of a pass of GpuSession without copies and kernel: medians of many."""
+        times_s = np.median([self._nothing_s() for _ in range(_EMPTY_PASSES)], axis=0)
+        names = ("empty_total_s", "empty_h2d_s", "empty_kernel_s", "empty_d2h_s")
+        return [
+            (name, None, None, float(time_s)) for name, time_s in zip(names, times_s, strict=True)
+        ]
+
+    def _nothing_s(self) -> tuple[float, ...]:
+        begin = time.perf_counter_ns()
+        for event in self._events:
+            event.record(self._stream)
+        self._stream.synchronize()
+        total_ns = time.perf_counter_ns() - begin
+        parts_ms = (first.time_till(second) for first, second in pairwise(self._events))
+        return total_ns / 1e9, *(part_ms / 1e3 for part_ms in parts_ms)
+
+
+def _timer_resolution() -> list[Row]:
+    readings = np.array([time.perf_counter_ns() for _ in range(_CLOCK_READINGS)])
+    return [("timer_resolution_s", None, None, smallest_step(readings))]
+
+
+def _empty_host_pass() -> list[Row]:
+    times_ns = []
+    for _ in range(_CLOCK_READINGS):
+        begin = time.perf_counter_ns()
+        times_ns.append(time.perf_counter_ns() - begin)
+    return [("empty_total_s", None, None, float(np.median(times_ns)) / 1e9)]

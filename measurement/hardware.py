@@ -1,0 +1,115 @@
+"""The devices of a host as the recorder sees them: the seam at which others can stand in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from cpu_reference.library import Library
+from kernels.build import BuildResult, architecture
+from kernels.catalog import build_for, variant
+from measurement import provenance
+from measurement.cells import Cell
+from measurement.cold_start import ColdStart, ColdStartRequest, cold_start
+from measurement.cpu import CpuSession
+from measurement.discovery import CudaDevice, select
+from measurement.gpu import GpuSession
+from measurement.matrices import Inputs
+from measurement.session import Session
+
+
+class Hardware(Protocol):
+    """What a recorder asks of a host. Sessions are opened in processes of their own."""
+
+    def select(self, wanted: str | int) -> list[CudaDevice]:
+        """Return the GPUs that a config's `device` names; raises StudyError."""
+
+    def describe(self, device: CudaDevice) -> dict[str, Any]:
+        """Return the provenance of a GPU."""
+
+    def drivers(self) -> dict[str, str | None]:
+        """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+
+    def open_gpu(
+        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+    ) -> Session:
+        """Return the session of a GPU."""
+
+    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+        """Return the session of this host's CPU."""
+
+    def cold_start(
+        self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
+    ) -> ColdStart:
+        """Run a cell once in a fresh process; raises CellError."""
+
+
+class Host:
+    """The GPUs and the CPU of this host."""
+
+    def select(self, wanted: str | int) -> list[CudaDevice]:
+        """Return the GPUs that a config's `device` names; raises StudyError."""
+        return select(wanted)
+
+    def describe(self, device: CudaDevice) -> dict[str, Any]:
+        """Return the provenance of a GPU."""
+        return provenance.gpu(device)
+
+    def drivers(self) -> dict[str, str | None]:
+        """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+        return provenance.drivers()
+
+    def open_gpu(
+        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+    ) -> Session:
+        """Return the session of a GPU."""
+        return GpuSession(device, inputs, builds, cubins)
+
+    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+        """Return the session of this host's CPU."""
+        return CpuSession(Library(library), inputs)
+
+    def cold_start(
+        self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
+    ) -> ColdStart:
+        """Run a cell once in a fresh process; raises CellError."""
+        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
+        build = build_for(cell.variant, cell.n, cell.block_size)
+        folder = cubins / architecture(device.compute_capability)
+        request = ColdStartRequest(
+            device.index,
+            str(folder / f"{build.stem}.cubin"),
+            cell.variant,
+            launch.grid,
+            launch.threads,
+            launch.dynamic_shared_bytes,
+            cell.n,
+            str(cell.host_memory),
+            seed,
+        )
+        return cold_start(request, limit_s)
+
+
+@dataclass(frozen=True)
+class OpenGpu:
+    """Opens a GPU's session in the process to which this is sent."""
+
+    hardware: Hardware
+    device: CudaDevice
+    builds: list[BuildResult]
+    cubins: Path
+
+    def __call__(self, inputs: Inputs) -> Session:
+        """Return the session."""
+        return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins)
+
+
+@dataclass(frozen=True)
+class OpenCpu:
+    """Opens the CPU's session in the process to which this is sent."""
+
+    hardware: Hardware
+    library: Path
+
+    def __call__(self, inputs: Inputs) -> Session:
+        """Return the session."""
+        return self.hardware.open_cpu(self.library, inputs)

@@ -1,0 +1,196 @@
+"""The process that measures one device: it owns the device, and may die with it.
+
+The process that records (`measurement.supervisor`) asks it for one thing at a time through a pipe,
+so that whatever happens in here, to a kernel or to a driver, costs the cell in hand and no more.
+"""
+
+import gc
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from measurement.ceilings import Ceiling
+from measurement.cells import Cell
+from measurement.errors import StudyError
+from measurement.gate import Verdict, judge
+from measurement.matrices import Inputs
+from measurement.references import References
+from measurement.session import Batch, CellError, DeviceError, Session, Timing
+from measurement.telemetry import Reading
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a worker needs to begin: how to open its session, and on which matrices.
+
+    `core` counts the cores from the last one (the first serves most interrupts): passes are timed
+    on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample.
+    """
+
+    session: Callable[[Inputs], Session]
+    orders: tuple[int, ...]
+    seed: int
+    references: Path
+    warm_up_s: float
+    core: int
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One complete pass: when it began (UNIX time), its times, and the state of the card."""
+
+    time_unix_s: float
+    timing: Timing
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: a result, or what went wrong; and how long the device was busy for it."""
+
+    kind: str
+    result: object = None
+    busy_s: float = 0.0
+
+
+class Worker:
+    """Does what is asked of one device. `busy_s` adds up transfers and kernels of every pass."""
+
+    def __init__(
+        self, session: Session, inputs: Inputs, references: References, opening: Opening
+    ) -> None:
+        self._session = session
+        self._references = references
+        self._opening = opening
+        self._pass_s: dict[Cell, float] = {}
+        self.busy_s = 0.0
+
+    def plan(self, cell: Cell) -> tuple[str | None, str | None]:
+        """Return the kind of build that runs the cell, and the limit that forbids it (or None)."""
+        return self._session.build(cell), self._session.not_launchable(cell)
+
+    def check(self, cell: Cell) -> tuple[Pass, Verdict]:
+        """Run the cell once on a poisoned C and judge the product; raises CellError."""
+        expected, bound = self._references.of(cell.n)
+        self._session.poison(cell)
+        with one_core(self._opening.core):
+            done = self._pass(cell)
+        return done, judge(self._session.product(cell), expected, bound)
+
+    def sample(self, cell: Cell) -> Pass:
+        """Run the cell once, after a warm-up where its pass is short; raises CellError."""
+        with one_core(self._opening.core):
+            self._warm_up(cell)
+            return self._pass(cell)
+
+    def batch(self, cell: Cell, length_s: float) -> Batch:
+        """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
+        with one_core(self._opening.core):
+            done = self._session.batch(cell, length_s)
+        self.busy_s += done.launches * done.kernel_batch_s
+        return done
+
+    def ceilings(self) -> list[Ceiling]:
+        """Measure the device's ceilings; raises CellError."""
+        with one_core(self._opening.core):
+            return self._session.ceilings()
+
+    def repeat(self, cell: Cell, stop: Callable[[], bool]) -> int:
+        """Run the cell over and over until `stop()`; return how often. Raises CellError."""
+        count = 0
+        with one_core(self._opening.core):
+            while not stop():
+                self._pass(cell)
+                count += 1
+        return count
+
+    def _warm_up(self, cell: Cell) -> None:
+        """Bring caches, clocks and the driver's queues into the state of a program at work.
+
+        A cell that this process has not run yet is run once at least.
+        """
+        limit_s = self._opening.warm_up_s
+        if self._pass_s.get(cell, 0.0) >= limit_s:
+            return
+        begin = time.perf_counter()
+        self._pass(cell)
+        while time.perf_counter() - begin < limit_s:
+            self._pass(cell)
+
+    def _pass(self, cell: Cell) -> Pass:
+        self._session.telemetry.begin()
+        started = time.time()
+        timing = self._session.run(cell)
+        reading = self._session.telemetry.end()
+        self._pass_s[cell] = timing.total_s
+        self.busy_s += timing.busy_s
+        return Pass(started, timing, reading)
+
+
+@contextmanager
+def one_core(index: int) -> Iterator[None]:
+    """Keep this thread on one of the cores that it may use, counted from the last."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(allowed)[-1 - index % len(allowed)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def serve(connection: Connection, opening: Opening) -> None:
+    """Open the session and answer until told to stop: the body of the worker process.
+
+    Requests are (name of a method of `Worker`, arguments). Every one has one `Reply`, and the
+    first reply says whether the session could be opened.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder decides what an interrupt means
+    threading.Thread(target=_die_with_the_recorder, daemon=True).start()
+    # Collecting garbage in the middle of a pass would be timed; nothing here makes cycles.
+    gc.disable()
+    try:
+        inputs = Inputs(opening.orders, opening.seed)
+        with opening.session(inputs) as session:
+            references = References(inputs, opening.references)
+            worker = Worker(session, inputs, references, opening)
+            connection.send(Reply("result"))
+            while True:
+                name, arguments = connection.recv()
+                if name == "close":
+                    break
+                connection.send(_answer(worker, connection, name, arguments))
+    except StudyError as error:
+        connection.send(Reply("study_error", str(error)))
+    except (EOFError, BrokenPipeError):  # the recorder has gone
+        pass
+    except Exception:
+        connection.send(Reply("bug", traceback.format_exc()))
+
+
+def _answer(worker: Worker, connection: Connection, name: str, arguments: list[object]) -> Reply:
+    before_s = worker.busy_s
+    if name == "repeat":
+        arguments = [*arguments, connection.poll]
+    try:
+        result = getattr(worker, name)(*arguments)
+    except DeviceError as error:
+        return Reply("device_fault", str(error), worker.busy_s - before_s)
+    except CellError as error:
+        return Reply("cell_error", str(error), worker.busy_s - before_s)
+    return Reply("result", result, worker.busy_s - before_s)
+
+
+def _die_with_the_recorder() -> None:
+    """End this process, also out of an endless kernel, when the recorder is no more."""
+    recorder = parent_process()
+    if recorder is not None:
+        wait([recorder.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)

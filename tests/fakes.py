@@ -1,0 +1,249 @@
+"""Devices that stand in for GPUs at the session's boundary, with faults on demand.
+
+Sessions are opened in worker processes, so everything here can be sent to one.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from kernels.build import BuildResult
+from kernels.catalog import DeviceLimits, build_for, builds, not_launchable
+from measurement.ceilings import Ceiling
+from measurement.cold_start import ColdStart
+from measurement.discovery import CudaDevice
+from measurement.errors import StudyError
+from measurement.files import sha256
+from measurement.hardware import Host
+from measurement.session import Batch, CellError, DeviceError, Timing
+from measurement.telemetry import Reading
+
+CONFIG = """
+study:
+  seed: 11
+  dtypes: [float32]
+  sizes: [8]
+  holdout_sizes: [18]
+  variants: [naive, buffered_row, block]
+  block_sizes: [4]
+  host_memory: [pinned, pageable]
+  cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8] }
+  neighbours: { variant: block, block_size: 4 }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.5
+    min_samples: 6
+    max_samples: 8
+    gpu_cell_budget_s: 10
+    cpu_cell_budget_s: 10
+    single_pass_s: 10
+    warm_up_s: 0
+    batch_s: 0.1
+    cold_starts: 2
+    hang_limit_s: 20
+gpus:
+  - { id: local, device: auto }
+"""
+# Of 16 threads a block: buffered_row runs at n = 8 and not at n = 18.
+LIMITS = DeviceLimits(16, 49152, 65536, 2**31 - 1, 65535, 32, 2**30)
+TIMING = Timing(4e-3, 1e-3, 2e-3, 5e-4)
+READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
+PARTS = ("total", "h2d", "kernel", "d2h")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with a variant at order n, in its `number`th pass in a process (from 1).
+
+    wrong, nan, unwritten: the product · refused: an error that harms no other cell · illegal: an
+    error after which the device answers nothing else · crash · hang · lost: a crash after which the
+    device cannot be opened · stopped: the driver ends the kernel.
+    """
+
+    kind: str
+    variant: str = "block"
+    n: int = 8
+    number: int = 1
+
+
+def make_cubins(folder, study):
+    """Write what stands for the cubins of a study, as if built beforehand; return the folder."""
+    (folder / "sm_86").mkdir(parents=True)
+    for build in builds(study):
+        cubin = folder / "sm_86" / f"{build.stem}.cubin"
+        cubin.write_text(build.stem)
+        facts = (build.variant, build.block_size, build.kind, 32, 0, 0, 0, 0, "13.9.7")
+        result = BuildResult("sm_86", *facts, sha256(cubin))
+        cubin.with_suffix(".json").write_text(json.dumps(asdict(result)))
+    return folder
+
+
+class FakeTelemetry:
+    def begin(self):
+        pass
+
+    def end(self):
+        return READING
+
+
+class FakeDevice:
+    """Multiplies with numpy, and does what its faults say."""
+
+    def __init__(self, hardware, label, inputs):
+        self.telemetry = FakeTelemetry()
+        self.hardware = hardware
+        self.label = label
+        self.inputs = inputs
+        self.c = {}
+        self.passes = {}
+        self.broken = False
+
+    def __enter__(self):
+        if (self.hardware.folder / "lost").exists():
+            raise StudyError(f"{self.label}: gives no context")
+        self.hardware.log(f"open {self.label}")
+        return self
+
+    def __exit__(self, *_):
+        self.hardware.log(f"close {self.label}")
+
+    def not_launchable(self, cell):
+        if self.label == "cpu":
+            return None
+        return not_launchable(cell.variant, cell.n, cell.block_size, LIMITS)
+
+    def build(self, cell):
+        if self.label == "cpu":
+            return None
+        return build_for(cell.variant, cell.n, cell.block_size).kind
+
+    def poison(self, cell):
+        self.c[cell] = np.full((cell.n, cell.n), np.nan, np.float32)
+
+    def run(self, cell):
+        if self.broken:
+            raise DeviceError("an illegal memory access was encountered (earlier)")
+        self.hardware.log(f"run {cell}")
+        time.sleep(self.hardware.pass_s)
+        self.passes[cell] = self.passes.get(cell, 0) + 1
+        c = self.c.setdefault(cell, np.empty((cell.n, cell.n), np.float32))
+        np.matmul(*self.inputs.pair(cell.n), out=c)
+        for fault in self.hardware.faults:
+            if (fault.variant, fault.n, fault.number) == (cell.variant, cell.n, self.passes[cell]):
+                self.fail(fault.kind, c)
+        return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
+
+    def fail(self, kind, c):
+        match kind:
+            case "wrong":
+                c[1, 2] += 1
+            case "nan":
+                c[1, 2] = np.nan
+            case "unwritten":
+                c[3] = np.nan
+            case "refused":
+                raise CellError("too many resources requested for launch")
+            case "stopped":
+                raise DeviceError("the launch timed out and was terminated")
+            case "illegal":
+                self.broken = True
+                raise DeviceError("an illegal memory access was encountered")
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "lost":
+                (self.hardware.folder / "lost").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                time.sleep(1e6)
+            case _:
+                raise AssertionError(kind)
+
+    def product(self, cell):
+        return self.c[cell]
+
+    def batch(self, cell, length_s):
+        self.run(cell)
+        return Batch(int(length_s / 1e-3), 1e-3)
+
+    def ceilings(self):
+        return [Ceiling("fp32_flop_per_s", None, None, number, 1e12) for number in range(1, 7)]
+
+
+@dataclass(frozen=True)
+class FakeHardware(Host):
+    """Some cards of one kind, and a CPU that is as steady, or this host's real one.
+
+    `folder` takes a log of what was asked of them. A pass lasts `pass_s`.
+    """
+
+    folder: Path
+    faults: tuple[Fault, ...] = ()
+    gpus: int = 2
+    pass_s: float = 0.0
+    real_cpu: bool = False
+
+    def log(self, line):
+        with (self.folder / "log").open("a") as stream:
+            stream.write(line + "\n")
+
+    def lines(self, beginning=""):
+        path = self.folder / "log"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(beginning)]
+
+    def select(self, wanted):
+        devices = [CudaDevice(index, "Stand-in", "8.6") for index in range(self.gpus)]
+        return devices if wanted == "auto" else [devices[wanted]]
+
+    def describe(self, device):
+        return {
+            "device": f"gpu{device.index}",
+            "name": device.name,
+            "compute_capability": device.compute_capability,
+            "multiprocessors": 1,
+            "memory_bytes": 2**30,
+            "limits": {"max_threads_per_block": 16},
+        }
+
+    def drivers(self):
+        return {"driver": "600.1", "cuda_driver": "13.9"}
+
+    def open_gpu(self, device, inputs, builds, cubins):
+        assert {(b.architecture, b.nvcc) for b in builds} == {("sm_86", "13.9.7")}
+        assert (cubins / "sm_86" / "block-b4-exact.cubin").is_file()
+        return FakeDevice(self, f"gpu{device.index}", inputs)
+
+    def open_cpu(self, library, inputs):
+        if self.real_cpu:
+            return super().open_cpu(library, inputs)
+        return FakeDevice(self, "cpu", inputs)
+
+    def cold_start(self, device, cell, cubins, seed, limit_s):
+        self.log(f"cold {cell}")
+        return ColdStart(
+            init_s=0.1,
+            context_s=0.1,
+            module_s=0.01,
+            allocation_s=0.01,
+            h2d_s=1e-3,
+            kernel_s=1e-3,
+            d2h_s=1e-3,
+            total_s=0.223,
+        )
+
+
+if __name__ == "__main__":  # a recorder that can be killed: FOLDER OUT CUBINS
+    from measurement import record as recorder  # worker processes have no use for it
+
+    root, out, built = map(Path, sys.argv[1:])
+    recorder.CACHE = root / "references"
+    recorder.record(
+        yaml.safe_load(CONFIG), "auto", out, built, None, FakeHardware(root, pass_s=0.002)
+    )

@@ -1,0 +1,188 @@
+"""What a synthetic recording holds besides samples and checks; see `conftest.make_recording`."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from measurement.recording import CELL, TABLES
+
+Key = tuple[object, ...]
+# The cell that is started cold and measured beside neighbours.
+STUDIED = ("block_unroll4", 32)
+COLD_S = {"init_s": 0.05, "context_s": 0.12, "module_s": 0.002, "allocation_s": 0.001}
+# What the traffic of the other GPUs does to the copies; the kernel does not feel it.
+BESIDE = {"pinned": 1.0, "pageable": 1.5}
+THROTTLED_FACTOR = 1.3
+SW_POWER_CAP = 0x4
+SW_THERMAL_SLOWDOWN = 0x20
+BATCH_S = 5e-3
+BACK_TO_BACK = 0.9  # of a single launch, the share that a launch in a batch takes
+_PARTS = ["h2d_s", "kernel_s", "d2h_s"]
+_CEILINGS = {
+    "fp32_flop_per_s": 5e13,
+    "device_copy_bytes_per_s": 2.5e12,
+    "shared_latency_s": 1.5e-8,
+    "shared_latency_cycles": 29.0,
+    "l1_latency_s": 2e-8,
+    "l1_latency_cycles": 38.0,
+    "l2_latency_s": 1.4e-7,
+    "l2_latency_cycles": 260.0,
+    "dram_latency_s": 4e-7,
+    "dram_latency_cycles": 750.0,
+    "timer_resolution_s": 4e-8,
+    "empty_total_s": 1.2e-5,
+    "empty_h2d_s": 2e-6,
+    "empty_kernel_s": 2e-6,
+    "empty_d2h_s": 2e-6,
+}
+
+
+def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Return rows as the frame of one file of a recording, columns that they lack empty."""
+    return pd.DataFrame(rows, columns=list(TABLES[name]))
+
+
+def with_telemetry(samples: pd.DataFrame, throttled: int) -> pd.DataFrame:
+    """Return a GPU cell's samples with the state of the card.
+
+    The first `throttled` are slower and marked: by power, the first of them by temperature too.
+    """
+    marked = np.arange(len(samples)) < throttled
+    slowdown = np.where(marked, THROTTLED_FACTOR, 1.0)
+    state = {
+        "sm_clock_hz": np.where(marked, 1_500_000_000, 1_980_000_000),
+        "memory_clock_hz": 2_619_000_000,
+        "temperature_celsius": 40 + np.arange(len(samples)) % 3,
+        "power_w": np.where(marked, 700.0, 350.5),
+        "throttle_reasons": np.where(marked, SW_POWER_CAP, 0),
+    }
+    if throttled:
+        state["throttle_reasons"][0] |= SW_THERMAL_SLOWDOWN
+    times = {name: samples[name] * slowdown for name in ("total_s", *_PARTS)}
+    return samples.assign(**times, **state)
+
+
+def builds(gpus: int) -> pd.DataFrame:
+    """Return the builds of two kernels and of the probes, or none without a GPU."""
+    rows = [
+        ("sm_90", "block", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0" * 64),
+        ("sm_90", "buffered_row", None, "exact", 24, 0, 0, 0, 0, "13.2", "1" * 64),
+        ("sm_90", "probes", None, "exact", 40, 2048, 0, 0, 0, "13.2", "2" * 64),
+    ]
+    return pd.DataFrame(rows if gpus else [], columns=list(TABLES["builds.csv"]))
+
+
+def batches(
+    cells: list[Key], kernel_time_s: Callable[..., float], rng: np.random.Generator
+) -> pd.DataFrame:
+    """Return six batches of every kernel shorter than `BATCH_S`, from the cells that were timed."""
+    rows = []
+    for device, variant, dtype, n, block, memory in cells:
+        if device == "cpu" or memory != "pinned":
+            continue
+        time_s = BACK_TO_BACK * kernel_time_s(variant, n, block)
+        if 2 * time_s > BATCH_S:
+            continue
+        key = dict(zip(CELL[:5], (device, variant, dtype, n, block), strict=True))
+        for number in range(1, 7):
+            batch_s = time_s * float(np.exp(0.001 * rng.standard_normal()))
+            launches = int(BATCH_S / time_s)
+            rows.append(key | {"round": number, "launches": launches, "kernel_batch_s": batch_s})
+    return table("batches.csv", rows)
+
+
+def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return six starts of the largest pinned `STUDIED` cell of every GPU."""
+    rows = []
+    for cell, warm in _studied(samples, "pinned"):
+        if cell["n"] != samples["n"].max():
+            continue
+        for number in range(1, 7):
+            factor = float(np.exp(0.02 * rng.standard_normal()))
+            row = {name: value * factor for name, value in COLD_S.items()}
+            row |= {name: float(warm[name].median()) * factor for name in _PARTS}
+            rows.append(cell | {"round": number} | row | {"total_s": sum(row.values())})
+    return table("cold_starts.csv", rows)
+
+
+def ceilings(gpus: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return six rounds of every quantity of every GPU and of the CPU's clock."""
+    measured: list[tuple[str, str, str | None, int | None, float]] = [
+        ("cpu", "timer_resolution_s", None, None, 3e-8),
+        ("cpu", "empty_total_s", None, None, 8e-8),
+    ]
+    for device in (f"gpu{index}" for index in range(gpus)):
+        for quantity, value in _CEILINGS.items():
+            size = 2**30 if quantity.startswith("device_copy") else None
+            measured.append((device, quantity, None, size, value))
+        for memory, rate in (("pinned", 5e10), ("pageable", 1e10)):
+            for size in (2**12, 2**16, 2**20, 2**26):
+                for way in ("h2d", "d2h"):
+                    reached = rate * size / (size + 2**18)
+                    measured.append((device, f"{way}_bytes_per_s", memory, size, reached))
+    rows = [
+        {
+            "device": device,
+            "quantity": quantity,
+            "host_memory": memory,
+            "size_bytes": size,
+            "round": number,
+            "value": value * float(np.exp(0.005 * rng.standard_normal())),
+        }
+        for device, quantity, memory, size, value in measured
+        for number in range(1, 7)
+    ]
+    return table("ceilings.csv", rows)
+
+
+def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return twelve pairs of every `STUDIED` cell, with the copies slowed by `BESIDE`."""
+    rows = []
+    for memory, beside in BESIDE.items() if gpus > 1 else ():
+        for cell, alone in _studied(samples, memory):
+            for number in range(1, 13):
+                state = float(np.exp(0.05 * rng.standard_normal()))  # both of a pair share it
+                for count, factor in ((0, 1.0), (gpus - 1, beside)):
+                    times = {name: float(alone[name].median()) * state for name in _PARTS}
+                    for name in times:
+                        noise = float(np.exp(0.002 * rng.standard_normal()))
+                        times[name] *= noise * (1.0 if name == "kernel_s" else factor)
+                    times["total_s"] = sum(times.values()) + 5e-6
+                    rows.append(cell | {"round": number, "neighbours": count} | times)
+    return table("neighbours.csv", rows)
+
+
+def phases(gpus: int) -> list[dict[str, object]]:
+    """Return how long each part of the measurement took."""
+    known = {
+        "start": (1.0, 0.0),
+        "ceilings": (3.0, 0.0),
+        "cold_starts": (2.0, 0.1),
+        "checking": (4.0, 3.0),
+        "sampling": (20.0, 15.0),
+        "batches": (1.0, 0.75),
+    }
+    if gpus > 1:
+        known["neighbours"] = (2.0, 1.0)
+    return [
+        {"device": f"gpu{index}", "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
+        for index in range(gpus)
+        for phase, (wall_s, busy_s) in known.items()
+    ] + [
+        {"device": "cpu", "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
+        for phase, wall_s, busy_s in (
+            ("ceilings", 0.1, 0.0),
+            ("checking", 10.0, 9.0),
+            ("sampling", 30.0, 29.0),
+        )
+    ]
+
+
+def _studied(
+    samples: pd.DataFrame, memory: str
+) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
+    """Yield cell and samples of every `STUDIED` cell from one kind of host memory."""
+    rows = samples[(samples["variant"] == STUDIED[0]) & (samples["block_size"] == STUDIED[1])]
+    for key, cell in rows[rows["host_memory"] == memory].groupby(CELL, sort=True):
+        yield dict(zip(CELL, key, strict=True)), cell
