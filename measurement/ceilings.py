@@ -160,7 +160,7 @@ def timer_ceilings() -> list[Ceiling]:
     return in_rounds([_timer_resolution, _empty_host_pass])
 
 
-def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> list[Ceiling]:
+def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> tuple[list[Ceiling], float]:
     """Measure the ceilings of a card in the current context; takes a few seconds.
 
     `cuda` is `pycuda.driver`, `module` the loaded cubin of `kernels.catalog.PROBES`. A latency is
@@ -168,11 +168,12 @@ def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> list[Ceili
     the card's globaltimer, both read by the kernel around the same loads. Copies and the rate of
     multiply-adds are timed by events in `stream`. `device_copy_bytes_per_s` counts each byte twice,
     read and written; it and the latency of DRAM are left out where the free memory is too small for
-    a buffer well over the L2 cache. All memory is given back. Raises `cuda.Error`.
+    a buffer well over the L2 cache. All memory is given back. Returns also the seconds that the
+    card was busy with kernels and copies. Raises `cuda.Error`.
     """
     with ExitStack() as stack:
         probes = _Probes(cuda, device, module, stream, stack)
-        return in_rounds(list(probes.measurements()))
+        return in_rounds(list(probes.measurements())), probes.busy_s
 
 
 class _Probes:
@@ -183,6 +184,7 @@ class _Probes:
         self._kernels = {
             name: module.get_function(name).prepare(types) for name, types in _KERNELS.items()
         }
+        self.busy_s = 0.0
         self._stream = stream
         self._stack = stack
         self._events = [cuda.Event() for _ in range(4)]
@@ -257,12 +259,16 @@ class _Probes:
         work()
         ended.record(self._stream)
         self._stream.synchronize()
-        return float(started.time_till(ended)) / 1e3
+        elapsed_s = float(started.time_till(ended)) / 1e3
+        self.busy_s += elapsed_s
+        return elapsed_s
 
     def _back_to_back_s(self, work: Callable[[], None]) -> float:
         """Return the time of `work` behind work of the same kind: no submission is in it."""
         work()
-        return self._elapsed_s(work)
+        elapsed_s = self._elapsed_s(work)
+        self.busy_s += elapsed_s  # of the work in front
+        return elapsed_s
 
     def _fma(self) -> list[Row]:
         arguments = (*_FMA_ARGUMENTS, self._readings)
@@ -293,6 +299,7 @@ class _Probes:
         self._stream.synchronize()
         readings = np.empty(3, np.int64)
         self._cuda.memcpy_dtoh(readings, self._readings)
+        self.busy_s += float(readings[1]) / 1e9
         cycles, nanoseconds = (float(reading) / steps for reading in readings[:2])
         return [
             (f"{level}_latency_s", None, None, nanoseconds / 1e9),

@@ -64,6 +64,6 @@ class CpuSession:
         """A CPU launches nothing."""
         raise CellError("a CPU has no launches to put back to back")
 
-    def ceilings(self) -> list[Ceiling]:
-        """Measure the host's clock."""
-        return timer_ceilings()
+    def ceilings(self) -> tuple[list[Ceiling], float]:
+        """Measure the host's clock; no product is computed for it."""
+        return timer_ceilings(), 0.0

@@ -9,7 +9,8 @@ import numpy as np
 from measurement.matrices import Matrix, Reference
 
 # Elements that are judged at a time: their float64 copies stay in a core's cache.
-_BAND_ELEMENTS = 1 << 16
+_BAND_ELEMENTS = 1 << 17
+_MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
         return _judge_band(product[rows], expected[rows], bound[rows], start)
 
     # numpy leaves the interpreter to others while it computes, so threads do run side by side.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    # More than a few wait for one another and for memory.
+    workers = min(_MOST_WORKERS, len(starts), len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(workers) as pool:
         bands = list(pool.map(judge_band, starts))
     failures = sum(band.failures for band in bands)
     worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals

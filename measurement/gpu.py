@@ -182,7 +182,7 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
-    def ceilings(self) -> list[Ceiling]:
+    def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure what card, link and clock can do at best."""
         try:
             path = self._cubins / f"{PROBES.stem}.cubin"

@@ -75,8 +75,11 @@ class Session(Protocol):
     def batch(self, cell: Cell, length_s: float) -> Batch:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
 
-    def ceilings(self) -> list[Ceiling]:
-        """Measure what the device and the host's clock can do at best; raises CellError."""
+    def ceilings(self) -> tuple[list[Ceiling], float]:
+        """Measure what the device and the host's clock can do at best; raises CellError.
+
+        Returns the seconds that the device was busy for it, too.
+        """
 
 
 class CellError(Exception):

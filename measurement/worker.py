@@ -79,37 +79,36 @@ class Worker:
 
     def check(self, cell: Cell) -> tuple[Pass, Verdict]:
         """Run the cell once on a poisoned C and judge the product; raises CellError."""
-        expected, bound = self._references.of(cell.n)
+        with all_cores():
+            expected, bound = self._references.of(cell.n)
         self._session.poison(cell)
-        with one_core(self._opening.core):
-            done = self._pass(cell)
-        return done, judge(self._session.product(cell), expected, bound)
+        done = self._pass(cell)
+        with all_cores():
+            return done, judge(self._session.product(cell), expected, bound)
 
     def sample(self, cell: Cell) -> Pass:
         """Run the cell once, after a warm-up where its pass is short; raises CellError."""
-        with one_core(self._opening.core):
-            self._warm_up(cell)
-            return self._pass(cell)
+        self._warm_up(cell)
+        return self._pass(cell)
 
     def batch(self, cell: Cell, length_s: float) -> Batch:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
-        with one_core(self._opening.core):
-            done = self._session.batch(cell, length_s)
+        done = self._session.batch(cell, length_s)
         self.busy_s += done.launches * done.kernel_batch_s
         return done
 
     def ceilings(self) -> list[Ceiling]:
         """Measure the device's ceilings; raises CellError."""
-        with one_core(self._opening.core):
-            return self._session.ceilings()
+        found, busy_s = self._session.ceilings()
+        self.busy_s += busy_s
+        return found
 
     def repeat(self, cell: Cell, stop: Callable[[], bool]) -> int:
         """Run the cell over and over until `stop()`; return how often. Raises CellError."""
         count = 0
-        with one_core(self._opening.core):
-            while not stop():
-                self._pass(cell)
-                count += 1
+        while not stop():
+            self._run(cell)
+            count += 1
         return count
 
     def _warm_up(self, cell: Cell) -> None:
@@ -121,29 +120,40 @@ class Worker:
         if self._pass_s.get(cell, 0.0) >= limit_s:
             return
         begin = time.perf_counter()
-        self._pass(cell)
+        self._run(cell)
         while time.perf_counter() - begin < limit_s:
-            self._pass(cell)
+            self._run(cell)
 
     def _pass(self, cell: Cell) -> Pass:
         self._session.telemetry.begin()
         started = time.time()
+        timing = self._run(cell)
+        return Pass(started, timing, self._session.telemetry.end())
+
+    def _run(self, cell: Cell) -> Timing:
         timing = self._session.run(cell)
-        reading = self._session.telemetry.end()
         self._pass_s[cell] = timing.total_s
         self.busy_s += timing.busy_s
-        return Pass(started, timing, reading)
+        return timing
+
+
+_CORES = os.sched_getaffinity(0)
+
+
+def keep_to_one_core(index: int) -> None:
+    """Keep this thread on one of the cores that the process may use, counted from the last."""
+    os.sched_setaffinity(0, {sorted(_CORES)[-1 - index % len(_CORES)]})
 
 
 @contextmanager
-def one_core(index: int) -> Iterator[None]:
-    """Keep this thread on one of the cores that it may use, counted from the last."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(allowed)[-1 - index % len(allowed)]})
+def all_cores() -> Iterator[None]:
+    """Let this thread and those that it starts use all cores, for what is not timed."""
+    kept = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, _CORES)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, allowed)
+        os.sched_setaffinity(0, kept)
 
 
 def serve(connection: Connection, opening: Opening) -> None:
@@ -161,6 +171,7 @@ def serve(connection: Connection, opening: Opening) -> None:
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)
             worker = Worker(session, inputs, references, opening)
+            keep_to_one_core(opening.core)
             connection.send(Reply("result"))
             while True:
                 name, arguments = connection.recv()

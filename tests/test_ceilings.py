@@ -258,8 +258,9 @@ def measured(nvcc, tmp_path_factory):
         gpu_ceilings(cuda, device, module, stream)  # what the driver keeps, it keeps from now on
         free = cuda.mem_get_info()[0]
         begin = time.perf_counter()
-        found = gpu_ceilings(cuda, device, module, stream)
+        found, busy_s = gpu_ceilings(cuda, device, module, stream)
         duration_s = time.perf_counter() - begin
+        assert 0.1 * duration_s < busy_s < duration_s
         kept = free - cuda.mem_get_info()[0]
         del stream, module
     finally:

@@ -1,5 +1,6 @@
 """Making a recording: this host's CPU, stand-ins for GPUs, and what is refused beforehand."""
 
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -151,6 +152,17 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
     assert {f"kernels/{name}.cu" for name in study["variants"]} < set(facts["sources"])
+
+
+def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
+    recorder.record(config, "auto", tmp_path / "r", cubins, None, gpus)
+    cores = sorted(os.sched_getaffinity(0))
+    used = {
+        device: {line.rsplit(" ", 1)[1] for line in gpus.lines(f"run {device} ")}
+        for device in ("gpu0", "gpu1", "cpu")
+    }
+    assert used["gpu0"] == used["cpu"] == {str(cores[-1])}
+    assert used["gpu1"] == {str(cores[-2 % len(cores)])}
 
 
 def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
