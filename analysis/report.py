@@ -54,7 +54,8 @@ _TOPICS = {
     "busy": "Time of measuring",
     "batches": "Short kernels",
     "cold": "Cold start",
-    "neighbours": "Neighbours",
+    "neighbours_pinned": "Neighbours, pinned",
+    "neighbours_pageable": "Neighbours, pageable",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",

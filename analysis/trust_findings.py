@@ -242,24 +242,26 @@ def _neighbours(results: Results, subject: Subject) -> Iterator[Sentence]:
     if own.empty:
         return
     own = own[own["n"] == own["n"].max()]
-    words = set(own["verdict"])
+    for memory, rows in own.groupby("host_memory", sort=True):
+        yield _neighbours_of(results, str(memory), rows)
+
+
+def _neighbours_of(results: Results, memory: str, rows: pd.DataFrame) -> Sentence:
+    """Say whether the traffic slows copies from and to one kind of host memory."""
+    words = set(rows["verdict"])
     overall = next(word for word in _SLOWS if word in words)
     slows = "slows some copies" if SLOWER in words and len(words) > 1 else _SLOWS[overall]
-    first = _rows(own)[0]
-    parts: list[Part] = ["The traffic of the host's other GPUs ("]
+    first = _rows(rows)[0]
+    parts: list[Part] = [f"With {memory} host memory the traffic of the host's other GPUs ("]
     parts += [order(results, "neighbours", first, "neighbours"), f") {slows}"]
     parts += [f" at N{_NBSP}={_NBSP}", order(results, "neighbours", first)]
-    for memory, rows in own.groupby("host_memory", sort=True):
-        parts += [
-            "; " if memory != own["host_memory"].min() else ": ",
-            f"with {memory} host memory",
-        ]
-        for quantity, way in _WAYS.items():
-            for row in _rows(rows[rows["quantity"] == quantity]):
-                ratio = measured(results, "neighbours", row, "ratio", TIMES)
-                word = results.text("neighbours", row, "verdict")
-                parts += [f", {way} ", *ratio, f" of the time alone ({word})"]
-    yield Sentence("neighbours", overall, (*parts, "."))
+    for quantity, way in _WAYS.items():
+        for row in _rows(rows[rows["quantity"] == quantity]):
+            ratio = measured(results, "neighbours", row, "ratio", TIMES)
+            word = results.text("neighbours", row, "verdict")
+            parts += [": " if quantity == "h2d" else ", ", f"{way} ", *ratio]
+            parts += [f" of the time alone ({word})"]
+    return Sentence(f"neighbours_{memory}", overall, (*parts, "."))
 
 
 _WAYS = {"h2d": "the copy to the card takes", "d2h": "that back"}

@@ -254,7 +254,7 @@ def beside(quantity, memory, ratio, verdict, n=1024):
 
 
 @pytest.mark.parametrize(
-    ("pinned", "pageable", "word", "words"),
+    ("there", "back", "word", "words"),
     [
         ("same", "same", "same", "(3) does not slow copies at N = 1024"),
         ("same", "slower", "slower", "(3) slows some copies at N = 1024"),
@@ -263,19 +263,25 @@ def beside(quantity, memory, ratio, verdict, n=1024):
         ("faster", "same", "faster", "(3) does not slow copies at N = 1024"),
     ],
 )
-def test_neighbours_are_answered_by_the_verdicts_at_the_largest_order(
-    tmp_path, pinned, pageable, word, words
+def test_neighbours_are_answered_for_each_memory_at_the_largest_order(
+    tmp_path, there, back, word, words
 ):
-    rows = [beside(way, "pinned", 1.01, pinned) for way in ("h2d", "d2h")]
-    rows += [beside(way, "pageable", 1.5, pageable) for way in ("h2d", "d2h")]
-    rows += [beside("h2d", "pinned", 9.0, "slower", n=256), beside("kernel", "pinned", 7, "slower")]
-    found, text = said(card(tmp_path, neighbours=rows), "neighbours")
+    rows = [beside("h2d", "pinned", 1.01, "same"), beside("d2h", "pinned", 1.01, "same")]
+    rows += [beside("h2d", "pageable", 1.5, there), beside("d2h", "pageable", 1.4, back)]
+    rows += [beside("h2d", "pageable", 9.0, "slower", n=256)]
+    rows += [beside("kernel", "pageable", 7, "slower")]
+    results = card(tmp_path, neighbours=rows)
+    found, text = said(results, "neighbours_pageable")
     assert found == word
+    assert text.startswith("With pageable host memory the traffic of the host's other GPUs ")
     assert words in text
-    copy = "with pageable host memory, the copy to the card takes 1.50 × (1.35 to 1.65)"
-    assert f"{copy} of the time alone ({pageable})" in text
+    copy = ": the copy to the card takes 1.50 × (1.35 to 1.65)"
+    assert f"{copy} of the time alone ({there}), that back 1.40 ×" in text
     assert "9.00" not in text
-    assert said(card(tmp_path), "neighbours") is None
+    found, text = said(results, "neighbours_pinned")
+    assert found == "same"
+    assert "does not slow copies at N = 1024" in text
+    assert said(card(tmp_path), "neighbours_pinned") is None
 
 
 def test_agreement_is_said_of_every_pair(tmp_path):
