@@ -7,7 +7,6 @@ cell that fails and one in the end; the exit status is 1 if any failed.
 """
 
 import argparse
-import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,33 +57,31 @@ def builds_of(cells: list[Cell]) -> list[Build]:
     return list(dict.fromkeys(build_for(c.variant, c.n, c.block_size) for c in cells))
 
 
-def check(session: Session, cells: list[Cell], inputs: Inputs) -> Outcome:
-    """Run and judge the cells, small orders first; print those that fail.
+def check(session: Session, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
+    """Run and judge cells of the largest order of `inputs`; print those that fail, count all.
 
-    After an error of the device nothing more is run: it would answer nothing else.
+    Returns whether all were run: after an error of the device nothing else would be answered.
     """
-    outcome = Outcome()
-    for n, of_order in itertools.groupby(sorted(cells, key=lambda cell: cell.n), lambda c: c.n):
-        expected, bound = reference(*inputs.pair(n))
-        for cell in of_order:
-            if session.not_launchable(cell):
-                outcome.not_launchable += 1
-                continue
-            outcome.run += 1
-            try:
-                session.poison(cell)
-                session.run(cell)
-                reason = judge(session.product(cell), expected, bound).reason
-            except CellError as error:
-                reason = str(error)
-                if isinstance(error, DeviceError):
-                    print(f"{cell}: {reason}; the rest was not run")
-                    outcome.failed += 1
-                    return outcome
-            if reason:
-                print(f"{cell}: {reason}")
-                outcome.failed += 1
-    return outcome
+    expected, bound = reference(*inputs.pair(inputs.max_order))
+    for cell in cells:
+        if session.not_launchable(cell):
+            outcome.not_launchable += 1
+            continue
+        outcome.run += 1
+        try:
+            session.poison(cell)
+            session.run(cell)
+            reason = judge(session.product(cell), expected, bound).reason
+        except DeviceError as error:
+            print(f"{cell}: {error}; the rest was not run")
+            outcome.failed += 1
+            return False
+        except CellError as error:
+            reason = str(error)
+        if reason:
+            print(f"{cell}: {reason}")
+            outcome.failed += 1
+    return True
 
 
 def main() -> int:
@@ -100,9 +97,14 @@ def main() -> int:
     device = select(arguments.device)[0]
     folder = arguments.cubins / architecture(device.compute_capability)
     builds = [read_result(folder / f"{build.stem}.cubin") for build in builds_of(cells)]
-    inputs = Inputs(arguments.sizes, _SEED)
-    with GpuSession(device, inputs, builds, arguments.cubins) as session:
-        outcome = check(session, cells, inputs)
+    outcome = Outcome()
+    for n in sorted(set(arguments.sizes)):
+        # Buffers of this very order: behind those of a larger one nothing could be out of bounds.
+        inputs = Inputs([n], _SEED)
+        with GpuSession(device, inputs, builds, arguments.cubins) as session:
+            finished = check(session, [cell for cell in cells if cell.n == n], inputs, outcome)
+        if not finished:
+            break
     print(outcome)
     return int(outcome.failed > 0 or outcome.run == 0)
 

@@ -180,6 +180,8 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     written = [json.loads(line) for line in kept.splitlines()]
     stamps = {row["time_unix_s"] for name, rows in written if name == SAMPLES for row in rows}
     assert len(stamps) > 50
+    checked = [tuple(r[k] for k in CELL) for name, rows in written for r in rows if "status" in r]
+    assert len(checked) == len(set(checked)), "a cell was checked twice"
     assert stamps <= set(made.samples["time_unix_s"])
 
 

@@ -111,6 +111,26 @@ def test_worst_is_not_the_largest_error_but_the_largest_multiple_of_its_bound():
     assert verdict.reason.startswith("2 of 4 elements wrong; worst C(0, 0) = 0.5, expected 0 ± 0.1")
 
 
+def test_the_worst_element_is_found_wherever_it_stands():
+    """Large products are judged in bands of rows; the outcome is that of one."""
+    n = 800
+    expected = np.ones((n, n))
+    bound = np.full((n, n), 1e-3)
+    product = np.ones((n, n), np.float32)
+    product[3, 4] = product[790, 5] = 1.1
+    product[600, 7] = 1.5
+    verdict = judge(product, expected, bound)
+    assert (verdict.worst_row, verdict.worst_column) == (600, 7)
+    assert verdict.reason.startswith("3 of 640000 elements wrong; worst C(600, 7) = 1.5")
+    bound[3, 4] = 0  # infinitely too much, but a number
+    product[790, 6] = np.nan
+    product[795, 0] = np.inf
+    verdict = judge(product, expected, bound)
+    assert (verdict.worst_row, verdict.worst_column) == (790, 6)
+    assert verdict.reason.startswith("5 of 640000 elements wrong; worst C(790, 6) = nan")
+    assert judge(np.ones((n, n), np.float32), expected, bound).passed
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("bound", [2.0**-20, 1.0, 2.0**10])
 def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):

@@ -5,7 +5,7 @@ from fakes import FakeDevice, FakeHardware, Fault
 
 from measurement import check as checker
 from measurement import sanitize as sanitizer
-from measurement.check import builds_of, check, plan
+from measurement.check import Outcome, builds_of, check, plan
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs
@@ -161,10 +161,13 @@ def test_plan_has_every_variant_at_each_of_its_block_sizes():
 
 def run_check(tmp_path, capsys, *faults):
     """Check a device that stands in; return the outcome and what was printed."""
-    inputs = Inputs([18], seed=1)
-    cells = plan(["naive", "buffered_row", "block"], [4], [18, 8])
-    device = FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
-    outcome = check(device, cells, inputs)
+    outcome = Outcome()
+    for n in (8, 18):
+        inputs = Inputs([n], seed=1)
+        device = FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
+        cells = plan(["naive", "buffered_row", "block"], [4], [n])
+        if not check(device, cells, inputs, outcome):
+            break
     return str(outcome), lines(capsys)
 
 
@@ -203,18 +206,19 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
     opened = []
 
     def session(device, inputs, builds, cubins):
-        opened.append((device.index, cubins, [build.stem for build in builds]))
+        opened.append((device.index, inputs.max_order, [build.stem for build in builds]))
         return FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
 
     monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
     monkeypatch.setattr(checker, "read_result", lambda path: path)
     monkeypatch.setattr(checker, "GpuSession", session)
-    options = ["--block-sizes", "4", "--sizes", "8", "--cubins", str(tmp_path)]
+    options = ["--block-sizes", "4", "--sizes", "12", "8", "--cubins", str(tmp_path)]
     command = ["check", "--device", "1", "--variants", "naive", "block", *options]
     monkeypatch.setattr("sys.argv", command)
     assert exit_status(checker.main) == status
-    assert lines(capsys)[-1] == f"check: 2 cells run, {status} failed, 0 not launchable"
-    assert opened == [(1, tmp_path, ["naive-b4-exact", "block-b4-exact"])]
+    assert lines(capsys)[-1] == f"check: 4 cells run, {status} failed, 0 not launchable"
+    stems = ["naive-b4-exact", "block-b4-exact"]
+    assert opened == [(1, 8, stems), (1, 12, stems)], "buffers of the very order"
 
 
 def test_check_command_without_its_cubins(tmp_path, monkeypatch, capsys):
