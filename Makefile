@@ -3,7 +3,7 @@
 # make lint      the linters and formatters, checking only
 # make clean     remove what was generated; .venv stays
 #
-# Needs python 3.11 or newer, gcc and make. A GPU and a CUDA toolkit are used where they are found.
+# Needs python 3.11 or newer, gcc, g++ and make. A GPU and a CUDA toolkit are used where they are found.
 
 CORES ?= 4
 # Candidates, of which the first that runs is taken: a name may stand for what is not installed.
@@ -26,7 +26,8 @@ lint: setup
 	@$(RUN) mypy
 	@$(RUN) snakemake --lint
 	@$(RUN) snakefmt --check Snakefile workflow/rules
-	@$(RUN) clang-format --dry-run --Werror kernels/*.cu cpu_reference/*.c
+	@$(RUN) clang-format --dry-run --Werror kernels/*.cu cpu_reference/*.c \
+	  kernels/host_execution/*.h kernels/host_execution/*.cpp
 
 clean:
 	rm -rf results .snakemake

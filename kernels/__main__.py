@@ -1,4 +1,4 @@
-"""Command line of the kernels: ``python -m kernels list | toolchain | build``."""
+"""Command line of the kernels: ``python -m kernels list | toolchain | build | count``."""
 
 import argparse
 import json
@@ -7,8 +7,10 @@ from pathlib import Path
 
 from kernels.build import build_cubin
 from kernels.catalog import VARIANTS, Variant, parse_build
+from kernels.counts import table
 from kernels.toolchain import find_nvcc, nvcc_version
 from measurement.errors import exit_status
+from measurement.files import write_atomic
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -21,11 +23,40 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--architecture", required=True, help="for example sm_90")
     build.add_argument("--build", required=True, help="for example block-b32-exact")
     build.add_argument("--out", required=True, type=Path, help="the cubin to write")
+    _add_count(commands.add_parser("count", help="count a kernel's memory accesses, as CSV"))
     for command in (toolchain, build):
         command.add_argument(
             "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
         )
     return parser
+
+
+def _add_count(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run a kernel on this host, without a GPU; check its product bit for bit; print its memory "
+        "accesses by source line and in total, beside theory and the names of ncu's counters."
+    )
+    parser.add_argument("--variant", required=True, help="for example block")
+    parser.add_argument("--block-size", type=int, help="only for variants that take one")
+    sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
+    for option, text in sizes:
+        parser.add_argument(
+            option,
+            type=int,
+            nargs="*",
+            default=[],
+            metavar="N",
+            help=f"matrix orders: {text}",
+        )
+    parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    text = table(arguments.variant, arguments.block_size, arguments.size, arguments.theory_size)
+    if arguments.out:
+        write_atomic(arguments.out, text)
+    else:
+        print(text, end="")
 
 
 def _row(variant: Variant) -> dict[str, object]:
@@ -56,6 +87,9 @@ def main() -> None:
     arguments = _parser().parse_args()
     if arguments.command == "list":
         _print_catalog(arguments.json)
+        return
+    if arguments.command == "count":
+        _count(arguments)
         return
     nvcc = find_nvcc(arguments.nvcc)
     if arguments.command == "toolchain":

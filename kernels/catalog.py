@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.theory import Access
 from measurement.errors import StudyError
 
 # Kernels index with int: the last element of a square matrix of this order is below 2**31.
@@ -44,7 +45,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel variant; `launch(n, block_size)` gives its geometry.
+    """One kernel variant; `launch(n, block_size)` gives its geometry, `accesses` its theory.
 
     `block_sizes` is None for kernels without that parameter. `family` names the term of model M0
     that describes the kernel. `origin` is the source and its table.
@@ -57,6 +58,7 @@ class Variant:
     family: str
     block_sizes: tuple[int, ...] | None
     launch: Callable[[int, int], Launch]
+    accesses: Callable[[int, int], list[Access]]
 
     @property
     def source(self) -> str:
@@ -112,6 +114,81 @@ def _block_per_line(n: int, _block_size: int) -> Launch:
     return Launch((n, 1), (n, 1), n * FLOAT_BYTES)
 
 
+def _naive_accesses(n: int, _b: int) -> list[Access]:
+    """2N global loads and a store a thread; x along the rows of C, y along its columns."""
+    return [
+        Access("global_load", along_x=n, along_y=0, step=1, steps=n),  # A(row, k)
+        Access("global_load", along_x=0, along_y=1, step=n, steps=n),  # B(k, column)
+        Access("global_store", along_x=n, along_y=1),
+    ]
+
+
+def _naive_coalesced_accesses(n: int, _b: int) -> list[Access]:
+    """2N global loads and a store a thread; x along the columns of C, y along its rows."""
+    return [
+        Access("global_load", along_x=0, along_y=n, step=1, steps=n),
+        Access("global_load", along_x=1, along_y=0, step=n, steps=n),
+        Access("global_store", along_x=1, along_y=n),
+    ]
+
+
+def _buffered_column_accesses(n: int, _b: int) -> list[Access]:
+    """1 + N global loads, a shared store, N shared loads and a store a thread."""
+    return [
+        Access("global_load", along_x=n, along_y=0, step=1, steps=n),  # each block's column
+        Access("shared_store", along_x=1, along_y=0),
+        Access("global_load", along_x=n, along_y=0, step=1, steps=n, repeats=n),  # A(row, k)
+        Access("shared_load", along_x=0, along_y=0, steps=n),
+        Access("global_store", along_x=n, along_y=0, step=1, steps=n),
+    ]
+
+
+def _buffered_row_accesses(n: int, _b: int) -> list[Access]:
+    """As `_buffered_column_accesses`, with a row in the place of a column."""
+    return [
+        Access("global_load", along_x=1, along_y=0, step=n, steps=n),
+        Access("shared_store", along_x=1, along_y=0),
+        Access("global_load", along_x=1, along_y=0, step=n, steps=n, repeats=n),  # B(k, column)
+        Access("shared_load", along_x=0, along_y=0, steps=n),
+        Access("global_store", along_x=1, along_y=0, step=n, steps=n),
+    ]
+
+
+def _block_accesses(n: int, b: int) -> list[Access]:
+    """2N/B global loads and shared stores, 2N shared loads and a store a thread, if B divides N."""
+    tiles = -(-n // b)
+    return [
+        Access("global_load", along_x=1, along_y=n, repeats=2 * tiles),  # of A and of B
+        Access("shared_store", along_x=1, along_y=b, repeats=2 * tiles),
+        Access("shared_load", along_x=0, along_y=b, steps=b, repeats=tiles),  # A(row, k)
+        Access("shared_load", along_x=1, along_y=0, steps=b, repeats=tiles),  # B(k, column)
+        Access("global_store", along_x=1, along_y=n),
+    ]
+
+
+def _block_strided_accesses(n: int, b: int) -> list[Access]:
+    """As `_block_accesses`, but tiles are loaded and stored with x along the rows."""
+    tiles = -(-n // b)
+    return [
+        Access("global_load", along_x=n, along_y=1, repeats=2 * tiles),
+        Access("shared_store", along_x=b, along_y=1, repeats=2 * tiles),
+        *_block_accesses(n, b)[2:],
+    ]
+
+
+def _block_unroll4_accesses(n: int, b: int) -> list[Access]:
+    """8N/B global loads and shared stores, 5N shared loads, 4 stores a thread, if B divides N."""
+    tiles = -(-n // b)
+    quarters = [b // 4 * i for i in range(4)]
+    return [
+        *(Access("global_load", 1, n, repeats=2 * tiles, first_y=first) for first in quarters),
+        Access("shared_store", along_x=1, along_y=b, repeats=2 * 4 * tiles),
+        Access("shared_load", along_x=1, along_y=0, steps=b, repeats=tiles),  # B(k, column)
+        Access("shared_load", along_x=0, along_y=b, steps=b, repeats=4 * tiles),  # A(row, k)
+        *(Access("global_store", 1, n, first_y=first) for first in quarters),
+    ]
+
+
 _ALL_BLOCKS = tuple(range(1, 33))
 
 VARIANTS: dict[str, Variant] = {
@@ -126,6 +203,7 @@ VARIANTS: dict[str, Variant] = {
             "naive",
             _ALL_BLOCKS,
             _square_blocks,
+            _naive_accesses,
         ),
         Variant(
             "naive_coalesced",
@@ -135,6 +213,7 @@ VARIANTS: dict[str, Variant] = {
             "naive",
             _ALL_BLOCKS,
             _square_blocks,
+            _naive_coalesced_accesses,
         ),
         Variant(
             "buffered_column",
@@ -144,6 +223,7 @@ VARIANTS: dict[str, Variant] = {
             "buffered",
             None,
             _block_per_line,
+            _buffered_column_accesses,
         ),
         Variant(
             "buffered_row",
@@ -153,6 +233,7 @@ VARIANTS: dict[str, Variant] = {
             "buffered",
             None,
             _block_per_line,
+            _buffered_row_accesses,
         ),
         Variant(
             "block",
@@ -162,6 +243,7 @@ VARIANTS: dict[str, Variant] = {
             "block",
             _ALL_BLOCKS,
             _square_blocks,
+            _block_accesses,
         ),
         Variant(
             "block_strided",
@@ -171,6 +253,7 @@ VARIANTS: dict[str, Variant] = {
             "block",
             _ALL_BLOCKS,
             _square_blocks,
+            _block_strided_accesses,
         ),
         Variant(
             "block_unroll4",
@@ -180,6 +263,7 @@ VARIANTS: dict[str, Variant] = {
             "block",
             tuple(range(4, 33, 4)),
             _quarter_blocks,
+            _block_unroll4_accesses,
         ),
     ]
 }

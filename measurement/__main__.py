@@ -1,4 +1,4 @@
-"""Command line of the measurement: ``python -m measurement record | sanitize | devices``."""
+"""Command line: ``python -m measurement record | count | sanitize | devices``."""
 
 import argparse
 import sys
@@ -49,6 +49,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("results/sanitize"),
         help="folder for what the tools print (default: results/sanitize)",
     )
+    counter = commands.add_parser(
+        "count", help="add hardware counters (Nsight Compute) to a recording of this kind of GPU"
+    )
+    counter.add_argument("--recording", required=True, type=Path, help="folder of the recording")
+    counter.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     commands.add_parser("devices", help="list the GPUs of this host")
     return parser
 
@@ -58,6 +63,7 @@ def main() -> int | None:
     arguments = _parser().parse_args()
     # Worker processes import this module anew, and have no use for these.
     from measurement.config import load
+    from measurement.counters import count
     from measurement.discovery import cuda_devices
     from measurement.record import record
     from measurement.sanitize import SIZES, TOOLS, sanitize
@@ -69,6 +75,9 @@ def main() -> int | None:
     if arguments.command == "sanitize":
         sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
         return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
+    if arguments.command == "count":
+        count(arguments.recording, arguments.device)
+        return None
     recording = record(
         load(arguments.config),
         arguments.device,

@@ -8,6 +8,7 @@
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
+    counters.csv       hardware counters of launches; only where they were asked for
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
 
 `write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
@@ -115,6 +116,18 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
 }
+# Tables that a recording may lack: they are added to it afterwards.
+OPTIONAL: dict[str, dict[str, str]] = {
+    "counters.csv": {
+        "device": "string",
+        "variant": "string",
+        "dtype": "string",
+        "n": "Int64",
+        "block_size": "Int64",
+        "metric": "string",
+        "value": "float64",
+    },
+}
 # Columns without a value in some rows: a CPU has no host memory kind, no copies and no build.
 _NULLABLE = {
     "block_size",
@@ -147,7 +160,10 @@ class RecordingError(StudyError):
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording in memory; the frames' columns and types are those of `TABLES`."""
+    """A recording in memory; the frames' columns and types are those of `TABLES`.
+
+    One of `OPTIONAL` that is not there is an empty frame.
+    """
 
     path: Path
     provenance: dict[str, Any]
@@ -158,6 +174,7 @@ class Recording:
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame
     neighbours: pd.DataFrame
+    counters: pd.DataFrame
 
 
 def write(
@@ -165,9 +182,9 @@ def write(
 ) -> Recording:
     """Write a recording to the folder `path`, whole or not at all, and read it back.
 
-    `frames` holds a frame for each of `TABLES`, by file name. Raises RecordingError if the content
-    breaks the format, or if `path` holds something else than a recording (an older recording there
-    is replaced).
+    `frames` holds a frame for each of `TABLES`, by file name, and any of `OPTIONAL`. Raises
+    RecordingError if the content breaks the format, or if `path` holds something else than a
+    recording (an older recording there is replaced).
     """
     path = Path(path)
     check_target(path)
@@ -175,7 +192,8 @@ def write(
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         content = {_PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
-        content |= {name: _table_bytes(name, frames[name]) for name in TABLES}
+        named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
+        content |= {name: _table_bytes(name, frames[name]) for name in named}
         for name, data in content.items():
             (temporary / name).write_bytes(data)
         lines = [
@@ -207,10 +225,15 @@ def read(path: Path | str) -> Recording:
     _check_manifest(path)
     provenance = _read_provenance(path)
     frames = {name: _read_table(path, name) for name in TABLES}
+    for name, types in OPTIONAL.items():
+        empty = pd.DataFrame(columns=list(types)).astype(types)
+        frames[name] = _read_table(path, name) if (path / name).is_file() else empty
     unknown = set(frames["checks.csv"]["status"]) - STATUSES
     if unknown:
         raise _bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
-    return Recording(path, provenance, **{name.split(".")[0]: frames[name] for name in TABLES})
+    return Recording(
+        path, provenance, **{name.split(".")[0]: frame for name, frame in frames.items()}
+    )
 
 
 def _replace_folder(path: Path, new: Path) -> None:
@@ -245,7 +268,8 @@ def _check_manifest(path: Path) -> None:
         entries = dict(line.split("  ", 1)[::-1] for line in manifest.read_text().splitlines())
     except ValueError:
         raise _bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
-    for name in [_PROVENANCE, *TABLES]:
+    present = [name for name in OPTIONAL if name in entries or (path / name).is_file()]
+    for name in [_PROVENANCE, *TABLES, *present]:
         if name not in entries:
             raise _bad(path, f"{MANIFEST} does not list {name}")
         if not (path / name).is_file():
@@ -267,14 +291,15 @@ def _read_provenance(path: Path) -> dict[str, Any]:
 
 def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
     """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
-    text = frame[list(TABLES[name])].astype(TABLES[name]).to_csv(index=False)
+    types = (TABLES | OPTIONAL)[name]
+    text = frame[list(types)].astype(types).to_csv(index=False)
     return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
 
 
 def _read_table(path: Path, name: str) -> pd.DataFrame:
     """Read one CSV with the column types of `TABLES`; refuse other columns and missing values."""
     data = (path / name).read_bytes()
-    types = TABLES[name]
+    types = (TABLES | OPTIONAL)[name]
     try:
         text = gzip.decompress(data) if name.endswith(".gz") else data
         frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)

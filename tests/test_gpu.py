@@ -8,6 +8,7 @@ import pytest
 
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS, Build, block_sizes, build_for, builds
+from kernels.host_execution.check import execute
 from kernels.toolchain import find_nvcc
 from measurement.cells import Cell, gpu_cells
 from measurement.discovery import cuda_devices, driver
@@ -208,3 +209,17 @@ def test_the_ceilings_are_measured_in_a_session(session):
     names = {ceiling.quantity for ceiling in session.ceilings()[0]}
     assert {"fp32_flop_per_s", "dram_latency_s", "empty_total_s", "timer_resolution_s"} <= names
     assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
+    """With fused multiply-adds, as ptxas makes them of every product and sum here."""
+    folder = tmp_path_factory.getbasetemp() / "host_execution"
+    for asked in small_cells(variant):
+        if asked.host_memory == "pageable" or session.not_launchable(asked):
+            continue
+        session.run(asked)
+        expected, _ = execute(variant, asked.n, asked.block_size, "fused", folder=folder)
+        np.testing.assert_array_equal(
+            session.product(asked).view(np.int32), expected.view(np.int32)
+        )

@@ -11,6 +11,7 @@ import yaml
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
 from kernels.catalog import builds, parse_build
+from kernels.host_execution.compiler import find_gxx
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.config import validate
@@ -96,6 +97,7 @@ with one_line_errors():
     }
     if LIVE:
         find_gcc()
+    find_gxx()
     NVCC = (
         find_nvcc(config.get("toolchain", {}).get("nvcc")) if any(ARCHITECTURES.values()) else None
     )

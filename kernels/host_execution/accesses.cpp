@@ -1,0 +1,280 @@
+// In a build that is instrumented with -fsanitize=thread, the runtime takes the sanitizer's place:
+// every load and store of the source calls it before it happens, to be checked and counted. What it
+// finds and counts: __init__.py.
+
+#include "runtime.h"
+
+using namespace host_execution;
+
+namespace {
+
+// ---- Counting: the accesses of a warp become requests
+
+// Sorts values, and leaves one of each; returns how many those are.
+uint32_t make_distinct(uint32_t *values, uint32_t count) {
+    std::sort(values, values + count);
+    return std::unique(values, values + count) - values;
+}
+
+// Sectors that the lanes' accesses fall into. An aligned access lies within one.
+uint32_t sectors(const uint32_t *addresses, uint32_t count) {
+    uint32_t values[WARP], kept = 0;
+    bool rising = true;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t sector = addresses[i] / SECTOR_BYTES;
+        if (kept && values[kept - 1] == sector) continue;
+        rising &= !kept || values[kept - 1] < sector;
+        values[kept++] = sector;
+    }
+    return rising ? kept : make_distinct(values, kept);
+}
+
+// Wavefronts of lanes that are served together: the most distinct words that one bank has to give.
+uint32_t wavefronts(const uint32_t *addresses, uint32_t count, uint32_t bytes) {
+    uint32_t lowest = addresses[0], highest = addresses[0];
+    for (uint32_t i = 1; i < count; ++i) {
+        lowest = std::min(lowest, addresses[i]);
+        highest = std::max(highest, addresses[i]);
+    }
+    if (highest + bytes - lowest <= WAVEFRONT_BYTES) return 1;  // no two words in one bank
+    uint32_t words[BANKS], kept = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t byte = 0; byte < bytes; byte += WORD_BYTES) {
+            words[kept++] = (addresses[i] + byte) / WORD_BYTES;
+        }
+    }
+    kept = make_distinct(words, kept);
+    uint32_t in_bank[BANKS] = {}, most = 0;
+    for (uint32_t i = 0; i < kept; ++i) {
+        most = std::max(most, ++in_bank[words[i] % BANKS]);
+    }
+    return most;
+}
+
+void count_request(Count &count, const uint32_t *addresses, const uint8_t *lanes, uint32_t active) {
+    count.accesses += active;
+    ++count.requests;
+    if (!count.is_shared) {
+        count.transactions += sectors(addresses, active);
+        return;
+    }
+    const uint32_t together = WAVEFRONT_BYTES / count.bytes;
+    for (uint32_t from = 0, to; from < active; from = to) {
+        for (to = from + 1; to < active && lanes[to] / together == lanes[from] / together; ++to) {
+        }
+        count.transactions += wavefronts(addresses + from, to - from, count.bytes);
+        ++count.ideal;
+    }
+}
+
+void count_requests(Site &site) {
+    const uint32_t most = *std::max_element(site.visits, site.visits + WARP);
+    for (uint32_t visit = 0; visit < most; ++visit) {
+        uint32_t addresses[WARP], active = 0;
+        uint8_t lanes[WARP];
+        for (uint32_t lane = 0; lane < WARP; ++lane) {
+            lanes[active] = lane;
+            addresses[active] = site.log[visit * WARP + lane];
+            active += site.visits[lane] > visit;
+        }
+        count_request(site.count, addresses, lanes, active);
+    }
+    std::memset(site.visits, 0, sizeof site.visits);
+    site.touched = false;
+}
+
+}  // namespace
+
+void host_execution::end_warp(Worker &w) {
+    for (Site *site : w.touched) {
+        count_requests(*site);
+    }
+    w.touched.clear();
+}
+
+namespace {
+
+inline void log(Worker &w, Site &site, uint32_t address) {
+    const uint32_t visit = site.visits[w.lane]++;
+    if ((visit + 1) * WARP > site.log.size()) site.log.resize(2 * site.log.size() + WARP);
+    site.log[visit * WARP + w.lane] = address;
+    if (!site.touched) {
+        site.touched = true;
+        w.touched.push_back(&site);
+    }
+}
+
+// ---- Checks
+
+struct Access {
+    uint64_t code;
+    uint64_t offset;  // in its buffer, or in shared memory
+    uint32_t bytes;
+    bool is_store;
+    int32_t buffer;  // -1: shared memory
+};
+
+[[noreturn]] void stop_access(FaultKind kind, const Access &access, uint32_t other_thread = 0,
+                              uint64_t other_code = 0) {
+    Fault fault = {};
+    fault.kind = kind;
+    fault.buffer = access.buffer;
+    fault.code = access.code;
+    fault.other_code = other_code;
+    fault.byte = access.offset;
+    fault.bytes = access.bytes;
+    fault.is_store = access.is_store;
+    fault.other_thread = other_thread;
+    stop(fault);
+}
+
+// Between two barriers, the threads of a block may only read what no other of them writes.
+inline void check_word(Worker &w, Word &word, uint16_t site, const Access &access) {
+    const uint16_t thread = w.thread;
+    if (word.write_epoch == w.epoch && word.writer != thread) {
+        stop_access(SHARED_RACE, access, word.writer, w.sites[word.write_site - 1].count.code);
+    }
+    if (access.is_store) {
+        if (word.read_epoch == w.epoch && word.reader != thread) {
+            stop_access(SHARED_RACE, access, word.reader, w.sites[word.read_site - 1].count.code);
+        }
+        word.write_epoch = w.epoch;
+        word.writer = thread;
+        word.write_site = site;
+        return;
+    }
+    if (word.write_epoch < w.block_start) stop_access(UNINITIALISED, access);
+    if (word.read_epoch != w.epoch) {
+        word.read_epoch = w.epoch;
+        word.reader = thread;
+        word.read_site = site;
+    } else if (word.reader != thread && word.reader != SEVERAL) {
+        word.reader = SEVERAL;
+        word.read_site = site;
+    }
+}
+
+// No thread may write, or read, what a thread of another block has written, or what another thread
+// of its block has written since the last barrier.
+inline void check_writer(Worker &w, Writer &writer, uint16_t site, const Access &access) {
+    const bool same_stretch = writer.epoch == w.epoch && writer.thread != w.thread;
+    if (writer.epoch && (writer.epoch < w.block_start || same_stretch)) {
+        stop_access(GLOBAL_RACE, access, writer.thread, w.sites[writer.site - 1].count.code);
+    }
+    if (access.is_store) writer = {w.epoch, static_cast<uint16_t>(w.thread), site};
+}
+
+Site &new_site(Worker &w, const Access &access, bool is_shared) {
+    w.sites.emplace_back();
+    Site &site = w.sites.back();
+    site.count = {access.code, is_shared, access.is_store, access.bytes, 0, 0, 0, 0, 0};
+    site.number = w.sites.size();
+    w.site_at[is_shared][access.code] = &site;
+    return site;
+}
+
+inline Site &checked_site(Worker &w, const Access &access) {
+    if (access.offset & (access.bytes - 1)) stop_access(MISALIGNED, access);
+    const bool is_shared = access.buffer < 0;
+    Site *site = w.site_at[is_shared][access.code];
+    return site ? *site : new_site(w, access, is_shared);
+}
+
+inline void shared_access(Worker &w, const Access &access) {
+    Site &site = checked_site(w, access);
+    Word *words = &w.words[access.offset / WORD_BYTES];
+    for (uint32_t byte = 0; byte < access.bytes; byte += WORD_BYTES) {
+        check_word(w, *words++, site.number, access);
+    }
+    log(w, site, access.offset);
+}
+
+inline void global_access(Worker &w, const Access &access) {
+    Site &site = checked_site(w, access);
+    Buffer &buffer = w.launch->buffers[access.buffer];
+    buffer.is_written |= access.is_store;
+    if (buffer.is_written) {
+        Writer *writers = buffer.writers + access.offset / WORD_BYTES;
+        for (uint32_t byte = 0; byte < access.bytes; byte += WORD_BYTES) {
+            check_writer(w, *writers++, site.number, access);
+        }
+    }
+    log(w, site, w.buffer_address[access.buffer] + access.offset);
+}
+
+// Takes the access for one to the buffer that it is nearest to.
+[[noreturn]] void stop_out_of_bounds(Worker &w, char *address, Access access) {
+    const Launch &launch = *w.launch;
+    if (address >= w.dynamic_shared && address < w.dynamic_shared + DYNAMIC_SHARED_BYTES) {
+        access.offset = address - w.dynamic_shared + w.shared_bytes;
+        stop_access(OUT_OF_BOUNDS, access);
+    }
+    uint64_t smallest = ~0ull;
+    for (uint32_t i = 0; i < launch.buffer_count; ++i) {
+        const uint64_t before = launch.buffers[i].begin - address;
+        const uint64_t after = address - (launch.buffers[i].begin + launch.buffers[i].bytes);
+        const uint64_t distance = std::min(before, after);  // the other is negative: very large
+        if (distance > smallest) continue;
+        smallest = distance;
+        access.buffer = i;
+        access.offset = address - launch.buffers[i].begin;
+    }
+    if (static_cast<uint64_t>(address - w.shared + w.shared_bytes) < 3 * w.shared_bytes) {
+        access.buffer = -1;
+        access.offset = address - w.shared;
+    }
+    stop_access(OUT_OF_BOUNDS, access);
+}
+
+inline bool within(char *address, const char *begin, uint64_t bytes, Access &access) {
+    access.offset = address - begin;
+    return access.offset < bytes && access.offset + access.bytes <= bytes;
+}
+
+// Every load and store of the kernel, before it happens.
+inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller) {
+    Worker &w = *worker;
+    if (static_cast<size_t>(address - w.stacks) < STACK_BYTES * MAX_THREADS) return;  // a register
+    Access access = {code_address(w, caller), 0, bytes, is_store, -1};
+    if (bytes < WORD_BYTES) stop_access(ELEMENT_SIZE, access);
+    if (within(address, w.shared, w.shared_bytes, access)) return shared_access(w, access);
+    const Launch &launch = *w.launch;
+    if (within(address, w.dynamic_shared, launch.dynamic_shared_bytes, access)) {
+        access.offset += w.shared_bytes;
+        return shared_access(w, access);
+    }
+    for (uint32_t i = 0; i < launch.buffer_count; ++i) {
+        if (!within(address, launch.buffers[i].begin, launch.buffers[i].bytes, access)) continue;
+        access.buffer = i;
+        return global_access(w, access);
+    }
+    stop_out_of_bounds(w, address, access);
+}
+
+}  // namespace
+
+// ---- What g++ calls for -fsanitize=thread and -fsanitize=bounds
+
+#define ACCESS(NAME, BYTES, IS_STORE)                                                          \
+    extern "C" void __tsan_##NAME(void *address) {                                             \
+        on_access(static_cast<char *>(address), BYTES, IS_STORE, __builtin_return_address(0)); \
+    }
+ACCESS(read1, 1, false)
+ACCESS(read2, 2, false)
+ACCESS(read4, 4, false)
+ACCESS(read8, 8, false)
+ACCESS(read16, 16, false)
+ACCESS(write1, 1, true)
+ACCESS(write2, 2, true)
+ACCESS(write4, 4, true)
+ACCESS(write8, 8, true)
+ACCESS(write16, 16, true)
+
+extern "C" void __tsan_init() {
+}
+
+extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
+    Access access = {code_address(*worker, __builtin_return_address(0)), 0, 0, false, -1};
+    access.offset = static_cast<int32_t>(reinterpret_cast<uint64_t>(index));
+    stop_access(OUTSIDE_ARRAY, access);
+}

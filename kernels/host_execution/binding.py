@@ -1,0 +1,299 @@
+"""Running a compiled kernel on arrays: faults become `KernelFault`, accesses become counts."""
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.host_execution.compiler import build_runtime, shown
+from measurement.errors import StudyError
+
+Array = npt.NDArray[np.float32]
+_ALIGNMENT = 256  # bytes, of a card's allocations
+_WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
+_WORD_BYTES = 4
+_SEVERAL = 0xFFFF  # the number of a thread where it was more than one
+
+
+class KernelFault(StudyError):  # noqa: N818  the field's word
+    """What a kernel did wrong: one line that names the kernel, its source line and the thread."""
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("buffer", ctypes.c_int32),
+        ("code", ctypes.c_uint64),
+        ("other_code", ctypes.c_uint64),
+        ("byte", ctypes.c_int64),
+        ("bytes", ctypes.c_uint32),
+        ("is_store", ctypes.c_uint32),
+        ("block", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32),
+        ("other_thread", ctypes.c_uint32),
+    )
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (
+        ("begin", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("writers", ctypes.c_void_p),
+        ("is_written", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
+class _Count(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint64),
+        ("is_shared", ctypes.c_uint32),
+        ("is_store", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+        ("accesses", ctypes.c_uint64),
+        ("requests", ctypes.c_uint64),
+        ("transactions", ctypes.c_uint64),
+        ("ideal", ctypes.c_uint64),
+    )
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("dynamic_shared_bytes", ctypes.c_uint64),
+        ("buffers", ctypes.c_void_p),
+        ("buffer_count", ctypes.c_uint32),
+        ("instrumented", ctypes.c_uint32),
+        ("count_count", ctypes.c_uint32),
+        ("fault", _Fault),
+    )
+
+
+@dataclass(frozen=True)
+class LineCount:
+    """Accesses of one size from one source line: of threads, requests of warps, transactions.
+
+    `operation` is global_load, global_store, shared_load or shared_store. A transaction of global
+    memory is a sector, one of shared memory a wavefront; `ideal` is the fewest wavefronts that the
+    requests could have had (0 for global memory).
+    """
+
+    line: int
+    operation: str
+    bytes: int
+    accesses: int
+    requests: int
+    transactions: int
+    ideal: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Outcome of a counted run.
+
+    `stored_by[i]` has, for each word of buffer number i in order of addresses, the source line
+    that stored it last, 0 if none did.
+    """
+
+    counts: list[LineCount]
+    stored_by: list[npt.NDArray[np.int64]]
+
+
+class Kernel:
+    """A kernel that `compiler.build_kernel` made; `source` is what messages name."""
+
+    def __init__(self, library: Path, source: Path, name: str, counted: bool) -> None:
+        self._path = library
+        self._source = shown(source)
+        self._name = name
+        self._counted = counted
+        self._library = ctypes.CDLL(str(library))
+
+    def run(
+        self,
+        grid: tuple[int, ...],
+        threads: tuple[int, ...],
+        arguments: Sequence[Array | int],
+        dynamic_shared_bytes: int = 0,
+    ) -> Run:
+        """Run the kernel; arrays among the arguments are its buffers, and keep what it stores.
+
+        Raises KernelFault. Only a counted kernel is kept from reading and writing out of bounds:
+        run that one first.
+        """
+        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+        copies = _copies(arrays)
+        writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
+        buffers = (_Buffer * len(copies))(
+            *(
+                (copy.ctypes.data, copy.nbytes, words.ctypes.data, 0, 0)
+                for copy, words in zip(copies, writers, strict=True)
+            )
+        )
+        values = _values(arguments, copies)
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        launch = _Launch(
+            entry=ctypes.cast(self._library.host_entry, ctypes.c_void_p),
+            arguments=ctypes.addressof(pointers),
+            grid=_three(grid),
+            block=_three(threads),
+            dynamic_shared_bytes=dynamic_shared_bytes,
+            buffers=ctypes.addressof(buffers),
+            buffer_count=len(copies),
+            instrumented=self._counted,
+        )
+        self._library.host_launch(ctypes.byref(launch))
+        if launch.fault.kind:
+            raise KernelFault(self._describe(launch))
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy
+        counts = (_Count * launch.count_count)()
+        self._library.host_counts(counts)
+        return self._result(counts, writers)
+
+    def _result(self, counts: ctypes.Array[_Count], writers: list[npt.NDArray[np.void]]) -> Run:
+        lines = [self._line(count.code) for count in counts]
+        of_site = np.array([0, *lines])
+        return Run(
+            [
+                LineCount(
+                    line,
+                    ("shared" if count.is_shared else "global")
+                    + ("_store" if count.is_store else "_load"),
+                    count.bytes,
+                    count.accesses,
+                    count.requests,
+                    count.transactions,
+                    count.ideal,
+                )
+                for line, count in zip(lines, counts, strict=True)
+            ],
+            [of_site[words["site"]] for words in writers],
+        )
+
+    def _line(self, code: int) -> int:
+        return source_line(self._path, code, Path(self._source).name)
+
+    def _describe(self, launch: _Launch) -> str:
+        fault = launch.fault
+        block = f"block ({', '.join(map(str, fault.block))})"
+        thread, other = (
+            _thread(index, launch.block) for index in (fault.thread, fault.other_thread)
+        )
+        other_line = self._line(fault.other_code) if fault.other_code else 0
+        place = f"byte {fault.byte} of " + (
+            "shared memory" if fault.buffer < 0 else f"buffer {fault.buffer}"
+        )
+        access = f"{'store' if fault.is_store else 'load'} of {fault.bytes} bytes at {place}"
+        text = _TEXTS[fault.kind].format(
+            access=access, index=fault.byte, bytes=fault.bytes, other=other, other_line=other_line
+        )
+        return f"{self._source}:{self._line(fault.code)}: {self._name}, {block}, {thread}: {text}"
+
+
+# By kind, as in the runtime.
+_TEXTS = {
+    1: "{access} is out of bounds",
+    2: "index {index} is outside its array",
+    3: "{access} is misaligned",
+    4: "{access} races with {other} at line {other_line}: no barrier is between them",
+    5: "{access} races with {other}, of this or an earlier block, at line {other_line}",
+    6: "{access}, which no thread of the block has written",
+    7: "waits at this barrier, while {other} waits at the one in line {other_line}",
+    8: "waits at this barrier, which {other} does not reach: it has ended",
+    9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
+}
+
+
+def _three(sizes: tuple[int, ...]) -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 3)(*sizes, *(1,) * (3 - len(sizes)))
+
+
+def _thread(index: int, block: Sequence[int]) -> str:
+    """Return what messages call a thread of a block."""
+    if index == _SEVERAL:
+        return "several threads"
+    across, down = block[0], block[1]
+    return f"thread ({index % across}, {index // across % down}, {index // across // down})"
+
+
+def _copies(arrays: Sequence[Array]) -> list[Array]:
+    """Copy arrays to memory that is aligned as a card's, each far from all else.
+
+    What lies between is as large as the largest of them, so that an index that is off by a row, a
+    column or a factor of 2 falls into no other.
+    """
+    gap = max((array.nbytes for array in arrays), default=0) + (1 << 20)
+    gap += -gap % _ALIGNMENT
+    size = sum(gap + array.nbytes + _ALIGNMENT for array in arrays) + gap
+    memory = np.empty(size, np.uint8)  # pages that nobody touches cost nothing
+    place = gap - memory.ctypes.data % _ALIGNMENT
+    copies = []
+    for array in arrays:
+        copy = memory[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        copy[...] = array
+        copies.append(copy)
+        place += array.nbytes + -array.nbytes % _ALIGNMENT + gap
+    return copies
+
+
+def _values(
+    arguments: Sequence[Array | int], copies: list[Array]
+) -> list[ctypes.c_void_p | ctypes.c_int]:
+    """Return the arguments as the kernel takes them: addresses and ints."""
+    remaining = iter(copies)
+    return [
+        ctypes.c_void_p(next(remaining).ctypes.data)
+        if isinstance(argument, np.ndarray)
+        else ctypes.c_int(argument)
+        for argument in arguments
+    ]
+
+
+@cache
+def source_line(library: Path, code: int, file: str) -> int:
+    """Return the line of `file` that the instruction before `code` in a counted library is of.
+
+    Where it was inlined, that is the outermost line. 0: the library does not tell.
+    """
+    done = subprocess.run(
+        ["addr2line", "-i", "-e", str(library), hex(code - 1)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.split()[0].rpartition(":") for line in done.stdout.splitlines()]
+    inside = [int(number) for path, _, number in lines if Path(path).name == file]
+    return inside[-1] if inside else 0
+
+
+@cache
+def _runtime(folder: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(build_runtime(folder)))
+
+
+def has_fma(folder: Path) -> bool:
+    """Tell whether this host's CPU has fused multiply-adds, which the mode `fused` needs."""
+    return bool(_runtime(folder).host_has_fma())
+
+
+def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
+    """Return A·B, shape (n, n), each element summed in float32 in the order of k.
+
+    `fused`: each step is one fused multiply-add, else a rounded product and then a sum.
+    """
+    n = len(a)
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    product = np.empty((n, n), np.float32)
+    pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, product))
+    _runtime(folder).host_reference(*pointers, n, int(fused))
+    return product

@@ -1,0 +1,179 @@
+"""Compiling kernels and the runtime with g++, once for each content of all that goes into them."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from measurement.errors import StudyError
+
+Mode = Literal["counted", "separate", "fused"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILDS = ROOT / "results" / "host_execution"
+
+_COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
+# A fiber's stack is not much larger than this frame.
+_KERNEL = ["-fno-extern-tls-init", "-Werror=frame-larger-than=32768"]
+_RUNTIME = ["-O2", "-ffp-contract=off"]
+_MODE_FLAGS: dict[Mode, list[str]] = {
+    # -O1 would split vectors and merge accesses.
+    "counted": [
+        *("-O0", "-gdwarf-4", "-ffp-contract=off"),
+        *("-fsanitize=thread", "-fsanitize=bounds"),
+        *("--param", "tsan-instrument-func-entry-exit=0"),
+    ],
+    # Vectors of products, summed one after the other, would not be fused multiply-adds.
+    "separate": ["-O2", "-fno-tree-vectorize", "-ffp-contract=off"],
+    # GCC 13 and later leave chains of sums unfused otherwise, which many processors do faster.
+    "fused": [
+        *("-O2", "-fno-tree-vectorize", "-mfma", "-ffp-contract=fast"),
+        "--param=avoid-fma-max-bits=0",
+    ],
+}
+
+# What the host has no counterpart of, by the words that ask for it.
+_UNSUPPORTED = {
+    r"\basm\b": "inline PTX",
+    r"\b__shfl\w*": "warp shuffles",
+    r"\b__(?:ballot|any|all|match|reduce|activemask)\w*": "warp votes",
+    r"\b__sync(?:warp|threads_\w+)": "barriers other than __syncthreads",
+    r"\bcooperative_groups\b": "cooperative groups",
+    r"\batomic[A-Z]\w*": "atomics",
+    r"\b(?:nvcuda|wmma)\b": "tensor cores",
+    r"\b(?:half2?|__half2?|__nv_bfloat16\w*)\b": "16-bit numbers",
+    r"\b__(?:constant|managed)__": "constant and managed memory",
+    r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
+    r"\b(?:__ldg|__ldc[agsv]|__pipeline\w*|__cp_async\w*)\b": "loads with cache hints",
+    r"\b(?:clock|clock64|printf|__trap|__nanosleep)\s*\(": "services of the device",
+    r"<<<": "launches from the device",
+    r"#\s*include\b[^\n]*": "a kernel in more than one file",
+}
+
+
+def unsupported(text: str) -> tuple[int, str, str] | None:
+    """Return line, word and feature of the first thing in a source that the host cannot execute."""
+    code = re.sub(
+        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
+    )
+    found = [
+        (match.start(), match[0].rstrip("( "), feature)
+        for pattern, feature in _UNSUPPORTED.items()
+        for match in re.finditer(pattern, code)
+    ]
+    found += [
+        (match.start(), match[1], "dynamic shared memory not called smem")
+        for match in re.finditer(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]", code)
+        if match[1] != "smem"
+    ]
+    if not found:
+        return None
+    place, word, feature = min(found)
+    return code.count("\n", 0, place) + 1, word, feature
+
+
+@cache
+def find_gxx() -> Path:
+    """Return the g++ on PATH; raises StudyError if there is none."""
+    found = shutil.which("g++")
+    if not found:
+        raise StudyError("g++: not found on PATH; install it (Debian, Ubuntu: apt install g++)")
+    return Path(found)
+
+
+@cache
+def _version(gxx: Path) -> str:
+    return subprocess.run([gxx, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def shown(source: Path) -> str:
+    """Return the path of a source as messages show it: relative to the project if it is there."""
+    return str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source)
+
+
+def build_runtime(folder: Path = BUILDS) -> Path:
+    """Compile the runtime to `folder`, if it is not there yet; return it. Raises StudyError."""
+    texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
+    sources = [HERE / "runtime.cpp", HERE / "accesses.cpp"]
+    return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
+
+
+def build_kernel(
+    name: str,
+    source: Path,
+    defines: Mapping[str, int],
+    mode: Mode,
+    folder: Path = BUILDS,
+) -> Path:
+    """Compile the kernel `name` of a source file to `folder`, if it is not there yet; return it.
+
+    Raises StudyError for what the host cannot execute, and with the compiler's first complaint.
+    """
+    text = source.read_text()
+    if found := unsupported(text):
+        line, word, feature = found
+        raise StudyError(
+            f"{shown(source)}:{line}: {word}: host execution does not support {feature}; write the "
+            "kernel without, or run it on a GPU alone"
+        )
+    runtime = build_runtime(folder)
+    compiling = [
+        *_COMMON,
+        *_KERNEL,
+        *_MODE_FLAGS[mode],
+        *(f"-D{key}={value}" for key, value in defines.items()),
+        f"-DKERNEL={name}",
+        f'-DSOURCE="{source}"',
+    ]
+    # The runtime is found beside the kernel, and is the one that the kernel was built with. It
+    # takes the place of the sanitizer's own library.
+    linking = [f"-L{folder}", f"-l:{runtime.name}", "-Wl,-rpath,$ORIGIN", "-lm"]
+    stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
+    entry = HERE / "entry.cpp"
+    return _build(stem, [entry], compiling, linking, {"kernel": text.encode()}, folder)
+
+
+def _build(
+    name: str,
+    sources: Sequence[Path],
+    compiling: list[str],
+    linking: list[str],
+    texts: Mapping[str, bytes],
+    folder: Path,
+) -> Path:
+    """Compile and link a library that is named by the hash of all that goes into it."""
+    gxx = find_gxx()
+    digest = hashlib.sha256("\0".join([_version(gxx), *compiling, *linking]).encode())
+    for key, text in sorted(texts.items()):
+        digest.update(key.encode() + b"\0" + text + b"\0")
+    out = folder / f"{name}-{digest.hexdigest()[:16]}.so"
+    if out.exists():
+        return out
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        whole = Path(temporary) / "whole.so"
+        parts = [whole.with_name(f"{source.stem}.o") for source in sources]
+        for source, part in zip(sources, parts, strict=True):
+            _run(name, [gxx, *compiling, "-c", source, "-o", part])
+        soname = f"-Wl,-soname,{out.name}"
+        _run(name, [gxx, "-shared", *parts, *linking, "-Wl,--no-undefined", soname, "-o", whole])
+        os.replace(whole, out)
+    return out
+
+
+def _run(name: str, command: Sequence[Path | str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StudyError(f"{name}: g++ failed: {_complaint(done.stderr)}")
+
+
+def _complaint(output: str) -> str:
+    lines = [line for line in output.splitlines() if "error" in line] or output.splitlines()
+    return lines[0].replace(f"{ROOT}{os.sep}", "") if lines else "without a message"

@@ -1,0 +1,270 @@
+// The runtime under a kernel that g++ compiled: it runs the threads of a block as fibers, one after
+// the other up to each barrier, and the blocks of a grid in turn.
+
+#include "runtime.h"
+
+#include <link.h>
+
+namespace host_execution {
+
+__thread Worker *worker;
+
+}  // namespace host_execution
+
+using namespace host_execution;
+
+extern "C" void *__tls_get_addr(size_t *);
+
+// Dynamic shared memory of whatever kernel this worker runs.
+extern thread_local __attribute__((aligned(256))) char smem[];
+thread_local __attribute__((aligned(256))) char smem[DYNAMIC_SHARED_BYTES];
+
+namespace {
+
+thread_local Worker own_worker;
+
+// ---- Fibers
+
+void run_threads() {
+    for (;;) {
+        Worker &w = *worker;
+        w.launch->entry(w.launch->arguments);
+        Fiber &fiber = worker->fibers[worker->thread];
+        fiber.waiting = false;
+        if (_setjmp(fiber.place) == 0) _longjmp(worker->scheduler, 1);
+    }
+}
+
+void start(Worker &w, Fiber &fiber) {
+    fiber.started = true;
+    getcontext(&fiber.start);
+    fiber.start.uc_stack.ss_sp = w.stacks + STACK_BYTES * (&fiber - w.fibers.data());
+    fiber.start.uc_stack.ss_size = STACK_BYTES;
+    fiber.start.uc_link = nullptr;
+    makecontext(&fiber.start, run_threads, 0);
+    setcontext(&fiber.start);
+}
+
+__attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
+    if (_setjmp(w.scheduler) != 0) return;
+    if (!fiber.started) start(w, fiber);
+    _longjmp(fiber.place, 1);
+}
+
+}  // namespace
+
+[[noreturn]] void host_execution::stop(const Fault &fault) {
+    Worker &w = *worker;
+    Fault &f = w.launch->fault;
+    f = fault;
+    f.thread = w.thread;
+    std::memcpy(f.block, &w.block_index, sizeof f.block);
+    _longjmp(w.scheduler, 1);
+}
+
+namespace {
+
+// ---- Launch
+
+// Finds the kernel's library: its code, and the block of thread-local memory that holds what it
+// declares as static shared memory, and nothing else.
+int find_library(dl_phdr_info *info, size_t, void *data) {
+    Worker &w = *static_cast<Worker *>(data);
+    const auto base = reinterpret_cast<char *>(info->dlpi_addr);
+    const auto wanted = reinterpret_cast<char *>(w.launch->entry);
+    const ElfW(Phdr) *tls = nullptr;
+    bool found = false;
+    size_t end = 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) &header = info->dlpi_phdr[i];
+        if (header.p_type == PT_TLS) tls = &header;
+        if (header.p_type != PT_LOAD) continue;
+        const char *from = base + header.p_vaddr;
+        if (wanted >= from && wanted < from + header.p_memsz) found = true;
+        if (header.p_flags & PF_X) end = std::max(end, header.p_vaddr + header.p_memsz);
+    }
+    if (!found) return 0;
+    w.code = base;
+    w.code_bytes = end;
+    w.shared_bytes = tls ? tls->p_memsz : 0;
+    w.shared = nullptr;
+    if (tls) {
+        size_t index[2] = {info->dlpi_tls_modid, 0};
+        w.shared = static_cast<char *>(__tls_get_addr(index));
+    }
+    return 1;
+}
+
+void prepare(Worker &w, Launch &launch) {
+    w.launch = &launch;
+    w.dynamic_shared = smem;
+    if (!w.stacks) {
+        w.stacks =
+            static_cast<char *>(mmap(nullptr, STACK_BYTES * MAX_THREADS, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        w.fibers.resize(MAX_THREADS);
+    }
+    w.block_size = {launch.block[0], launch.block[1], launch.block[2]};
+    w.grid_size = {launch.grid[0], launch.grid[1], launch.grid[2]};
+    w.threads = launch.block[0] * launch.block[1] * launch.block[2];
+    w.epoch = 0;
+    uint3 index = {0, 0, 0};
+    for (uint32_t thread = 0; thread < w.threads; ++thread) {
+        w.fibers[thread].index = index;
+        if (++index.x < launch.block[0]) continue;
+        index.x = 0;
+        if (++index.y < launch.block[1]) continue;
+        index.y = 0;
+        ++index.z;
+    }
+    dl_iterate_phdr(find_library, &w);
+    w.sites.clear();
+    w.touched.clear();
+    if (!launch.instrumented) return;
+    w.words.assign((w.shared_bytes + launch.dynamic_shared_bytes) / WORD_BYTES + 1, Word{});
+    for (auto &sites : w.site_at) {
+        sites.assign(w.code_bytes + 1, nullptr);
+    }
+    w.buffer_address.clear();
+    uint64_t next = 0;  // a card's allocations begin at multiples of 256 bytes
+    for (uint32_t i = 0; i < launch.buffer_count; ++i) {
+        w.buffer_address.push_back(next);
+        next += (launch.buffers[i].bytes + 255) / 256 * 256;
+    }
+}
+
+// Lets every thread of the block run to its next barrier or to its end; returns how many ended.
+uint32_t run_to_barrier(Worker &w) {
+    const bool counted = w.launch->instrumented;
+    volatile uint32_t ended = 0;
+    for (volatile uint32_t thread = 0; thread < w.threads; thread = thread + 1) {
+        w.thread = thread;
+        w.lane = thread % WARP;
+        Fiber &fiber = w.fibers[thread];
+        resume(w, fiber);
+        if (w.launch->fault.kind) return 0;
+        if (!fiber.waiting) ended = ended + 1;
+        if (counted && (w.lane == WARP - 1 || thread == w.threads - 1)) end_warp(w);
+    }
+    return ended;
+}
+
+// All threads of a block must wait at one and the same barrier, or all must have ended.
+void check_barrier(Worker &w, uint32_t ended) {
+    uint32_t waits = 0, other = 0;
+    while (!w.fibers[waits].waiting)
+        ++waits;
+    Fault fault = {};
+    if (ended) {
+        fault.kind = ENDED_BEFORE_BARRIER;
+        while (w.fibers[other].waiting)
+            ++other;
+    } else if (w.launch->instrumented) {  // without optimisation a barrier has one address
+        while (other < w.threads && w.fibers[other].barrier == w.fibers[waits].barrier)
+            ++other;
+        if (other == w.threads) return;
+        fault.kind = DIFFERENT_BARRIERS;
+        fault.other_code = w.fibers[other].barrier;
+    } else {
+        return;
+    }
+    fault.code = w.fibers[waits].barrier;
+    fault.thread = waits;
+    fault.other_thread = other;
+    std::memcpy(fault.block, &w.block_index, sizeof fault.block);
+    w.launch->fault = fault;
+}
+
+void run_block(Worker &w) {
+    w.block_start = ++w.epoch;
+    for (;;) {
+        const uint32_t ended = run_to_barrier(w);
+        if (w.launch->fault.kind || ended == w.threads) return;
+        check_barrier(w, ended);
+        if (w.launch->fault.kind) return;
+        ++w.epoch;
+    }
+}
+
+void run_grid(Worker &w) {
+    uint3 &block = w.block_index;
+    for (block.z = 0; block.z < w.grid_size.z; ++block.z) {
+        for (block.y = 0; block.y < w.grid_size.y; ++block.y) {
+            for (block.x = 0; block.x < w.grid_size.x; ++block.x) {
+                run_block(w);
+                if (w.launch->fault.kind) return;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+// ---- What the binding calls
+
+// Runs a kernel to its end or to its first fault. Launches of several threads do not disturb each
+// other.
+extern "C" void host_launch(Launch *launch) {
+    worker = &own_worker;
+    Worker &w = *worker;
+    prepare(w, *launch);
+    run_grid(w);
+    if (launch->fault.kind) {  // its fibers are somewhere within the kernel
+        for (Fiber &fiber : w.fibers) {
+            fiber.started = false;
+        }
+    }
+    launch->count_count = w.sites.size();
+}
+
+// Writes what the last launch of this worker counted.
+extern "C" void host_counts(Count *counts) {
+    for (const Site &site : own_worker.sites) {
+        *counts++ = site.count;
+    }
+}
+
+extern "C" int host_has_fma() {
+    return __builtin_cpu_supports("fma");
+}
+
+// c = a * b for row-major matrices of order n, each element summed in the order of k. `fused`: each
+// step is one fused multiply-add, else a product that is rounded and then a sum.
+extern "C" void host_reference(const float *a, const float *b, float *c, int n, int fused) {
+    std::fill(c, c + static_cast<size_t>(n) * n, 0.0f);
+    for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < n; ++k) {
+            const float element = a[i * n + k];
+            for (int j = 0; j < n; ++j) {
+                float &sum = c[i * n + j];
+                sum = fused ? fmaf(element, b[k * n + j], sum) : sum + element * b[k * n + j];
+            }
+        }
+    }
+}
+
+// ---- What a kernel calls
+
+extern "C" void __syncthreads() {
+    Worker &w = *worker;
+    Fiber &fiber = w.fibers[w.thread];
+    fiber.waiting = true;
+    fiber.barrier = code_address(w, __builtin_return_address(0));
+    if (_setjmp(fiber.place) == 0) _longjmp(w.scheduler, 1);
+}
+
+extern "C" uint3 host_thread_index() {
+    return worker->fibers[worker->thread].index;
+}
+
+extern "C" uint3 host_block_index() {
+    return worker->block_index;
+}
+
+extern "C" uint3 host_block_size() {
+    return worker->block_size;
+}
+
+extern "C" uint3 host_grid_size() {
+    return worker->grid_size;
+}

@@ -1,0 +1,151 @@
+// What the two halves of the runtime share: runtime.cpp runs the threads of a grid, accesses.cpp
+// checks and counts their loads and stores.
+
+#pragma once
+
+#undef _FORTIFY_SOURCE  // its longjmp refuses to change stacks
+
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "cuda.h"
+
+namespace host_execution {
+
+constexpr uint32_t WARP = 32;
+constexpr uint32_t MAX_THREADS = 1024;
+constexpr uint32_t SECTOR_BYTES = 32;
+constexpr uint32_t BANKS = 32;
+constexpr uint32_t WORD_BYTES = 4;
+constexpr uint32_t WAVEFRONT_BYTES = BANKS * WORD_BYTES;
+constexpr size_t DYNAMIC_SHARED_BYTES = 227 * 1024;
+// Not a power of two: else the tops of all stacks fall into the same sets of the cache.
+constexpr size_t STACK_BYTES = 65536 + 320;
+constexpr uint16_t SEVERAL = 0xffff;
+
+enum FaultKind : int32_t {
+    NO_FAULT,
+    OUT_OF_BOUNDS,
+    OUTSIDE_ARRAY,
+    MISALIGNED,
+    SHARED_RACE,
+    GLOBAL_RACE,
+    UNINITIALISED,
+    DIFFERENT_BARRIERS,
+    ENDED_BEFORE_BARRIER,
+    ELEMENT_SIZE,
+};
+
+// The structures up to `Launch` are those of binding.py.
+
+// Code addresses are relative to the kernel's library, and those of the instruction after the call.
+struct Fault {
+    int32_t kind;
+    int32_t buffer;  // index of the buffer nearest to a global access, -1 for shared memory
+    uint64_t code, other_code;
+    int64_t byte;  // of the access, from the beginning of its buffer or of shared memory
+    uint32_t bytes, is_store;
+    uint32_t block[3], thread, other_thread;  // threads: x + width * (y + height * z)
+};
+
+struct Buffer {
+    char *begin;
+    uint64_t bytes;
+    struct Writer *writers;  // one a word
+    uint32_t is_written, padding;
+};
+
+struct Writer {
+    uint32_t epoch;  // when the word was written; 0: never
+    uint16_t thread, site;
+};
+
+struct Count {
+    uint64_t code;
+    uint32_t is_shared, is_store, bytes, padding;
+    uint64_t accesses, requests;
+    uint64_t transactions, ideal;  // sectors and 0 of global, wavefronts and the fewest of shared
+};
+
+struct Launch {
+    void (*entry)(void **);
+    void **arguments;
+    uint32_t grid[3], block[3];
+    uint64_t dynamic_shared_bytes;
+    Buffer *buffers;
+    uint32_t buffer_count;
+    uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
+    uint32_t count_count;   // what `host_counts` will write
+    Fault fault;
+};
+
+// The last accesses to a word of shared memory.
+struct Word {
+    uint32_t write_epoch, read_epoch;
+    uint16_t writer, reader, write_site, read_site;
+};
+
+// One load or store of the source. log[v * WARP + lane] is the address of a lane's visit number v.
+struct Site {
+    Count count;
+    std::vector<uint32_t> log;
+    uint32_t visits[WARP];
+    uint16_t number;  // from 1
+    bool touched;
+};
+
+struct Fiber {
+    jmp_buf place;
+    ucontext_t start;
+    uint3 index;  // threadIdx
+    bool started, waiting;
+    uint64_t barrier;  // code address
+};
+
+struct Worker {
+    Launch *launch;
+    jmp_buf scheduler;
+    std::vector<Fiber> fibers;
+    char *stacks;
+    uint3 block_index, block_size, grid_size;
+    uint32_t thread, threads, lane;
+    uint32_t epoch;        // one for each stretch between barriers, never 0
+    uint32_t block_start;  // first epoch of the block
+    char *code;            // where the kernel's library lies
+    size_t code_bytes;
+    char *shared;  // static shared memory
+    size_t shared_bytes;
+    char *dynamic_shared;
+    std::vector<Word> words;  // of static shared memory, then of dynamic
+    std::deque<Site> sites;
+    std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
+    std::vector<Site *> touched;           // by the warp since the last barrier
+    std::vector<uint64_t> buffer_address;  // of each buffer in what the kernel sees of a card
+
+    ~Worker() {
+        if (stacks) munmap(stacks, STACK_BYTES * MAX_THREADS);
+    }
+};
+
+// Of the operating system's thread that runs the grid. It has no constructor, for which each use
+// would have to ask.
+extern __thread Worker *worker;
+
+// Ends the launch with a fault of the thread that runs.
+[[noreturn]] void stop(const Fault &fault);
+
+inline uint64_t code_address(const Worker &w, void *caller) {
+    return static_cast<char *>(caller) - w.code;
+}
+
+// Turns the accesses of a warp since the last barrier into requests.
+void end_warp(Worker &w);
+
+}  // namespace host_execution
