@@ -176,8 +176,8 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
     study = config["study"]
     yield from _unknown_variants("study.variants", study["variants"], kernels.catalog.VARIANTS)
     if "neighbours" in study:
-        names = [study["neighbours"]["variant"]]
-        yield from _unknown_variants("study.neighbours.variant", names, kernels.catalog.VARIANTS)
+        name = study["neighbours"]["variant"]
+        yield from _unknown_variant("study.neighbours.variant", name, kernels.catalog.VARIANTS)
     yield from _unknown_variants(
         "study.cpu.variants", study["cpu"]["variants"], cpu_reference.catalog.VARIANTS
     )
@@ -204,7 +204,11 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
 
 def _unknown_variants(where: str, names: list[str], known: dict[str, Any]) -> Iterator[str]:
     for index, name in enumerate(names):
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            yield f"{where}[{index}]: unknown variant {name}; {hint}allowed: {', '.join(known)}"
+        yield from _unknown_variant(f"{where}[{index}]", name, known)
+
+
+def _unknown_variant(where: str, name: str, known: dict[str, Any]) -> Iterator[str]:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        yield f"{where}: unknown variant {name}; {hint}allowed: {', '.join(known)}"

@@ -91,6 +91,21 @@ def test_explicit_device_and_toolchain_are_allowed(config):
     ("path", "value", "message"),
     [
         (
+            ("study", "neighbours"),
+            {"variant": "blok", "block_size": 8},
+            "study.neighbours.variant: unknown variant blok; did you mean block? allowed: naive, ",
+        ),
+        (
+            ("study", "block_size_limits"),
+            [{"block_size": 1, "largest": 64}],
+            "study.block_size_limits[0].largest: unknown key; did you mean largest_size? allowed: ",
+        ),
+        (
+            ("study", "protocol", "cold_starts"),
+            -1,
+            "study.protocol.cold_starts: -1 is less than 0; allowed: a whole number from 0",
+        ),
+        (
             ("study", "sizes", 2),
             0,
             "study.sizes[2]: 0 is less than 1; allowed: a whole number from 1",

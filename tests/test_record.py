@@ -165,6 +165,11 @@ def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
     assert used["gpu1"] == {str(cores[-2 % len(cores)])}
 
 
+def test_long_kernels_are_not_launched_back_to_back(config, study, gpus, cubins, tmp_path):
+    study["protocol"]["batch_s"] = 3.9e-3  # two launches take 4 ms
+    assert recorder.record(config, 0, tmp_path / "r", cubins, None, gpus).batches.empty
+
+
 def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
     made = recorder.record(config, 1, tmp_path / "r", cubins, None, gpus)
     assert set(made.checks["device"]) == {"gpu1", "cpu"}
