@@ -7,6 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from kernels.catalog import VARIANTS
 from measurement.config import SCHEMA, ConfigError, load, validate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,12 +94,14 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "neighbours"),
             {"variant": "blok", "block_size": 8},
-            "study.neighbours.variant: unknown variant blok; did you mean block? allowed: naive, ",
+            "study.neighbours.variant: unknown variant blok; did you mean block? allowed: "
+            + ", ".join(VARIANTS),
         ),
         (
             ("study", "block_size_limits"),
             [{"block_size": 1, "largest": 64}],
-            "study.block_size_limits[0].largest: unknown key; did you mean largest_size? allowed: ",
+            "study.block_size_limits[0].largest: unknown key; did you mean largest_size? "
+            "allowed: block_size, largest_size",
         ),
         (
             ("study", "protocol", "cold_starts"),
