@@ -24,6 +24,7 @@ container: "docker://python:3.11-bookworm"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/count.smk"
 include: "workflow/rules/analyse.smk"
 
 
@@ -37,5 +38,6 @@ rule report:
         figures=rules.figures.output,
         recordings=RECORDINGS,
         cubins=CUBINS,
+        counts=COUNTS,
     message:
         "The study is complete"

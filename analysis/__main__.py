@@ -11,6 +11,7 @@ import pandas as pd
 from analysis import (
     agreement,
     compare,
+    counts,
     fits,
     gains,
     judgement,
@@ -52,6 +53,13 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         default=[],
         help="cubins built from this tree, to stand in builds.csv",
+    )
+    tables_command.add_argument(
+        "--counts",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
     command("fit", "fit the source's model to published and measured times", "published")
     command("figures", "draw the figures from the tables", "tables")
@@ -117,12 +125,17 @@ def recording_paths(arguments: list[str]) -> dict[str, Path]:
 
 
 def write_tables(
-    recordings: Mapping[str, Path], published_csv: Path, cubins: list[Path], out: Path
+    recordings: Mapping[str, Path],
+    published_csv: Path,
+    cubins: list[Path],
+    counted: list[Path],
+    out: Path,
 ) -> None:
-    """Write every table but the fits' to the folder `out`."""
+    """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
     printed = published.read(published_csv)
     loaded = study.load(recordings)
     sources = study.sources(loaded)
+    accesses = counts.read(counted)
     _progress(
         f"tables: medians and gains of {', '.join(s.label for s in sources) or 'no recording'}"
     )
@@ -140,6 +153,8 @@ def write_tables(
         "ceilings": trust.ceilings_table(sources),
         "phases": trust.phases_table(sources),
         "neighbours": neighbours.neighbours_table(sources),
+        "counts": counts.counts_table(accesses, sources),
+        "counts_by_line": counts.counts_by_line_table(accesses),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
     _write(frames, out)
@@ -208,7 +223,7 @@ def main() -> int | None:
         return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
-        write_tables(paths, arguments.published, arguments.cubins, arguments.out)
+        write_tables(paths, arguments.published, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
     else:

@@ -17,6 +17,7 @@ import jinja2
 from markupsafe import Markup
 
 from analysis import trust_views, views
+from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
 from analysis.published import SOURCE as PUBLISHED
@@ -56,6 +57,12 @@ _TOPICS = {
     "cold": "Cold start",
     "neighbours_pinned": "Neighbours, pinned",
     "neighbours_pageable": "Neighbours, pageable",
+    "counted": "Run on the host",
+    "sectors": "Sectors a load",
+    "counters": "Hardware counters",
+    "wide": "Wide loads",
+    "arbitration": "Arbitration",
+    "unexplained": "Not explained",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -80,6 +87,8 @@ _DESCRIPTIONS = {
     "neighbours": "passes beside the traffic of a host's other GPUs",
     "agreement": "how many medians of recordings of the same kind of card agree",
     "agreement_cells": "cells whose medians do not, with the state of both cards",
+    "counts": "memory accesses: theory, host's count, hardware counter",
+    "counts_by_line": "memory accesses by source line, counted on the host",
 }
 
 
@@ -186,6 +195,9 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
             if host is hosts[host.recording]
         ],
         "fits": views.fits_table(results, titles, "table-fits"),
+        "accesses": counts_findings(results),
+        "counters": counter_findings(results),
+        "accesses_table": accesses_table(results, "table-accesses"),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
         "recordings": _recordings_table(results),

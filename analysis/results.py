@@ -35,6 +35,8 @@ TABLES = (
     "neighbours",
     "agreement",
     "agreement_cells",
+    "counts",
+    "counts_by_line",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
@@ -42,6 +44,7 @@ _TEXT = (
     *("dtype", "host_memory", "build", "quantity", "cpu_best_variant", "status", "reason"),
     *("architecture", "cubin_sha256", "item", "commit", "stale_sources", "phase", "verdict"),
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
+    *("ncu_metric", "agrees", "explanation"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}

@@ -16,7 +16,7 @@ from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results, evaluate
 from analysis.study import ROOT
-from measurement.recording import TABLES, Recording, write
+from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 TEMPLATE = ROOT / "report"
@@ -27,13 +27,17 @@ UNITS |= {"GFLOP/s": 1e-9, "GB/s": 1e-9, "MHz": 1e-6, "×": 1.0, "%": 100.0, "W"
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
     """Write a recording with `changes` to its frames, to `path` or in its own place."""
     changed = replace(original, **changes)
-    frames = {name: getattr(changed, name.split(".")[0]) for name in TABLES}
+    frames = {name: getattr(changed, name.split(".")[0]) for name in (*TABLES, *OPTIONAL)}
+    frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
     return write(path or original.path, original.provenance, frames)
 
 
-def chain(recordings: dict[str, Path], folder: Path) -> Path:
-    """Write the tables and fits of `recordings` to `folder`, as the workflow does; return it."""
-    write_tables(recordings, PUBLISHED, [], folder)
+def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None = None) -> Path:
+    """Write the tables and fits of `recordings` to `folder`, as the workflow does; return it.
+
+    `counts` are the tables of memory accesses.
+    """
+    write_tables(recordings, PUBLISHED, [], counts or [], folder)
     write_fits(recordings, PUBLISHED, folder)
     return folder
 

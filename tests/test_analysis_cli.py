@@ -18,6 +18,7 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("summary.csv", "gains.csv", "recordings.csv", "checks.csv", "builds.csv"),
     *("environment.csv", "telemetry.csv", "batches.csv", "cold_starts.csv", "ceilings.csv"),
     *("phases.csv", "neighbours.csv", "agreement.csv", "agreement_cells.csv"),
+    *("counts.csv", "counts_by_line.csv"),
 }
 FITS = {"m0_fit.csv", "m0_residuals.csv"}
 

@@ -41,7 +41,7 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
 
 def recorded(*cells, **provenance) -> Recording:
     """A recording in memory of these cells."""
-    empty = [pd.DataFrame()] * (len(recording.TABLES) - 1)
+    empty = [pd.DataFrame()] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
     return Recording(Path("memory"), STUDY | provenance, pd.concat(cells), *empty)
 
 

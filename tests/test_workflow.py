@@ -127,6 +127,17 @@ def test_every_kernel_is_built_for_the_recorded_card(finished):
     } | {"probes-exact"}
 
 
+def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
+    files = {path.stem for path in (finished / "results" / "counts").glob("*.csv")}
+    assert files == {f"{name}-b{block}" for name in ("naive", "block") for block in (16, 32)}
+    counts = pd.read_csv(finished / "results" / "tables" / "counts.csv")
+    run = counts[counts["host"].notna()]
+    assert set(run["n"]) == {64, 70}, "512, at which cards count, is none of the study"
+    assert run["agrees"].all()
+    assert set(counts["n"]) == {32, 48, 64, 70}
+    assert not counts.duplicated(["variant", "n", "block_size", "quantity"]).any()
+
+
 def test_effective_configuration_is_written(finished):
     assert yaml.safe_load((finished / "results" / "config.yaml").read_text()) == yaml.safe_load(
         CONFIG
@@ -179,6 +190,7 @@ def test_editing_a_kernel_rebuilds_it_and_renews_the_tables(finished):
     jobs = planned(finished)
     undo()
     assert jobs["build_cubin"] == 3
+    assert jobs["count"] == 2
     assert jobs["tables"] == 1
 
 

@@ -135,7 +135,7 @@ class Kernel:
         writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
         buffers = (_Buffer * len(copies))(
             *(
-                (copy.ctypes.data, copy.nbytes, words.ctypes.data, 0, 0)
+                _Buffer(copy.ctypes.data, copy.nbytes, words.ctypes.data, 0, 0)
                 for copy, words in zip(copies, writers, strict=True)
             )
         )

@@ -7,6 +7,7 @@ rule tables:
         recordings=RECORDINGS,
         measured=MEASURED_SOURCES,  # a change of one makes recordings stale
         cubins=CUBINS,
+        counts=COUNTS,
         code=sources("analysis"),
     output:
         [
@@ -15,7 +16,7 @@ rule tables:
                 *[f"table{number}" for number in range(1, 7)],
                 *["summary", "gains", "recordings", "checks", "builds", "environment"],
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
-                *["agreement", "agreement_cells"],
+                *["agreement", "agreement_cells", "counts", "counts_by_line"],
             ]
         ],
     log:
@@ -26,7 +27,7 @@ rule tables:
         "Computing tables, gains and their intervals"
     shell:
         "python -m analysis tables --published {input.published} {params.recordings}"
-        " --cubins {input.cubins} --out results/tables 2>&1 | tee {log} >&2"
+        " --cubins {input.cubins} --counts {input.counts} --out results/tables 2>&1 | tee {log} >&2"
 
 
 rule fit:

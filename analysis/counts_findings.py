@@ -1,0 +1,192 @@
+"""What the counts of memory accesses say, in sentences and a table; every number is counts.csv's.
+
+A kernel is here a variant with its block size at one order.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from analysis.counts import ARBITRATION, NOT_EXPLAINED, WIDE
+from analysis.findings import Findings, Sentence
+from analysis.results import COUNT, PERCENT, PLAIN, Results, Unit, subjects
+from analysis.study import BASELINE_BLOCK
+from analysis.views import Table, plain_table
+from analysis.wording import NOT_MEASURED, STATED, UNDECIDED, Code, Part, cell, order
+
+_NBSP = "\u00a0"
+_TABLE = "counts"
+_KERNEL = ["variant", "n", "block_size"]
+# What the page lists a request of; the CSV has every quantity.
+_LISTED = ("global_load_sectors", "shared_load_wavefronts", "shared_store_wavefronts")
+
+
+def counts_findings(results: Results) -> list[Sentence]:
+    """Return what was counted on the host, and what a request of each variant's loads fetches."""
+    frame = results.frame(_TABLE)
+    found = [_on_host(results, frame), *_sectors(results, frame)]
+    if not frame.empty and frame["counter"].isna().all():
+        text = "No recording holds hardware counters; what a card counts is not known."
+        found.append(Sentence("counters", NOT_MEASURED, (text,)))
+    return found
+
+
+def counter_findings(results: Results) -> list[Findings]:
+    """Return how the hardware counters of every GPU that has some compare with theory."""
+    frame = results.frame(_TABLE)
+    found = []
+    for subject in subjects(results):
+        own = frame[(frame["gpu"] == subject.label) & frame["counter"].notna()]
+        # What neither theory nor the card has any of is no test of theory.
+        own = own[(own["theory"] > 0) | (own["counter"] > 0)]
+        if subject.is_gpu and not own.empty:
+            found.append(Findings(subject, tuple(_counters(results, own))))
+    return found
+
+
+def _rows(frame: pd.DataFrame) -> list[int]:
+    return [int(index) for index in frame.index]
+
+
+def _on_host(results: Results, frame: pd.DataFrame) -> Sentence:
+    """Say how many kernels were run on the host, and in how many each count is theory's."""
+    run = frame[frame["host"].notna()]
+    if run.empty:
+        text = "Memory accesses were not counted on the host."
+        return Sentence("counted", NOT_MEASURED, (text,))
+    agreeing = (run["host"] == run["theory"]).groupby([run[k] for k in _KERNEL], dropna=False)
+    same = agreeing.transform("all")
+    kernels = ~run.duplicated(_KERNEL)  # one row for each
+    rows = _rows(run[kernels])
+    parts: list[Part] = [results.derived(_TABLE, rows, "variant.nunique()", COUNT)]
+    parts += [" variants at ", results.derived(_TABLE, rows, "n.nunique()", COUNT), " orders, "]
+    blocks = results.derived(_TABLE, rows, "block_size.nunique()", COUNT)
+    parts += ["in blocks of ", blocks, " sizes where they take one, were run on the host, which "]
+    parts += ["counts every access: in ", _number(results, run[kernels & same]), " of these "]
+    parts += [_number(results, run[kernels]), " kernels all counts equal theory exactly."]
+    return Sentence("counted", STATED if same.all() else UNDECIDED, tuple(parts))
+
+
+def _number(results: Results, frame: pd.DataFrame) -> Part:
+    return results.derived(_TABLE, _rows(frame), "variant.count()", COUNT)
+
+
+def _sectors(results: Results, frame: pd.DataFrame) -> Iterator[Sentence]:
+    """Give the sectors a request of each variant's global loads, at the largest common order."""
+    loads = frame[(frame["quantity"] == "global_load_sectors") & frame["host"].notna()]
+    loads = loads[loads["block_size"].isna() | (loads["block_size"] == BASELINE_BLOCK)]
+    loads = loads.drop_duplicates(_KERNEL)
+    common = loads.groupby("n")["variant"].nunique()
+    common = common[common == loads["variant"].nunique()]
+    if common.empty:
+        return
+    shown = loads[loads["n"] == common.index.max()]
+    rows = _rows(shown.sort_values("host_per_request", ascending=False, kind="stable"))
+    parts: list[Part] = [f"At N{_NBSP}={_NBSP}", order(results, _TABLE, rows[0])]
+    blocks = _rows(shown[shown["block_size"].notna()])
+    if blocks:
+        size = order(results, _TABLE, blocks[0], "block_size")
+        parts += [f", in blocks of B{_NBSP}={_NBSP}", size]
+    parts += [", a warp's load from global memory fetches, in sectors: "]
+    for position, row in enumerate(rows):
+        parts += [", " if position else "", Code(results.text(_TABLE, row, "variant")), " "]
+        parts += [cell(results, _TABLE, row, "host_per_request", PLAIN)]
+    yield Sentence("sectors", STATED, (*parts, "."))
+
+
+def _counters(results: Results, own: pd.DataFrame) -> Iterator[Sentence]:
+    """Say how many counters equal theory, and give what explains the others."""
+    equal = own["counter"] == own["theory"]
+    on_global = own["quantity"].str.startswith("global_")
+    parts: list[Part] = []
+    for position, (kind, word) in enumerate(((on_global, "global"), (~on_global, "shared"))):
+        if kind.any():
+            parts += ["; " if position and parts else ""]
+            parts += [_number(results, own[kind & equal]), " of ", _number(results, own[kind])]
+            parts += [f" counters of {word} memory equal theory exactly"]
+    parts += [". Where neither theory nor the card has any, nothing is compared."]
+    yield Sentence("counters", STATED, tuple(parts))
+    texts = own["explanation"].fillna("")
+    wide = own[texts.str.contains(WIDE, regex=False)]
+    if not wide.empty:
+        yield Sentence("wide", STATED, tuple(_wide(results, wide)))
+    arbitrated = own[texts.str.contains(ARBITRATION, regex=False)]
+    if not arbitrated.empty:
+        yield Sentence("arbitration", STATED, tuple(_arbitrated(results, arbitrated)))
+    left = own[texts == NOT_EXPLAINED]
+    if not left.empty:
+        parts = [_number(results, left), " counters differ from theory for no reason known here: "]
+        yield Sentence("unexplained", UNDECIDED, (*parts, *_named(results, left), "."))
+
+
+def _wide(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
+    lowest = int(rows["counter_over_theory"].idxmin())
+    yield _number(results, rows)
+    yield " counters of loads from shared memory are below theory, the lowest at "
+    yield cell(results, _TABLE, lowest, "counter_over_theory", PERCENT)
+    yield " of it: where a thread reads neighbouring words, the compiler has one instruction ("
+    yield Code("LDS.64")
+    yield ", "
+    yield Code("LDS.128")
+    yield ") read up to four of them, and one request serves up to four loads of the source."
+
+
+def _arbitrated(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
+    yield _number(results, rows)
+    yield " counters of wavefronts and bank conflicts have more than the program's own: cycles in "
+    yield "which the data stage was taken by other requests are counted too, the same number as "
+    yield "wavefronts and as conflicts; no order of the program determines them"
+    rows = rows[rows["quantity"].str.endswith("_wavefronts") & (rows["counter"] > rows["theory"])]
+    if not rows.empty:
+        highest = int(rows["counter_over_theory"].idxmax())
+        yield ". They add "
+        yield results.derived(_TABLE, [highest], "counter_over_theory - 1", PERCENT)
+        yield " at most to the wavefronts of theory"
+    yield "."
+
+
+def _named(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
+    """Yield quantity by quantity how many of its counters are among the rows."""
+    for position, (quantity, own) in enumerate(rows.groupby("quantity", sort=False)):
+        yield from (", " if position else "", _number(results, own), " of ", Code(str(quantity)))
+
+
+def accesses_table(results: Results, anchor: str) -> Table:
+    """Return sectors and wavefronts a request of every variant and block size, at one order.
+
+    That is the order of the hardware counters, or else the largest at which it was run on the host,
+    of the build without bounds checks where that was run.
+    """
+    frame = results.frame(_TABLE)
+    listed = frame[frame["quantity"].isin(_LISTED) & (frame["theory"] > 0)]
+    counted = listed[listed["counter"].notna()]
+    kernel = ["variant", "block_size"]
+    on_host = listed[listed["host"].notna() & ~_within(listed, counted, kernel)]
+    orders = on_host.assign(exact=on_host["n"].where(on_host["build"] == "exact"))
+    largest = orders.groupby(kernel, dropna=False)[["exact", "n"]].transform("max")
+    on_host = on_host[on_host["n"] == largest["exact"].fillna(largest["n"])]
+    shown = pd.concat([counted, on_host]).sort_index()
+    columns: dict[str, tuple[str, str | Unit]] = {
+        "variant": ("variant", "code"),
+        "block_size": ("B", "count"),
+        "n": ("N", "count"),
+        "quantity": ("a request's", "code"),
+        "theory_per_request": ("theory", "number"),
+        "host_per_request": ("host", "number"),
+        "gpu": ("card", "code"),
+        "counter_per_request": ("hardware", "number"),
+        "explanation": ("why the counters differ from theory", "text"),
+    }
+    caption = (
+        "Sectors of 32 bytes a request to global memory and wavefronts a request to shared "
+        "memory: by theory, counted on the host, and by each card's hardware counters, of which "
+        "the requests are its own too.",
+    )
+    name = "Memory accesses a request"
+    return plain_table(results, _TABLE, _rows(shown), columns, anchor, name, caption)
+
+
+def _within(rows: pd.DataFrame, others: pd.DataFrame, keys: list[str]) -> pd.Series:
+    """Return which rows share their keys with one of the others."""
+    known = pd.MultiIndex.from_frame(others[keys])
+    return pd.Series(pd.MultiIndex.from_frame(rows[keys]).isin(known), rows.index)
