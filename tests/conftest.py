@@ -12,6 +12,8 @@ import cpu_reference.catalog
 import kernels.catalog
 from analysis.model import m0_times
 from measurement import recording
+from measurement.discovery import CudaDevice, cuda_devices
+from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, Recording
 
@@ -188,3 +190,15 @@ def cpu_recording(
 ) -> Recording:
     """A small simulated recording of a host without GPU; shared by tests, not to be changed."""
     return make_recording(tmp_path_factory.mktemp("recordings") / "host", gpus=0, sizes=(256, 512))
+
+
+@pytest.fixture(scope="session")
+def card() -> CudaDevice:
+    """The first GPU of this host; where there is none, what asks for it is skipped."""
+    try:
+        cards = cuda_devices()
+    except StudyError as error:
+        pytest.skip(str(error))
+    if not cards:
+        pytest.skip("no NVIDIA GPU on this host")
+    return cards[0]

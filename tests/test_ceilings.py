@@ -18,7 +18,7 @@ from kernels.catalog import PROBES
 from kernels.toolchain import find_nvcc
 from measurement import ceilings
 from measurement.ceilings import ROUNDS, SLOT_BYTES, Ceiling, gpu_ceilings, timer_ceilings
-from measurement.discovery import cuda_devices, driver
+from measurement.discovery import driver
 from measurement.errors import StudyError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -239,18 +239,12 @@ def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(nvcc, tmp_
 
 
 @pytest.fixture(scope="module")
-def measured(nvcc, tmp_path_factory):
+def measured(card, nvcc, tmp_path_factory):
     """The ceilings of the first GPU of this host, their duration in s, and its device."""
-    try:
-        cards = cuda_devices()
-    except StudyError as error:
-        pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
     cubin = tmp_path_factory.mktemp("cubins") / f"{PROBES.stem}.cubin"
-    build_cubin(nvcc, PROBES, architecture(cards[0].compute_capability), cubin)
+    build_cubin(nvcc, PROBES, architecture(card.compute_capability), cubin)
     cuda = driver()
-    device = cuda.Device(cards[0].index)
+    device = cuda.Device(card.index)
     context = device.make_context()
     try:
         stream = cuda.Stream()

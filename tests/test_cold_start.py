@@ -15,7 +15,6 @@ from kernels.catalog import VARIANTS, build_for
 from kernels.toolchain import find_nvcc
 from measurement import cold_start as module
 from measurement.cold_start import ColdStart, ColdStartRequest, cold_start
-from measurement.discovery import cuda_devices
 from measurement.errors import StudyError
 from measurement.session import CellError
 
@@ -172,21 +171,18 @@ def test_stretches_are_timed_apart():
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory):
+def real(card, tmp_path_factory):
     """A request for the block kernel on the first GPU of this host."""
     try:
-        cards = cuda_devices()
         nvcc = find_nvcc()
     except StudyError as error:
         pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
     build = build_for("block", 1024, 32)
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"
-    build_cubin(nvcc, build, architecture(cards[0].compute_capability), cubin)
+    build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
     launch = VARIANTS["block"].launch(1024, 32)
     return ColdStartRequest(
-        device=cards[0].index,
+        device=card.index,
         cubin=str(cubin),
         function="block",
         grid=launch.grid,

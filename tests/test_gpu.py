@@ -11,7 +11,7 @@ from kernels.catalog import VARIANTS, Build, block_sizes, build_for, builds
 from kernels.host_execution.check import execute
 from kernels.toolchain import find_nvcc
 from measurement.cells import Cell, gpu_cells
-from measurement.discovery import cuda_devices, driver
+from measurement.discovery import driver
 from measurement.errors import StudyError
 from measurement.gpu import GpuSession
 from measurement.matrices import Inputs
@@ -28,18 +28,6 @@ STUDY = {
     "block_sizes": [1, 3, 4, 8, 31, 32],
     "host_memory": ["pinned", "pageable"],
 }
-
-
-@pytest.fixture(scope="module")
-def card():
-    """The first GPU of this host."""
-    try:
-        cards = cuda_devices()
-    except StudyError as error:
-        pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
-    return cards[0]
 
 
 @pytest.fixture(scope="module")

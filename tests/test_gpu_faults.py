@@ -12,8 +12,6 @@ from kernels.build import architecture, build_all, read_result
 from kernels.catalog import builds
 from kernels.toolchain import find_nvcc
 from measurement import record as recorder
-from measurement.discovery import cuda_devices
-from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.record import record
 
@@ -31,18 +29,6 @@ KERNELS = {
     "wrong": PRODUCT + "c[i * n + j] = i == 1 && j == 2 ? sum + 1 : sum;",
     "trap": "__trap();",
 }
-
-
-@pytest.fixture(scope="module")
-def card():
-    """The first GPU of this host."""
-    try:
-        cards = cuda_devices()
-    except StudyError as error:
-        pytest.skip(str(error))
-    if not cards:
-        pytest.skip("no NVIDIA GPU on this host")
-    return cards[0]
 
 
 @pytest.fixture
