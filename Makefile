@@ -46,5 +46,5 @@ lock: setup
 	$(RUN) $(LOCK) pyproject.toml --group test -o requirements.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --group dev -c requirements.lock -o requirements-dev.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --extra gpu -c requirements.lock -o requirements-gpu.lock
-	for group in compiler build uv; do \
+	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

@@ -10,17 +10,24 @@ import pandas as pd
 
 from analysis import (
     agreement,
+    claims,
     compare,
     counts,
     fits,
     gains,
     judgement,
+    ladder,
+    limits,
+    machine_code,
     neighbours,
     published,
+    roofline,
     study,
+    systems,
     tables,
     trust,
 )
+from kernels.build import read_result
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 from measurement.recording import read
@@ -45,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     tables_command = command(
-        "tables", "write the tables of what was published and measured", "published"
+        "tables", "write the tables of what was published and measured", "published", "systems"
     )
     tables_command.add_argument(
         "--cubins",
@@ -100,6 +107,7 @@ def _threshold(text: str) -> float:
 
 _HELP = {
     "published": "csv of the published times",
+    "systems": "csv of the sources' systems",
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
     "template": "folder that holds the report's template",
@@ -127,15 +135,17 @@ def recording_paths(arguments: list[str]) -> dict[str, Path]:
 def write_tables(
     recordings: Mapping[str, Path],
     published_csv: Path,
+    systems_csv: Path,
     cubins: list[Path],
     counted: list[Path],
     out: Path,
 ) -> None:
     """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
-    printed = published.read(published_csv)
+    printed, listed = published.read(published_csv), systems.read(systems_csv)
     loaded = study.load(recordings)
     sources = study.sources(loaded)
     accesses = counts.read(counted)
+    built = [read_result(path) for path in cubins]
     _progress(
         f"tables: medians and gains of {', '.join(s.label for s in sources) or 'no recording'}"
     )
@@ -145,7 +155,7 @@ def write_tables(
         "gains": gains.gains_table(sources),
         "recordings": study.recordings_table(sources),
         "checks": study.checks_table(loaded),
-        "builds": study.builds_table(loaded, cubins),
+        "builds": study.builds_table(loaded, built),
         "environment": study.environment_table(loaded),
         "telemetry": trust.telemetry_table(sources),
         "batches": trust.batches_table(sources),
@@ -155,9 +165,26 @@ def write_tables(
         "neighbours": neighbours.neighbours_table(sources),
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
+        "limits": limits.limits_table(sources),
+        "systems": systems.systems_table(listed, sources),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames |= _kernel_tables(sources, frames, study.instructions_table(loaded, built))
     _write(frames, out)
+
+
+def _kernel_tables(
+    sources: list[study.Source], frames: Mapping[str, pd.DataFrame], instructions: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """Return what follows from times, builds and counts of accesses together."""
+    accesses = frames["counts"]
+    code = machine_code.machine_code_table(frames["builds"], instructions, accesses)
+    return {
+        "machine_code": code,
+        "ladder": ladder.ladder_table(sources, code),
+        "roofline": roofline.roofline_table(sources, frames["ceilings"], accesses),
+        "claims": claims.claims_table(sources, code, accesses),
+    }
 
 
 def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
@@ -223,7 +250,8 @@ def main() -> int | None:
         return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
-        write_tables(paths, arguments.published, arguments.cubins, arguments.counts, arguments.out)
+        csvs = (arguments.published, arguments.systems)
+        write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
     else:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare import aligned, duration, matched_samples
+from analysis.compare import CELL_TITLES, aligned, cell_texts, duration, matched_samples
 from analysis.judgement import within
 from analysis.statistics import FloatArray, grouped, ratio_intervals
 from analysis.study import CPU, Source, concatenated
-from analysis.trust import KERNEL, batch_draws, medians, telemetry
-from measurement.recording import CELL, Recording
+from analysis.trust import batch_draws, medians, telemetry
+from measurement.recording import CELL, KERNEL, Recording
 
 AGREEMENT = 0.02
 PINNED, PAGEABLE = "GPU, pinned", "GPU, pageable"
@@ -48,7 +48,7 @@ _CELLS = [
     *(name.format(side) for name in _STATE.values() for side in "ab"),
 ]
 _TITLES = (
-    *("device", "variant", "dtype", "N", "block", "memory", "A", "B", "B/A"),
+    *(*CELL_TITLES, "A", "B", "B/A"),
     *("SM clock in MHz", "at most °C", "power in W", "samples throttled"),
 )
 
@@ -213,7 +213,7 @@ def _line(row: Mapping[Any, Any]) -> tuple[str, ...]:
         return " / ".join("–" if pd.isna(v) else f"{v / unit:.0f}" for v in values)
 
     return (
-        *("" if pd.isna(row[name]) else str(row[name]) for name in CELL),
+        *cell_texts(row),
         *(duration(row["median_a_s"]), duration(row["median_b_s"]), f"{row['ratio']:.3f}"),
         *(both("sm_clock_hz", 1e6), both("temperature_max_celsius"), both("power_w")),
         both("samples_throttled"),

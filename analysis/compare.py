@@ -41,6 +41,7 @@ from analysis.statistics import (
     ratio_intervals,
     seeded,
 )
+from kernels.shape import Shape
 from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
 from measurement.recording import CELL, Recording
@@ -60,8 +61,9 @@ _TYPES = {
 }
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 _DETAILS = ("packages", "limits")  # of software and cards: too long for a line
+CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory")
 _TITLES = (
-    *("device", "variant", "dtype", "N", "block", "memory", "time", "samples"),
+    *(*CELL_TITLES, "time", "samples"),
     *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
 )
 
@@ -119,8 +121,9 @@ def notes(a: Recording, b: Recording) -> list[str]:
 
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return ``VARIANT (PATH)`` of every source in both whose SHA-256 is not the same."""
-    names = {v.source: f"{v.name} ({v.source})" for v in kernels.catalog.VARIANTS.values()}
+    """Return ``NAME (PATH)`` of every source in both whose SHA-256 is not the same."""
+    kernel = {v.source: v.kernel for v in kernels.catalog.VARIANTS.values() if v.source}
+    names = {source: f"{name} ({source})" for source, name in kernel.items()}
     names |= {v.source: f"{v.name} ({v.source})" for v in cpu_reference.catalog.VARIANTS.values()}
     common = sorted(set(first) & set(second))
     return [names.get(path, path) for path in common if first[path] != second[path]]
@@ -221,11 +224,18 @@ def duration(seconds: float) -> str:
     return f"{seconds * factor:#.4g} {unit}"
 
 
+def cell_texts(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return the cell (`CELL`) that a row is of as text, in the order of `CELL_TITLES`."""
+    shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
+    parts = (row["device"], row["variant"], row["dtype"], shape, row["block_size"])
+    return tuple("" if pd.isna(part) else str(part) for part in (*parts, row["host_memory"]))
+
+
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return a row of the table as text, in the order of `_TITLES`."""
     known = not np.isnan(row["q_differs"])
     return (
-        *("" if pd.isna(row[name]) else str(row[name]) for name in _KEY),
+        *(*cell_texts(row), str(row["quantity"])),
         f"{row['samples_a']}, {row['samples_b']}",
         duration(row["median_a_s"]),
         duration(row["median_b_s"]),

@@ -11,27 +11,26 @@ import pandas as pd
 from analysis.study import CPU, Source, concatenated
 from kernels.counts import COLUMNS
 from measurement.errors import StudyError
+from measurement.recording import KERNEL
 
 # What a counter that differs from theory is explained by.
-WIDE = "wide loads: one request reads up to four neighbouring words"
+WIDE = "merged loads: one request reads neighbouring words, 16 bytes at most"
 ARBITRATION = "arbitration: cycles in which other requests held the data stage"
 NOT_EXPLAINED = "not explained"
 
-DTYPE = "float32"  # the elements that accesses are counted of
-_KERNEL = ["variant", "n", "block_size"]
+_KERNEL = [name for name in KERNEL if name != "device"]
 _TYPES = {
-    **dict.fromkeys(("variant", "build", "quantity", "ncu_metric"), "string"),
-    **dict.fromkeys(("n", "block_size", "line", "count", "theory"), "Int64"),
+    **dict.fromkeys(("variant", "dtype", "build", "quantity", "ncu_metric"), "string"),
+    **dict.fromkeys(("batch", "m", "n", "k", "block_size"), "Int64"),
+    **dict.fromkeys(("line", "count", "theory", "merged"), "Int64"),
     **dict.fromkeys(("per_thread", "per_request"), "Float64"),
 }
-_WAYS = ("theory", "host", "counter")
+_WAYS = ("theory", "merged", "host", "counter")
 _COUNTS = [
     *("recording", "gpu", *_KERNEL, "build", "quantity", "ncu_metric", *_WAYS),
     *("counter_over_theory", *(f"{way}_per_request" for way in _WAYS), "agrees", "explanation"),
 ]
 _BY_LINE = [*_KERNEL, "build", "line", "quantity", "host", "per_thread", "per_request"]
-# The words that a load can bring at most: 16 bytes for each thread.
-_WIDEST = 4
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
@@ -64,7 +63,9 @@ def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
 def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame:
     """Return every total of a launch: theory, the host's count and a card's counter.
 
-    One row a kernel (variant, n, block_size), quantity and GPU that has a counter of it; where no
+    `merged` is theory where the compiler merges loads along rows of shared memory to 16 bytes.
+
+    One row a kernel (`_KERNEL`), quantity and GPU that has a counter of it; where no
     GPU has one, a single row without recording, gpu and counter. Counters of kernels that
     `counted` lacks are left out. `agrees`: whether all that was counted, on the host or by the
     card, is theory's exactly; empty where nothing was. `explanation`: of a counter that is not
@@ -94,7 +95,7 @@ def _counters(found: Iterable[Source]) -> pd.DataFrame:
     frames = [pd.DataFrame(columns=[*labels, *types]).astype(labels | types)]
     for source in found:
         own = source.own(source.recording.counters)
-        own = own[(own["device"] != CPU) & (own["dtype"] == DTYPE)]
+        own = own[own["device"] != CPU]
         medians = own.groupby(keys, dropna=False)["value"].median().reset_index()
         labelled = medians.assign(recording=source.recording_id, gpu=source.label)
         frames.append(labelled.astype(labels | types)[list(frames[0])])
@@ -113,66 +114,39 @@ def _explained(table: pd.DataFrame) -> pd.Series:
     """Return the explanation of every row whose counter is not theory's."""
     found = pd.Series(pd.NA, table.index, dtype="string")
     counted = table[table["counter"].notna()]
-    for (*_, operation), rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):
+    for _, rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):
         by_measure = rows.set_index("measure")
-        theory, counter = (by_measure[way].astype(float).to_dict() for way in ("theory", "counter"))
-        texts = explanations(str(operation), theory, counter)
+        ways = (by_measure[way].astype(float).to_dict() for way in ("theory", "merged", "counter"))
+        texts = explanations(*ways)
         for index, measure in rows["measure"].items():
             found[index] = texts.get(measure, pd.NA)
     return found
 
 
 def explanations(
-    operation: str, theory: Mapping[str, float], counter: Mapping[str, float]
+    theory: Mapping[str, float], merged: Mapping[str, float], counter: Mapping[str, float]
 ) -> dict[str, str]:
     """Return what explains each of one operation's counters that is not theory's.
 
-    Both arguments: requests and, of shared memory, wavefronts and bank_conflicts. A rule is kept
-    only where its numbers bear it out; what is left is `NOT_EXPLAINED`.
+    The arguments hold requests and, of shared memory, wavefronts and bank_conflicts: by theory, by
+    theory with merged loads, and counted. A rule is kept only where its numbers bear it out to the
+    last one; what is left is `NOT_EXPLAINED`. Loads are merged where the requests are those of
+    `merged` and not those of the source.
     """
-    excess = {name: value - theory[name] for name, value in counter.items()}
-    wide = operation == "shared_load" and _fewer(theory, counter, "requests")
+    nothing = float("nan")
+    requests = counter.get("requests", nothing)
+    wide = requests == merged.get("requests") != theory.get("requests")
+    expected = merged if wide else theory
     # Cycles beyond those of the program's own conflicts. The counter of bank conflicts includes
     # cycles in which the data stage was taken by other requests, and every one of them is counted
-    # as a wavefront too: the sum has to come out to the last one.
-    others = excess.get("bank_conflicts", 0)
-    own = counter.get("wavefronts", float("nan")) - others
-    arbitrated = others > 0 and own in _undisturbed(theory, counter, wide)
+    # as a wavefront too: the sum has to come out.
+    others = counter.get("bank_conflicts", nothing) - expected.get("bank_conflicts", nothing)
+    waiting = counter.get("wavefronts", nothing) - expected.get("wavefronts", nothing)
+    arbitrated = requests == expected.get("requests") and waiting == others > 0
     found = {}
-    for name in (name for name, value in excess.items() if value):
-        reasons = []
-        if wide and name != "bank_conflicts" and _fewer(theory, counter, name):
-            reasons.append(WIDE)
-        if arbitrated and name != "requests":
-            reasons.append(ARBITRATION)
+    for name in (name for name, value in counter.items() if value != theory[name]):
+        reasons = [WIDE] if expected[name] != theory[name] else []
+        if counter[name] != expected[name]:
+            reasons = [*reasons, ARBITRATION] if arbitrated else []
         found[name] = "; ".join(reasons) or NOT_EXPLAINED
     return found
-
-
-def _fewer(theory: Mapping[str, float], counter: Mapping[str, float], name: str) -> bool:
-    """Return whether there are fewer, yet not below what loads of `_WIDEST` words alone leave.
-
-    Where a thread reads neighbouring words of shared memory, the compiler merges up to four loads
-    of the source to one instruction (LDS.64, LDS.128).
-    """
-    return name in counter and theory[name] / _WIDEST <= counter[name] < theory[name]
-
-
-def _undisturbed(
-    theory: Mapping[str, float], counter: Mapping[str, float], wide: bool
-) -> tuple[float, ...]:
-    """Return how many wavefronts the counted requests may have, if none waits for another.
-
-    The requests that are counted are those of the source, or wide ones are among them. If the wide
-    ones are of four words each, there is one for three requests that are missing. Where the
-    source's loads have no conflicts it takes two wavefronts, one more than the others; or one, if
-    the block fills only half a warp.
-    """
-    unknown = float("nan")
-    requests, wavefronts = (theory.get(name, unknown) for name in ("requests", "wavefronts"))
-    missing = requests - counter.get("requests", unknown)
-    if missing == 0:
-        return (wavefronts,)
-    if wide and wavefronts == requests:
-        return requests - missing + missing / (_WIDEST - 1), requests - missing
-    return ()

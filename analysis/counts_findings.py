@@ -1,6 +1,6 @@
 """What the counts of memory accesses say, in sentences and a table; every number is counts.csv's.
 
-A kernel is here a variant with its block size at one order.
+A kernel is here a variant with its block size and elements, on one shape.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,11 @@ from analysis.results import COUNT, PERCENT, PLAIN, Results, Unit, subjects
 from analysis.study import BASELINE_BLOCK
 from analysis.views import Table, plain_table
 from analysis.wording import NOT_MEASURED, STATED, UNDECIDED, Code, Part, cell, order
+from measurement.recording import KERNEL
 
 _NBSP = "\u00a0"
 _TABLE = "counts"
-_KERNEL = ["variant", "n", "block_size"]
+_KERNEL = [name for name in KERNEL if name != "device"]
 # What the page lists a request of; the CSV has every quantity.
 _LISTED = ("global_load_sectors", "shared_load_wavefronts", "shared_store_wavefronts")
 
@@ -59,11 +60,12 @@ def _on_host(results: Results, frame: pd.DataFrame) -> Sentence:
     kernels = ~run.duplicated(_KERNEL)  # one row for each
     rows = _rows(run[kernels])
     parts: list[Part] = [results.derived(_TABLE, rows, "variant.nunique()", COUNT)]
-    parts += [" variants at ", results.derived(_TABLE, rows, "n.nunique()", COUNT), " orders, "]
     blocks = results.derived(_TABLE, rows, "block_size.nunique()", COUNT)
-    parts += ["in blocks of ", blocks, " sizes where they take one, were run on the host, which "]
-    parts += ["counts every access: in ", _number(results, run[kernels & same]), " of these "]
-    parts += [_number(results, run[kernels]), " kernels all counts equal theory exactly."]
+    types = results.derived(_TABLE, rows, "dtype.nunique()", COUNT)
+    parts += [" variants (block sizes: ", blocks, "; types of elements: ", types, ") were run on "]
+    parts += ["the host on small matrices, which counts every access: in "]
+    parts += [_number(results, run[kernels & same]), " of these "]
+    parts += [_number(results, run[kernels]), " runs all counts equal theory exactly."]
     return Sentence("counted", STATED if same.all() else UNDECIDED, tuple(parts))
 
 
@@ -72,15 +74,17 @@ def _number(results: Results, frame: pd.DataFrame) -> Part:
 
 
 def _sectors(results: Results, frame: pd.DataFrame) -> Iterator[Sentence]:
-    """Give the sectors a request of each variant's global loads, at the largest common order."""
-    loads = frame[(frame["quantity"] == "global_load_sectors") & frame["host"].notna()]
+    """Give the sectors a request of each variant's global loads, at one order.
+
+    That is the largest of those at which the most variants were run.
+    """
+    loads = _square(frame[(frame["quantity"] == "global_load_sectors") & frame["host"].notna()])
     loads = loads[loads["block_size"].isna() | (loads["block_size"] == BASELINE_BLOCK)]
     loads = loads.drop_duplicates(_KERNEL)
-    common = loads.groupby("n")["variant"].nunique()
-    common = common[common == loads["variant"].nunique()]
-    if common.empty:
+    if loads.empty:
         return
-    shown = loads[loads["n"] == common.index.max()]
+    run = loads.groupby("n")["variant"].nunique()
+    shown = loads[loads["n"] == run.index[run == run.max()].max()]
     rows = _rows(shown.sort_values("host_per_request", ascending=False, kind="stable"))
     parts: list[Part] = [f"At N{_NBSP}={_NBSP}", order(results, _TABLE, rows[0])]
     blocks = _rows(shown[shown["block_size"].notna()])
@@ -128,7 +132,8 @@ def _wide(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
     yield Code("LDS.64")
     yield ", "
     yield Code("LDS.128")
-    yield ") read up to four of them, and one request serves up to four loads of the source."
+    yield ") read up to four of them, and one request serves up to four loads of the source. "
+    yield "Requests are those of theory with such loads, to the last one."
 
 
 def _arbitrated(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
@@ -154,10 +159,10 @@ def _named(results: Results, rows: pd.DataFrame) -> Iterator[Part]:
 def accesses_table(results: Results, anchor: str) -> Table:
     """Return sectors and wavefronts a request of every variant and block size, at one order.
 
-    That is the order of the hardware counters, or else the largest at which it was run on the host,
-    of the build without bounds checks where that was run.
+    Of square matrices of float32 elements. The order is that of the hardware counters, or else the
+    largest at which it was run on the host, of the build without bounds checks where that was run.
     """
-    frame = results.frame(_TABLE)
+    frame = _square(results.frame(_TABLE))
     listed = frame[frame["quantity"].isin(_LISTED) & (frame["theory"] > 0)]
     counted = listed[listed["counter"].notna()]
     kernel = ["variant", "block_size"]
@@ -172,6 +177,7 @@ def accesses_table(results: Results, anchor: str) -> Table:
         "n": ("N", "count"),
         "quantity": ("a request's", "code"),
         "theory_per_request": ("theory", "number"),
+        "merged_per_request": ("theory, merged loads", "number"),
         "host_per_request": ("host", "number"),
         "gpu": ("card", "code"),
         "counter_per_request": ("hardware", "number"),
@@ -179,11 +185,18 @@ def accesses_table(results: Results, anchor: str) -> Table:
     }
     caption = (
         "Sectors of 32 bytes a request to global memory and wavefronts a request to shared "
-        "memory: by theory, counted on the host, and by each card's hardware counters, of which "
-        "the requests are its own too.",
+        "memory: by theory, by theory where the compiler merges neighbouring loads of shared "
+        "memory, counted on the host, and by each card's hardware counters, of which the requests "
+        "are its own too.",
     )
     name = "Memory accesses a request"
     return plain_table(results, _TABLE, _rows(shown), columns, anchor, name, caption)
+
+
+def _square(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of products of two square matrices of float32 elements."""
+    square = (frame["m"] == frame["n"]) & (frame["k"] == frame["n"]) & (frame["batch"] == 1)
+    return frame[square & (frame["dtype"] == "float32")]
 
 
 def _within(rows: pd.DataFrame, others: pd.DataFrame, keys: list[str]) -> pd.Series:

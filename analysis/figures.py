@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from analysis import plots, style, svg
+from analysis.drawings import INTERVALS, Card, Drawing, samples_text
+from analysis.kernel_figures import of_kernels
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     Results,
@@ -17,6 +17,8 @@ from analysis.results import (
     compared_memory,
     comparison_order,
     hosts_of,
+    is_library,
+    order_cells,
     subjects,
     without_swept_naive,
 )
@@ -33,22 +35,6 @@ _PUBLISHED_COLUMNS = (
     ("table5", "block_", False, "block"),
     ("table6", "block_unroll4_", False, "block_unroll4"),
 )
-_INTERVALS = "Lines through the markers are the intervals of the medians; a hollow marker has none."
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure before it is written: `name` is its file and the prefix of its ids.
-
-    `kind` says what it shows, `source` of what: a label, "published", or "" for all together.
-    """
-
-    name: str
-    kind: str
-    source: str
-    title: str
-    caption: str
-    figure: Figure
 
 
 def write_figures(tables_dir: Path | str, out_dir: Path | str) -> None:
@@ -71,7 +57,7 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str) -> None:
 
 
 def _drawings(results: Results) -> Iterator[Drawing]:
-    summary = results.frame("summary")
+    summary = order_cells(results)
     summary = summary.assign(is_cpu=summary["device"] == CPU)
     measured = subjects(results)
     names = anchors([subject.label for subject in measured])
@@ -82,11 +68,13 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         if rows.empty:
             continue
         if subject.is_gpu:
-            yield from _of_gpu(results, subject, names[subject.label], rows)
+            card = Card(subject, names[subject.label])
+            yield from _of_gpu(results, card, rows)
+            yield from of_kernels(results, card)
         if subject is hosts[subject.recording]:
             yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
     if gpus:
-        yield _figure_2(results, gpus, summary)
+        yield from _figure_2(results, gpus, summary)
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
@@ -101,56 +89,64 @@ def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
     return summary[own_cpu | (~summary["is_cpu"] & (summary["gpu"] == subject.label))]
 
 
-def _of_gpu(results: Results, subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
+def _of_gpu(results: Results, card: Card, rows: pd.DataFrame) -> Iterator[Drawing]:
+    subject = card.subject
     gpu = rows[~rows["is_cpu"]]
     if gpu.empty:
         return
     n = comparison_order(gpu)
     memory = compared_memory(gpu)
     compared = without_swept_naive(rows[rows["is_cpu"] | (rows["host_memory"] == memory)])
-
-    def drawing(kind: str, title: str, caption: str, figure: Figure) -> Drawing:
-        title = f"{title}: {subject.marked_title}"
-        return Drawing(f"{kind}-{name}", kind, subject.label, title, caption, figure)
+    compared = compared[compared["is_cpu"] | _of_source_or_fastest(compared)]
 
     published, at_n = _published_rates(results, n), without_swept_naive(rows[rows["n"] == n])
     host = f" and one core of its host ({subject.cpu_model})" if at_n["is_cpu"].any() else ""
     crosses = "" if published.empty else " Crosses: the published GTX 770."
-    yield drawing(
+    yield card.drawing(
         "figure1",
         f"Figure 1. All variants at N = {n}",
         f"Rate of every variant at N = {n}, each with its best block size (naive: B = 32), on "
-        f"{subject.marked_title}{host}.{crosses} {_INTERVALS} {_samples(at_n)}",
+        f"{subject.marked_title}{host}.{crosses} {INTERVALS} {samples_text(at_n)}",
         plots.variants_at_size(at_n, published, n),
     )
-    yield drawing(
+    yield card.drawing(
         "rate-size",
         "Rate over the matrix order",
-        f"Rate over N on {subject.marked_title}, {memory} host memory, each variant with its best "
-        f"block size at that N; dashed: one core of the host. {_INTERVALS} {_samples(compared)}",
+        f"Rate over N on {subject.marked_title}, {memory} host memory, of source V's variants and "
+        "the fastest other, each with its best block size at that N; dashed: one core of the host. "
+        f"{INTERVALS} {samples_text(compared)}",
         plots.rate_over_size(compared),
     )
     blocks = gpu[(gpu["n"] == n) & (gpu["host_memory"] == memory)]
+    blocks = blocks[blocks["variant"].isin(style.SOURCE_V)]
     if blocks["block_size"].notna().any():
-        yield drawing(
+        yield card.drawing(
             "rate-block",
             "Rate over the block size",
-            f"Rate over the block size B at N = {n} on {subject.marked_title}, {memory} host "
-            f"memory. {_INTERVALS} {_samples(blocks)}",
+            f"Rate of source V's variants over the block size B at N = {n} on "
+            f"{subject.marked_title}, {memory} host memory. {INTERVALS} {samples_text(blocks)}",
             plots.rate_over_block(blocks),
         )
-    split = _fastest_kernel_cells(gpu, n)
+    split = _fastest_kernel_cells(gpu[~is_library(gpu)], n)
     if not split.empty:
         first = split.iloc[0]
         block = "" if pd.isna(first["block_size"]) else f", B = {int(first['block_size'])}"
-        yield drawing(
+        yield card.drawing(
             "split",
             "Where the time goes",
             f"Parts of the transfer-inclusive time of {first['variant']}{block} on "
             f"{subject.marked_title}, as shares of the sum of their medians; above each bar the "
-            f"median total in milliseconds. {_samples(split)}",
+            f"median total in milliseconds. {samples_text(split)}",
             plots.split_of_total(split),
         )
+
+
+def _of_source_or_fastest(cells: pd.DataFrame) -> pd.Series:
+    """Tell which cells are of the source's variants, or of what is fastest at the largest order."""
+    others = cells[~cells["is_cpu"] & ~cells["variant"].isin(style.SOURCE_V)]
+    largest = others[others["n"] == others["n"].max()]
+    fastest = set(largest.loc[largest["total_s"] == largest["total_s"].min(), "variant"])
+    return cells["variant"].isin({*style.SOURCE_V, *fastest})
 
 
 def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
@@ -166,25 +162,29 @@ def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing
         subject.label,
         f"The CPU's rate: {who}",
         f"Rate of one core of {who}: over N with the best cache block (left), over the edge of the "
-        f"cache block at N = {n} (right). {_INTERVALS} {_samples(rows)}",
+        f"cache block at N = {n} (right). {INTERVALS} {samples_text(rows)}",
         plots.cpu_rates(rows, n),
     )
 
 
-def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> Drawing:
+def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> Iterator[Drawing]:
+    """Draw the source's Figure 2, of its own variants."""
     labels = {subject.label: subject.marked_title for subject in gpus}
-    rows = summary[summary["gpu"].isin(labels) & ~summary["is_cpu"]]
+    rows = summary[summary["gpu"].isin(labels) & summary["variant"].isin(style.SOURCE_V)]
+    if rows.empty:
+        return
     n = comparison_order(rows)
     rates = _published_rates(results, n)
     cards = [] if rates.empty else [("published GTX 770", float(rates["rate"].max()))]
-    return Drawing(
+    yield Drawing(
         "figure2",
         "figure2",
         "",
-        f"Figure 2. The fastest variant at N = {n} on each card",
-        f"Rate of the fastest variant at N = {n} on each card: {', '.join(labels.values())}. The "
+        f"Figure 2. The source's fastest variant at N = {n} on each card",
+        f"Rate of the fastest of the source's variants at N = {n} on each card: "
+        f"{', '.join(labels.values())}. The "
         "band is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; "
-        f"its values are lost. {_INTERVALS}",
+        f"its values are lost. {INTERVALS}",
         plots.best_over_cards(rows.assign(gpu=rows["gpu"].map(labels)), cards, n),
     )
 
@@ -202,7 +202,7 @@ def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[
         f"Gain of block over naive, measured and by M0: {title}",
         f"Gain of the block variant over the naive one against the block size B, {title}: markers "
         "are measured (one shape and colour for each N; a held-out one took no part in the fit), "
-        f"the curve is M0 with the fitted ρ, the shading its interval. {_INTERVALS}",
+        f"the curve is M0 with the fitted ρ, the shading its interval. {INTERVALS}",
         plots.model_gains(residuals, fits),
     )
     yield Drawing(
@@ -243,7 +243,7 @@ def _of_trust(results: Results, titles: dict[str, str]) -> Iterator[Drawing]:
             "What timing single launches adds to short kernels",
             "Median time of one launch, by events around it, over that of the same kernel launched "
             "back to back, by the latter; at 1 gaps between launches and the resolution of events "
-            f"add nothing. {_INTERVALS} {_cards(single, titles)}",
+            f"add nothing. {INTERVALS} {_cards(single, titles)}",
             plots.launch_overhead(single.assign(gpu=single["gpu"].map(titles))),
         )
 
@@ -267,7 +267,7 @@ def _published_rates(results: Results, n: int) -> pd.DataFrame:
 
 def _fastest_kernel_cells(gpu: pd.DataFrame, n: int) -> pd.DataFrame:
     """Return all cells of the variant and block size whose kernel is the fastest at order `n`."""
-    parts = gpu.dropna(subset=[*style.PARTS, "total_s"])
+    parts = gpu.fillna({"host_s": 0}).dropna(subset=[*style.PARTS, "total_s"])
     at_n = parts[parts["n"] == n]
     if at_n.empty:
         return at_n
@@ -276,11 +276,3 @@ def _fastest_kernel_cells(gpu: pd.DataFrame, n: int) -> pd.DataFrame:
     if not pd.isna(best["block_size"]):
         same &= parts["block_size"] == best["block_size"]
     return parts[same]
-
-
-def _samples(rows: pd.DataFrame) -> str:
-    counts = rows["samples"].dropna()
-    if counts.empty:
-        return ""
-    low, high = int(counts.min()), int(counts.max())
-    return f"Medians of {low if low == high else f'{low} to {high}'} samples a cell."

@@ -23,6 +23,8 @@ from analysis.results import (
     Results,
     Subject,
     compared_memory,
+    is_library,
+    order_cells,
     subjects,
 )
 from analysis.study import CPU
@@ -73,9 +75,10 @@ def findings(results: Results) -> list[Findings]:
 
 
 def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
-    summary = results.frame("summary")
+    summary = order_cells(results)
     cells = summary[(summary["gpu"] == subject.label) & (summary["device"] != CPU)]
     cells = cells[cells["total_s"].notna()]
+    library, cells = cells[is_library(cells)], cells[~is_library(cells)]
     if cells.empty:
         name = subject.name
         yield Sentence("fastest", NOT_MEASURED, (f"On {name} no cell was timed.",))
@@ -87,7 +90,7 @@ def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
     yield _fastest(results, largest, best)
     yield _over_cpu(results, subject, compared)
     yield from _sizes_not_won(results, subject, compared)
-    yield _kernel_rate(results, cells[cells["n"] == cells["n"].max()])
+    yield _kernel_rate(results, *(part[part["n"] == cells["n"].max()] for part in (cells, library)))
     yield _transfers(results, cells, best)
     yield from _cpu_sentence(results, subject)
     yield from model_sentences(results, subject.label)
@@ -206,22 +209,26 @@ def _sizes_not_won(
     yield Sentence("sizes", worst, (*parts, "."))
 
 
-def _kernel_rate(results: Results, cells: pd.DataFrame) -> Sentence:
-    """Give the fastest kernel without its copies."""
+def _kernel_rate(results: Results, cells: pd.DataFrame, library: pd.DataFrame) -> Sentence:
+    """Give the fastest kernel without its copies, and beside it that of NVIDIA's library."""
     cells = cells[cells["kernel_s"].notna()]
     if cells.empty:
         return Sentence("kernel", NOT_MEASURED, ("The time of the kernel alone was not measured.",))
     best = int(cells["kernel_s"].idxmin())
-    parts: tuple[Part, ...] = (
-        *(
-            "Without the copies, the fastest kernel at N\u00a0=\u00a0",
-            order(results, "summary", best),
-        ),
-        *(" is ", *variant(results, "summary", best), ": "),
-        *(*measured(results, "summary", best, "kernel_s", MILLISECONDS), ", "),
-        *(cell(results, "summary", best, "kernel_flop_per_s", GFLOPS), "."),
-    )
-    return Sentence("kernel", STATED, parts)
+    parts: list[Part] = ["Without the copies, the fastest kernel at N\u00a0=\u00a0"]
+    parts += [order(results, "summary", best), " is ", *variant(results, "summary", best), ": "]
+    parts += _time_and_rate(results, best)
+    library = library[library["kernel_s"].notna()]
+    if not library.empty:
+        row = int(library["kernel_s"].idxmin())
+        parts += ["; that of NVIDIA's library (", *variant(results, "summary", row), ") takes "]
+        parts += _time_and_rate(results, row)
+    return Sentence("kernel", STATED, (*parts, "."))
+
+
+def _time_and_rate(results: Results, row: int) -> list[Part]:
+    time = measured(results, "summary", row, "kernel_s", MILLISECONDS)
+    return [*time, ", ", cell(results, "summary", row, "kernel_flop_per_s", GFLOPS)]
 
 
 def _transfers(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
@@ -242,7 +249,7 @@ def _transfers(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
 
 def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
     """Give the fastest CPU version at the largest order, next to the naive loop."""
-    summary = results.frame("summary")
+    summary = order_cells(results)
     cells = summary[(summary["recording"] == subject.recording) & (summary["device"] == CPU)]
     cells = cells[cells["total_s"].notna()]
     if cells.empty:

@@ -1,9 +1,8 @@
 """Gains of every GPU cell over the naive kernel and over the host's CPU."""
 
-import numpy as np
 import pandas as pd
 
-from analysis.statistics import FloatArray, ratio_intervals
+from analysis.statistics import FloatArray, ratios
 from analysis.study import BASELINE_BLOCK, CPU, Source
 
 _GAINS = ("total_gain", "kernel_gain", "cpu_naive_gain", "cpu_best_gain")
@@ -17,7 +16,7 @@ COLUMNS = [
 def gains_table(sources: list[Source]) -> pd.DataFrame:
     """Return `gains` of every source that has a GPU, with the columns source and machine first."""
     frames = [
-        gains(source.cells, source.draws).assign(source=source.label, machine=source.machine)
+        gains(source.orders, source.draws).assign(source=source.label, machine=source.machine)
         for source in sources
         if source.device
     ]
@@ -29,15 +28,15 @@ def gains_table(sources: list[Source]) -> pd.DataFrame:
 def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     """Return the gains of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
 
-    `cells` is `analysis.statistics.summarise` of one GPU and its host's CPU; `draws` holds the
-    bootstrap medians of "total" and "kernel", shape (cells, draws), rows as in `cells`.
+    `cells` is `analysis.study.Source.orders`; `draws` holds the bootstrap medians of "total" and
+    "kernel", shape (rows, draws), of which the index of `cells` names the rows.
 
     total_gain and kernel_gain: time of the naive kernel in blocks of 32×32, same n and host memory,
     over the cell's. cpu_naive_gain: the CPU's naive time at the same n over the cell's total.
     cpu_best_gain: the same for the CPU variant and block size that is fastest at that n. NaN where
     the other side was not measured; bounds NaN where either side has too few samples.
     """
-    cells = cells.reset_index(drop=True).rename_axis("row").reset_index()
+    cells = cells.assign(row=cells.index)
     gpu = cells[cells["device"] != CPU]
     cpu = cells[cells["device"] == CPU]
     naive_gpu = gpu[
@@ -53,7 +52,7 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     }
     table = gpu[["n", "variant", "block_size", "host_memory"]].reset_index(drop=True)
     for name, (quantity, baseline) in baselines.items():
-        values = _ratios(cells[f"{quantity}_s"].to_numpy(), draws[quantity], baseline, gpu["row"])
+        values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, gpu["row"])
         for bound, column in zip(("", "_low", "_high"), values, strict=True):
             table[f"{name}{bound}"] = column
     best = cells.reindex(baselines["cpu_best_gain"][1])
@@ -66,16 +65,3 @@ def _row_of(baseline: pd.DataFrame, cells: pd.DataFrame, keys: list[str]) -> pd.
     """Return for each of `cells` the row number of its baseline with the same keys, NA if none."""
     found = cells[keys].merge(baseline[[*keys, "row"]], how="left", on=keys, validate="m:1")
     return found["row"].astype("Int64")
-
-
-def _ratios(
-    times: FloatArray, draws: FloatArray, baseline: pd.Series, rows: pd.Series
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ratio, low and high of the baselines' times over those of `rows`; NaN without one."""
-    ratio, low, high = (np.full(len(rows), np.nan) for _ in range(3))
-    known = baseline.notna().to_numpy()
-    above = baseline.to_numpy()[known].astype(int)
-    below = rows.to_numpy()[known]
-    ratio[known] = times[above] / times[below]
-    low[known], high[known] = ratio_intervals(draws[above], draws[below])
-    return ratio, low, high

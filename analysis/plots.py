@@ -21,6 +21,7 @@ KERNEL = "kernel"
 MEANING = {TOTAL: "transfers included", KERNEL: "kernel only"}
 _RATE = ("rate", "rate_low", "rate_high")
 _GAIN = ("gain", "gain_low", "gain_high")
+_KEY = ["is_cpu", "variant"]
 
 
 def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -29,7 +30,7 @@ def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
     Rows without that time are left out; a slow bound of the time is the low bound of the rate.
     """
     cells = cells[cells[f"{quantity}_s"].notna()].copy()
-    work = 2e-9 * cells["n"].astype(float) ** 3
+    work = 2e-9 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
     cells["rate"] = work / cells[f"{quantity}_s"]
     cells["rate_low"] = work / cells[f"{quantity}_high_s"]
     cells["rate_high"] = work / cells[f"{quantity}_low_s"]
@@ -80,7 +81,7 @@ def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Fi
     axis.set_ylim(-0.6, len(places) - 0.4)
     axis.set_xlabel(f"rate at N = {style.plain_number(n)} in GFLOP/s (logarithmic)")
     style.log_axis(axis, "x")
-    _legend(figure, axis, below=True)
+    legend(figure, axis, below=True)
     return figure
 
 
@@ -120,7 +121,7 @@ def best_over_cards(cells: pd.DataFrame, published: list[tuple[str, float]], n: 
     axis.set_ylim(-0.6, len(names) - 0.4)
     axis.set_xlabel(f"rate of the fastest variant at N = {style.plain_number(n)} in GFLOP/s (log)")
     style.log_axis(axis, "x")
-    _legend(figure, axis, below=True)
+    legend(figure, axis, below=True)
     return figure
 
 
@@ -152,7 +153,7 @@ def cpu_rates(cells: pd.DataFrame, n: int) -> Figure:
         style.ticks_at(axis, (int(value) for value in frame[x]))
     axes[0].set_ylabel("rate in GFLOP/s")
     axes[1].set_title(f"blocked, N = {style.plain_number(n)}")
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -163,10 +164,10 @@ def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     looks = style.looks(_keys(cells))
     figure, axes = style.new_figure(columns=len(panels), height=4.0)
     for axis, (quantity, rows) in zip(axes, panels, strict=True):
-        for key, group in best_blocks(rows, ["is_cpu", "variant", x]).groupby(
-            ["is_cpu", "variant"]
-        ):
-            style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=_name(*key))
+        groups = dict(list(best_blocks(rows, ["is_cpu", "variant", x]).groupby(_KEY)))
+        for key in (key for key in looks if key in groups):
+            points = groups[key].sort_values(x)
+            style.points(axis, points, x, _RATE, looks[key], text=_name(*key))
         axis.set_title(MEANING[quantity])
         axis.set_xlabel(f"{name} (logarithmic)")
         style.log_axis(axis, "y")
@@ -177,7 +178,7 @@ def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
         axis.set_ylim(low, high)
         style.log_axis(axis, "y")
     axes[0].set_ylabel("rate in GFLOP/s (logarithmic)")
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -187,12 +188,13 @@ def split_of_total(cells: pd.DataFrame) -> Figure:
     `cells` are the rows of one variant and block size, with all parts measured.
     """
     kinds = [kind for kind in ("pageable", "pinned") if (cells["host_memory"] == kind).any()]
+    parts = {part: how for part, how in style.PARTS.items() if (cells[part] > 0).any()}
     figure, axes = style.new_figure(columns=len(kinds), height=3.6)
     for axis, kind in zip(axes, kinds, strict=True):
         rows = cells[cells["host_memory"] == kind].sort_values("n")
         whole = rows[list(style.PARTS)].sum(axis=1).to_numpy(dtype=float)
         bottom = np.zeros(len(rows))
-        for part, (text, colour, hatch) in style.PARTS.items():
+        for part, (text, colour, hatch) in parts.items():
             share = 100 * rows[part].to_numpy(dtype=float) / whole
             axis.bar(
                 range(len(rows)),
@@ -213,7 +215,7 @@ def split_of_total(cells: pd.DataFrame) -> Figure:
         axis.set_ylim(0, 107)
         axis.grid(visible=False, axis="x")
     axes[0].set_ylabel("share of the total time in %")
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -240,7 +242,7 @@ def model_gains(residuals: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         style.log_axis(axis, "y")
         style.ticks_at(axis, (int(value) for value in rows["block_size"]))
     axes[0].set_ylabel("gain over naive (logarithmic)")
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -271,7 +273,7 @@ def model_residuals(residuals: pd.DataFrame) -> Figure:
         style.ticks_at(axis, (int(value) for value in rows[column]))
     for axis in axes[::2]:
         axis.set_ylabel("M0's gain / measured gain")
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return figure
 
 
@@ -302,7 +304,7 @@ def link_bandwidth(ceilings: pd.DataFrame) -> Figure:
         axis.set_xticks(sizes, [style.binary_size(size) for size in sizes])
         axis.xaxis.set_minor_locator(NullLocator())
         style.log_axis(axis, "y")
-    _legend(figure, axes[0], below=True)
+    legend(figure, axes[0], below=True)
     return figure
 
 
@@ -335,7 +337,7 @@ def launch_overhead(batches: pd.DataFrame) -> Figure:
         axis.set_xlabel("kernel back to back in µs (logarithmic)")
         axis.set_ylabel("one launch / back to back")
         style.log_axis(axis, "x")
-    _legend(figure, axes[0], below=True)
+    legend(figure, axes[0], below=True)
     return figure
 
 
@@ -376,7 +378,7 @@ def _name(is_cpu: bool, variant: str) -> str:
     return label(f"CPU {variant}" if is_cpu else variant)
 
 
-def _legend(figure: Figure, axis: Axes, below: bool = False) -> None:
+def legend(figure: Figure, axis: Axes, below: bool = False) -> None:
     """Put one legend for all panels at the right of the figure, or below it."""
     handles, texts = axis.get_legend_handles_labels()
     if handles and below:

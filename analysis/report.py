@@ -16,10 +16,11 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import trust_views, views
+from analysis import code_views, kernel_views, recording_views, trust_views, views
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
+from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     TABLES,
@@ -30,10 +31,11 @@ from analysis.results import (
     anchors,
     comparison_order,
     hosts_of,
+    order_cells,
     subjects,
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
-from analysis.study import CPU, TREE
+from analysis.study import CPU
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
@@ -63,6 +65,11 @@ _TOPICS = {
     "wide": "Wide loads",
     "arbitration": "Arbitration",
     "unexplained": "Not explained",
+    "steps": "Step by step",
+    "library": "Against cuBLAS",
+    "balance": "Balance",
+    "nearest": "Nearest to its bound",
+    "claims": "Claims",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -89,6 +96,12 @@ _DESCRIPTIONS = {
     "agreement_cells": "cells whose medians do not, with the state of both cards",
     "counts": "memory accesses: theory, host's count, hardware counter",
     "counts_by_line": "memory accesses by source line, counted on the host",
+    "machine_code": "every build: resources, occupancy, instructions, flop a byte",
+    "ladder": "what each step gains over the step before, and what it changed",
+    "roofline": "each variant against the ceilings of its card",
+    "claims": "the sources' claims, and whether they hold",
+    "limits": "what a card allows a launch, by table and by driver",
+    "systems": "the sources' systems: where they stand and how they fare",
 }
 
 
@@ -198,14 +211,40 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
+        **_kernels(results, measured, names),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
-        "recordings": _recordings_table(results),
-        "checks": _checks_table(results),
-        "builds": _builds_tables(results),
+        "recordings": recording_views.recordings_table(results),
+        "checks": recording_views.checks_table(results),
+        "builds": recording_views.builds_tables(results),
         "provenances": provenances,
         "confidence": _confidence(provenances),
         "downloads": [_download(results, name) for name in TABLES],
+    }
+
+
+def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the parts on systems, kernels and claims show."""
+    gpus = [subject for subject in measured if subject.is_gpu]
+    makers = {
+        "ladder": code_views.ladder_table,
+        "machine_code": code_views.machine_code_table,
+        "roofline": code_views.roofline_table,
+        "shapes": kernel_views.shapes_table,
+    }
+    return {
+        "systems": kernel_views.systems_table(results, measured, "table-systems"),
+        "kernel_findings": kernel_findings(results),
+        "kernel_tables": {
+            gpu.label: {
+                name: make(results, gpu, f"table-{name.replace('_', '-')}-{names[gpu.label]}")
+                for name, make in makers.items()
+            }
+            for gpu in gpus
+        },
+        "claim_findings": claim_sentences(results),
+        "claims": kernel_views.claims_table(results, "table-claims"),
+        "limits": kernel_views.limits_table(results, gpus, "table-limits"),
     }
 
 
@@ -251,7 +290,7 @@ def _variant_tables(
     results: Results, gpus: list[Subject], names: Mapping[str, str]
 ) -> list[tuple[Subject, list[tuple[int, views.Table]]]]:
     """Return for each GPU the tables of all variants at the source's order and at the largest."""
-    summary = results.frame("summary")
+    summary = order_cells(results)
     found = []
     for gpu in gpus:
         cells = summary[(summary["gpu"] == gpu.label) & (summary["device"] != CPU)]
@@ -261,82 +300,6 @@ def _variant_tables(
             for n in orders
         ]
         found.append((gpu, tables))
-    return found
-
-
-def _recordings_table(results: Results) -> views.Table:
-    columns = {
-        "recording": ("recording", "code"),
-        "gpu_name": ("GPU", "text"),
-        "cpu_model": ("CPU", "text"),
-        "live": ("measured here", "flag"),
-        "started_utc": ("started", "text"),
-        "finished_utc": ("finished", "text"),
-        "commit": ("commit", "code"),
-        "samples": ("samples", "count"),
-        "cells_passed": ("cells passed", "count"),
-        "cells_failed": ("cells failed", "count"),
-        "cells_not_launchable": ("cells not launchable", "count"),
-    }
-
-    def decorate(row: int, column: str) -> str:
-        flag = {"recording": "stale", "gpu_name": "simulated", "commit": "dirty"}.get(column)
-        return flag if flag and results.text("recordings", row, flag) == "True" else ""
-
-    rows = list(results.frame("recordings").index)
-    caption = ("The recordings behind this report, and what their correctness gate found.",)
-    return views.plain_table(
-        results, "recordings", rows, columns, "table-recordings", "Recordings", caption, decorate
-    )
-
-
-def _checks_table(results: Results) -> views.Table:
-    frame = results.frame("checks")
-    columns = {
-        "recording": ("recording", "code"),
-        "device": ("device", "code"),
-        "variant": ("variant", "code"),
-        "n": ("N", "count"),
-        "block_size": ("B", "count"),
-        "host_memory": ("memory", "text"),
-        "status": ("status", "text"),
-        "reason": ("reason", "text"),
-        "worst_error": ("worst error", "number"),
-        "worst_bound": ("its bound", "number"),
-    }
-    rows = list(frame.index[frame["status"] != "passed"])
-    caption = ("Every cell that failed the gate or cannot be launched on its card, and why.",)
-    return views.plain_table(
-        results, "checks", rows, columns, "table-checks", "Cells not timed", caption
-    )
-
-
-def _builds_tables(results: Results) -> list[tuple[str, views.Table]]:
-    frame = results.frame("builds")
-    columns = {
-        "architecture": ("architecture", "code"),
-        "variant": ("variant", "code"),
-        "block_size": ("B", "count"),
-        "build": ("build", "text"),
-        "nvcc": ("nvcc", "text"),
-        "registers_per_thread": ("registers a thread", "count"),
-        "static_shared_bytes": ("shared memory, byte", "count"),
-        "spill_store_bytes": ("spill stores, byte", "count"),
-        "spill_load_bytes": ("spill loads, byte", "count"),
-        "stack_bytes": ("stack, byte", "count"),
-    }
-    found = []
-    recordings = [str(name) for name in dict.fromkeys(frame["recording"])]
-    for name, anchor in anchors(recordings).items():
-        rows = list(frame.index[frame["recording"] == name])
-        origin = "built here, from this tree" if name == TREE else f"measured in {name}"
-        caption = (
-            f"What the compiler made of each kernel {origin}; probes: those that measure ceilings.",
-        )
-        table = views.plain_table(
-            results, "builds", rows, columns, f"table-builds-{anchor}", f"Builds, {name}", caption
-        )
-        found.append((origin, table))
     return found
 
 

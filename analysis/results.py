@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import BASELINE_BLOCK, CPU
+from analysis.study import BASELINE_BLOCK, CPU, ORDERS
+from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
 
 TABLES = (
@@ -37,6 +38,12 @@ TABLES = (
     "agreement_cells",
     "counts",
     "counts_by_line",
+    "machine_code",
+    "ladder",
+    "roofline",
+    "claims",
+    "limits",
+    "systems",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
@@ -44,10 +51,14 @@ _TEXT = (
     *("dtype", "host_memory", "build", "quantity", "cpu_best_variant", "status", "reason"),
     *("architecture", "cubin_sha256", "item", "commit", "stale_sources", "phase", "verdict"),
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
-    *("ncu_metric", "agrees", "explanation"),
+    *("ncu_metric", "agrees", "explanation", "series", "limiter", "after", "changed", "bound"),
+    *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
+    *("agree", "system", "side", "stands_at"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}
+
+_LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 # The order at which the source compares its variants (its Figures 1 and 2).
 SOURCE_ORDER = 2048
@@ -296,6 +307,17 @@ def subjects(results: Results) -> list[Subject]:
             )
         )
     return found
+
+
+def is_library(cells: pd.DataFrame) -> pd.Series:
+    """Tell which rows of summary.csv are of a library's kernel, not of one of this project."""
+    return ~cells["device"].eq(CPU) & cells["variant"].isin(_LIBRARIES)
+
+
+def order_cells(results: Results) -> pd.DataFrame:
+    """Return the rows of summary.csv that are of the study's orders, with their numbers."""
+    summary = results.frame("summary")
+    return summary[summary["series"] == ORDERS]
 
 
 def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from analysis.results import (
     Unit,
     as_published,
     compared_memory,
+    order_cells,
 )
 from analysis.study import BASELINE_BLOCK, CPU
 from analysis.views import Cell, Column, Row, Table, measured_with, number
@@ -92,7 +93,7 @@ def _source_caption(
     measured = rows[rows["source"] == subject.label] if subject else rows[:0]
     if subject is None or measured.empty:
         return (*parts, "Measured: nothing.")
-    cells = results.frame("summary")
+    cells = order_cells(results)
     cells = cells[cells["n"].isin(measured["n"])]
     naive = cells["variant"] == "naive"
     baseline = naive & (cells["block_size"] == BASELINE_BLOCK)

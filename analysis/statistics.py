@@ -20,17 +20,17 @@ CONFIDENCE = 0.95
 DRAWS = 2000
 SEED = 1
 
-_PARTS = ("total", "h2d", "kernel", "d2h")
+_PARTS = ("total", "host", "h2d", "kernel", "d2h")
 TIME_COLUMNS = [f"{part}{bound}_s" for part in _PARTS for bound in ("", "_low", "_high")]
 
 
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
 
-    `samples` has the columns `CELL`, total_s, h2d_s, kernel_s, d2h_s. The result has `CELL`,
-    samples, total_s, total_low_s, total_high_s, the same of the three parts, and overhead_s (median
-    of what the parts leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6
-    samples; the parts of a CPU cell are NaN.
+    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s. The result has
+    `CELL`, samples, total_s, total_low_s, total_high_s, the same of the four parts, and overhead_s
+    (median of what the parts leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6
+    samples; host_s is NaN where the host does nothing but copy, and all parts are of a CPU cell.
     """
     rows = []
     for key, cell in grouped(samples, CELL):
@@ -39,7 +39,8 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
             interval = median_interval(cell[f"{part}_s"].to_numpy(), CONFIDENCE)
             names = (f"{part}_s", f"{part}_low_s", f"{part}_high_s")
             row |= dict(zip(names, interval, strict=True))
-        overhead = cell["total_s"] - cell["h2d_s"] - cell["kernel_s"] - cell["d2h_s"]
+        parts = cell["host_s"].fillna(0) + cell["h2d_s"] + cell["kernel_s"] + cell["d2h_s"]
+        overhead = cell["total_s"] - parts
         rows.append(row | {"overhead_s": float(np.median(overhead.to_numpy()))})
     columns = [*CELL, "samples", *TIME_COLUMNS, "overhead_s"]
     types = samples[CELL].dtypes.to_dict() | {"samples": "Int64"}
@@ -101,6 +102,23 @@ def ratio_intervals(
     """Return the percentile bounds of ratios, each (rows,), from draws of shape (rows, DRAWS)."""
     low, high = percentile_interval(numerators / denominators)
     return low, high
+
+
+def ratios(
+    medians: pd.Series, draws: FloatArray, above: pd.Series, below: pd.Series
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the ratios of the medians of pairs of cells, and the bounds of their intervals.
+
+    `above` and `below` name the cells by their index in `medians`, which is also their row in
+    `draws`; NA: there is none, and the ratio is NaN.
+    """
+    ratio, low, high = (np.full(len(below), np.nan) for _ in range(3))
+    known = (above.notna().to_numpy()) & (below.notna().to_numpy())
+    rows = [side.to_numpy()[known].astype(int) for side in (above, below)]
+    times = [medians.loc[side].to_numpy(dtype=float) for side in rows]
+    ratio[known] = times[0] / times[1]
+    low[known], high[known] = ratio_intervals(draws[rows[0]], draws[rows[1]])
+    return ratio, low, high
 
 
 def percentile_interval(draws: FloatArray) -> FloatArray:

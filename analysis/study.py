@@ -1,7 +1,7 @@
 """Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.published import SOURCE as PUBLISHED
 from analysis.statistics import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
-from kernels.build import read_result
+from kernels.build import BuildResult
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, read
@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CPU = "cpu"
 TREE = "tree"  # what stands for a recording where cubins were built here
 BASELINE_BLOCK = 32
+# The two series of a study: square float32 matrices of its orders, and all else.
+ORDERS, SHAPES = "orders", "shapes"
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.
@@ -32,7 +34,7 @@ _RECORDINGS_COLUMNS = [
     *("stale", "stale_sources"),
 ]
 _SUMMARY_COLUMNS = [
-    *("recording", "gpu", *CELL, "build", "samples"),
+    *("recording", "gpu", *CELL, "build", "series", "samples"),
     *(*TIME_COLUMNS, "overhead_s", "flop_per_s", "kernel_flop_per_s"),
 ]
 
@@ -72,6 +74,21 @@ class Source:
         return summarise(self.own(self.recording.samples))
 
     @cached_property
+    def orders(self) -> pd.DataFrame:
+        """The `cells` of the series of orders; their index stays."""
+        return self.cells[self.series == ORDERS]
+
+    @property
+    def series(self) -> pd.Series:
+        """The series that each of the `cells` is of: `ORDERS` or `SHAPES`."""
+        configuration = self.recording.provenance["configuration"]
+        planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
+        cells = self.cells
+        square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
+        main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
+        return pd.Series(SHAPES, cells.index).mask(main | (cells["device"] == CPU), ORDERS)
+
+    @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
         samples = self.own(self.recording.samples)
@@ -83,17 +100,17 @@ class Source:
         return self.own(self.recording.checks)
 
     def times(self, quantity: str) -> pd.DataFrame:
-        """Return the times in the tidy form that the published ones have; see `published_times`.
+        """Return the times of the orders in the tidy form that the published ones have.
 
-        `quantity` is "total" or "kernel". Implementations are named ``gpu_VARIANT`` and
-        ``cpu_VARIANT``. ``gpu_naive`` is the naive kernel in blocks of 32×32, without block size.
-        The index is the row in `cells` and in `draws`.
+        See `published_times` for that. `quantity` is "total" or "kernel". Implementations are named
+        ``gpu_VARIANT`` and ``cpu_VARIANT``. ``gpu_naive`` is the naive kernel in blocks of 32×32,
+        without block size. The index is the row in `cells` and in `draws`.
         """
-        cells = self.cells.rename(
+        cells = self.orders.rename(
             columns={f"{quantity}{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
         )
         on_cpu = cells["device"] == CPU
-        gpu = cells[~on_cpu & (cells["host_memory"] == self._memory(quantity))]
+        gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
         baseline = gpu["variant"] == "naive"
         gpu = gpu[~baseline | (gpu["block_size"] == BASELINE_BLOCK)]
         gpu = gpu.assign(
@@ -103,7 +120,8 @@ class Source:
         cpu = cells[on_cpu].assign(implementation="cpu_" + cells["variant"])
         return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
 
-    def _memory(self, quantity: str) -> str | None:
+    def memory(self, quantity: str) -> str | None:
+        """Return the host memory of which times of "total" or "kernel" stand where one is shown."""
         kinds = set(self.cells["host_memory"].dropna())
         return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
 
@@ -165,14 +183,16 @@ def is_live(recording: Recording, root: Path = ROOT) -> bool:
 
 
 def summary_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a cell measured: `summarise`, build, and rates 2n³/t in flop/s.
+    """Return one row a cell measured: `summarise`, build, series, and rates in flop/s.
 
-    CPU cells stand once a recording, with an empty `gpu`.
+    A rate is 2·batch·m·n·k over the time; that of integers counts operations. CPU cells stand once
+    a recording, with an empty `gpu`.
     """
     frames = [pd.DataFrame(columns=_SUMMARY_COLUMNS)]
-    for source, cells in once_a_recording((source, source.cells) for source in found):
+    labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
+    for source, cells in once_a_recording(labelled_cells):
         cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
-        flop = 2.0 * cells["n"].astype(float) ** 3
+        flop = 2.0 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
         cells = cells.assign(
             flop_per_s=flop / cells["total_s"], kernel_flop_per_s=flop / cells["kernel_s"]
         )
@@ -231,16 +251,30 @@ def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     return _stacked({key: recording.checks for key, recording in recordings.items()}, "checks.csv")
 
 
-def builds_table(recordings: Mapping[str, Recording], cubins: Iterable[Path] = ()) -> pd.DataFrame:
+def builds_table(
+    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
+) -> pd.DataFrame:
     """Return every cubin of every recording and the resources that it uses.
 
-    `cubins` are those built from this tree; they stand under the recording `TREE`. Raises
-    StudyError if one is not what the .json beside it describes.
+    `built` are those of this tree; they stand under the recording `TREE`.
     """
     frames = {key: recording.builds for key, recording in recordings.items()}
-    built = [asdict(read_result(path)) for path in cubins]
-    frames[TREE] = pd.DataFrame(built, columns=list(TABLES["builds.csv"]))
+    frames[TREE] = _frame("builds.csv", [result.row() for result in built])
     return _stacked(frames, "builds.csv")
+
+
+def instructions_table(
+    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
+) -> pd.DataFrame:
+    """Return how often each instruction stands in every cubin of `builds_table`."""
+    frames = {key: recording.instructions for key, recording in recordings.items()}
+    frames[TREE] = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
+    return _stacked(frames, "instructions.csv")
+
+
+def _frame(table: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows of a recording's `table` as a frame with its types."""
+    return pd.DataFrame(rows, columns=list(TABLES[table])).astype(TABLES[table])
 
 
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:

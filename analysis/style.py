@@ -38,8 +38,9 @@ _COLOURS = (
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 
-# The catalog's variants in the order of the palette; the CPU's are drawn dashed.
-_GPU_ORDER = (
+# The catalogs' variants by the figures in which they are drawn together: those of source V with the
+# CPU's (dashed), and the steps of T and G with cuBLAS.
+SOURCE_V = (
     "naive",
     "naive_coalesced",
     "buffered_column",
@@ -47,11 +48,35 @@ _GPU_ORDER = (
     "block",
     "block_strided",
     "block_unroll4",
+    "block_unroll8",
 )
-_CPU_ORDER = ("naive", "column_buffered", "blocked")
+STEPS = (
+    "naive_coalesced",
+    "tile_uncoalesced",
+    "tile_transposed_b",
+    "tile_conflict_free",
+    "outer_product",
+    "outer_product_unrolled",
+    "outer_product_prefetch",
+    "register_tile",
+    "register_tile_double_buffered",
+    "register_tile_conflict_free",
+    "cublas_sgemm",
+)
+ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
+_CPU = ("naive", "column_buffered", "blocked")
+# In the order of the palette, so that no two of one figure have the same colour: `block_padded`
+# takes that of `naive_coalesced`, which stands among the steps.
+_ORDER = (
+    *((False, name) for name in SOURCE_V),
+    *((True, name) for name in _CPU),
+    *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
+    *((False, name) for name in ANY_SHAPE),
+)
 
 # The parts of a transfer-inclusive time, in the order in which they pass.
 PARTS = {
+    "host_s": ("work on the host", "#9a8400", "."),
     "h2d_s": ("copy to the device", "#1f7ec2", "/"),
     "kernel_s": ("kernel", "#d55e00", ""),
     "d2h_s": ("copy back", "#00966c", "\\"),
@@ -70,8 +95,7 @@ class Look:
 
 def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
     """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
-    known = [(False, name) for name in _GPU_ORDER] + [(True, name) for name in _CPU_ORDER]
-    order = known + sorted(set(keys) - set(known))
+    order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
     return {
         key: Look(
             _COLOURS[position % len(_COLOURS)],

@@ -20,10 +20,9 @@ from analysis.statistics import (
 )
 from analysis.study import CPU, Source, concatenated, labelled, once_a_recording
 from measurement.intervals import median_interval
-from measurement.recording import CELL
+from measurement.recording import CELL, KERNEL
 from measurement.throttling import THROTTLE_REASONS
 
-KERNEL = ["device", "variant", "dtype", "n", "block_size"]
 # Phases in which a device measures what the study is about, of which a part is not its work.
 MEASURING = ("checking", "sampling", "batches")
 TOTAL = "total"  # stands for all phases

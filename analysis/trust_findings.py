@@ -35,6 +35,7 @@ from analysis.wording import (
     cell,
     measured,
     order,
+    size,
     variant,
 )
 
@@ -112,8 +113,7 @@ def _without_marked(results: Results, marked: pd.DataFrame) -> list[Part]:
             row = int(left.eval(moved, engine="python").idxmax())
             parts += [" and that " if position else "", f"of the {part} time by "]
             parts += [results.derived("telemetry", [row], moved, PERCENT), " at most ("]
-            parts += [*variant(results, "telemetry", row), f", N{_NBSP}={_NBSP}"]
-            parts += [order(results, "telemetry", row)]
+            parts += [*variant(results, "telemetry", row), ", ", *size(results, "telemetry", row)]
             parts += [f", {results.text('telemetry', row, 'host_memory')})"]
         parts += ["."]
     lost = marked[marked["unmarked_total_s"].isna()]
@@ -157,7 +157,7 @@ def _shortest(results: Results, cells: pd.DataFrame, column: str) -> list[Part]:
     row = int(cells[column].idxmin())
     time = cell(results, "summary", row, column, MICROSECONDS)
     named = variant(results, "summary", row)
-    return [time, " (", *named, f", N{_NBSP}={_NBSP}", order(results, "summary", row), ")"]
+    return [time, " (", *named, ", ", *size(results, "summary", row), ")"]
 
 
 def _busy(results: Results, subject: Subject) -> Iterator[Sentence]:
@@ -190,7 +190,7 @@ def _batches(results: Results, subject: Subject) -> Iterator[Sentence]:
             *(results.derived("batches", rows, "ratio.median()", TIMES), " in the median, and "),
             *(*measured(results, "batches", worst, "ratio", TIMES), " at most, of the time that "),
             *("they take back to back (most: ", *variant(results, "batches", worst)),
-            *(f", N{_NBSP}={_NBSP}", order(results, "batches", worst), ", "),
+            *(", ", *size(results, "batches", worst), ", "),
             *(cell(results, "batches", worst, "kernel_s", MICROSECONDS), " for "),
             *(cell(results, "batches", worst, "kernel_batch_s", MICROSECONDS), ")."),
         ),
@@ -210,8 +210,8 @@ def _cold(results: Results, subject: Subject) -> Iterator[Sentence]:
     for row in _rows(_own(results, "cold_starts", subject)):
         memory = results.text("cold_starts", row, "host_memory")
         parts: list[Part] = ["From the start of the driver to the product of "]
-        parts += [*variant(results, "cold_starts", row), f" at N{_NBSP}={_NBSP}"]
-        parts += [order(results, "cold_starts", row), f" from {memory} host memory, a fresh "]
+        parts += [*variant(results, "cold_starts", row), " at "]
+        parts += [*size(results, "cold_starts", row), f" from {memory} host memory, a fresh "]
         parts += ["process takes "]
         parts += measured(results, "cold_starts", row, "total_s", MILLISECONDS)
         if not math.isnan(float(results.frame("cold_starts").at[row, "ratio"])):

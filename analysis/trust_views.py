@@ -53,7 +53,8 @@ _ON_HOST: tuple[tuple[str, str, Unit], ...] = (
 )
 _CELL: dict[str, tuple[str, str | Unit]] = {
     "variant": ("variant", "code"),
-    "n": ("N", "count"),
+    "dtype": ("elements", "text"),
+    "n": ("shape", "shape"),
     "block_size": ("B", "count"),
     "host_memory": ("memory", "text"),
 }
@@ -158,7 +159,7 @@ def apart_table(results: Results, anchor: str) -> Table:
         "recording_b": ("B", "code"),
         "kind": ("cell", "text"),
         "quantity": ("time", "text"),
-        **{name: _CELL[name] for name in ("variant", "n", "block_size")},
+        **{name: kind for name, kind in _CELL.items() if name != "host_memory"},
         "median_a_s": ("A", MILLISECONDS),
         "median_b_s": ("B", MILLISECONDS),
         "ratio": ("B/A", FACTOR),

@@ -18,10 +18,11 @@ from analysis.results import (
     Subject,
     Unit,
     interval_columns,
+    order_cells,
     without_swept_naive,
 )
 from analysis.study import CPU
-from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part
+from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part, shape
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def measured_with(
 
 def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> Table:
     """Return every variant at order `n`, with its best block size, for each host memory kind."""
-    summary = results.frame("summary")
+    summary = order_cells(results)
     cells = summary[(summary["gpu"] == subject.label) & (summary["device"] != CPU)]
     cells = without_swept_naive(cells[(cells["n"] == n) & cells["total_s"].notna()])
     best = cells.loc[cells.groupby(["variant", "host_memory"])["total_s"].idxmin()]
@@ -158,6 +159,7 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
 
 _PARTS = {
     "total": "total",
+    "host": "host's work",
     "h2d": "copy to device",
     "kernel": "kernel",
     "d2h": "copy back",
@@ -186,7 +188,7 @@ def _gain_row(results: Results, subject: Subject, cell: pd.Series) -> int | None
 
 def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
     """Return every cell of a host's CPU."""
-    summary = results.frame("summary")
+    summary = order_cells(results)
     cells = summary[(summary["recording"] == subject.recording) & (summary["device"] == CPU)]
     rows = []
     for index in cells.sort_values(["n", "total_s"]).index:
@@ -270,9 +272,9 @@ def plain_table(
 ) -> Table:
     """Return some rows of a CSV table.
 
-    `columns` maps a CSV column to heading and kind: "count", "number", "code", "flag", "text", or
-    the unit of a number that is shown with its interval; `decorate` gives a badge for a row and
-    column.
+    `columns` maps a CSV column to heading and kind: "count", "number", "code", "flag", "text",
+    "shape" (of the product that the row is of), or the unit of a number that is shown with its
+    interval; `decorate` gives a badge for a row and column.
     """
 
     def cell(row: int, column: str, kind: str | Unit) -> Cell:
@@ -282,6 +284,8 @@ def plain_table(
         if kind in ("count", "number"):
             value = results.cell(name, row, column, COUNT if kind == "count" else PLAIN)
             return Cell((value if value else "–",), badge=badge)
+        if kind == "shape":
+            return Cell(tuple(shape(results, name, row)), badge=badge)
         text = results.text(name, row, column)
         if kind == "flag":
             text = {"True": "yes", "False": "no"}.get(text, text)
@@ -294,7 +298,7 @@ def plain_table(
     heads = [
         Column(title, kind.name)
         if isinstance(kind, Unit)
-        else Column(title, is_number=kind in ("count", "number"))
+        else Column(title, is_number=kind in ("count", "number", "shape"))
         for title, kind in columns.values()
     ]
     return Table(anchor, title, caption, tuple(heads), tuple(body), (name,))

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from analysis.results import COUNT, Number, Results, Unit
+from kernels.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,28 @@ def bounds(results: Results, table: str, row: int, column: str, unit: Unit) -> l
 def cell(results: Results, table: str, row: int, column: str, unit: Unit) -> Part:
     """Return the number in one cell, or that it was not measured."""
     return results.cell(table, row, column, unit) or NOT_MEASURED
+
+
+def shape(results: Results, table: str, row: int) -> list[Part]:
+    """Return a product's shape as parts: "512", "17×33×65" (m×k×n) or "3×17×33×65" (a batch)."""
+    found = shape_of(results, table, row)
+    edges = ["m", "k", "n"] if found.batch == 1 else ["batch", "m", "k", "n"]
+    parts: list[Part] = []
+    for edge in ["n"] if found.is_square else edges:
+        parts += ["×" if parts else "", cell(results, table, row, edge, COUNT)]
+    return parts
+
+
+def size(results: Results, table: str, row: int) -> list[Part]:
+    """Return a product's size as parts for a sentence: "N = 512", or its shape."""
+    square = shape_of(results, table, row).is_square
+    return ["N\u00a0=\u00a0" if square else "", *shape(results, table, row)]
+
+
+def shape_of(results: Results, table: str, row: int) -> Shape:
+    """Return the shape of the product that a row is of."""
+    frame = results.frame(table)
+    return Shape(*(int(frame.at[row, edge]) for edge in ("batch", "m", "n", "k")))
 
 
 def order(results: Results, table: str, row: int, column: str = "n") -> Part:

@@ -21,11 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.nvbench_kernels import KERNELS, REMEDY, SIZES, label
+from benchmarks.nvbench_kernels import DTYPE, KERNELS, REMEDY, SIZES, label
 from kernels.build import ROOT, architecture, build_all
-from kernels.catalog import build_for
+from kernels.plan import Product, builds_of
+from kernels.shape import Shape
 from kernels.toolchain import find_nvcc, nvcc_version
-from measurement.cells import Cell
+from measurement.cells import cell
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
@@ -136,7 +137,7 @@ def run_ours(session: GpuSession) -> dict[Kernel, float]:
     return {
         (name, block_size, n): median(
             session.batch(
-                Cell("gpu0", name, "float32", n, block_size, "pinned"), _BATCH_S
+                cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned"), _BATCH_S
             ).kernel_batch_s
             for _ in range(_BATCHES)
         )
@@ -147,11 +148,13 @@ def run_ours(session: GpuSession) -> dict[Kernel, float]:
 
 def measure(device: CudaDevice, folder: Path) -> list[Comparison]:
     """Build the kernels into `folder`, and measure them in turns."""
-    wanted = [build_for(name, SIZES[0], block_size) for name, block_size in KERNELS]
+    shapes = [Shape.square(n) for n in SIZES]
+    wanted = builds_of(Product(name, DTYPE, shapes[0], block) for name, block in KERNELS)
     name = architecture(device.compute_capability)
     builds = build_all(find_nvcc(), wanted, name, folder, len(os.sched_getaffinity(0)))
     rounds: dict[Kernel, list[Round]] = {}
-    with GpuSession(device, Inputs(SIZES, _SEED), builds, folder) as session:
+    inputs = Inputs([(DTYPE, shape) for shape in shapes], _SEED)
+    with GpuSession(device, inputs, builds, folder) as session:
         for number in range(1, _PAIRS + 1):
             print(f"round {number} of {_PAIRS}", file=sys.stderr, flush=True)
             ours = run_ours(session)

@@ -12,13 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernels.catalog import build_for, variant
+from kernels.catalog import variant
+from kernels.cubins import build_for
+from kernels.shape import Shape
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs, Matrix
 
 # Variant and block size; every order below is a multiple of them.
 KERNELS = [("block", 32), ("block_unroll4", 32)]
 SIZES = [1024, 2048]
+DTYPE = "float32"
 REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
 
 
@@ -47,23 +50,25 @@ def _benchmark(
     """Return what nvbench calls for each order of a kernel."""
 
     def run(state: Any) -> None:
-        n = state.get_int64("N")
+        shape = Shape.square(state.get_int64("N"))
         device = _checked(cuda, cuda.cuDeviceGet(state.get_device()))
         _checked(cuda, cuda.cuCtxSetCurrent(_checked(cuda, cuda.cuDevicePrimaryCtxRetain(device))))
-        cubin = (cubins / f"{build_for(name, n, block_size).stem}.cubin").read_bytes()
+        build = build_for(name, shape, block_size, DTYPE)
+        assert build is not None  # of KERNELS each has one
+        cubin = (cubins / f"{build.stem}.cubin").read_bytes()
         module = _checked(cuda, cuda.cuModuleLoadData(cubin))
-        function = _checked(cuda, cuda.cuModuleGetFunction(module, name.encode()))
-        geometry = variant(name).launch(n, block_size)
-        a, b = inputs.pair(n)
+        function = _checked(cuda, cuda.cuModuleGetFunction(module, build.variant.encode()))
+        geometry = variant(name).launch(shape, block_size)
+        a, b = inputs.pair(DTYPE, shape)
         addresses = [_upload(cuda, matrix) for matrix in (a, b, a)]  # the third becomes C
-        arguments = [*map(ctypes.c_uint64, addresses), ctypes.c_int(n)]
+        edges = variant(name).arguments(shape, block_size)
+        arguments = [*map(ctypes.c_uint64, addresses), *map(ctypes.c_int, edges)]
         pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
 
         def launch(into: Any) -> None:
             answer = cuda.cuLaunchKernel(
                 function,
                 *geometry.grid,
-                1,
                 *geometry.threads,
                 1,
                 geometry.dynamic_shared_bytes,
@@ -93,7 +98,7 @@ def main() -> None:
         from cuda.bindings import driver as cuda
     except ImportError:
         raise StudyError(REMEDY) from None
-    inputs = Inputs(SIZES, arguments.seed)
+    inputs = Inputs([(DTYPE, Shape.square(n)) for n in SIZES], arguments.seed)
     for name, block_size in KERNELS:
         run = _benchmark(cuda, name, block_size, arguments.cubins, inputs)
         registered = bench.register(run)

@@ -27,7 +27,7 @@ import yaml
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.tuner_kernels import BACKENDS
 from kernels.build import ROOT, architecture, build_all
-from kernels.catalog import builds
+from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.cells import gpu_cells
@@ -102,6 +102,7 @@ def configurations(config: dict[str, Any]) -> list[dict[str, Any]]:
             "holdout_sizes": [],
             "variants": variants,
             "block_sizes": block_sizes,
+            "series": [],
             "host_memory": ["pinned"],
             "cpu": {"variants": ["naive"], "sizes": [16], "block_sizes": [8]},
             "protocol": study["protocol"] | protocol,

@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.cells import CELLS, SIZES
 from kernels.build import ROOT
 from kernels.catalog import variant
+from kernels.shape import Shape
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs
 
@@ -26,6 +27,7 @@ REMEDY = "kernel_tuner: not installed; run `pip install kernel_tuner==1.4.0`"
 BACKENDS = {"nvrtc": "NVCUDA", "cupy": "CUPY", "pycuda": "PYCUDA"}
 _LAUNCHES = 30
 _SEED = 1
+_DTYPE = "float32"
 
 
 def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], data: Inputs) -> int:
@@ -33,15 +35,16 @@ def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], d
 
     Raises StudyError where one of them was not.
     """
-    a, b = data.pair(n)
+    shape = Shape.square(n)
+    a, b = (matrix[0] for matrix in data.pair(_DTYPE, shape))
     # Block sizes of the source, and the threads that belong to them: x is B, y a fixed part of B.
-    threads = {block: variant(name).launch(n, block).threads for block in block_sizes}
+    threads = {block: variant(name).launch(shape, block).threads for block in block_sizes}
     share = block_sizes[0] // threads[block_sizes[0]][1]
     results, _ = tuner.tune_kernel(
         name,
-        (ROOT / variant(name).source).read_text(),
+        (ROOT / str(variant(name).source)).read_text(),
         (n, n),
-        [a, b, np.zeros((n, n), np.float32), np.int32(n)],
+        [a, b, np.zeros((n, n), _DTYPE), np.int32(n)],
         {
             "BLOCK": block_sizes,
             "GUARDED": [0],
@@ -74,7 +77,7 @@ def main() -> None:
         if (error.name or "").split(".")[0] != "kernel_tuner":
             raise StudyError(f"kernel_tuner: {error}; install that too") from None
         raise StudyError(REMEDY) from None
-    inputs = Inputs(SIZES, _SEED)
+    inputs = Inputs([(_DTYPE, Shape.square(n)) for n in SIZES], _SEED)
     begin = time.perf_counter()
     try:
         cells = sum(

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 from kernels.build import build_cubin
-from kernels.catalog import VARIANTS, Variant, parse_build
+from kernels.catalog import VARIANTS
 from kernels.counts import table
+from kernels.cubins import parse_build
+from kernels.shape import Shape
 from kernels.toolchain import find_nvcc, nvcc_version
+from kernels.variant import ELEMENTS, Variant
 from measurement.errors import exit_status
 from measurement.files import write_atomic
 
@@ -21,7 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     toolchain = commands.add_parser("toolchain", help="print the nvcc that will be used")
     build = commands.add_parser("build", help="compile one cubin")
     build.add_argument("--architecture", required=True, help="for example sm_90")
-    build.add_argument("--build", required=True, help="for example block-b32-exact")
+    build.add_argument("--build", required=True, help="for example block-b32-float32-exact")
     build.add_argument("--out", required=True, type=Path, help="the cubin to write")
     _add_count(commands.add_parser("count", help="count a kernel's memory accesses, as CSV"))
     for command in (toolchain, build):
@@ -38,21 +41,24 @@ def _add_count(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--variant", required=True, help="for example block")
     parser.add_argument("--block-size", type=int, help="only for variants that take one")
+    parser.add_argument("--dtype", default="float32", choices=ELEMENTS, help="type of elements")
     sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
     for option, text in sizes:
         parser.add_argument(
             option,
-            type=int,
             nargs="*",
             default=[],
             metavar="N",
-            help=f"matrix orders: {text}",
+            help=f"orders, or shapes MxKxN, BATCHxMxKxN: {text}",
         )
     parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    text = table(arguments.variant, arguments.block_size, arguments.size, arguments.theory_size)
+    counted, predicted = (
+        [Shape.parse(text) for text in texts] for texts in (arguments.size, arguments.theory_size)
+    )
+    text = table(arguments.variant, arguments.dtype, arguments.block_size, counted, predicted)
     if arguments.out:
         write_atomic(arguments.out, text)
     else:
@@ -66,6 +72,9 @@ def _row(variant: Variant) -> dict[str, object]:
         "origin": variant.origin,
         "family": variant.family,
         "block_sizes": list(sizes) if sizes else None,
+        "dtypes": list(variant.dtypes),
+        "shapes": variant.shapes,
+        "after": variant.after,
         "source": variant.source,
         "description": variant.description,
     }
@@ -79,7 +88,7 @@ def _print_catalog(as_json: bool) -> None:
     for row in rows:
         sizes = row["block_sizes"]
         span = f"B {sizes[0]}…{sizes[-1]}" if isinstance(sizes, list) else "–"
-        print(f"{row['name']:<16} {span:<8} {row['origin']:<18} {row['description']}")
+        print(f"{row['name']:<29} {span:<8} {row['origin']:<17} {row['description']}")
 
 
 def main() -> None:

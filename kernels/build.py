@@ -1,4 +1,4 @@
-"""Building cubins, and reading what ptxas says of the resources they use."""
+"""Building cubins, and reading what they use: resources from ptxas, instructions from the code."""
 
 import json
 import re
@@ -7,9 +7,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from kernels.catalog import Build
-from kernels.toolchain import nvcc_version
+from kernels.cubins import PROBES, Build
+from kernels.machine_code import InstructionCount, instructions
+from kernels.toolchain import find_disassembler, nvcc_version
 from measurement.errors import StudyError
 from measurement.files import sha256, write_atomic
 
@@ -27,13 +29,15 @@ _RESOURCES = {
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built: a row of a recording's builds.csv.
+    """What was built: a row of a recording's builds.csv, and rows of its instructions.csv.
 
-    Of a cubin with several kernels (the probes), each number is that of the kernel with the most.
+    Of a cubin with several kernels (the probes), each number is that of the kernel with the most,
+    and no instructions are counted. Without a disassembler there are none either.
     """
 
     architecture: str
     variant: str
+    dtype: str
     block_size: int | None
     build: str
     registers_per_thread: int
@@ -43,6 +47,19 @@ class BuildResult:
     stack_bytes: int
     nvcc: str
     cubin_sha256: str
+    instructions: tuple[InstructionCount, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """Return the cubin as a row of builds.csv."""
+        fields = asdict(self)
+        del fields["instructions"]
+        return fields
+
+    def instruction_rows(self) -> list[dict[str, Any]]:
+        """Return the cubin's instructions as rows of instructions.csv."""
+        names = ("architecture", "variant", "dtype", "block_size", "build")
+        build = {name: getattr(self, name) for name in names}
+        return [build | asdict(count) for count in self.instructions]
 
 
 def architecture(compute_capability: str) -> str:
@@ -52,9 +69,7 @@ def architecture(compute_capability: str) -> str:
 
 def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]:
     """Return the compiler's command line for one cubin."""
-    defines = [f"-DGUARDED={int(build.guarded)}"]
-    if build.block_size is not None:
-        defines.append(f"-DBLOCK={build.block_size}")
+    defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
     return [
         str(nvcc),
@@ -89,11 +104,13 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         result = BuildResult(
             architecture,
             build.variant,
+            build.dtype,
             build.block_size,
             build.kind,
             **{name: _resource(pattern, output) for name, pattern in _RESOURCES.items()},
             nvcc=version,
             cubin_sha256=sha256(temporary),
+            instructions=_instructions(nvcc, build, temporary),
         )
         write_atomic(out, temporary.read_bytes())
         write_atomic(out.with_suffix(".json"), json.dumps(asdict(result), indent=2) + "\n")
@@ -103,10 +120,12 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
 def read_result(cubin: Path) -> BuildResult:
     """Return what stands beside a cubin; raises StudyError if missing or not this cubin's."""
     try:
-        result = BuildResult(**json.loads(cubin.with_suffix(".json").read_text()))
+        fields = json.loads(cubin.with_suffix(".json").read_text())
+        counts = tuple(InstructionCount(**count) for count in fields.pop("instructions"))
+        result = BuildResult(**fields, instructions=counts)
         if result.cubin_sha256 == sha256(cubin):
             return result
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         pass
     raise StudyError(f"{cubin}: missing, or not the cubin that its .json describes; build it again")
 
@@ -121,6 +140,14 @@ def build_all(
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(one, wanted))
+
+
+def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCount, ...]:
+    """Count the instructions of the one kernel of a cubin, where there is a disassembler."""
+    disassembler = find_disassembler(nvcc)
+    if build == PROBES or disassembler is None:
+        return ()
+    return tuple(instructions(cubin, disassembler, build.variant))
 
 
 def _resource(pattern: str, output: str) -> int:

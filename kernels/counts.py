@@ -1,25 +1,31 @@
 """The table of a kernel's memory accesses: counted on the host, by theory, and ncu's names of them.
 
 One row for each source line and quantity, and one without a line for the total. Columns: variant,
-n, block_size, build, line, quantity, ncu_metric (the counter of Nsight Compute that must show the
-total), count (empty where the kernel was not run), theory (totals only), per_thread (count, or else
-theory, over the threads of the launch) and per_request.
+dtype, batch, m, n, k, block_size, build, line, quantity, ncu_metric (the counter of Nsight Compute
+that must show the total), count (empty where the kernel was not run), theory (totals only), merged
+(theory, if the compiler merges loads along rows of shared memory to loads of 16 bytes), per_thread
+(count, or else theory, over the threads of the launch) and per_request.
 """
 
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from kernels.catalog import build_for
+from kernels.catalog import variant
+from kernels.cubins import build_for
 from kernels.host_execution.binding import Run
-from kernels.host_execution.check import check, launch_of, predict, sums
+from kernels.host_execution.check import MAX_THREADS, check, launch_of, predict, sums
 from kernels.host_execution.compiler import BUILDS
+from kernels.plan import Product, products
+from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
 
 COLUMNS = [
-    *("variant", "n", "block_size", "build", "line", "quantity", "ncu_metric"),
-    *("count", "theory", "per_thread", "per_request"),
+    *("variant", "dtype", "batch", "m", "n", "k", "block_size", "build", "line", "quantity"),
+    *("ncu_metric", "count", "theory", "merged", "per_thread", "per_request"),
 ]
 
 # Quantity, ncu's counter ({} is ld or st), and the value of a total.
@@ -51,53 +57,119 @@ _SHARED = [
     ),
 ]
 
+# Products that are executed: an edge of about so much, and those of a study that are no more work.
+_EDGE = 64
+_UNEVEN = 70
+_LARGEST = Shape.square(_UNEVEN)
+
 Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What one table is of: a variant, and the shapes at which it runs or is predicted only."""
+
+    variant: str
+    dtype: str
+    block_size: int | None
+    counted: tuple[Shape, ...]
+    predicted: tuple[Shape, ...]
+
+    @property
+    def stem(self) -> str:
+        """File name without suffix, for example ``block-b32-float32``."""
+        block = "" if self.block_size is None else f"-b{self.block_size}"
+        return f"{self.variant}{block}-{self.dtype}"
+
+
+def plan(study: dict[str, Any], order: int, block_sizes: Iterable[int]) -> list[Counting]:
+    """Return the tables of a study: one for each variant, type of elements and block size.
+
+    Each is run at a small order that the exact build takes, at one that needs bounds checks, and at
+    the small shapes of the study; those of these `block_sizes`, or without any, at `order` too, if
+    it is one of the study. Its other shapes are left to the theory, which was found exact there.
+    """
+    shapes: dict[tuple[str, str, int | None], list[Shape]] = {}
+    for one in products(study):
+        if variant(one.variant).kernel:
+            shapes.setdefault((one.variant, one.dtype, one.block_size), []).append(one.shape)
+    found = []
+    for (name, dtype, block), studied in shapes.items():
+        launchable = [shape for shape in studied if _fits(Product(name, dtype, shape, block))]
+        width = max(variant(name).tile(block or 0))
+        counted = [Shape.square(width * -(-_EDGE // width)), Shape.square(_UNEVEN)]
+        counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
+        if dtype == "float32" and (block is None or block in block_sizes):
+            counted += [shape for shape in launchable if shape == Shape.square(order)]
+        counted = list(dict.fromkeys(counted))
+        predicted = tuple(sorted(set(launchable) - set(counted)))
+        found.append(Counting(name, dtype, block, tuple(counted), predicted))
+    return found
+
+
+def _fits(product: Product) -> bool:
+    """Tell whether the threads of a block are no more than there can be."""
+    launch = variant(product.variant).launch(product.shape, product.block_size)
+    return launch.threads[0] * launch.threads[1] <= MAX_THREADS
 
 
 def table(
     name: str,
+    dtype: str,
     block_size: int | None,
-    sizes: Iterable[int],
-    theory_sizes: Iterable[int] = (),
+    shapes: Iterable[Shape],
+    theory_shapes: Iterable[Shape] = (),
     folder: Path = BUILDS,
 ) -> str:
-    """Return the table as CSV: run and checked at `sizes`, by theory alone at `theory_sizes`.
+    """Return the table as CSV: run and checked at `shapes`, by theory alone at `theory_shapes`.
 
     Raises StudyError; KernelFault where a kernel is wrong or its counts are not those of theory.
     """
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for n in sizes:
-        writer.writerows(_rows(name, n, block_size, check(name, n, block_size, folder=folder)))
-    for n in theory_sizes:
-        writer.writerows(_rows(name, n, block_size, None))
+    for shape in shapes:
+        product = Product(name, dtype, shape, block_size)
+        writer.writerows(_rows(product, check(product, folder=folder)))
+    for shape in theory_shapes:
+        writer.writerows(_rows(Product(name, dtype, shape, block_size), None))
     return stream.getvalue()
 
 
-def _rows(name: str, n: int, block_size: int | None, run: Run | None) -> Iterator[Row]:
-    launch = launch_of(name, n, block_size)
-    threads = launch.grid[0] * launch.grid[1] * launch.threads[0] * launch.threads[1]
+def _rows(product: Product, run: Run | None) -> Iterator[Row]:
+    launch = launch_of(product)
+    threads = launch.threads[0] * launch.threads[1]
+    for blocks in launch.grid:
+        threads *= blocks
+    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
+    assert build is not None  # of what has none there is no launch
     cell: Row = {
-        "variant": name,
-        "n": n,
-        "block_size": block_size,
-        "build": build_for(name, n, block_size).kind,
+        "variant": product.variant,
+        "dtype": product.dtype,
+        **asdict(product.shape),
+        "block_size": product.block_size,
+        "build": build.kind,
     }
-    theory = predict(name, n, block_size)
+    theory, merged = predict(product), predict(product, merged=True)
     if run is not None:
         for line in sorted({count.line for count in run.counts}):
             of_line = Run([count for count in run.counts if count.line == line], [])
             for operation, total in sums(of_line).items():
                 if total.accesses:
-                    yield from _quantities(cell | {"line": line}, operation, threads, total, None)
+                    yield from _quantities(cell | {"line": line}, operation, threads, total)
     counted = sums(run) if run is not None else {}
     for operation in OPERATIONS:
-        yield from _quantities(cell, operation, threads, counted.get(operation), theory[operation])
+        found = (counted.get(operation), theory[operation], merged[operation])
+        yield from _quantities(cell, operation, threads, *found)
 
 
 def _quantities(
-    cell: Row, operation: str, threads: int, counted: Total | None, theory: Total | None
+    cell: Row,
+    operation: str,
+    threads: int,
+    counted: Total | None,
+    theory: Total | None = None,
+    merged: Total | None = None,
 ) -> Iterator[Row]:
     known = counted or theory
     assert known is not None
@@ -107,6 +179,7 @@ def _quantities(
             "ncu_metric": metric.format("st" if operation.endswith("store") else "ld"),
             "count": "" if counted is None else value(counted),
             "theory": "" if theory is None else value(theory),
+            "merged": "" if merged is None else value(merged),
             "per_thread": value(known) / threads,
             "per_request": value(known) / known.requests if known.requests else "",
         }

@@ -1,49 +1,105 @@
 """What a kernel's accesses cost, predicted from their formulas without running the kernel.
 
-An `Access` says how the address of one load or store of the source depends on the thread; the
-catalog has those of each variant. `totals` sums them over a launch, with the rules of a card: 32
-lanes make a request; a request to global memory touches sectors of 32 bytes; a request to shared
-memory needs as many wavefronts as the most words that one of 32 banks has to give. Elements are 4
-bytes, matrices begin at a multiple of 256 bytes, as CUDA allocates them.
+An `Access` says how the address of one load or store of the source depends on the thread;
+`kernels.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
+card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes; a request to
+shared memory is served in phases of 32, 16 or 8 lanes for accesses of 4, 8 or 16 bytes, two phases
+together where lanes access the same address in pairs (each and its neighbour, or each and the one
+two further), and each phase needs as many wavefronts as the most words that one of 32 banks has to
+give. Matrices begin at a multiple of 256 bytes, as CUDA allocates them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
 
 WARP = 32
 BANKS = 32
-SECTOR_WORDS = 8
+WORD_BYTES = 4
+SECTOR_BYTES = 32
+WIDEST_BYTES = 16  # of one thread's access
 OPERATIONS = ("global_load", "global_store", "shared_load", "shared_store")
 
-_Lanes = npt.NDArray[np.int64]
+Lanes = npt.NDArray[np.int64]
+# A number for each thread, of its place (x, y) in the block.
+OfThread = Callable[[Lanes, Lanes], Lanes | int]
+
+
+def along_x(x: Lanes, _y: Lanes) -> Lanes:
+    """Return the thread's x."""
+    return x
+
+
+def along_y(_x: Lanes, y: Lanes) -> Lanes:
+    """Return the thread's y."""
+    return y
+
+
+def alike(_x: Lanes, _y: Lanes) -> int:
+    """Return 0: to all threads of a block the same."""
+    return 0
 
 
 @dataclass(frozen=True)
-class Access:
-    """One load or store of a word: how each thread of each block executes it.
+class Axis:
+    """One coordinate of a thread's access to a matrix, and the elements from one value to the next.
 
-    Global memory: the thread (x, y) of the tile number (p, q) of C's grid accesses the word
-    ``along_x·X + along_y·Y + step·k`` for each k below `steps`, with X = p·width + x and
-    Y = q·height + first_y + y, if X and Y are within the matrix.
+    Its values are ``start + offset(x, y)`` for each start 0, tile, 2·tile … below `extent`. It is
+    inside the matrix below `extent`. With the weight 0 it tells who takes part, and how often.
+    """
 
-    Shared memory: the thread (x, y) of each block accesses the word ``along_x·x + along_y·y``,
-    `steps` times; a shift of all lanes by the same distance changes no wavefronts.
+    extent: int
+    tile: int
+    offset: OfThread
+    weight: int
 
-    All of it happens `repeats` times.
+
+@dataclass(frozen=True)
+class GlobalAccess:
+    """A load or store of global memory, executed once for each combination of its axes' starts.
+
+    A thread takes part if all its coordinates are inside; it accesses the element that is the sum
+    of weight·coordinate, and those that follow it in one access. How many do is of no account: an
+    aligned access lies within one sector.
     """
 
     operation: str
-    along_x: int
-    along_y: int
-    step: int = 0
-    steps: int = 1
-    repeats: int = 1
-    first_y: int = 0
+    axes: tuple[Axis, ...]
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """A load or store of shared memory, executed `times` by every thread of every block.
+
+    The thread (x, y) accesses the element number ``element(x, y)``, and as many as make a `vector`.
+    A shift of all lanes by the same distance, which may differ from time to time, changes nothing.
+    `run`: so many elements, which a thread accesses one after the other, lie in a row that begins
+    at a multiple of their number.
+    """
+
+    operation: str
+    element: OfThread
+    element_bytes: int
+    times: int
+    vector: int = 1
+    run: int = 1
+
+    @property
+    def merged(self) -> "SharedAccess":
+        """The same as a compiler may make it: with vectors of up to 16 bytes of each run."""
+        vector = gcd(self.run, WIDEST_BYTES // self.element_bytes)
+        if vector <= self.vector:
+            return self
+        return replace(self, vector=vector, times=self.times // vector)
+
+
+Access = GlobalAccess | SharedAccess
 
 
 @dataclass(frozen=True)
@@ -71,88 +127,147 @@ class Total:
         return Total(*(count * value for value in vars(self).values()))
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """A launch as `totals` needs it: threads a block, blocks, and tiles of what extent.
+def totals(
+    accesses: Iterable[Access], threads: tuple[int, int], blocks: int, merged: bool = False
+) -> dict[str, Total]:
+    """Return the totals of a launch of `blocks` by operation; each of `OPERATIONS` is there.
 
-    Tiles are `tile` = (width, height) words of a matrix that ends at `extent`; a block's threads
-    cover its tile, or a part of it (`Access.first_y`).
+    `threads` are those of a block, along x and y. `merged`: as machine code may have it, in which
+    one load takes the place of up to four along a row of shared memory. Its accesses are vectors.
     """
-
-    threads: tuple[int, int]
-    blocks: int
-    tile: tuple[int, int]
-    extent: tuple[int, int]
-
-
-def totals(accesses: Iterable[Access], geometry: Geometry) -> dict[str, Total]:
-    """Return the totals of a launch by operation; each of `OPERATIONS` is there."""
+    block = _Block(threads)
     found = dict.fromkeys(OPERATIONS, Total())
     for access in accesses:
-        one = _shared if access.operation.startswith("shared") else _global
-        found[access.operation] += one(access, geometry).times(access.repeats)
+        if isinstance(access, GlobalAccess):
+            found[access.operation] += _global(access, block)
+        else:
+            done = access.merged if merged else access
+            found[access.operation] += _shared(done, block).times(blocks)
     return found
 
 
-def _lanes(threads: tuple[int, int]) -> tuple[_Lanes, _Lanes]:
-    """Return x and y of each thread of a block, shape (warps, 32); where there is none, y is −1."""
-    count = threads[0] * threads[1]
-    number = np.arange(-(-count // WARP) * WARP).reshape(-1, WARP)
-    return number % threads[0], np.where(number < count, number // threads[0], -1)
+class _Block:
+    """The threads of a block as lanes of warps; arrays have the shape (warps, 32).
+
+    The last warp may have lanes without a thread, which `exists` tells.
+    """
+
+    def __init__(self, threads: tuple[int, int]) -> None:
+        count = threads[0] * threads[1]
+        number = np.arange(-(-count // WARP) * WARP).reshape(-1, WARP)
+        self._y, self._x = np.divmod(number, threads[0])
+        self.exists = number < count
+
+    def each(self, value: OfThread) -> Lanes:
+        """Return the value of each thread."""
+        return np.broadcast_to(value(self._x, self._y), self.exists.shape)
 
 
-def _distinct(values: _Lanes, active: npt.NDArray[np.bool_]) -> _Lanes:
-    """Return how many different values the active lanes have, along the last axis."""
+def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.NDArray[np.bool_]]:
+    """Return the values in order along the last axis, and which to count: one of each, if active.
+
+    Values are not negative.
+    """
     ordered = np.sort(np.where(active, values, -1), axis=-1)
-    first = ordered[..., :1] >= 0
-    new = (ordered[..., 1:] != ordered[..., :-1]) & (ordered[..., 1:] >= 0)
-    return first.sum(axis=-1) + new.sum(axis=-1)
+    return ordered, (ordered >= 0) & (np.diff(ordered, axis=-1, prepend=-1) != 0)
 
 
-def _residues(steps: Sequence[int]) -> Counter[int]:
-    """Count where in a sector the addresses of a list begin."""
-    return Counter(step % SECTOR_WORDS for step in steps)
+# ---- Global memory
+
+# How many starts begin at which element of a sector.
+_Begins = Counter[int]
 
 
-def _tiles(along: int, tile: int, extent: int, first: int) -> dict[int, Counter[int]]:
-    """Return, by how many coordinates of a tile lie inside, where in a sector such tiles begin."""
-    tiles: dict[int, list[int]] = {}
-    for start in range(0, extent, tile):
-        inside = min(tile, extent - start - first)
-        tiles.setdefault(inside, []).append(along * (start + first))
-    return {inside: _residues(starts) for inside, starts in tiles.items() if inside > 0}
-
-
-def _global(access: Access, geometry: Geometry) -> Total:
-    """Sum over the tiles; those of one shape that begin alike in a sector cost the same."""
-    x, y = _lanes(geometry.threads)
-    words = access.along_x * x + access.along_y * y
-    starts = np.arange(SECTOR_WORDS)[:, None, None]
-    steps = _residues([access.step * k for k in range(access.steps)])
-    across = _tiles(access.along_x, geometry.tile[0], geometry.extent[0], 0)
-    down = _tiles(access.along_y, geometry.tile[1], geometry.extent[1], access.first_y)
+def _global(access: GlobalAccess, block: _Block) -> Total:
+    """Sum over the starts; those of the same threads that begin alike in a sector cost the same."""
+    per_sector = SECTOR_BYTES // access.element_bytes
+    offsets = [block.each(axis.offset) for axis in access.axes]
+    elements = sum(axis.weight * offset for axis, offset in zip(access.axes, offsets, strict=True))
+    sectors = (np.arange(per_sector)[:, None, None] + elements) // per_sector
+    groups = [
+        _starts(axis, int(offset.max()), per_sector).items()
+        for axis, offset in zip(access.axes, offsets, strict=True)
+    ]
     total = Total()
-    for (width, by_x), (height, by_y) in product(across.items(), down.items()):
-        active = (x < width) & (y >= 0) & (y < height)
-        sectors = _distinct((starts + words) // SECTOR_WORDS, active).sum(axis=-1)
-        count: Counter[int] = Counter()
-        for parts in product(by_x.items(), by_y.items(), steps.items()):
-            (begin_x, n_x), (begin_y, n_y), (begin_k, n_k) = parts
-            count[(begin_x + begin_y + begin_k) % SECTOR_WORDS] += n_x * n_y * n_k
-        times = sum(count.values())
+    for group in product(*groups):
+        active = block.exists.copy()
+        begins = _Begins({0: 1})
+        for offset, (inside, more) in zip(offsets, group, strict=True):
+            active &= offset < inside
+            begins = _sums(begins, more, per_sector)
+        touched = _distinct(sectors, active)[1].sum(axis=(1, 2))
+        once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
+        total += once.times(begins.total())
         total += Total(
-            int(active.sum()) * times,
-            int(active.any(axis=-1).sum()) * times,
-            sum(int(sectors[begin]) * number for begin, number in count.items()),
+            transactions=sum(int(touched[begin]) * count for begin, count in begins.items())
         )
     return total
 
 
-def _shared(access: Access, geometry: Geometry) -> Total:
-    x, y = _lanes(geometry.threads)
-    active = y >= 0
-    words = np.where(active, access.along_x * x + access.along_y * y, 0)
-    of_bank = words[:, None, :] % BANKS == np.arange(BANKS)[:, None]
-    wavefronts = _distinct(words[:, None, :], of_bank & active[:, None, :]).max(axis=-1)
-    block = Total(int(active.sum()), len(x), int(wavefronts.sum()), len(x))
-    return block.times(geometry.blocks * access.steps)
+def _starts(axis: Axis, largest: int, per_sector: int) -> dict[int, _Begins]:
+    """Group the starts by the offsets, of those up to `largest`, that are inside: all below a key.
+
+    A start where all are inside is in the group ``largest + 1``.
+    """
+    starts = np.arange(0, axis.extent, axis.tile)
+    inside = np.minimum(axis.extent - starts, largest + 1)
+    groups: dict[int, _Begins] = {}
+    keys = zip(inside.tolist(), (axis.weight * starts % per_sector).tolist(), strict=True)
+    for (below, begin), count in Counter(keys).items():
+        groups.setdefault(below, _Begins())[begin] = count
+    return groups
+
+
+def _sums(one: _Begins, other: _Begins, per_sector: int) -> _Begins:
+    """Return where the sums of two sets of starts begin."""
+    found = _Begins()
+    for (begin, count), (distance, times) in product(one.items(), other.items()):
+        found[(begin + distance) % per_sector] += count * times
+    return found
+
+
+# ---- Shared memory
+
+
+def _shared(access: SharedAccess, block: _Block) -> Total:
+    """Return the total of one block."""
+    words = access.element_bytes * access.vector // WORD_BYTES
+    first = block.each(access.element) * access.element_bytes // WORD_BYTES
+    transactions, ideal = 0, 0
+    for lanes, exists in _phases(first, block.exists, WARP // words):
+        of_lane = lanes[..., None] + np.arange(words)
+        row = of_lane.reshape(len(lanes), lanes.shape[1] * words)
+        active = np.repeat(exists, words, axis=1)
+        transactions += int(_wavefronts(row, active).sum())
+        ideal += int(active.any(axis=-1).sum())
+    once = Total(int(block.exists.sum()), len(block.exists), transactions, ideal)
+    return once.times(access.times)
+
+
+def _phases(
+    first: Lanes, exists: npt.NDArray[np.bool_], width: int
+) -> Iterator[tuple[Lanes, npt.NDArray[np.bool_]]]:
+    """Yield what lanes access, and whether they exist, with the lanes of a phase in a row.
+
+    Those phases come first that two of `width` lanes make together.
+    """
+    if width == WARP:
+        yield first, exists
+        return
+    first, exists = first.reshape(-1, 2 * width), exists.reshape(-1, 2 * width)
+    lane = np.arange(2 * width)
+    together = np.zeros(len(first), bool)
+    for partner in (lane ^ 1, lane ^ 2):
+        alike = (first == first[:, partner]) | ~exists | ~exists[:, partner]
+        together |= alike.all(axis=1)
+    yield first[together], exists[together]
+    yield first[~together].reshape(-1, width), exists[~together].reshape(-1, width)
+
+
+def _wavefronts(words: Lanes, active: npt.NDArray[np.bool_]) -> Lanes:
+    """Return the most distinct active words in one bank, by row."""
+    ordered, counted = _distinct(words, active)
+    row, _ = np.nonzero(counted)
+    bank = row * BANKS + ordered[counted] % BANKS
+    in_bank = np.bincount(bank, minlength=len(words) * BANKS)
+    return in_bank.reshape(-1, BANKS).max(axis=-1)

@@ -1,4 +1,4 @@
-"""Finding nvcc: the configured one, the one on PATH, or the one of the PyPI wheels."""
+"""Finding nvcc (the configured one, the one on PATH, or that of the PyPI wheels) and nvdisasm."""
 
 import re
 import shutil
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from measurement.errors import StudyError
 
-# Where the wheels of `cuda-toolkit[nvcc]` put their programs below site-packages.
-_WHEEL_NVCC = Path("nvidia", "cu13", "bin", "nvcc")
+# Where the wheels of `cuda-toolkit` put their programs below site-packages.
+_WHEEL_PROGRAMS = Path("nvidia", "cu13", "bin")
 
 
 def find_nvcc(configured: str | None = None) -> Path:
@@ -26,14 +26,29 @@ def find_nvcc(configured: str | None = None) -> Path:
                 "to use the nvcc on PATH"
             )
         return Path(found)
-    wheel = Path(sysconfig.get_paths()["purelib"]) / _WHEEL_NVCC
-    found = shutil.which("nvcc") or shutil.which(wheel)
+    found = shutil.which("nvcc") or shutil.which(_of_wheels("nvcc"))
     if not found:
         raise StudyError(
             "nvcc: found neither on PATH nor in this Python environment; install a CUDA toolkit, "
             "or run `pip install --require-hashes -r requirements-compiler.lock`"
         )
     return Path(found)
+
+
+def find_disassembler(nvcc: Path) -> Path | None:
+    """Return the nvdisasm that reads what this nvcc writes, or None where there is none.
+
+    First the one beside nvcc, or where a link called nvcc leads: it is of the same release, while
+    one on PATH may be older than the architecture. That of the wheels is the last.
+    """
+    candidates: list[Path | str] = [
+        nvcc.with_name("nvdisasm"),
+        nvcc.resolve().with_name("nvdisasm"),
+        "nvdisasm",
+        _of_wheels("nvdisasm"),
+    ]
+    found = next(filter(None, (shutil.which(program) for program in candidates)), None)
+    return Path(found) if found else None
 
 
 @cache
@@ -47,3 +62,8 @@ def nvcc_version(nvcc: Path) -> str:
     if not match:
         raise StudyError(f"{nvcc}: does not answer --version as nvcc does; name another nvcc")
     return match.group(1)
+
+
+def _of_wheels(program: str) -> Path:
+    """Return where a program of the wheels lies in this Python environment, if it is installed."""
+    return Path(sysconfig.get_paths()["purelib"]) / _WHEEL_PROGRAMS / program

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     sanitizer.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
     sanitizer.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     sanitizer.add_argument(
-        "--sizes", type=int, nargs="+", help="matrix orders (default: 1 17 64 100 256)"
+        "--sizes", nargs="+", help="orders, or shapes MxKxN, BATCHxMxKxN (default: a few of each)"
     )
     sanitizer.add_argument(
         "--tools", nargs="+", help="default: memcheck racecheck initcheck synccheck"

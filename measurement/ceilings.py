@@ -1,7 +1,8 @@
 """Ceilings: what a card, its link to the host and the clocks can do at most, measured.
 
-The kernels are those of `kernels/probes.cu`. Everything is measured `ROUNDS` times, in rounds, so
-that drift spreads over all quantities, after one round that warms up and is not kept.
+The kernels are those of `kernels/probes.cu`; `measurement.probes` says what they are given to do.
+Everything is measured `ROUNDS` times, in rounds, so that drift spreads over all quantities, after
+one round that warms up and is not kept.
 """
 
 import time
@@ -15,33 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from measurement import probes
+from measurement.probes import Chase, Sweep
+
 ROUNDS = 6
-_KIB = 2**10
-_MIB = 2**20
-_GIB = 2**30
-# A share of the free memory of the card that every buffer stays below; three of them are large.
-_MEMORY_SHARE = 6
-_LARGEST_COPY_BYTES = 256 * _MIB
-
-CHAINS = 8  # as in kernels/probes.cu
-FMA_THREADS = 256
-FMA_STEPS = 2**17
-# The numbers converge to 2, and their sum to 16: never −1.
-_FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
-
-# Two cache lines: a line that is fetched together with its neighbour holds no other slot.
-SLOT_BYTES = 256
 _POINTER_BYTES = 8
-_SHARED_POINTERS = 256  # as in kernels/probes.cu
-_SHARED_STEPS = 2**16
-# Types of the kernels' parameters.
-_KERNELS = {
-    "fp32_fma": "ffifP",
-    "lay_ring": "PPii",
-    "chase_through_l1": "PiiP",
-    "chase_past_l1": "PiiP",
-    "chase_shared": "iiP",
-}
 _EMPTY_PASSES = 31
 _CLOCK_READINGS = 10_000
 
@@ -64,74 +43,6 @@ class Ceiling:
 # A value and what it belongs to: quantity, host memory, size in bytes.
 Row = tuple[str, str | None, int | None, float]
 Measurement = Callable[[], list[Row]]
-
-
-@dataclass(frozen=True)
-class Chase:
-    """A pointer chase over a ring in global memory: how many loads warm up, how many are timed."""
-
-    level: str
-    kernel: str
-    ring_bytes: int
-    warm_up: int
-    steps: int
-
-
-def reaches_memory(l2_bytes: int, free_bytes: int) -> bool:
-    """Tell whether a buffer can be made that is well over an L2 cache of `l2_bytes`."""
-    return 4 * l2_bytes <= free_bytes // _MEMORY_SHARE
-
-
-def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
-    """Return the chases for a card with an L2 cache of `l2_bytes` and so much free memory.
-
-    One lap makes the rings of L1 and L2 resident in their caches. The ring of DRAM is four times
-    the L2, at most 1 GiB, and no slot of it is visited twice; it is left out where it does not fit.
-    """
-    l2_ring = min(l2_bytes // 8, 2 * _MIB)
-    l1_ring = 16 * _KIB
-    chases = [
-        Chase("l1", "chase_through_l1", l1_ring, l1_ring // SLOT_BYTES, 2**16),
-        Chase("l2", "chase_past_l1", l2_ring, l2_ring // SLOT_BYTES, 2**13),
-    ]
-    if reaches_memory(l2_bytes, free_bytes):
-        chases.append(Chase("dram", "chase_past_l1", min(4 * l2_bytes, _GIB), 0, 2**12))
-    return chases
-
-
-def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
-    """Return the successor of each of `slots` slots, all in one cycle: shape (slots,).
-
-    Every such cycle is equally likely, as from Sattolo's algorithm; so no prefetcher can guess it.
-    """
-    order = np.random.default_rng(seed).permutation(np.arange(slots, dtype=np.uint32))
-    successors = np.empty_like(order)
-    successors[order] = np.roll(order, -1)
-    return successors
-
-
-def copy_sizes(free_bytes: int) -> list[int]:
-    """Return sizes of copies in bytes, 4 KiB to 256 MiB by factors of four, as memory allows."""
-    largest = min(_LARGEST_COPY_BYTES, free_bytes // _MEMORY_SHARE)
-    sizes = [4 * _KIB]
-    while 4 * sizes[-1] <= largest:
-        sizes.append(4 * sizes[-1])
-    return sizes
-
-
-def device_copy_bytes(free_bytes: int) -> int:
-    """Return the size of a copy within device memory: 1 GiB, or what memory allows."""
-    return min(_GIB, free_bytes // _MEMORY_SHARE // _MIB * _MIB)
-
-
-def fma_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int:
-    """Return how many blocks of `FMA_THREADS` fill the card exactly once."""
-    return multiprocessors * (threads_per_multiprocessor // FMA_THREADS)
-
-
-def fma_flop(blocks: int) -> int:
-    """Return the floating-point operations of one launch of fp32_fma (two a multiply-add)."""
-    return 2 * CHAINS * FMA_STEPS * FMA_THREADS * blocks
 
 
 def smallest_step(readings_ns: npt.NDArray[np.int64]) -> float:
@@ -165,24 +76,25 @@ def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> tuple[list
 
     `cuda` is `pycuda.driver`, `module` the loaded cubin of `kernels.catalog.PROBES`. A latency is
     the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
-    the card's globaltimer, both read by the kernel around the same loads. Copies and the rate of
-    multiply-adds are timed by events in `stream`. `device_copy_bytes_per_s` counts each byte twice,
-    read and written; it and the latency of DRAM are left out where the free memory is too small for
-    a buffer well over the L2 cache. All memory is given back. Returns also the seconds that the
-    card was busy with kernels and copies. Raises `cuda.Error`.
+    the card's globaltimer, both read by the kernel around the same loads. Copies and the rates of
+    multiply-adds and of reads (of the whole card) are timed by events in `stream`.
+    `device_copy_bytes_per_s` counts each byte twice, read and written; it and the latency of DRAM
+    are left out where the free memory is too small for a buffer well over the L2 cache. All memory
+    is given back. Returns also the seconds that the card was busy with kernels and copies. Raises
+    `cuda.Error`.
     """
     with ExitStack() as stack:
-        probes = _Probes(cuda, device, module, stream, stack)
-        return in_rounds(list(probes.measurements())), probes.busy_s
+        card = _Card(cuda, device, module, stream, stack)
+        return in_rounds(list(card.measurements())), card.busy_s
 
 
-class _Probes:
-    """The probes of one card with their buffers, which `stack` gives back."""
+class _Card:
+    """One card with the probes and their buffers, which `stack` gives back."""
 
     def __init__(self, cuda: Any, device: Any, module: Any, stream: Any, stack: ExitStack) -> None:
         self._cuda = cuda
         self._kernels = {
-            name: module.get_function(name).prepare(types) for name, types in _KERNELS.items()
+            name: module.get_function(name).prepare(types) for name, types in probes.KERNELS.items()
         }
         self.busy_s = 0.0
         self._stream = stream
@@ -191,20 +103,26 @@ class _Probes:
         attribute = cuda.device_attribute
         l2_bytes = device.get_attribute(attribute.L2_CACHE_SIZE)
         free_bytes = cuda.mem_get_info()[0]
-        self._reaches_memory = reaches_memory(l2_bytes, free_bytes)
-        self._blocks = fma_blocks(
+        self._reaches_memory = probes.reaches_memory(l2_bytes, free_bytes)
+        self._blocks = probes.filling_blocks(
             device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
             device.get_attribute(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
         )
-        self._sizes = copy_sizes(free_bytes)
-        self._copy_bytes = device_copy_bytes(free_bytes)
+        self._sizes = probes.copy_sizes(free_bytes)
+        self._copy_bytes = probes.device_copy_bytes(free_bytes)
         self._source, self._target = (self._on_device(self._copy_bytes) for _ in range(2))
         self._readings = self._on_device(3 * 8)
         self._host = {
             "pinned": self._pinned(self._sizes[-1]),
             "pageable": np.empty(self._sizes[-1], np.uint8),
         }
-        self._rings = {chase: self._ring(chase) for chase in plan_chases(l2_bytes, free_bytes)}
+        self._rings = {
+            chase: self._ring(chase) for chase in probes.plan_chases(l2_bytes, free_bytes)
+        }
+        self._sweeps = probes.plan_sweeps(l2_bytes)
+        tiles_bytes = max(sweep.buffer_bytes for sweep in self._sweeps)
+        self._tiles = self._on_device(tiles_bytes)
+        cuda.memset_d32(self._tiles, 0, tiles_bytes // 4)
         for buffer in self._host.values():
             buffer.fill(1)  # a page that was never touched is not in memory
 
@@ -213,6 +131,8 @@ class _Probes:
         yield self._fma
         if self._reaches_memory:
             yield self._device_copy
+        for sweep in self._sweeps:
+            yield partial(self._sweep, sweep)
         yield self._shared_latency
         for chase in self._rings:
             yield partial(self._latency, chase)
@@ -234,13 +154,13 @@ class _Probes:
 
     def _ring(self, chase: Chase) -> Any:
         """Lay the ring of a chase in device memory."""
-        successors = random_ring(chase.ring_bytes // SLOT_BYTES)
+        successors = probes.random_ring(chase.ring_bytes // probes.SLOT_BYTES)
         ring = self._on_device(chase.ring_bytes)
         order = self._cuda.mem_alloc(successors.nbytes)
         try:
             self._cuda.memcpy_htod(order, successors)
             slots = len(successors)
-            stride = SLOT_BYTES // _POINTER_BYTES
+            stride = probes.SLOT_BYTES // _POINTER_BYTES
             self._launch("lay_ring", -(-slots // 256), 256, ring, order, slots, stride)
             self._stream.synchronize()
         finally:
@@ -271,10 +191,17 @@ class _Probes:
         return elapsed_s
 
     def _fma(self) -> list[Row]:
-        arguments = (*_FMA_ARGUMENTS, self._readings)
-        launch = partial(self._launch, "fp32_fma", self._blocks, FMA_THREADS, *arguments)
-        rate = fma_flop(self._blocks) / self._back_to_back_s(launch)
+        arguments = (*probes.FMA_ARGUMENTS, self._readings)
+        launch = partial(self._launch, "fp32_fma", self._blocks, probes.THREADS, *arguments)
+        rate = probes.fma_flop(self._blocks) / self._back_to_back_s(launch)
         return [("fp32_flop_per_s", None, None, rate)]
+
+    def _sweep(self, sweep: Sweep) -> list[Row]:
+        source = () if sweep.level == "shared" else (self._tiles, sweep.buffer_bytes)
+        arguments = (*source, sweep.steps, probes.NEVER_READ, self._readings)
+        launch = partial(self._launch, sweep.kernel, self._blocks, probes.THREADS, *arguments)
+        rate = probes.sweep_bytes(sweep, self._blocks) / self._back_to_back_s(launch)
+        return [(f"{sweep.level}_bytes_per_s", None, None, rate)]
 
     def _copy_on_device(self) -> None:
         self._cuda.memcpy_dtod_async(self._target, self._source, self._copy_bytes, self._stream)
@@ -284,9 +211,9 @@ class _Probes:
         return [("device_copy_bytes_per_s", None, self._copy_bytes, rate)]
 
     def _shared_latency(self) -> list[Row]:
-        arguments = (_SHARED_POINTERS, _SHARED_STEPS, self._readings)
+        arguments = (probes.SHARED_POINTERS, probes.SHARED_STEPS, self._readings)
         self._launch("chase_shared", 1, 1, *arguments)
-        return self._latency_rows("shared", _SHARED_STEPS)
+        return self._latency_rows("shared", probes.SHARED_STEPS)
 
     def _latency(self, chase: Chase) -> list[Row]:
         if chase.level == "dram":

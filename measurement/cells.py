@@ -4,47 +4,81 @@ from dataclasses import dataclass
 from typing import Any
 
 import cpu_reference.catalog
-import kernels.catalog
+from kernels.catalog import variant
+from kernels.plan import products
+from kernels.shape import Shape
+from measurement.matrices import Problem
 
 CPU = "cpu"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to measure. `block_size` and `host_memory` are None where they do not apply."""
+    """One thing to measure: a variant on `batch` products of m×k by k×n matrices.
+
+    `block_size` and `host_memory` are None where they do not apply.
+    """
 
     device: str
     variant: str
     dtype: str
+    batch: int
+    m: int
     n: int
+    k: int
     block_size: int | None
     host_memory: str | None
 
     def __str__(self) -> str:
+        dtype = "" if self.dtype == "float32" else f" {self.dtype}"
         block = "" if self.block_size is None else f" B={self.block_size}"
         memory = "" if self.host_memory is None else f" {self.host_memory}"
-        return f"{self.device} {self.variant}{block} N={self.n}{memory}"
+        size = f"N={self.n}" if self.shape.is_square else str(self.shape)
+        return f"{self.device} {self.variant}{dtype}{block} {size}{memory}"
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the product."""
+        return Shape(self.batch, self.m, self.n, self.k)
+
+
+def cell(
+    device: str,
+    name: str,
+    dtype: str,
+    shape: Shape,
+    block_size: int | None = None,
+    host_memory: str | None = None,
+) -> Cell:
+    """Return the cell of a product of this shape."""
+    edges = (shape.batch, shape.m, shape.n, shape.k)
+    return Cell(device, name, dtype, *edges, block_size, host_memory)
 
 
 def cpu_cells(study: dict[str, Any]) -> list[Cell]:
     """Return the CPU's cells of a study, small orders first."""
     cells = [
-        Cell(CPU, name, dtype, n, block, None)
-        for dtype in study["dtypes"]
+        cell(CPU, name, "float32", Shape.square(n), block)
         for name, n, block in cpu_reference.catalog.cells(study["cpu"])
     ]
     return sorted(cells, key=lambda cell: cell.n)
 
 
 def gpu_cells(study: dict[str, Any], device: str) -> list[Cell]:
-    """Return the cells of one GPU of a study, small orders first, launchable or not."""
+    """Return the cells of one GPU of a study, small products first, launchable or not."""
     cells = [
-        Cell(device, name, dtype, n, block, memory)
-        for dtype in study["dtypes"]
-        for name in study["variants"]
-        for block in kernels.catalog.block_sizes(name, study["block_sizes"])
-        for n in [*study["sizes"], *study["holdout_sizes"]]
+        cell(device, one.variant, one.dtype, one.shape, one.block_size, memory)
+        for one in products(study)
         for memory in study["host_memory"]
-        if kernels.catalog.within_limits(study, n, block)
     ]
-    return sorted(cells, key=lambda cell: cell.n)
+    return sorted(cells, key=lambda cell: cell.shape.flop)
+
+
+def problems(cells: list[Cell]) -> tuple[Problem, ...]:
+    """Return the matrices that these cells need, as given and as a kernel sees them (padded)."""
+    found = {(cell.dtype, cell.shape): None for cell in cells}
+    for cell in cells:
+        if cell.device != CPU:
+            seen = variant(cell.variant).operands(cell.shape, cell.block_size)
+            found[cell.dtype, seen] = None
+    return tuple(found)

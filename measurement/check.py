@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.build import architecture, read_result
-from kernels.catalog import Build, build_for
-from measurement.cells import Cell, gpu_cells
+from kernels.cubins import Build, build_for
+from kernels.plan import products_of
+from measurement.cells import Cell, cell, problems
 from measurement.discovery import select
 from measurement.errors import exit_status
 from measurement.gate import judge
 from measurement.gpu import GpuSession
-from measurement.matrices import Inputs, reference
+from measurement.matrices import Inputs, Problem, reference
 from measurement.session import CellError, DeviceError, Session
 
 _SEED = 1
+_DTYPES = ("float32",)
 
 
 @dataclass
@@ -39,47 +41,49 @@ class Outcome:
         )
 
 
-def plan(variants: list[str], block_sizes: list[int], sizes: list[int]) -> list[Cell]:
-    """Return the cells of these variants, block sizes (where a variant takes them) and orders."""
-    study = {
-        "dtypes": ["float32"],
-        "variants": variants,
-        "block_sizes": block_sizes,
-        "sizes": sizes,
-        "holdout_sizes": [],
-        "host_memory": ["pinned"],
-    }
-    return gpu_cells(study, "gpu")
+def plan(
+    variants: list[str],
+    block_sizes: list[int],
+    sizes: list[str],
+    dtypes: tuple[str, ...] = _DTYPES,
+) -> list[Cell]:
+    """Return the cells of these variants; each takes the block sizes, shapes, types that it can."""
+    one = {"variants": variants, "dtypes": dtypes, "block_sizes": block_sizes, "shapes": sizes}
+    return [
+        cell("gpu", product.variant, product.dtype, product.shape, product.block_size, "pinned")
+        for product in products_of(one)
+    ]
 
 
 def builds_of(cells: list[Cell]) -> list[Build]:
     """Return the builds that the cells need, without repeats."""
-    return list(dict.fromkeys(build_for(c.variant, c.n, c.block_size) for c in cells))
+    found = (build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells)
+    return list(dict.fromkeys(build for build in found if build))
 
 
 def check(session: Session, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
-    """Run and judge cells of the largest order of `inputs`; print those that fail, count all.
+    """Run and judge cells of one product; print those that fail, count all.
 
     Returns whether all were run: after an error of the device nothing else would be answered.
     """
-    expected, bound = reference(*inputs.pair(inputs.max_order))
-    for cell in cells:
-        if session.not_launchable(cell):
+    expected, bound = reference(*inputs.pair(cells[0].dtype, cells[0].shape))
+    for each in cells:
+        if session.not_launchable(each):
             outcome.not_launchable += 1
             continue
         outcome.run += 1
         try:
-            session.poison(cell)
-            session.run(cell)
-            reason = judge(session.product(cell), expected, bound).reason
+            session.poison(each)
+            session.run(each)
+            reason = judge(session.product(each), expected, bound).reason
         except DeviceError as error:
-            print(f"{cell}: {error}; the rest was not run")
+            print(f"{each}: {error}; the rest was not run")
             outcome.failed += 1
             return False
         except CellError as error:
             reason = str(error)
         if reason:
-            print(f"{cell}: {reason}")
+            print(f"{each}: {reason}")
             outcome.failed += 1
     return True
 
@@ -91,22 +95,33 @@ def main() -> int:
     parser.add_argument("--cubins", required=True, type=Path, help="folder with the cubins")
     parser.add_argument("--variants", required=True, nargs="+")
     parser.add_argument("--block-sizes", required=True, nargs="+", type=int)
-    parser.add_argument("--sizes", required=True, nargs="+", type=int, help="matrix orders")
+    parser.add_argument("--sizes", required=True, nargs="+", help="N, MxKxN or BATCHxMxKxN")
+    parser.add_argument("--dtypes", nargs="+", default=_DTYPES, help="types of elements")
     arguments = parser.parse_args()
-    cells = plan(arguments.variants, arguments.block_sizes, arguments.sizes)
+    cells = plan(
+        arguments.variants, arguments.block_sizes, arguments.sizes, tuple(arguments.dtypes)
+    )
     device = select(arguments.device)[0]
     folder = arguments.cubins / architecture(device.compute_capability)
     builds = [read_result(folder / f"{build.stem}.cubin") for build in builds_of(cells)]
     outcome = Outcome()
-    for n in sorted(set(arguments.sizes)):
-        # Buffers of this very order: behind those of a larger one nothing could be out of bounds.
-        inputs = Inputs([n], _SEED)
+    # Buffers of these very matrices: behind those of larger ones nothing could be out of bounds.
+    for needed, group in _by_buffers(cells).items():
+        inputs = Inputs(needed, _SEED)
         with GpuSession(device, inputs, builds, arguments.cubins) as session:
-            finished = check(session, [cell for cell in cells if cell.n == n], inputs, outcome)
+            finished = check(session, group, inputs, outcome)
         if not finished:
             break
     print(outcome)
     return int(outcome.failed > 0 or outcome.run == 0)
+
+
+def _by_buffers(cells: list[Cell]) -> dict[tuple[Problem, ...], list[Cell]]:
+    """Return the cells by the matrices that each needs."""
+    groups: dict[tuple[Problem, ...], list[Cell]] = {}
+    for each in sorted(cells, key=lambda each: each.shape.flop):
+        groups.setdefault(problems([each]), []).append(each)
+    return groups
 
 
 if __name__ == "__main__":

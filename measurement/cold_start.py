@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.shape import Shape
+from kernels.variant import ELEMENTS
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs, Matrix
 from measurement.session import CellError
@@ -33,16 +35,19 @@ class ColdStartRequest:
     """One pass: of which kernel, on which GPU, with which launch, on which matrices.
 
     `device` is the index of the GPU by PCI bus, `cubin` a file, `function` the kernel in it,
-    `host_memory` ``pinned`` or ``pageable``, `n` the order of the matrices and `seed` their seed.
+    `dtype` and `shape` (as text) say what is multiplied, `arguments` follow the matrices,
+    `host_memory` is ``pinned`` or ``pageable``, and `seed` that of the matrices.
     """
 
     device: int
     cubin: str
     function: str
-    grid: tuple[int, int]
+    grid: tuple[int, int, int]
     threads: tuple[int, int]
     dynamic_shared_bytes: int
-    n: int
+    dtype: str
+    shape: str
+    arguments: tuple[int, ...]
     host_memory: str
     seed: int
 
@@ -157,15 +162,17 @@ def _first_pass(
     """Load the kernel, make the buffers, run the pass; return the times of its parts."""
     with clock.timed("module_s"):
         module = cuda.module_from_file(request.cubin)
-        function = module.get_function(request.function).prepare("PPPi")
-    count = request.n**2
+        types = "PPP" + "i" * len(request.arguments)
+        function = module.get_function(request.function).prepare(types)
+    shape, dtype = Shape.parse(request.shape), ELEMENTS[request.dtype].dtype
+    counts = (shape.a_elements, shape.b_elements, shape.c_elements)
     with clock.timed("allocation_s"):
-        a, b, c = (_host_buffer(cuda, request.host_memory, count) for _ in range(3))
-        a_device, b_device, c_device = (cuda.mem_alloc(c.nbytes) for _ in range(3))
+        a, b, c = (_host_buffer(cuda, request.host_memory, count, dtype) for count in counts)
+        a_device, b_device, c_device = (cuda.mem_alloc(each.nbytes) for each in (a, b, c))
         stream = cuda.Stream()
         started, copied_in, computed, copied_out = (cuda.Event() for _ in range(4))
-    a[:] = inputs.a
-    b[:] = inputs.b
+    a[:] = inputs.a[request.dtype]
+    b[:] = inputs.b[request.dtype]
     with clock.timed("pass_s"):  # as GpuSession.run
         started.record(stream)
         cuda.memcpy_htod_async(a_device, a, stream)
@@ -178,7 +185,7 @@ def _first_pass(
             a_device,
             b_device,
             c_device,
-            request.n,
+            *request.arguments,
             shared_size=request.dynamic_shared_bytes,
         )
         computed.record(stream)
@@ -193,10 +200,10 @@ def _first_pass(
     }
 
 
-def _host_buffer(cuda: Any, host_memory: str, count: int) -> Matrix:
+def _host_buffer(cuda: Any, host_memory: str, count: int, dtype: type[np.generic]) -> Matrix:
     if host_memory == "pageable":
-        return np.empty(count, np.float32)
-    buffer: Matrix = cuda.pagelocked_empty(count, np.float32)
+        return np.empty(count, dtype)
+    buffer: Matrix = cuda.pagelocked_empty(count, dtype)
     return buffer
 
 
@@ -229,7 +236,7 @@ def main() -> None:
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     import pycuda.driver as cuda
 
-    inputs = Inputs([request.n], request.seed)
+    inputs = Inputs([(request.dtype, Shape.parse(request.shape))], request.seed)
     try:
         answer: dict[str, Any] = asdict(_measure(cuda, request, inputs))
     except (cuda.Error, CellError) as error:

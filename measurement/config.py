@@ -10,7 +10,9 @@ import jsonschema
 import yaml
 
 import cpu_reference.catalog
-import kernels.catalog
+from kernels.catalog import VARIANTS
+from kernels.plan import products_of
+from kernels.shape import Shape
 from measurement.errors import StudyError
 
 SCHEMA = Path(__file__).resolve().parent.parent / "workflow" / "schemas" / "config.schema.yaml"
@@ -174,10 +176,12 @@ def _shown(value: Any) -> str:
 def _faults(config: dict[str, Any]) -> Iterator[str]:
     """Yield what a schema cannot see: names the catalogs lack, and entries that contradict."""
     study = config["study"]
-    yield from _unknown_variants("study.variants", study["variants"], kernels.catalog.VARIANTS)
+    yield from _unknown_variants("study.variants", study["variants"], VARIANTS)
+    for index, series in enumerate(study.get("series", [])):
+        yield from _series_faults(f"study.series[{index}]", series)
     if "neighbours" in study:
         name = study["neighbours"]["variant"]
-        yield from _unknown_variant("study.neighbours.variant", name, kernels.catalog.VARIANTS)
+        yield from _unknown_variant("study.neighbours.variant", name, VARIANTS)
     yield from _unknown_variants(
         "study.cpu.variants", study["cpu"]["variants"], cpu_reference.catalog.VARIANTS
     )
@@ -200,6 +204,22 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
     for index, name in enumerate(ids):
         if name in ids[:index]:
             yield f"gpus[{index}].id: {name} is taken by gpus[{ids.index(name)}]; ids must differ"
+
+
+def _series_faults(where: str, series: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a series: unknown variants, shapes that are none, nothing to do."""
+    yield from _unknown_variants(f"{where}.variants", series["variants"], VARIANTS)
+    for index, text in enumerate(series["shapes"]):
+        try:
+            Shape.parse(text)
+        except StudyError as error:
+            yield f"{where}.shapes[{index}]: {error}"
+    for index, name in enumerate(series["variants"]):
+        if not any(products_of(series | {"variants": [name]})):
+            yield (
+                f"{where}.variants[{index}]: {name} takes none of the series' shapes with its "
+                "dtypes and block_sizes; `python -m kernels list` shows what it takes"
+            )
 
 
 def _unknown_variants(where: str, names: list[str], known: dict[str, Any]) -> Iterator[str]:

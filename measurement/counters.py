@@ -26,7 +26,7 @@ from measurement.cells import Cell
 from measurement.check import builds_of, plan
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
-from measurement.recording import OPTIONAL, TABLES, Recording
+from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = 512
@@ -59,7 +59,9 @@ def count(path: Path, device_index: int) -> Recording:
     device = select(device_index)[0]
     label = _label(recorded, device)
     study = recorded.provenance["configuration"]
-    cells = plan(study["variants"], list(BLOCK_SIZES), [ORDER])
+    # A variant that runs another one's kernel has the counters of that.
+    own = [name for name in study["variants"] if variant(name).kernel == name]
+    cells = plan(own, list(BLOCK_SIZES), [str(ORDER)])
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
         _build(recorded, cells, device, Path(folder))
         output = _profile(ncu, cells, device, Path(folder))
@@ -97,7 +99,7 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
                 f"ncu: {launch['Kernel Name']} {launch['Block Size']} was not asked for"
             )
         fields = dataclasses.asdict(cell)
-        kernel = {name: fields[name] for name in ("variant", "dtype", "n", "block_size")}
+        kernel = {name: fields[name] for name in KERNEL if name != "device"}
         for metric in METRICS:
             text = launch.get(metric) or ""
             if not text.replace(",", "").replace(".", "").isdigit():
@@ -106,7 +108,7 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
 
 
 def _threads(cell: Cell) -> str:
-    width, height = variant(cell.variant).launch(cell.n, cell.block_size or 0).threads
+    width, height = variant(cell.variant).launch(cell.shape, cell.block_size).threads
     return f"({width}, {height}, 1)"
 
 

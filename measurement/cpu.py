@@ -8,7 +8,7 @@ import numpy as np
 from cpu_reference.library import Library
 from measurement.ceilings import Ceiling, timer_ceilings
 from measurement.cells import Cell
-from measurement.matrices import Inputs, Matrix, square
+from measurement.matrices import POISON_WORD, Inputs, Matrix, matrices
 from measurement.session import Batch, CellError, Timing
 from measurement.telemetry import NoTelemetry
 
@@ -20,7 +20,7 @@ class CpuSession:
         self.telemetry = NoTelemetry()
         self._library = library
         self._inputs = inputs
-        self._c = np.empty(inputs.max_order**2, dtype=np.float32)
+        self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
 
     def __enter__(self) -> "CpuSession":
         return self
@@ -42,13 +42,13 @@ class CpuSession:
         return None
 
     def poison(self, cell: Cell) -> None:
-        """Fill C with NaN."""
-        self.product(cell).fill(np.nan)
+        """Fill C with poison."""
+        self.product(cell).view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell: Cell) -> Timing:
         """Multiply once."""
-        a, b = self._inputs.pair(cell.n)
-        c = self.product(cell)
+        (a,), (b,) = self._inputs.pair(cell.dtype, cell.shape)
+        (c,) = self.product(cell)
         begin = time.perf_counter_ns()
         try:
             self._library.multiply(cell.variant, a, b, c, cell.block_size)
@@ -57,8 +57,8 @@ class CpuSession:
         return Timing((time.perf_counter_ns() - begin) / 1e9)
 
     def product(self, cell: Cell) -> Matrix:
-        """Return C, (n, n)."""
-        return square(self._c, cell.n)
+        """Return C, (1, n, n)."""
+        return matrices(self._c, 1, cell.n, cell.n)
 
     def batch(self, cell: Cell, length_s: float) -> Batch:
         """A CPU launches nothing."""

@@ -15,7 +15,10 @@ _MOST_WORKERS = 8
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of the gate for one cell, with its worst element (row, column, error, bound)."""
+    """Outcome of the gate for one cell, with its worst element (row, column, error, bound).
+
+    Rows count through all products of a batch, one below the other.
+    """
 
     passed: bool
     reason: str | None
@@ -37,14 +40,16 @@ class _Band:
 
 
 def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
-    """Hold a float32 product against its float64 reference, element by element.
+    """Hold a product against its float64 reference, element by element.
 
-    All arrays are (n, n). Every |product − expected| must be within `bound`
-    (`measurement.matrices.reference`); NaN, infinity and elements that nobody wrote (NaN by the
-    poison) fail. The worst element is the first that is not finite, else the one whose error is the
-    largest multiple of its bound.
+    All arrays are (batch, m, n). Every |product − expected| must be within `bound`
+    (`measurement.matrices.reference`); NaN, infinity and elements that nobody wrote (by the poison
+    NaN, or a wrong integer) fail. The worst element is the first that is not finite, else the one
+    whose error is the largest multiple of its bound.
     """
-    height = max(1, _BAND_ELEMENTS // product.shape[1])
+    columns = product.shape[-1]
+    product, expected, bound = (each.reshape(-1, columns) for each in (product, expected, bound))
+    height = max(1, _BAND_ELEMENTS // columns)
     starts = range(0, len(product), height)
 
     def judge_band(start: int) -> _Band:

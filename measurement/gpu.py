@@ -3,30 +3,25 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernels.build import BuildResult, architecture
-from kernels.catalog import (
-    FLOAT_BYTES,
-    PROBES,
-    Build,
-    DeviceLimits,
-    build_for,
-    not_launchable,
-    variant,
-)
+from kernels.catalog import variant
+from kernels.cubins import PROBES, Build, build_for
+from kernels.limits import DeviceLimits, not_launchable
+from measurement import buffers, cublas
 from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
-from measurement.matrices import Inputs, Matrix, square
+from measurement.matrices import POISON_WORD, Inputs, Matrix
 from measurement.session import Batch, CellError, DeviceError, Timing
 from measurement.telemetry import NvmlTelemetry
 
-_NAN_WORD = 0x7FC00000
 # The driver rounds allocations up and keeps some memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
 # A stream takes about a thousand launches before the host has to wait for the card.
@@ -34,7 +29,7 @@ _MAX_BATCH = 1000
 
 
 class GpuSession:
-    """Holds a context on one GPU, host and device buffers of the largest order, and the kernels.
+    """Holds a context on one GPU, host and device buffers of the largest matrices, and the kernels.
 
     Use it as a context manager: a CUDA context that is not given back aborts the interpreter.
     """
@@ -48,13 +43,14 @@ class GpuSession:
         self.limits = read_limits(self._cuda, self._device)
         self.telemetry = NvmlTelemetry(self._device.pci_bus_id())
         self._builds = {
-            Build(b.variant, b.block_size, b.build == "guarded"): b
+            Build(b.variant, b.block_size, b.dtype, b.build == "guarded"): b
             for b in builds
             if b.architecture == architecture(device.compute_capability)
         }
         self._cubins = cubins / architecture(device.compute_capability)
         self._inputs = inputs
         self._functions: dict[Build, Any] = {}
+        self._sgemm: cublas.Sgemm | None = None
 
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
@@ -76,6 +72,8 @@ class GpuSession:
 
     def __exit__(self, *_: object) -> None:
         # Buffers, events and functions must go while their context still stands.
+        if self._sgemm:
+            self._sgemm.close()
         self._functions.clear()
         del self._host, self._on_device, self._events, self._stream
         self._close()
@@ -85,71 +83,81 @@ class GpuSession:
         self._context.detach()
 
     def _allocate(self) -> None:
-        """Make buffers of the largest order that the free memory of the card takes."""
-        cuda = self._cuda
+        """Make buffers of the largest matrices that the free memory of the card takes."""
+        cuda, inputs = self._cuda, self._inputs
         free_bytes = cuda.mem_get_info()[0] - _MEMORY_MARGIN_BYTES
         self.limits = replace(self.limits, memory_bytes=free_bytes)
-        count = self._inputs.max_order**2
-        device_bytes = min(count * FLOAT_BYTES, free_bytes // 3)
+        largest = [max(v.nbytes for v in vectors.values()) for vectors in (inputs.a, inputs.b)]
         self._stream = cuda.Stream()
         self._events = [cuda.Event() for _ in range(4)]
-        self._on_device = [cuda.mem_alloc(device_bytes) for _ in range(3)]
-        pinned = [cuda.pagelocked_empty(count, np.float32) for _ in range(3)]
-        pinned[0][:] = self._inputs.a
-        pinned[1][:] = self._inputs.b
+        self._on_device = [
+            cuda.mem_alloc(min(size, free_bytes // 3)) for size in (*largest, inputs.c_bytes)
+        ]
         self._host = {
-            "pinned": pinned,
-            "pageable": [self._inputs.a, self._inputs.b, np.empty(count, np.float32)],
+            "pinned": buffers.pinned(inputs, lambda size: cuda.pagelocked_empty(size, np.uint8)),
+            "pageable": buffers.pageable(inputs),
         }
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Say which limit of the card keeps the cell from running; None if it runs."""
-        build = build_for(cell.variant, cell.n, cell.block_size)
-        used = self._builds[build]
+        build = _build_of(cell)
+        if build is None and cublas.find_library() is None:
+            return cublas.MISSING
+        used = (
+            (self._builds[build].registers_per_thread, self._builds[build].static_shared_bytes)
+            if build
+            else (0, 0)
+        )
         return not_launchable(
-            cell.variant,
-            cell.n,
-            cell.block_size,
-            self.limits,
-            used.registers_per_thread,
-            used.static_shared_bytes,
+            cell.variant, cell.shape, cell.block_size, cell.dtype, self.limits, *used
         )
 
     def build(self, cell: Cell) -> str | None:
-        """Return ``exact`` or ``guarded``."""
-        return build_for(cell.variant, cell.n, cell.block_size).kind
+        """Return ``exact`` or ``guarded``; None for a library's product."""
+        build = _build_of(cell)
+        return build.kind if build else None
 
     def poison(self, cell: Cell) -> None:
-        """Fill C with NaN, on the host and on the device."""
-        self.product(cell).fill(np.nan)
+        """Fill C with poison, on the host and on the device."""
+        self.product(cell).view(np.uint32).fill(POISON_WORD)
+        words = self._host[str(cell.host_memory)].work(cell).c.nbytes // 4
         try:
-            self._cuda.memset_d32(self._on_device[2], _NAN_WORD, cell.n**2)
+            self._cuda.memset_d32(self._on_device[2], POISON_WORD, words)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
     def run(self, cell: Cell) -> Timing:
-        """Copy A and B to the device, multiply, copy C back; all in one stream, then wait."""
+        """Copy A and B to the device, multiply, copy C back; all in one stream, then wait.
+
+        What the host does with the matrices itself comes before the first copy and after the last.
+        """
         launch = self._launcher(cell)
-        a, b, c = (buffer[: cell.n**2] for buffer in self._host[str(cell.host_memory)])
+        work = self._host[str(cell.host_memory)].work(cell)
         a_device, b_device, c_device = self._on_device
         stream = self._stream
         started, copied_in, computed, copied_out = self._events
         try:
             begin = time.perf_counter_ns()
+            work.prepare()
+            prepared = time.perf_counter_ns()
             started.record(stream)
-            self._cuda.memcpy_htod_async(a_device, a, stream)
-            self._cuda.memcpy_htod_async(b_device, b, stream)
+            self._cuda.memcpy_htod_async(a_device, work.a, stream)
+            self._cuda.memcpy_htod_async(b_device, work.b, stream)
             copied_in.record(stream)
             launch()
             computed.record(stream)
-            self._cuda.memcpy_dtoh_async(c, c_device, stream)
+            self._cuda.memcpy_dtoh_async(work.c, c_device, stream)
             copied_out.record(stream)
             stream.synchronize()
-            total_ns = time.perf_counter_ns() - begin
+            computed_ns = time.perf_counter_ns()
+            work.finish()
+            end = time.perf_counter_ns()
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
+        has_step = bool(work.before or work.after)
         return Timing(
-            total_ns / 1e9,
+            (end - begin) / 1e9,
+            (prepared - begin + end - computed_ns) / 1e9 if has_step else None,
             started.time_till(copied_in) / 1e3,
             copied_in.time_till(computed) / 1e3,
             computed.time_till(copied_out) / 1e3,
@@ -192,13 +200,18 @@ class GpuSession:
             raise DeviceError(str(error)) from error
 
     def product(self, cell: Cell) -> Matrix:
-        """Return C in the cell's kind of host memory, (n, n)."""
-        return square(self._host[str(cell.host_memory)][2], cell.n)
+        """Return C in the cell's kind of host memory, (batch, m, n)."""
+        return self._host[str(cell.host_memory)].product(cell)
 
     def _launcher(self, cell: Cell) -> Callable[[], None]:
         """Return what launches the cell's kernel into the stream, with all arguments at hand."""
-        function = self._function(build_for(cell.variant, cell.n, cell.block_size))
-        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
+        build = _build_of(cell)
+        if build is None:
+            return partial(self._library(), *map(int, self._on_device), cell.m, cell.n, cell.k)
+        entry = variant(cell.variant)
+        arguments = entry.arguments(cell.shape, cell.block_size)
+        function = self._function(build, len(arguments))
+        launch = entry.launch(cell.shape, cell.block_size)
 
         def into_stream() -> None:
             function.prepared_async_call(
@@ -206,22 +219,32 @@ class GpuSession:
                 (*launch.threads, 1),
                 self._stream,
                 *self._on_device,
-                cell.n,
+                *arguments,
                 shared_size=launch.dynamic_shared_bytes,
             )
 
         return into_stream
 
-    def _function(self, build: Build) -> Any:
-        """Return the kernel of a build, loading its cubin at the first use."""
+    def _library(self) -> Callable[..., None]:
+        """Return cuBLAS's product, made ready at the first use."""
+        if self._sgemm is None:
+            self._sgemm = cublas.Sgemm(self._stream.handle)
+        return self._sgemm.multiply
+
+    def _function(self, build: Build, arguments: int) -> Any:
+        """Return the kernel of a build, which takes so many ints, loading it at the first use."""
         if build not in self._functions:
             try:
                 module = self._cuda.module_from_file(str(self._cubins / f"{build.stem}.cubin"))
                 function = module.get_function(build.variant)
             except self._cuda.Error as error:
                 raise CellError(f"{build.stem}.cubin does not load: {error}") from error
-            self._functions[build] = function.prepare("PPPi")
+            self._functions[build] = function.prepare("PPP" + "i" * arguments)
         return self._functions[build]
+
+
+def _build_of(cell: Cell) -> Build | None:
+    return build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
 
 
 def read_limits(cuda: Any, device: Any) -> DeviceLimits:
@@ -233,6 +256,7 @@ def read_limits(cuda: Any, device: Any) -> DeviceLimits:
         "max_registers_per_block": attribute.MAX_REGISTERS_PER_BLOCK,
         "max_grid_x": attribute.MAX_GRID_DIM_X,
         "max_grid_y": attribute.MAX_GRID_DIM_Y,
+        "max_grid_z": attribute.MAX_GRID_DIM_Z,
         "warp_size": attribute.WARP_SIZE,
     }
     values = {name: device.get_attribute(number) for name, number in names.items()}

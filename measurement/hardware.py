@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 from cpu_reference.library import Library
 from kernels.build import BuildResult, architecture
-from kernels.catalog import build_for, variant
+from kernels.catalog import variant
+from kernels.cubins import build_for
 from measurement import provenance
 from measurement.cells import Cell
 from measurement.cold_start import ColdStart, ColdStartRequest, cold_start
@@ -27,7 +28,7 @@ class Hardware(Protocol):
         """Return the provenance of a GPU."""
 
     def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
 
     def open_gpu(
         self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
@@ -55,7 +56,7 @@ class Host:
         return provenance.gpu(device)
 
     def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
         return provenance.drivers()
 
     def open_gpu(
@@ -72,17 +73,20 @@ class Host:
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
     ) -> ColdStart:
         """Run a cell once in a fresh process; raises CellError."""
-        launch = variant(cell.variant).launch(cell.n, cell.block_size or 0)
-        build = build_for(cell.variant, cell.n, cell.block_size)
+        launch = variant(cell.variant).launch(cell.shape, cell.block_size)
+        build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+        assert build is not None  # of such a cell no cold start is measured
         folder = cubins / architecture(device.compute_capability)
         request = ColdStartRequest(
             device.index,
             str(folder / f"{build.stem}.cubin"),
-            cell.variant,
+            build.variant,
             launch.grid,
             launch.threads,
             launch.dynamic_shared_bytes,
-            cell.n,
+            cell.dtype,
+            str(cell.shape),
+            variant(cell.variant).arguments(cell.shape, cell.block_size),
             str(cell.host_memory),
             seed,
         )

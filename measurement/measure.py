@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+from kernels.catalog import variant
 from measurement.cells import CPU, Cell
 from measurement.cold_start import ColdStart
 from measurement.journal import Journal, cell_of
 from measurement.progress import Progress, TimeLeft
 from measurement.protocol import Check, Protocol, Sample, Taken, gate, rounded, take_samples
+from measurement.recording import KERNEL
 from measurement.session import CellError
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
@@ -20,7 +22,6 @@ _CEILINGS = "ceilings.csv"
 _CHECKS = "checks.csv"
 _COLD_STARTS = "cold_starts.csv"
 _SAMPLES = "samples.csv.gz"
-_KERNEL = ("device", "variant", "dtype", "n", "block_size")
 
 ColdStarter = Callable[[Cell, float], ColdStart]
 
@@ -73,7 +74,7 @@ class Measurement:
         """Start fresh processes, before any other process of the study has the device."""
         done = len(self._own(_COLD_STARTS))
         wanted = self._settings["cold_starts"]
-        cell = cold_cell(self._cells)
+        cell = cold_cell(self._cells, self._study["variants"][0])
         if cell is None or done >= wanted:
             return
         progress = Progress(f"{self._label}: cold starts", wanted, "processes")
@@ -185,31 +186,36 @@ class Measurement:
             return
         progress = Progress(f"{self._label}: batches", len(cells) * len(rounds), "batches")
         with self._phase("batches", device):
+            failed: set[Cell] = set()
             for index, (cell, number) in enumerate(left):
+                if cell in failed:  # an endless kernel would cost each round its time limit
+                    continue
                 progress.show(cell, len(done) + index, lambda: None)
                 try:
                     batch = device.batch(cell, length_s)
                 except CellError as error:
+                    failed.add(cell)
                     self._fail(Check(cell, None, "failed", f"in a batch: {error}"))
                     continue
-                kernel = dict(zip(_KERNEL, _kernel(asdict(cell)), strict=True))
+                kernel = dict(zip(KERNEL, _kernel(asdict(cell)), strict=True))
                 self._journal.add(_BATCHES, {**kernel, "round": number, **asdict(batch)})
         progress.end()
 
 
-def cold_cell(cells: list[Cell]) -> Cell | None:
-    """Return the cell that cold starts are measured with; None if there is none.
+def cold_cell(cells: list[Cell], name: str) -> Cell | None:
+    """Return the cell that cold starts are measured with, of the variant `name`; None: none is fit.
 
-    It is the smallest order of the first variant in its largest blocks, from pageable memory where
-    that is studied: what a cold start costs beyond a warm pass hardly depends on the cell, and the
-    smallest shows it best.
+    It is the smallest order in the largest blocks, from pageable memory where that is studied:
+    what a cold start costs beyond a warm pass hardly depends on the cell, and the smallest shows it
+    best.
     """
-    if not cells:
+    entry = variant(name)
+    if entry.kernel is None or entry.host_step:
         return None
-    first = cells[0].variant
     return min(
-        (cell for cell in cells if cell.variant == first),
+        (cell for cell in cells if cell.variant == name and cell.shape.is_square),
         key=lambda cell: (cell.n, -(cell.block_size or 0), cell.host_memory != "pageable"),
+        default=None,
     )
 
 
@@ -227,7 +233,7 @@ def protocol_of(settings: dict[str, Any], label: str) -> Protocol:
 
 def _kernel(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the part of a row's cell that a kernel depends on."""
-    return tuple(row[name] for name in _KERNEL)
+    return tuple(row[name] for name in KERNEL)
 
 
 def _short_kernels(rows: list[dict[str, Any]], length_s: float) -> list[Cell]:

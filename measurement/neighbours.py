@@ -12,6 +12,7 @@ from measurement.cells import Cell
 from measurement.journal import Journal
 from measurement.progress import Progress
 from measurement.protocol import rounded
+from measurement.recording import CELL
 from measurement.session import CellError, Timing
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
@@ -73,6 +74,7 @@ def neighbour_cells(study: dict[str, Any], passed: list[Cell]) -> list[Cell]:
         cell
         for cell in passed
         if (cell.variant, cell.block_size) == (wanted["variant"], wanted["block_size"])
+        and cell.shape.is_square
     ]
 
 
@@ -103,4 +105,4 @@ def _shuffled(cells: list[Cell], seed: tuple[int, int]) -> Iterator[Cell]:
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("variant", "dtype", "n", "block_size", "host_memory"))
+    return tuple(row[name] for name in CELL if name != "device")

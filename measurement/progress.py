@@ -70,7 +70,7 @@ class TimeLeft:
     def first_passes_s(self, cells: Iterable[Cell]) -> float | None:
         """Return the seconds that first passes of these cells take, None before anything is known.
 
-        A pass is expected to take the time of the same variant's nearest order, scaled by n³.
+        A pass is expected to take the time of the same variant's nearest product, scaled by work.
         """
         times = [self._expected_s(cell) for cell in cells]
         known = [time_s for time_s in times if time_s is not None]
@@ -87,10 +87,12 @@ class TimeLeft:
         alike = [seen for seen in self._pass_s if seen.variant == cell.variant]
         if not alike:
             return None
+        flop = cell.shape.flop
         nearest = min(
-            alike, key=lambda seen: (seen.block_size != cell.block_size, abs(seen.n - cell.n))
+            alike,
+            key=lambda seen: (seen.block_size != cell.block_size, abs(seen.shape.flop - flop)),
         )
-        return self._pass_s[nearest] * (cell.n / nearest.n) ** 3
+        return self._pass_s[nearest] * (flop / nearest.shape.flop)
 
 
 def _clock(seconds: float) -> str:

@@ -110,9 +110,10 @@ def gate(
 ) -> Iterator[tuple[Check, Sample | None]]:
     """Check every cell once; yield its check and, where it passed, the pass as a sample of round 0.
 
-    Cells of one order are checked together, since they share the reference product.
+    Cells of one product are checked together, since they share its reference.
     """
-    for position, cell in enumerate(sorted(cells, key=lambda cell: cell.n)):
+    ordered = sorted(cells, key=lambda cell: (cell.shape.flop, cell.shape, cell.dtype))
+    for position, cell in enumerate(ordered):
         announce(cell)
         build = None
         try:

@@ -18,7 +18,8 @@ import pynvml
 import cpu_reference.catalog
 import cpu_reference.library
 import kernels.build
-import kernels.catalog
+from kernels.cubins import Build
+from measurement import cublas
 from measurement.discovery import CudaDevice, driver
 from measurement.files import sha256
 from measurement.gpu import read_limits
@@ -54,7 +55,7 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
     """Describe one GPU: its name, size, limits, clocks and link."""
     cuda = driver()
     card = cuda.Device(device.index)
-    limits = asdict(read_limits(cuda, card))
+    limits = asdict(read_limits(cuda, card)) | _multiprocessor_limits(cuda, card)
     return {
         "device": f"gpu{device.index}",
         "name": device.name,
@@ -64,6 +65,20 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
         **_nvml_facts(card.pci_bus_id()),
         "limits": limits,
     }
+
+
+def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
+    """Read what bounds the blocks that run on one multiprocessor at a time."""
+    attribute = cuda.device_attribute
+    names = {
+        "max_threads_per_multiprocessor": attribute.MAX_THREADS_PER_MULTIPROCESSOR,
+        "max_blocks_per_multiprocessor": attribute.MAX_BLOCKS_PER_MULTIPROCESSOR,
+        "registers_per_multiprocessor": attribute.MAX_REGISTERS_PER_MULTIPROCESSOR,
+        "shared_bytes_per_multiprocessor": attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        "max_shared_bytes_per_block_optin": attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        "l2_cache_bytes": attribute.L2_CACHE_SIZE,
+    }
+    return {name: card.get_attribute(number) for name, number in names.items()}
 
 
 def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
@@ -97,13 +112,14 @@ def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
 
 
 def drivers() -> dict[str, str | None]:
-    """Return the versions of the NVIDIA driver and of the CUDA that it supports."""
+    """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
     pynvml.nvmlInit()
     try:
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
         return {
             "driver": pynvml.nvmlSystemGetDriverVersion(),
             "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
+            "cublas": cublas.version(),
         }
     finally:
         pynvml.nvmlShutdown()
@@ -126,7 +142,7 @@ def compile_flags() -> dict[str, list[str]]:
     return {"nvcc_flags": kernels.build.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
 
 
-def sources(builds: Iterable[kernels.catalog.Build], cpu_variants: Iterable[str]) -> dict[str, str]:
+def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of every source file measured, by its path from the project's root."""
     paths = {build.source for build in builds}
     paths |= {cpu_reference.catalog.variant(name).source for name in cpu_variants}

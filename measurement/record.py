@@ -10,10 +10,10 @@ from typing import Any
 
 from cpu_reference.library import build_library, find_gcc, gcc_version
 from kernels.build import BuildResult, architecture, build_all, read_result
-from kernels.catalog import builds as builds_of
+from kernels.plan import builds as builds_of
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
-from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
+from measurement.cells import CPU, Cell, cpu_cells, gpu_cells, problems
 from measurement.discovery import CudaDevice
 from measurement.hardware import Hardware, Host, OpenCpu, OpenGpu
 from measurement.journal import Journal, open_journal
@@ -37,17 +37,16 @@ class Task:
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return how a worker begins with a GPU; each has a core of its own."""
         session = OpenGpu(self.hardware, device, self.builds, self.cubins)
-        orders = [*self.study["sizes"], *self.study["holdout_sizes"]]
-        return self._opening(session, orders, core=device.index)
+        return self._opening(session, gpu_cells(self.study, _label(device)), core=device.index)
 
     def cpu_opening(self) -> Opening:
         """Return how a worker begins with the CPU."""
         session = OpenCpu(self.hardware, self.library)
-        return self._opening(session, self.study["cpu"]["sizes"], core=0)
+        return self._opening(session, cpu_cells(self.study), core=0)
 
-    def _opening(self, session: OpenGpu | OpenCpu, orders: list[int], core: int) -> Opening:
+    def _opening(self, session: OpenGpu | OpenCpu, cells: list[Cell], core: int) -> Opening:
         warm_up_s = self.study["protocol"]["warm_up_s"]
-        return Opening(session, tuple(orders), self.study["seed"], CACHE, warm_up_s, core)
+        return Opening(session, problems(cells), self.study["seed"], CACHE, warm_up_s, core)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for an interrupted recording to be continued."""
@@ -95,7 +94,9 @@ def record(
                 print(f"{out}: going on where it was interrupted", file=sys.stderr, flush=True)
             _measure(task, journal)
             if not journal.rows["builds.csv"]:
-                journal.add("builds.csv", *(asdict(build) for build in builds))
+                journal.add("builds.csv", *(build.row() for build in builds))
+                rows = [row for build in builds for row in build.instruction_rows()]
+                journal.add("instructions.csv", *rows)
             facts = _facts(task, journal, gcc_version(gcc), commit)
             return recording.write(out, facts, journal.frames())
 
@@ -120,7 +121,8 @@ def _measure(task: Task, journal: Journal) -> None:
 
 def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[str, Any]:
     """Return the recording's provenance."""
-    drivers = task.hardware.drivers() if task.devices else {"driver": None, "cuda_driver": None}
+    none = dict.fromkeys(("driver", "cuda_driver", "cublas"))
+    drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
     return {
         "format": recording.FORMAT,

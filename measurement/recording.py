@@ -4,6 +4,7 @@
     samples.csv.gz     one row a sample, SI units in the column names
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
+    instructions.csv   how often each instruction stands in each cubin, where it could be read
     batches.csv        one row a batch of launches back to back
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
@@ -33,19 +34,32 @@ import pandas as pd
 
 from measurement.errors import StudyError
 
-FORMAT = 2
-CELL = ["device", "variant", "dtype", "n", "block_size", "host_memory"]
+FORMAT = 3
+# The part of a cell that a kernel depends on, and the cell.
+KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
+CELL = [*KERNEL, "host_memory"]
 
-_CELL_TYPES = {
+_KERNEL_TYPES = {
     "device": "string",
     "variant": "string",
     "dtype": "string",
+    "batch": "Int64",
+    "m": "Int64",
     "n": "Int64",
+    "k": "Int64",
     "block_size": "Int64",
-    "host_memory": "string",
+}
+_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string"}
+_BUILD_TYPES = {
+    "architecture": "string",
+    "variant": "string",
+    "dtype": "string",
+    "block_size": "Int64",
+    "build": "string",
 }
 _PASS_TYPES = {
     "total_s": "float64",
+    "host_s": "float64",
     "h2d_s": "float64",
     "kernel_s": "float64",
     "d2h_s": "float64",
@@ -74,11 +88,8 @@ TABLES: dict[str, dict[str, str]] = {
         "worst_error": "float64",
         "worst_bound": "float64",
     },
-    "builds.csv": {
-        "architecture": "string",
-        "variant": "string",
-        "block_size": "Int64",
-        "build": "string",
+    "builds.csv": _BUILD_TYPES
+    | {
         "registers_per_thread": "Int64",
         "static_shared_bytes": "Int64",
         "spill_store_bytes": "Int64",
@@ -87,12 +98,15 @@ TABLES: dict[str, dict[str, str]] = {
         "nvcc": "string",
         "cubin_sha256": "string",
     },
-    "batches.csv": {
-        "device": "string",
-        "variant": "string",
-        "dtype": "string",
-        "n": "Int64",
-        "block_size": "Int64",
+    "instructions.csv": _BUILD_TYPES
+    | {
+        "scope": "string",
+        "opcode": "string",
+        "bits": "Int64",
+        "count": "Int64",
+    },
+    "batches.csv": _KERNEL_TYPES
+    | {
         "round": "Int64",
         "launches": "Int64",
         "kernel_batch_s": "float64",
@@ -118,20 +132,18 @@ TABLES: dict[str, dict[str, str]] = {
 }
 # Tables that a recording may lack: they are added to it afterwards.
 OPTIONAL: dict[str, dict[str, str]] = {
-    "counters.csv": {
-        "device": "string",
-        "variant": "string",
-        "dtype": "string",
-        "n": "Int64",
-        "block_size": "Int64",
+    "counters.csv": _KERNEL_TYPES
+    | {
         "metric": "string",
         "value": "float64",
     },
 }
-# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build.
+# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build, and
+# few variants have work for the host.
 _NULLABLE = {
     "block_size",
     "host_memory",
+    "host_s",
     "h2d_s",
     "kernel_s",
     "d2h_s",
@@ -170,6 +182,7 @@ class Recording:
     samples: pd.DataFrame
     checks: pd.DataFrame
     builds: pd.DataFrame
+    instructions: pd.DataFrame
     batches: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.shape import Shape
 from measurement.files import atomic_writer
-from measurement.matrices import Inputs, Reference, reference
+from measurement.matrices import Inputs, Problem, Reference, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "results" / "references"
 # Part of the hash: to be raised when `measurement.matrices.reference` computes something else.
-_VERSION = b"float64 product and Higham bound, 1"
+_VERSION = b"float64 product and Higham bound, 2"
 
 
 class References:
-    """References of the orders of `inputs`; the last one asked for stays in memory.
+    """References of the problems of `inputs`; the last one asked for stays in memory.
 
     A file of the cache that is damaged is computed anew, and a cache that cannot be written costs
     time only.
@@ -25,26 +26,26 @@ class References:
     def __init__(self, inputs: Inputs, folder: Path = CACHE) -> None:
         self._inputs = inputs
         self._folder = folder
-        self._order = 0
+        self._problem: Problem | None = None
         self._last: tuple[Reference, Reference] | None = None
 
-    def of(self, n: int) -> tuple[Reference, Reference]:
-        """Return A·B in float64 and the bound on a float32 product's error, both (n, n)."""
-        if self._last is None or self._order != n:
+    def of(self, dtype: str, shape: Shape) -> tuple[Reference, Reference]:
+        """Return A·B in float64 and the bound on a product's error, both (batch, m, n)."""
+        if self._last is None or self._problem != (dtype, shape):
             self._last = None  # before the next is made: both at once may be more than there is
-            self._last = self._load_or_compute(n)
-            self._order = n
+            self._last = self._load_or_compute(dtype, shape)
+            self._problem = (dtype, shape)
         return self._last
 
-    def _load_or_compute(self, n: int) -> tuple[Reference, Reference]:
-        a, b = self._inputs.pair(n)
+    def _load_or_compute(self, dtype: str, shape: Shape) -> tuple[Reference, Reference]:
+        a, b = self._inputs.pair(dtype, shape)
         digest = hashlib.sha256(_VERSION)
         digest.update(a.data)
         digest.update(b.data)
-        path = self._folder / f"{n}-{digest.hexdigest()[:32]}.npy"
+        path = self._folder / f"{dtype}-{shape}-{digest.hexdigest()[:32]}.npy"
         with contextlib.suppress(OSError, ValueError, EOFError), path.open("rb") as stream:
             expected, bound = np.load(stream), np.load(stream)
-            if expected.shape == bound.shape == (n, n):
+            if expected.shape == bound.shape == (shape.batch, shape.m, shape.n):
                 return expected, bound
         expected, bound = reference(a, b)
         with contextlib.suppress(OSError), atomic_writer(path) as stream:

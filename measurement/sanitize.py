@@ -15,13 +15,14 @@ from typing import Any
 from kernels.build import ROOT, architecture, build_all
 from kernels.catalog import VARIANTS
 from kernels.toolchain import find_nvcc
+from kernels.variant import ELEMENTS
 from measurement.check import builds_of, plan
 from measurement.discovery import select
 from measurement.errors import StudyError
 from measurement.files import write_atomic
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-SIZES = (1, 17, 64, 100, 256)
+SIZES = ("1", "17", "64", "100", "256", "17x33x65", "1x512x3", "3x17x33x65")
 # Padding: an access just behind a buffer would else fall into the next one, and pass for right.
 _OPTIONS = {"memcheck": ["--leak-check", "no", "--padding", "4096"]}
 _ERRORS_FOUND = 86
@@ -46,9 +47,11 @@ class Report:
 
 
 def sanitize(
-    config: dict[str, Any], device_index: int, sizes: Sequence[int], tools: Sequence[str], out: Path
+    config: dict[str, Any], device_index: int, sizes: Sequence[str], tools: Sequence[str], out: Path
 ) -> int:
-    """Run every variant at the config's block sizes and the orders `sizes` under each tool.
+    """Run every variant at the config's block sizes and the shapes `sizes` under each tool.
+
+    Every type of elements is taken by those variants that can.
 
     Prints a line a tool; what the tools print in full goes to ``out/TOOL.txt``. Returns 1 if one
     of them found something or did not come to its end, else 0. Raises StudyError for a size or a
@@ -56,21 +59,21 @@ def sanitize(
     """
     for tool in set(tools) - set(TOOLS):
         raise StudyError(f"tool {tool!r}: not known; choose from {', '.join(TOOLS)}")
-    if min(sizes) < 1:
-        raise StudyError(f"size {min(sizes)}: no order of a matrix; give whole numbers from 1")
     device = select(device_index)[0]
     nvcc = find_nvcc(config.get("toolchain", {}).get("nvcc"))
     program = find_sanitizer(nvcc)
     block_sizes = config["study"]["block_sizes"]
-    cells = plan(list(VARIANTS), block_sizes, list(sizes))
+    variants = [name for name, entry in VARIANTS.items() if entry.kernel]
+    cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
         name = architecture(device.compute_capability)
         wanted = builds_of(cells)
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
         build_all(nvcc, wanted, name, Path(folder), len(os.sched_getaffinity(0)))
         check = [sys.executable, "-m", "measurement.check"]
-        check += ["--device", str(device.index), "--cubins", folder, "--variants", *VARIANTS]
-        check += ["--block-sizes", *map(str, block_sizes), "--sizes", *map(str, sizes)]
+        check += ["--device", str(device.index), "--cubins", folder, "--variants", *variants]
+        check += ["--block-sizes", *map(str, block_sizes), "--sizes", *sizes]
+        check += ["--dtypes", *ELEMENTS]
         reports = []
         for tool in tools:
             reports.append(run_tool(program, tool, check, out / f"{tool}.txt"))

@@ -14,11 +14,13 @@ from measurement.telemetry import Telemetry
 class Timing:
     """Times of one complete pass, in seconds; the parts are None on a CPU.
 
-    `total_s` is taken by the host's monotonic clock around copies, launch and synchronisation, the
-    parts by CUDA events in the stream.
+    `total_s` is taken by the host's monotonic clock around copies, launch and synchronisation,
+    `host_s` by the same clock around what the host does with the matrices itself (None: nothing),
+    the other parts by CUDA events in the stream.
     """
 
     total_s: float
+    host_s: float | None = None
     h2d_s: float | None = None
     kernel_s: float | None = None
     d2h_s: float | None = None
@@ -64,13 +66,16 @@ class Session(Protocol):
         """Return the kind of build that runs the cell: ``exact``, ``guarded``; None on a CPU."""
 
     def poison(self, cell: Cell) -> None:
-        """Fill C with NaN wherever the cell could leave it unwritten; raises CellError."""
+        """Fill C with poison (`matrices.POISON_WORD`) wherever the cell could leave it unwritten.
+
+        Raises CellError.
+        """
 
     def run(self, cell: Cell) -> Timing:
         """Run one complete pass; raises CellError."""
 
     def product(self, cell: Cell) -> Matrix:
-        """Return C of the last pass of the cell, (n, n)."""
+        """Return C of the last pass of the cell, (batch, m, n)."""
 
     def batch(self, cell: Cell, length_s: float) -> Batch:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""

@@ -21,7 +21,7 @@ from measurement.ceilings import Ceiling
 from measurement.cells import Cell
 from measurement.errors import StudyError
 from measurement.gate import Verdict, judge
-from measurement.matrices import Inputs
+from measurement.matrices import Inputs, Problem
 from measurement.references import References
 from measurement.session import Batch, CellError, DeviceError, Session, Timing
 from measurement.telemetry import Reading
@@ -29,14 +29,14 @@ from measurement.telemetry import Reading
 
 @dataclass(frozen=True)
 class Opening:
-    """What a worker needs to begin: how to open its session, and on which matrices.
+    """What a worker needs to begin: how to open its session, and for which matrices.
 
     `core` counts the cores from the last one (the first serves most interrupts): passes are timed
     on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample.
     """
 
     session: Callable[[Inputs], Session]
-    orders: tuple[int, ...]
+    problems: tuple[Problem, ...]
     seed: int
     references: Path
     warm_up_s: float
@@ -80,7 +80,7 @@ class Worker:
     def check(self, cell: Cell) -> tuple[Pass, Verdict]:
         """Run the cell once on a poisoned C and judge the product; raises CellError."""
         with all_cores():
-            expected, bound = self._references.of(cell.n)
+            expected, bound = self._references.of(cell.dtype, cell.shape)
         self._session.poison(cell)
         done = self._pass(cell)
         with all_cores():
@@ -167,7 +167,7 @@ def serve(connection: Connection, opening: Opening) -> None:
     # Collecting garbage in the middle of a pass would be timed; nothing here makes cycles.
     gc.disable()
     try:
-        inputs = Inputs(opening.orders, opening.seed)
+        inputs = Inputs(opening.problems, opening.seed)
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)
             worker = Worker(session, inputs, references, opening)

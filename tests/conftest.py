@@ -1,7 +1,9 @@
 """Synthetic recordings: times computed from known parameters, marked as simulated."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,62 +11,114 @@ import pytest
 import simulated_tables
 
 import cpu_reference.catalog
-import kernels.catalog
 from analysis.model import m0_times
+from kernels.catalog import VARIANTS, variant
+from kernels.cubins import PROBES, build_for
+from kernels.variant import ELEMENTS
 from measurement import recording
+from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.files import sha256
-from measurement.recording import CELL, Recording
+from measurement.recording import Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
+# Of the square orders: what multiplies square matrices alone, and the library.
+ORDERS_VARIANTS = [
+    name
+    for name, entry in VARIANTS.items()
+    if entry.kernel in (name, None) and (entry.shapes == "square" or entry.kernel is None)
+]
+SERIES = [
+    {
+        "variants": ["mm_naive", "mm_tile"],
+        "dtypes": ["int32", "float32", "float64"],
+        "block_sizes": [32],
+        "shapes": [256, "17x33x65"],
+    },
+    {
+        "variants": ["bmm_naive", "bmm_tile"],
+        "dtypes": ["int32", "float64"],
+        "block_sizes": [32],
+        "shapes": ["3x17x33x65"],
+    },
+    {
+        "variants": ["block", "block_padded"],
+        "dtypes": ["float32"],
+        "block_sizes": [32],
+        "shapes": [250],
+    },
+]
 # The truth behind every synthetic GPU.
 RHO = 12.0
 T_G_S = 2e-12
 BYTES_PER_S = {"pinned": 24e9, "pageable": 6e9}
+HOST_BYTES_PER_S = 3e9  # of transposing and padding
 CPU_S_PER_ELEMENT = {"naive": 2e-9, "column_buffered": 5e-10, "blocked": 2e-10}
-SPEEDUP = {"naive_coalesced": 4.0, "block_strided": 0.5, "block_unroll4": 3.0}
+SPEEDUP = {
+    "naive_coalesced": 4.0,
+    "block_strided": 0.5,
+    "block_unroll4": 3.0,
+    "block_unroll8": 3.5,
+    "tile_uncoalesced": 0.6,
+    "tile_transposed_b": 0.8,
+    "tile_conflict_free": 1.1,
+    "outer_product": 20.0,
+    "outer_product_unrolled": 24.0,
+    "outer_product_prefetch": 22.0,
+    "register_tile": 60.0,
+    "register_tile_double_buffered": 70.0,
+    "register_tile_conflict_free": 80.0,
+    "cublas_sgemm": 90.0,
+}
+FLOAT64_FACTOR = 2.0
 
 MakeRecording = Callable[..., Recording]
 
 
-def kernel_time_s(variant: str, n: int, block_size: int | None) -> float:
-    """M0 exactly; the variants that M0 does not know are a fixed factor faster or slower."""
-    kind = kernels.catalog.VARIANTS[variant].family
-    time_s = float(m0_times(kind, n, block_size or 1, T_G_S, T_G_S / RHO))  # type: ignore[arg-type]
-    return time_s / SPEEDUP.get(variant, 1.0)
+def kernel_time_s(cell: Cell) -> float:
+    """M0 exactly; the variants that M0 does not know are a fixed factor faster or slower.
+
+    Products that are not square take the time of the square ones with as many multiplications.
+    """
+    shape = cell.shape
+    n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
+    kind = variant(cell.variant).family
+    time_s = float(m0_times(kind, n, cell.block_size or 1, T_G_S, T_G_S / RHO))  # type: ignore[arg-type]
+    factor = FLOAT64_FACTOR if cell.dtype == "float64" else 1.0
+    return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
 
 
-def _gpu_cells(device: str, sizes: list[int]) -> list[tuple[object, ...]]:
-    return [
-        (device, name, "float32", n, block, memory)
-        for name in kernels.catalog.VARIANTS
-        for block in kernels.catalog.block_sizes(name, BLOCK_SIZES)
-        for n in sizes
-        for memory in ("pinned", "pageable")
-    ]
+def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
+    study = {
+        "sizes": sizes,
+        "holdout_sizes": [],
+        "variants": ORDERS_VARIANTS,
+        "dtypes": ["float32"],
+        "block_sizes": BLOCK_SIZES,
+        "series": SERIES,
+        "host_memory": ["pinned", "pageable"],
+    }
+    return gpu_cells(study, device)
 
 
-def _cpu_cells(sizes: list[int]) -> list[tuple[object, ...]]:
+def _cpu_cells(sizes: list[int]) -> list[Cell]:
     study = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
-    return [
-        ("cpu", name, "float32", n, block, None)
-        for name, n, block in cpu_reference.catalog.cells(study)
-    ]
+    return cpu_cells({"cpu": study})
 
 
-def _check(cell: tuple[object, ...]) -> dict[str, object]:
+def _check(cell: Cell) -> dict[str, object]:
     """All pass but buffered kernels above 1024 threads, and one cell whose product is wrong."""
-    device, variant, _, n, block, _ = cell
-    row: dict[str, object] = dict(zip(CELL, cell, strict=True))
-    if device == "cpu":
+    row: dict[str, object] = asdict(cell)
+    if cell.device == CPU:
         return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
-    row["build"] = "exact" if block is None or n % block == 0 else "guarded"  # type: ignore[operator]
-    if variant in ("buffered_column", "buffered_row") and n > 1024:  # type: ignore[operator]
-        reason = f"needs {n} threads a block, 1024 allowed"
+    build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+    row["build"] = build and build.kind
+    if cell.variant in ("buffered_column", "buffered_row") and cell.n > 1024:
+        reason = f"needs {cell.n} threads a block, 1024 allowed"
         return row | {"status": "not_launchable", "reason": reason}
-    if (variant, n, block) == ("block_strided", 512, 1):
+    if (cell.variant, cell.n, cell.block_size) == ("block_strided", 512, 1):
         return row | {
             "status": "failed",
             "reason": "1 of 262144 elements wrong",
@@ -76,36 +130,62 @@ def _check(cell: tuple[object, ...]) -> dict[str, object]:
     return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
 
 
+def _times(cell: Cell) -> dict[str, float]:
+    """Return what the parts of a GPU's pass take without noise, in seconds."""
+    step, seen = variant(cell.variant).host_step, cell.shape
+    if step:
+        seen = step.operands(seen, cell.block_size or 0)
+    size = ELEMENTS[cell.dtype].bytes
+    rate = BYTES_PER_S[str(cell.host_memory)]
+    times = {
+        "h2d_s": size * (seen.a_elements + seen.b_elements) / rate,
+        "kernel_s": kernel_time_s(cell),
+        "d2h_s": size * seen.c_elements / rate,
+    }
+    if step:
+        times["host_s"] = size * seen.b_elements / HOST_BYTES_PER_S
+    return times
+
+
 def _samples(
-    cell: tuple[object, ...], count: int, noise: float, throttled: int, rng: np.random.Generator
+    cell: Cell, count: int, noise: float, throttled: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    device, variant, _, n, block, memory = cell
-    frame = pd.DataFrame([cell] * count, columns=CELL)
+    frame = pd.DataFrame([asdict(cell)] * count)
     factor = np.exp(noise * rng.standard_normal((3, count)))
-    if device == "cpu":
-        frame["total_s"] = CPU_S_PER_ELEMENT[str(variant)] * float(n) ** 3 * factor[0]  # type: ignore[arg-type]
+    if cell.device == CPU:
+        frame["total_s"] = CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 * factor[0]
     else:
-        matrix_s = 4.0 * float(n) ** 2 / BYTES_PER_S[str(memory)]  # type: ignore[arg-type]
-        frame["h2d_s"] = 2 * matrix_s * factor[0]
-        frame["kernel_s"] = kernel_time_s(str(variant), int(n), block) * factor[1]  # type: ignore[call-overload,arg-type]
-        frame["d2h_s"] = matrix_s * factor[2]
-        frame["total_s"] = frame["h2d_s"] + frame["kernel_s"] + frame["d2h_s"] + 5e-6
+        times = _times(cell)
+        for name, noisy in zip(("h2d_s", "kernel_s", "d2h_s"), factor, strict=True):
+            frame[name] = times[name] * noisy
+        if "host_s" in times:
+            frame["host_s"] = times["host_s"] * factor[0]
+        frame["total_s"] = frame[list(times)].sum(axis=1) + 5e-6
         frame = simulated_tables.with_telemetry(frame, throttled)
     return frame.assign(round=range(count), position=0, time_unix_s=1.7e9 + np.arange(count))
 
 
-def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, object]:
+def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, Any]:
     device = {
         "name": "Simulated GPU",
         "compute_capability": "9.0",
         "multiprocessors": 100,
         "memory_bytes": 2**34,
-        "limits": {"max_threads_per_block": 1024, "warp_size": 32},
+        "limits": {
+            "max_threads_per_block": 1024,
+            "warp_size": 32,
+            "max_threads_per_multiprocessor": 2048,
+            "max_blocks_per_multiprocessor": 32,
+            "registers_per_multiprocessor": 65536,
+            "shared_bytes_per_multiprocessor": 233472,
+            "max_shared_bytes_per_block_optin": 232448,
+            "l2_cache_bytes": 52428800,
+        },
     }
-    catalogs = [*kernels.catalog.VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
-    measured = [entry.source for entry in (*catalogs, kernels.catalog.PROBES)]
+    catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
+    measured = {entry.source for entry in (*catalogs, PROBES) if entry.source}
     return {
-        "format": 2,
+        "format": recording.FORMAT,
         "simulated": True,
         "started_utc": "2024-01-01T00:00:00Z",
         "finished_utc": "2024-01-01T00:10:00Z",
@@ -124,9 +204,9 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, ob
         },
         "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
         "git": {"commit": "0" * 40, "dirty": False},
-        "configuration": {"sizes": sizes, "holdout_sizes": holdout},
+        "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
         "seed": 1,
-        "sources": {path: sha256(ROOT / path) for path in measured},
+        "sources": {path: sha256(ROOT / path) for path in sorted(measured)},
         "sittings": 1,
         "phases": simulated_tables.phases(gpus),
     }
@@ -138,7 +218,7 @@ def make_recording() -> MakeRecording:
 
     `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
     lognormal noise, `throttled` of each GPU cell's slower and marked; `changes` replaces keys of
-    the provenance. The GPU follows M0, RHO and T_G_S.
+    the provenance. The GPU follows M0, RHO and T_G_S. Beside the orders it has measured `SERIES`.
     """
 
     def make(
@@ -165,6 +245,7 @@ def make_recording() -> MakeRecording:
             "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
             "checks.csv": checks,
             "builds.csv": simulated_tables.builds(gpus),
+            "instructions.csv": simulated_tables.instructions(gpus),
             "batches.csv": simulated_tables.batches(timed, kernel_time_s, rng),
             "cold_starts.csv": simulated_tables.cold_starts(table, rng),
             "ceilings.csv": simulated_tables.ceilings(gpus, rng),

@@ -15,13 +15,16 @@ import numpy as np
 import yaml
 
 from kernels.build import BuildResult
-from kernels.catalog import DeviceLimits, build_for, builds, not_launchable
+from kernels.cubins import build_for
+from kernels.limits import DeviceLimits, not_launchable
+from kernels.plan import builds
 from measurement.ceilings import Ceiling
 from measurement.cold_start import ColdStart
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.hardware import Host
+from measurement.matrices import POISON_WORD
 from measurement.session import Batch, CellError, DeviceError, Timing
 from measurement.telemetry import Reading
 
@@ -30,9 +33,14 @@ study:
   seed: 11
   dtypes: [float32]
   sizes: [8]
-  holdout_sizes: [18]
+  holdout_sizes: [70]
   variants: [naive, buffered_row, block]
   block_sizes: [4]
+  series:
+    - variants: [bmm_tile]
+      dtypes: [float64, int32]
+      block_sizes: [8]
+      shapes: [2x3x5x4]
   host_memory: [pinned, pageable]
   cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8] }
   neighbours: { variant: block, block_size: 4 }
@@ -51,9 +59,9 @@ study:
 gpus:
   - { id: local, device: auto }
 """
-# Of 16 threads a block: buffered_row runs at n = 8 and not at n = 18.
-LIMITS = DeviceLimits(16, 49152, 65536, 2**31 - 1, 65535, 32, 2**30)
-TIMING = Timing(4e-3, 1e-3, 2e-3, 5e-4)
+# Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
+LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30)
+TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
 
@@ -79,7 +87,7 @@ def make_cubins(folder, study):
     for build in builds(study):
         cubin = folder / "sm_86" / f"{build.stem}.cubin"
         cubin.write_text(build.stem)
-        facts = (build.variant, build.block_size, build.kind, 32, 0, 0, 0, 0, "13.9.7")
+        facts = (build.variant, build.dtype, build.block_size, build.kind, 32, 0, 0, 0, 0, "13.9.7")
         result = BuildResult("sm_86", *facts, sha256(cubin))
         cubin.with_suffix(".json").write_text(json.dumps(asdict(result)))
     return folder
@@ -117,15 +125,16 @@ class FakeDevice:
     def not_launchable(self, cell):
         if self.label == "cpu":
             return None
-        return not_launchable(cell.variant, cell.n, cell.block_size, LIMITS)
+        return not_launchable(cell.variant, cell.shape, cell.block_size, cell.dtype, LIMITS)
 
     def build(self, cell):
         if self.label == "cpu":
             return None
-        return build_for(cell.variant, cell.n, cell.block_size).kind
+        return build_for(cell.variant, cell.shape, cell.block_size, cell.dtype).kind
 
     def poison(self, cell):
-        self.c[cell] = np.full((cell.n, cell.n), np.nan, np.float32)
+        self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)
+        self.c[cell].view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell):
         if self.broken:
@@ -133,11 +142,11 @@ class FakeDevice:
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
         time.sleep(self.hardware.pass_s)
         self.passes[cell] = self.passes.get(cell, 0) + 1
-        c = self.c.setdefault(cell, np.empty((cell.n, cell.n), np.float32))
-        np.matmul(*self.inputs.pair(cell.n), out=c)
+        c = self.c.setdefault(cell, np.empty((cell.batch, cell.m, cell.n), cell.dtype))
+        np.matmul(*self.inputs.pair(cell.dtype, cell.shape), out=c)
         for fault in self.hardware.faults:
             if (fault.variant, fault.n, fault.number) == (cell.variant, cell.n, self.passes[cell]):
-                self.fail(fault.kind, c)
+                self.fail(fault.kind, c[0])
         return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
 
     def fail(self, kind, c):
@@ -218,7 +227,7 @@ class FakeHardware(Host):
 
     def open_gpu(self, device, inputs, builds, cubins):
         assert {(b.architecture, b.nvcc) for b in builds} == {("sm_86", "13.9.7")}
-        assert (cubins / "sm_86" / "block-b4-exact.cubin").is_file()
+        assert (cubins / "sm_86" / "block-b4-float32-exact.cubin").is_file()
         return FakeDevice(self, f"gpu{device.index}", inputs)
 
     def open_cpu(self, library, inputs):

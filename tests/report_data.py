@@ -19,9 +19,19 @@ from analysis.study import ROOT
 from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
+SYSTEMS = ROOT / "data" / "published" / "systems.csv"
 TEMPLATE = ROOT / "report"
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9, "ps": 1e12, "cycles": 1.0}
-UNITS |= {"GFLOP/s": 1e-9, "GB/s": 1e-9, "MHz": 1e-6, "×": 1.0, "%": 100.0, "W": 1.0, "°C": 1.0}
+UNITS |= {
+    "GFLOP/s": 1e-9,
+    "Gop/s": 1e-9,
+    "GB/s": 1e-9,
+    "MHz": 1e-6,
+    "×": 1.0,
+    "%": 100.0,
+    "W": 1.0,
+    "°C": 1.0,
+}
 
 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
@@ -37,7 +47,7 @@ def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None =
 
     `counts` are the tables of memory accesses.
     """
-    write_tables(recordings, PUBLISHED, [], counts or [], folder)
+    write_tables(recordings, PUBLISHED, SYSTEMS, [], counts or [], folder)
     write_fits(recordings, PUBLISHED, folder)
     return folder
 
@@ -97,6 +107,11 @@ def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
     }
 
 
+def square(n: int) -> dict[str, object]:
+    """Return the columns of the shape of one product of square matrices."""
+    return {"batch": 1, "m": n, "n": n, "k": n}
+
+
 def gpu_cell(
     label: str,
     variant: str,
@@ -119,7 +134,8 @@ def gpu_cell(
         "device": "gpu0",
         "variant": variant,
         "dtype": "float32",
-        "n": n,
+        **square(n),
+        "series": "orders",
         "block_size": block_size,
         "host_memory": memory,
         "samples": 1 if spread is None else 20,
@@ -146,7 +162,8 @@ def cpu_cell(
         "device": "cpu",
         "variant": variant,
         "dtype": "float32",
-        "n": n,
+        **square(n),
+        "series": "orders",
         "block_size": block_size,
         "samples": 1 if spread is None else 20,
         "flop_per_s": 2 * n**3 / total_s,
@@ -277,7 +294,7 @@ def _factors(number: dict[str, str]) -> list[float]:
         return [1e-9, 1e6, 1e9]
     if column.endswith("_hz"):
         return [1e-6]
-    if column.startswith("share"):
+    if "share" in column.split("_") or column == "occupancy":
         return [100.0]
     return [1e3, 1.0, 1e6] if column.endswith("_s") else [1.0]
 

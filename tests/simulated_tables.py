@@ -1,13 +1,14 @@
 """What a synthetic recording holds besides samples and checks; see `conftest.make_recording`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
+from measurement.cells import Cell
 from measurement.recording import CELL, TABLES
 
-Key = tuple[object, ...]
 # The cell that is started cold and measured beside neighbours.
 STUDIED = ("block_unroll4", 32)
 COLD_S = {"init_s": 0.05, "context_s": 0.12, "module_s": 0.002, "allocation_s": 0.001}
@@ -22,6 +23,9 @@ _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {
     "fp32_flop_per_s": 5e13,
     "device_copy_bytes_per_s": 2.5e12,
+    "l2_bytes_per_s": 5e12,
+    "l1_bytes_per_s": 2e13,
+    "shared_bytes_per_s": 2.4e13,
     "shared_latency_s": 1.5e-8,
     "shared_latency_cycles": 29.0,
     "l1_latency_s": 2e-8,
@@ -60,35 +64,79 @@ def with_telemetry(samples: pd.DataFrame, throttled: int) -> pd.DataFrame:
     if throttled:
         state["throttle_reasons"][0] |= SW_THERMAL_SLOWDOWN
     times = {name: samples[name] * slowdown for name in ("total_s", *_PARTS)}
+    times["host_s"] = samples.get("host_s", np.nan) * slowdown
     return samples.assign(**times, **state)
 
 
+# Kernel, block size, elements: registers, static shared memory in bytes, and the main loop (opcode,
+# width of accesses in bits, count). A fifth as many instructions again stand outside of the loop.
+BUILDS = {
+    ("naive", 32, "float32"): (40, 0, "FFMA:4 LDG.32:8 IADD3:8"),
+    ("naive_coalesced", 32, "float32"): (32, 0, "FFMA:4 LDG.32:8 IMAD:8"),
+    ("block", 32, "float32"): (
+        *(38, 8192),
+        "FFMA:32 LDS.32:32 LDS.128:8 LDG.32:2 STS.32:2 BAR:2 IADD3:22",
+    ),
+    ("block_unroll4", 32, "float32"): (
+        *(40, 8192),
+        "FFMA:128 LDS.32:32 LDS.128:32 LDG.32:8 STS.32:8 BAR:2 IADD3:40",
+    ),
+    ("buffered_row", None, "float32"): (24, 0, "FFMA:4 LDG.32:4 LDS.128:1 IADD3:1"),
+    ("register_tile", None, "float32"): (
+        *(128, 8192),
+        "FFMA:512 LDS.128:32 LDG.128:2 STS.32:4 STS.128:1 BAR:2 IADD3:27",
+    ),
+    ("mm_tile", 32, "int32"): (40, 8192, "IMAD:32 LDS.32:64 LDG.32:2 BAR:2 IADD3:20"),
+}
+
+
 def builds(gpus: int) -> pd.DataFrame:
-    """Return the builds of two kernels and of the probes, or none without a GPU."""
+    """Return `BUILDS` and the probes, or none without a GPU."""
+    kernels = [(*key, *facts[:2]) for key, facts in BUILDS.items()]
+    kernels.append(("probes", None, "float32", 40, 2048))
     rows = [
-        ("sm_90", "block", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0" * 64),
-        ("sm_90", "buffered_row", None, "exact", 24, 0, 0, 0, 0, "13.2", "1" * 64),
-        ("sm_90", "probes", None, "exact", 40, 2048, 0, 0, 0, "13.2", "2" * 64),
+        ("sm_90", name, dtype, block, "exact", registers, shared, 0, 0, 0, "13.2", f"{place:064x}")
+        for place, (name, block, dtype, registers, shared) in enumerate(kernels)
     ]
     return pd.DataFrame(rows if gpus else [], columns=list(TABLES["builds.csv"]))
 
 
+def instructions(gpus: int) -> pd.DataFrame:
+    """Return the instructions of `BUILDS`, or none without a GPU."""
+    rows = []
+    for (name, block, dtype), (_, _, loop) in BUILDS.items():
+        key = ("sm_90", name, dtype, block, "exact")
+        of_loop = list(_loop(loop))
+        others = ("MOV", 0, sum(count for _, _, count in of_loop) // 5)
+        rows += [(*key, "kernel", *line) for line in (*of_loop, others)]
+        rows += [(*key, "loop", *line) for line in of_loop]
+    return pd.DataFrame(rows if gpus else [], columns=list(TABLES["instructions.csv"]))
+
+
+def _loop(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield opcode, bits and count of every instruction of a loop in `BUILDS`."""
+    for part in text.split():
+        name, count = part.split(":")
+        opcode, _, bits = name.partition(".")
+        yield opcode, int(bits or 0), int(count)
+
+
 def batches(
-    cells: list[Key], kernel_time_s: Callable[..., float], rng: np.random.Generator
+    cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
 ) -> pd.DataFrame:
     """Return six batches of every kernel shorter than `BATCH_S`, from the cells that were timed."""
     rows = []
-    for device, variant, dtype, n, block, memory in cells:
-        if device == "cpu" or memory != "pinned":
+    for cell in cells:
+        if cell.device == "cpu" or cell.host_memory != "pinned":
             continue
-        time_s = BACK_TO_BACK * kernel_time_s(variant, n, block)
+        time_s = BACK_TO_BACK * kernel_time_s(cell)
         if 2 * time_s > BATCH_S:
             continue
-        key = dict(zip(CELL[:5], (device, variant, dtype, n, block), strict=True))
         for number in range(1, 7):
             batch_s = time_s * float(np.exp(0.001 * rng.standard_normal()))
             launches = int(BATCH_S / time_s)
-            rows.append(key | {"round": number, "launches": launches, "kernel_batch_s": batch_s})
+            row = {"round": number, "launches": launches, "kernel_batch_s": batch_s}
+            rows.append(asdict(cell) | row)
     return table("batches.csv", rows)
 
 

@@ -14,11 +14,13 @@ from analysis.study import ROOT
 from measurement.errors import exit_status
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
+SYSTEMS = ("--systems", ROOT / "data" / "published" / "systems.csv")
 TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("summary.csv", "gains.csv", "recordings.csv", "checks.csv", "builds.csv"),
     *("environment.csv", "telemetry.csv", "batches.csv", "cold_starts.csv", "ceilings.csv"),
     *("phases.csv", "neighbours.csv", "agreement.csv", "agreement_cells.csv"),
-    *("counts.csv", "counts_by_line.csv"),
+    *("counts.csv", "counts_by_line.csv", "machine_code.csv", "ladder.csv", "roofline.csv"),
+    *("claims.csv", "limits.csv", "systems.csv"),
 }
 FITS = {"m0_fit.csv", "m0_residuals.csv"}
 
@@ -49,7 +51,7 @@ def fails_with(result, *words):
 def test_tables_and_fits_of_two_recordings(run, gpu_recording, cpu_recording, tmp_path):
     inputs = [f"--recording=card={gpu_recording.path}", f"--recording=host={cpu_recording.path}"]
     inputs += ["--published", PUBLISHED, "--out", tmp_path]
-    status, out, err = run("tables", *inputs)
+    status, out, err = run("tables", *SYSTEMS, *inputs)
     assert (status, out) == (0, "")
     assert err == "tables: medians and gains of card, host\n"
     assert {path.name for path in tmp_path.iterdir()} == TABLES
@@ -75,6 +77,7 @@ def test_the_same_input_gives_the_same_bytes_in_another_process(gpu_recording, t
                 [
                     *(sys.executable, "-m", "analysis", command, "--published", str(PUBLISHED)),
                     *(f"--recording=card={gpu_recording.path}", "--out", str(tmp_path / name)),
+                    *(map(str, SYSTEMS) if command == "tables" else ()),
                 ],
                 cwd=ROOT,
                 env=os.environ | {"PYTHONHASHSEED": seed},
@@ -89,16 +92,17 @@ def test_the_same_input_gives_the_same_bytes_in_another_process(gpu_recording, t
 
 
 def test_published_numbers_alone_need_no_recording(run, tmp_path):
-    assert run("tables", "--published", PUBLISHED, "--out", tmp_path)[0] == 0
+    assert run("tables", *SYSTEMS, "--published", PUBLISHED, "--out", tmp_path)[0] == 0
     assert run("fit", "--published", PUBLISHED, "--out", tmp_path)[0] == 0
     for name in TABLES | FITS:
         table = pd.read_csv(tmp_path / name)
         assert len(table.columns) > 2
-        assert table.empty == (not name.startswith(("table", "m0"))), name
+        known = ("table", "m0", "claims", "systems")
+        assert table.empty == (not name.startswith(known)), name
 
 
 def test_numbers_are_written_in_full_precision(run, tmp_path):
-    run("tables", "--published", PUBLISHED, "--out", tmp_path)
+    run("tables", *SYSTEMS, "--published", PUBLISHED, "--out", tmp_path)
     text = (tmp_path / "table2.csv").read_text()
     row = pd.read_csv(io.StringIO(text)).set_index("n").loc[2048]
     assert row["gpu_flop_per_s"] == 2.0 * 2048**3 / 1.3
@@ -110,7 +114,9 @@ def test_numbers_are_written_in_full_precision(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["tables", "fit"])
 def test_a_missing_recording_is_one_line(run, tmp_path, command):
-    result = run(command, "--recording=h100=nowhere", "--published", PUBLISHED, "--out", tmp_path)
+    systems = SYSTEMS if command == "tables" else ()
+    end = ["--published", PUBLISHED, "--out", tmp_path]
+    result = run(command, *systems, "--recording=h100=nowhere", *end)
     fails_with(result, "nowhere", "no such folder")
     assert list(tmp_path.iterdir()) == []
 
@@ -122,14 +128,16 @@ def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
         (path / file.name).write_bytes(file.read_bytes())
     (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
     out = tmp_path / "out"
-    result = run("tables", f"--recording=a={path}", "--published", PUBLISHED, "--out", out)
+    end = ["--published", PUBLISHED, "--out", out]
+    result = run("tables", *SYSTEMS, f"--recording=a={path}", *end)
     fails_with(result, path, "checks.csv was altered or cut off")
     assert not out.exists()
 
 
 @pytest.mark.parametrize("argument", ["h100", "=data/x", "h100="])
 def test_a_recording_without_id_or_path_is_one_line(run, tmp_path, argument):
-    result = run("tables", f"--recording={argument}", "--published", PUBLISHED, "--out", tmp_path)
+    end = ["--published", PUBLISHED, "--out", tmp_path]
+    result = run("tables", *SYSTEMS, f"--recording={argument}", *end)
     fails_with(result, argument, "must be ID=PATH")
 
 
@@ -141,10 +149,11 @@ def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
 
 
 def test_missing_or_wrong_published_times_are_one_line(run, tmp_path):
-    fails_with(run("tables", "--published", tmp_path / "no.csv", "--out", tmp_path), "no.csv")
+    missing = ["--published", tmp_path / "no.csv", "--out", tmp_path]
+    fails_with(run("tables", *SYSTEMS, *missing), "no.csv")
     wrong = tmp_path / "wrong.csv"
     wrong.write_text(PUBLISHED.read_text().replace(",0.135,", ",fast,"))
-    result = run("tables", "--published", wrong, "--out", tmp_path)
+    result = run("tables", *SYSTEMS, "--published", wrong, "--out", tmp_path)
     fails_with(result, wrong, "row 2, column time_s", "'fast'")
 
 

@@ -17,7 +17,9 @@ from benchmarks import nvbench_kernels, tuner_cells, tuner_kernels
 from benchmarks.batch_against_nvbench import Round, compare, read_nvbench, table
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.tuner_cells import Cost, configurations
-from kernels.catalog import builds, variant
+from kernels.catalog import variant
+from kernels.plan import builds
+from kernels.shape import Shape
 from measurement.cells import gpu_cells
 from measurement.config import load
 from measurement.discovery import CudaDevice
@@ -107,6 +109,10 @@ def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
         read_nvbench(path)
 
 
+def inputs_of(n):
+    return Inputs([("float32", Shape.square(n))], seed=1)
+
+
 class FakeSession:
     """A session whose batches last what the test says."""
 
@@ -122,6 +128,7 @@ class FakeSession:
 
     def batch(self, cell, length_s):
         assert 0.05 <= length_s <= 1
+        assert (cell.dtype, cell.shape.is_square) == ("float32", True)
         self.log.append((cell.variant, cell.block_size, cell.n))
         return Batch(100, self.time_s)
 
@@ -221,9 +228,9 @@ class FakeState:
 
 
 def test_nvbench_launches_what_the_catalog_says(tmp_path):
-    (tmp_path / "block_unroll4-b32-exact.cubin").write_bytes(b"code")
+    (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
     driver = FakeDriver()
-    inputs = Inputs([64], seed=1)
+    inputs = inputs_of(64)
     nvbench_kernels._benchmark(driver, "block_unroll4", 32, tmp_path, inputs)(FakeState())
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     assert driver.memory == {}
@@ -371,7 +378,7 @@ class FakeTuner:
                 for y in parameters["block_size_y"]:
                     names = {"BLOCK": block, "block_size_x": x, "block_size_y": y}
                     if all(eval(rule, {}, names) for rule in options["restrictions"]):
-                        assert variant(name).launch(n, block).threads == (x, y)
+                        assert variant(name).launch(Shape.square(n), block).threads == (x, y)
                         time_ms = "failed" if block == self.failing else 1.0
                         results.append({"BLOCK": block, "time": time_ms})
         return results, {}
@@ -380,7 +387,7 @@ class FakeTuner:
 @pytest.mark.parametrize("name", CELLS)
 def test_tuner_gets_the_geometry_of_the_catalog(name):
     tuner = FakeTuner()
-    inputs = Inputs([256], seed=1)
+    inputs = inputs_of(256)
     assert tuner_kernels.tune(tuner, "NVCUDA", name, 256, CELLS[name], inputs) == len(CELLS[name])
     ((_, _, options),) = tuner.calls
     assert (options["lang"], options["iterations"]) == ("NVCUDA", 30)
@@ -389,7 +396,7 @@ def test_tuner_gets_the_geometry_of_the_catalog(name):
 
 def test_kernel_that_the_tuner_does_not_time_is_told():
     with pytest.raises(StudyError, match="block N=256 B=8: no time"):
-        tuner_kernels.tune(FakeTuner(failing=8), "CUPY", "block", 256, [4, 8], Inputs([256], 1))
+        tuner_kernels.tune(FakeTuner(failing=8), "CUPY", "block", 256, [4, 8], inputs_of(256))
 
 
 def test_backend_that_is_not_there_is_told(monkeypatch, capsys):

@@ -8,24 +8,32 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from compilers import COUNTS, stand_in
 
-from kernels import __main__ as cli
 from kernels import build as building
 from kernels import toolchain
 from kernels.build import BuildResult, build_all, build_cubin, read_result
-from kernels.catalog import PROBES, VARIANTS, Build, block_sizes, parse_build
-from measurement.errors import StudyError, exit_status
+from kernels.catalog import VARIANTS
+from kernels.cubins import PROBES, Build, parse_build
+from kernels.machine_code import InstructionCount
+from kernels.plan import block_sizes
+from kernels.shape import Shape
+from kernels.variant import ELEMENTS
+from measurement.errors import StudyError
 from measurement.files import sha256
+from measurement.recording import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_90"]
-EXACT = Build("block", 32, False)
-# Every variant at one block size, exact and, where it has one, guarded.
+EXACT = Build("block", 32, "float32", False)
+# Every kernel at one block size of every type of elements, exact and, if there is one, guarded.
 WANTED = [
-    Build(name, block, guarded)
-    for name in VARIANTS
+    Build(name, block, dtype, guarded)
+    for name, entry in VARIANTS.items()
+    if entry.kernel == name
+    for dtype in entry.dtypes
     for block in block_sizes(name, [32])
-    for guarded in ([False, True] if block else [False])
+    for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
 ]
 PTXAS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'block' for 'sm_90'
@@ -33,22 +41,6 @@ ptxas info    : Function properties for block
     40 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
 ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes cmem[0]
 """
-
-
-def program(path, script):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
-def stand_in(path, script):
-    """Write a compiler that answers --version, and otherwise runs `script` with $out its output."""
-    return program(
-        path,
-        'if [ "$1" = --version ]; then echo "release 13.9, V13.9.7"; exit 0; fi\n'
-        f'arguments="$*"\nwhile [ "$1" != -o ]; do shift; done\nout=$2\n{script}',
-    )
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +62,10 @@ def built(nvcc, tmp_path_factory):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_variant_compiles_exact_and_guarded(built, architecture):
     folder, results = built
-    names = [(r.architecture, r.variant, r.block_size, r.build) for r in results[architecture]]
-    assert names == [(architecture, b.variant, b.block_size, b.kind) for b in WANTED]
+    names = [
+        (r.architecture, r.variant, r.dtype, r.block_size, r.build) for r in results[architecture]
+    ]
+    assert names == [(architecture, b.variant, b.dtype, b.block_size, b.kind) for b in WANTED]
     written = {path.name for path in (folder / architecture).iterdir()}
     assert written == {f"{b.stem}{suffix}" for b in WANTED for suffix in (".cubin", ".json")}
     for build, result in zip(WANTED, results[architecture], strict=True):
@@ -83,32 +77,53 @@ def test_every_variant_compiles_exact_and_guarded(built, architecture):
         assert read_result(cubin) == result
 
 
+def static_shared_bytes(result):
+    """Return the bytes of a kernel's tiles, by hand."""
+    words = {
+        "tile_conflict_free": 32 * 32 + 32 * 33,
+        "outer_product": 16 * 16,
+        "outer_product_unrolled": 16 * 16,
+        "outer_product_prefetch": 2 * 16 * 16,
+        "register_tile": 8 * 128 + 8 * 128,
+        "register_tile_double_buffered": 2 * (8 * 128 + 8 * 128),
+        "register_tile_conflict_free": 2 * (8 * 132 + 8 * 128),
+    }
+    tiles = VARIANTS[result.variant].family == "block"
+    elements = words.get(result.variant, 2 * 32 * 32 if tiles else 0)
+    return elements * ELEMENTS[result.dtype].bytes
+
+
 def test_resources_are_those_of_the_kernels(built, nvcc):
     for result in (r for results in built[1].values() for r in results):
-        tiles = 2 * 4 * 32**2 if result.variant.startswith("block") else 0
-        assert result.static_shared_bytes == tiles, result
-        threads = VARIANTS[result.variant].launch(1024, 32).threads
+        assert result.static_shared_bytes == static_shared_bytes(result), result
+        launch = VARIANTS[result.variant].launch(Shape.square(1024), result.block_size)
+        threads = launch.threads
         assert 8 <= result.registers_per_thread <= 65536 // (threads[0] * threads[1]), result
         assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
         assert result.nvcc == toolchain.nvcc_version(nvcc)
 
 
-def test_guard_and_architecture_change_the_code(built):
+def test_guard_type_and_architecture_change_the_code(built):
     hashes = [r.cubin_sha256 for results in built[1].values() for r in results]
-    assert len(set(hashes)) == len(hashes) == 24
+    assert len(set(hashes)) == len(hashes) == 2 * len(WANTED)
 
 
-def test_compiler_is_told_block_size_guard_and_architecture(tmp_path):
-    line = building.command(Path("nvcc"), Build("block", 8, True), "sm_86", tmp_path / "x.cubin")
+def test_compiler_is_told_block_size_guard_type_and_architecture(tmp_path):
+    nvcc, out = Path("nvcc"), tmp_path / "x.cubin"
+    line = building.command(nvcc, Build("block", 8, "float32", True), "sm_86", out)
     assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(line)
     assert line[-1] == str(ROOT / "kernels" / "block.cu")
-    line = building.command(Path("nvcc"), Build("buffered_row", None, False), "sm_86", tmp_path)
+    line = building.command(nvcc, Build("buffered_row", None, "float32", False), "sm_86", out)
     assert "-DGUARDED=0" in line
     assert not [word for word in line if "BLOCK" in word]
+    c_types = {"float32": "float", "float64": "double", "int32": "unsigned"}
+    for dtype, c_type in c_types.items():
+        line = building.command(nvcc, Build("mm_tile", 8, dtype, False), "sm_86", out)
+        assert f"-DELEMENT={c_type}" in line
 
 
 def test_probes_are_compiled_from_their_own_source(tmp_path):
-    line = building.command(Path("nvcc"), PROBES, "sm_90", tmp_path / "probes-exact.cubin")
+    line = building.command(Path("nvcc"), PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
     assert line[-1] == str(ROOT / "kernels" / "probes.cu")
     assert not [word for word in line if "BLOCK" in word]
 
@@ -120,11 +135,12 @@ def test_architecture_is_named_after_the_compute_capability():
 
 def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
     nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >"$out"\ncat >&2 <<"END"\n{PTXAS}END')
-    out = tmp_path / "new" / "block-b32-exact.cubin"
+    out = tmp_path / "new" / "block-b32-float32-exact.cubin"
     result = build_cubin(nvcc, EXACT, "sm_90", out)
     assert result == BuildResult(
         architecture="sm_90",
         variant="block",
+        dtype="float32",
         block_size=32,
         build="exact",
         registers_per_thread=63,
@@ -134,17 +150,33 @@ def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
         stack_bytes=40,
         nvcc="13.9.7",
         cubin_sha256=sha256(out),
+        instructions=COUNTS,
     )
     assert "-arch=sm_90" in out.read_text()
-    assert json.loads(out.with_suffix(".json").read_text()) == asdict(result)
+    told = json.loads(out.with_suffix(".json").read_text())
+    assert told | {"instructions": tuple(told["instructions"])} == asdict(result)
     assert read_result(out) == result
+
+
+def test_without_a_disassembler_no_instructions_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
+    nvcc = stand_in(tmp_path / "nvcc")
+    result = build_cubin(nvcc, EXACT, "sm_90", tmp_path / f"{EXACT.stem}.cubin")
+    assert result.instructions == ()
+    assert result.instruction_rows() == []
+
+
+def test_instructions_of_the_probes_are_not_counted(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc")
+    result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / f"{PROBES.stem}.cubin")
+    assert result.instructions == ()
 
 
 def test_of_several_kernels_the_most_counts(tmp_path):
     small = PTXAS.replace("63", "9").replace(" 8192 bytes smem,", "").replace("24 bytes", "8 bytes")
     for text in (PTXAS + small, small + PTXAS):
         nvcc = stand_in(tmp_path / "nvcc", f'echo >"$out"\ncat >&2 <<"END"\n{text}END')
-        result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-exact.cubin")
+        result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
         assert result.registers_per_thread == 63
         assert result.static_shared_bytes == 8192
         assert result.spill_load_bytes == 24
@@ -153,7 +185,7 @@ def test_of_several_kernels_the_most_counts(tmp_path):
 def test_broken_probes_are_named(tmp_path):
     nvcc = stand_in(tmp_path / "nvcc", "echo 'error: no x' >&2; exit 1")
     with pytest.raises(StudyError, match=r"^kernels/probes\.cu for sm_90: error: no x$"):
-        build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-exact.cubin")
+        build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
 
 
 def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):
@@ -161,7 +193,7 @@ def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkey
     source.parent.mkdir(parents=True)
     source.write_text('extern "C" __global__ void block(float *c) { *c = undeclared; }\n')
     monkeypatch.setattr(building, "ROOT", tmp_path / "tree")
-    out = tmp_path / "out" / "block-b32-exact.cubin"
+    out = tmp_path / "out" / "block-b32-float32-exact.cubin"
     with pytest.raises(StudyError) as refused:
         build_cubin(nvcc, EXACT, "sm_90", out)
     message = str(refused.value)
@@ -186,7 +218,7 @@ def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
     tmp_path, script, complaint
 ):
     nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')
-    out = tmp_path / "out" / "block-b32-exact.cubin"
+    out = tmp_path / "out" / "block-b32-float32-exact.cubin"
     out.parent.mkdir()
     out.write_text("older")
     with pytest.raises(StudyError) as refused:
@@ -199,9 +231,11 @@ def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
 @pytest.fixture
 def cubin(tmp_path):
     """A cubin as it lies beside its JSON, without a compiler."""
-    path = tmp_path / "block-b32-exact.cubin"
+    path = tmp_path / "block-b32-float32-exact.cubin"
     path.write_bytes(b"code")
-    result = BuildResult("sm_90", "block", 32, "exact", 32, 8192, 0, 0, 0, "13.0.1", sha256(path))
+    facts = ("sm_90", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.0.1", sha256(path))
+    counts = (InstructionCount("kernel", "FFMA", 0, 32), InstructionCount("loop", "LDS", 128, 9))
+    result = BuildResult(*facts, counts)
     path.with_suffix(".json").write_text(json.dumps(asdict(result)))
     assert read_result(path) == result
     return path
@@ -216,61 +250,35 @@ def cubin(tmp_path):
         lambda _, text: text.unlink(),
         lambda _, text: text.write_text(text.read_text()[:-1]),
         lambda _, text: text.write_text("[]"),
+        lambda _, text: text.write_text("null"),
         lambda _, text: text.write_text("{}"),
         lambda _, text: text.write_text(text.read_text().replace("nvcc", "gcc")),
+        lambda _, text: text.write_text(text.read_text().replace("opcode", "code")),
         lambda _, text: text.write_bytes(b"\xff"),
     ],
-    ids=["cut", "altered", "gone", "no json", "cut json", "list", "empty", "other key", "binary"],
+    ids=[
+        *("cut", "altered", "gone", "no json", "cut json", "list", "null", "empty", "other key"),
+        *("other count", "binary"),
+    ],
 )
 def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
     spoil(cubin, cubin.with_suffix(".json"))
-    with pytest.raises(StudyError, match=r"block-b32-exact\.cubin: missing, or not .* build it"):
+    with pytest.raises(
+        StudyError, match=r"block-b32-float32-exact\.cubin: missing, or not .* build it"
+    ):
         read_result(cubin)
 
 
-@pytest.fixture
-def compilers(tmp_path, monkeypatch):
-    """Three compilers: a configured one, one on PATH, one of the wheels."""
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    paths = {"purelib": str(tmp_path / "site")}
-    monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
-    return {
-        "configured": stand_in(tmp_path / "mine" / "nvcc", ""),
-        "path": stand_in(tmp_path / "bin" / "nvcc", ""),
-        "wheel": stand_in(tmp_path / "site" / "nvidia" / "cu13" / "bin" / "nvcc", ""),
-    }
-
-
-def test_compilers_are_taken_in_order(compilers):
-    assert toolchain.find_nvcc(str(compilers["configured"])) == compilers["configured"]
-    assert toolchain.find_nvcc() == compilers["path"]
-    assert toolchain.find_nvcc("") == compilers["path"]
-    compilers["path"].unlink()
-    assert toolchain.find_nvcc() == compilers["wheel"]
-    compilers["wheel"].unlink()
-    with pytest.raises(StudyError, match=r"^nvcc: found neither on PATH nor .* install a CUDA"):
-        toolchain.find_nvcc()
-
-
-def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
-    wrong = tmp_path / "mine" / "nvc"
-    with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is no program; correct"):
-        toolchain.find_nvcc(str(wrong))
-    compilers["configured"].chmod(0o644)
-    with pytest.raises(StudyError, match="is no program"):
-        toolchain.find_nvcc(str(compilers["configured"]))
-
-
-def test_version_is_that_of_the_compiler(compilers, tmp_path):
-    assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
-    other = program(tmp_path / "other", "echo gcc 12")
-    with pytest.raises(StudyError, match="other: does not answer --version as nvcc does"):
-        toolchain.nvcc_version(other)
-    other = tmp_path / "data"
-    other.write_bytes(b"\x7fELF")
-    other.chmod(0o755)
-    with pytest.raises(StudyError, match=r"data: cannot be run \(Exec format error\)"):
-        toolchain.nvcc_version(other)
+def test_rows_of_a_cubin_are_its_resources_and_its_instructions(cubin):
+    result = read_result(cubin)
+    assert list(result.row()) == list(TABLES["builds.csv"])
+    rows = result.instruction_rows()
+    assert [list(row) for row in rows] == [list(TABLES["instructions.csv"])] * 2
+    assert [(row["scope"], row["opcode"], row["bits"], row["count"]) for row in rows] == [
+        ("kernel", "FFMA", 0, 32),
+        ("loop", "LDS", 128, 9),
+    ]
+    assert {row["variant"] for row in rows} == {"block"}
 
 
 def run(*arguments, path=None):
@@ -294,6 +302,13 @@ def test_list_names_every_variant():
     assert rows["buffered_row"]["block_sizes"] is None
     assert rows["block_unroll4"]["block_sizes"] == [4, 8, 12, 16, 20, 24, 28, 32]
     assert (ROOT / rows["block"]["source"]).is_file()
+    assert rows["cublas_sgemm"]["source"] is None
+    assert rows["bmm_tile"]["dtypes"] == ["float32", "float64", "int32"]
+    assert {name: row["shapes"] for name, row in rows.items() if row["shapes"] != "square"} == {
+        **dict.fromkeys(("mm_naive", "mm_tile", "cublas_sgemm"), "single"),
+        **dict.fromkeys(("bmm_naive", "bmm_tile"), "batched"),
+    }
+    assert rows["block_padded"]["after"] == "block"
 
 
 def test_toolchain_prints_compiler_and_version(tmp_path):
@@ -302,36 +317,28 @@ def test_toolchain_prints_compiler_and_version(tmp_path):
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{nvcc} 13.9.7\n", "")
 
 
-def test_toolchain_without_a_compiler_is_one_line(compilers, monkeypatch, capsys):
-    compilers["path"].unlink()
-    compilers["wheel"].unlink()
-    monkeypatch.setattr(sys, "argv", ["kernels", "toolchain"])
-    assert exit_status(cli.main) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: nvcc: found neither on PATH nor")
-    assert said.err.count("\n") == 1
-
-
 def test_build_writes_cubin_and_json(tmp_path):
     stand_in(tmp_path / "bin" / "nvcc", 'echo "$arguments" >"$out"')
-    out = tmp_path / "cubins" / "naive-b8-guarded.cubin"
+    out = tmp_path / "cubins" / "naive-b8-float32-guarded.cubin"
     done = run(
-        *("build", "--architecture", "sm_86", "--build", "naive-b8-guarded", "--out", out),
+        *("build", "--architecture", "sm_86", "--build", "naive-b8-float32-guarded", "--out", out),
         *("--nvcc", tmp_path / "bin" / "nvcc"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "-arch=sm_86" in out.read_text()
     result = read_result(out)
-    assert (result.architecture, result.variant, result.block_size) == ("sm_86", "naive", 8)
+    kernel = (result.architecture, result.variant, result.dtype, result.block_size)
+    assert kernel == ("sm_86", "naive", "float32", 8)
     assert parse_build(out.stem).kind == result.build == "guarded"
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--build": "block-b33-exact"}, "build 'block-b33-exact' is none of the catalog"),
-        ({"--build": "blok-b32-exact"}, "build 'blok-b32-exact' is none of the catalog"),
+        ({"--build": f"{name}-exact"}, f"build '{name}-exact' is none of the catalog")
+        for name in ("block-b33-float32", "blok-b32-float32", "block-b32-int32", "block-b32")
+    ]
+    + [
         ({"--nvcc": "/nowhere/nvcc"}, "toolchain.nvcc: /nowhere/nvcc is no program"),
         ({"--nvcc": sys.executable}, "does not answer --version as nvcc does"),
         ({"--architecture": "sm_1"}, "kernels/block.cu for sm_1: nvcc fatal : no sm_1"),
@@ -347,7 +354,7 @@ def test_wrong_input_of_build_is_one_line(tmp_path, changes, words):
     file.write_text("kept")
     options = {
         "--architecture": "sm_90",
-        "--build": "block-b32-exact",
+        "--build": "block-b32-float32-exact",
         "--out": tmp_path / "out.cubin",
         "--nvcc": nvcc,
     } | {key: value.format(file=file) for key, value in changes.items()}

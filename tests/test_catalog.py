@@ -1,9 +1,7 @@
-"""The catalog: sources, launch geometry, the limits of a card, builds and their names."""
+"""The catalog: sources, launch geometry, builds and their names."""
 
+import csv
 import re
-from collections import Counter
-from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,275 +9,271 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cpu_reference.catalog
 from kernels import catalog
-from kernels.catalog import MAX_ORDER, PROBES, VARIANTS, Build, DeviceLimits
-from measurement.cells import gpu_cells
+from kernels.catalog import VARIANTS
+from kernels.cubins import PROBES, Build, build_for, parse_build
+from kernels.shape import Shape
+from kernels.variant import ELEMENTS
+from measurement.config import load
 from measurement.errors import StudyError
 
 ROOT = Path(__file__).resolve().parent.parent
-CARD = DeviceLimits(
-    max_threads_per_block=1024,
-    max_shared_bytes_per_block=49152,
-    max_registers_per_block=65536,
-    max_grid_x=2**31 - 1,
-    max_grid_y=65535,
-    warp_size=32,
-    memory_bytes=80 * 2**30,
-)
-KERNELS = [(name, b) for name, entry in VARIANTS.items() for b in entry.block_sizes or (None,)]
-STUDY = {
-    "dtypes": ["float32"],
-    "variants": list(VARIANTS),
-    "sizes": [64, 100],
-    "holdout_sizes": [96],
-    "block_sizes": [1, 3, 4, 25, 32],
-    "host_memory": ["pinned", "pageable"],
+COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel]
+KERNELS = [(name, b) for name in COMPUTED for b in VARIANTS[name].block_sizes or (None,)]
+BUILDS = [
+    Build(name, b, dtype, guarded)
+    for name, b in KERNELS
+    if VARIANTS[name].kernel == name
+    for dtype in VARIANTS[name].dtypes
+    for guarded in (False, True)
+    if not guarded or max(VARIANTS[name].tile(b or 0)) > 1
+]
+PARAMETERS = {
+    "square": r"const float \*a, const float \*bt?, float \*c, int n",
+    "any": r"const ELEMENT \*a, const ELEMENT \*b, ELEMENT \*c, int m, int n, int k",
 }
 
 
-@pytest.mark.parametrize("entry", VARIANTS.values(), ids=VARIANTS)
-def test_source_defines_the_kernel(entry):
-    text = (ROOT / entry.source).read_text()
-    signature = f'extern "C" __global__ void {entry.name}(const float *a, const float *b, float *c'
-    assert text.count("__global__") == 1
-    assert signature in text
+@pytest.mark.parametrize("name", COMPUTED)
+def test_source_defines_the_kernel(name):
+    entry = VARIANTS[name]
+    text = " ".join((ROOT / entry.source).read_text().split())
+    parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
+    bounds = r"(?:__launch_bounds__\(\d+, \d+\) )?"
+    signature = rf'extern "C" __global__ void {bounds}{entry.kernel}\({parameters}\) \{{'
+    assert len(re.findall(signature, text)) == text.count("__global__") == 1
 
 
 def test_every_source_is_in_the_catalog_under_its_name():
     sources = {f"kernels/{path.name}" for path in (ROOT / "kernels").glob("*.cu")}
-    assert sources == {entry.source for entry in VARIANTS.values()} | {PROBES.source}
+    assert sources == {VARIANTS[name].source for name in COMPUTED} | {PROBES.source}
     assert all(name == entry.name for name, entry in VARIANTS.items())
+    assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
+    assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == ["block_padded"]
+
+
+def test_every_system_of_the_sources_is_studied():
+    """Each row of systems.csv is a variant of a catalog and of the project's own study."""
+    study = load(ROOT / "config.yaml")["study"]
+    in_study = {
+        "gpu": {*study["variants"], *(v for one in study["series"] for v in one["variants"])},
+        "cpu": set(study["cpu"]["variants"]),
+    }
+    known = {"gpu": VARIANTS, "cpu": cpu_reference.catalog.VARIANTS}
+    with (ROOT / "data" / "published" / "systems.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        assert row["variant"] in known[row["side"]], row
+        assert row["variant"] in in_study[row["side"]], row
+        if row["side"] == "gpu":
+            assert VARIANTS[row["variant"]].origin.startswith(row["source"]) or row["source"] == "H"
+    assert {row["source"] for row in rows} == {*"VTGLH", "anchor"}
+    assert {row["variant"] for row in rows if row["side"] == "gpu"} == set(VARIANTS)
+    assert in_study["gpu"] == set(VARIANTS)
+
+
+def test_each_step_is_compared_with_an_earlier_one():
+    for place, (name, entry) in enumerate(VARIANTS.items()):
+        if entry.after is not None:
+            assert entry.after in list(VARIANTS)[:place], name
+            assert set(entry.dtypes) <= set(VARIANTS[entry.after].dtypes), name
+    assert [name for name, entry in VARIANTS.items() if entry.after is None] == [
+        *("naive", "mm_naive", "bmm_naive")
+    ]
 
 
 def elements(name, launch, block):
-    """Return the rows and columns of C that each block of a launch computes, as the kernels do.
+    """Return batch, rows and columns of C that each block of a launch computes, as the kernels do.
 
-    Both have the shape (blocks, elements of C a block).
+    All have the shape (blocks, elements of C a block).
     """
-    y, x, j, i = np.ogrid[
-        : launch.grid[1], : launch.grid[0], : launch.threads[1], : launch.threads[0]
-    ]
+    z, y, x, j, i = np.ogrid[tuple(slice(n) for n in (*launch.grid[::-1], *launch.threads[::-1]))]
     if VARIANTS[name].family == "buffered":
         rows, columns = (i, x) if name == "buffered_column" else (x, i)
     elif name == "naive":
         rows, columns = x * block + i, y * block + j
-    elif name == "block_unroll4":
-        rows = np.concatenate([y * block + j + quarter * (block // 4) for quarter in range(4)], 2)
+    elif name.startswith("block_unroll"):
+        parts = int(name[-1])
+        rows = np.concatenate([y * block + j + p * (block // parts) for p in range(parts)], 3)
         columns = x * block + i
+    elif name.startswith("outer_product"):
+        rows, columns = y * 16 + np.arange(16)[:, None, None, None, None], x * 64 + j * 16 + i
+    elif name.startswith("register_tile"):
+        row, column = fragments(i, name.endswith("conflict_free"))
+        patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)
+        rows, columns = y * 128 + row(patch // 8), x * 128 + column(patch % 8)
     else:
         rows, columns = y * block + j, x * block + i
-    blocks = launch.grid[0] * launch.grid[1]
-    rows, columns = np.broadcast_arrays(rows + 0 * (x + y), columns + 0 * (x + y))
-    return rows.reshape(blocks, -1), columns.reshape(blocks, -1)
+    whole = np.broadcast_arrays(z, rows + 0 * (z + y + x), columns + 0 * (z + y + x))
+    whole = [np.moveaxis(each, (-5, -4, -3), (0, 1, 2)) for each in whole]
+    return [each.reshape(np.prod(launch.grid), -1) for each in whole]
 
 
-@given(kernel=st.sampled_from(KERNELS), n=st.integers(1, 70))
-@settings(deadline=None)
-def test_a_launch_computes_every_element_once_with_no_block_to_spare(kernel, n):
-    name, block = kernel
-    launch = VARIANTS[name].launch(n, block or 0)
-    rows, columns = elements(name, launch, block)
-    inside = (rows < n) & (columns < n)
+def fragments(thread, conflict_free):
+    """Return where the rows and the columns of a thread's 8 x 8 elements lie, by their number."""
+    if not conflict_free:
+        return (lambda e: thread // 16 * 8 + e), (lambda e: thread % 16 * 8 + e)
+    warp, lane = thread // 32, thread % 32
+    row = warp // 4 * 32 + lane % 16 // 2 * 4
+    column = warp % 4 * 16 + lane // 16 * 8 + lane % 2 * 4
+    return (lambda e: row + e % 4 + e // 4 * 64), (lambda e: column + e % 4 + e // 4 * 64)
+
+
+def shapes(name):
+    """Return a strategy for shapes that a variant takes."""
+    edge = st.integers(1, 140 if VARIANTS[name].family == "register" else 70)
+    if VARIANTS[name].shapes == "square":
+        return edge.map(Shape.square)
+    batch = st.integers(1, 4) if VARIANTS[name].shapes == "batched" else st.just(1)
+    return st.builds(Shape, batch, edge, edge, edge)
+
+
+@st.composite
+def launches(draw):
+    name, block = draw(st.sampled_from(KERNELS))
+    return name, block, draw(shapes(name))
+
+
+@given(launches())
+@settings(deadline=None, max_examples=200)
+def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
+    name, block, shape = drawn
+    entry = VARIANTS[name]
+    launch = entry.launch(shape, block)
+    seen = entry.operands(shape, block)
+    batch, rows, columns = elements(name, launch, block)
+    inside = (batch < seen.batch) & (rows < seen.m) & (columns < seen.n)
     assert inside.any(axis=1).all(), "a block without an element of C"
-    assert inside.sum() == n * n
-    assert len(np.unique(rows[inside] * n + columns[inside])) == n * n
-    assert inside.all() or catalog.build_for(name, n, block).guarded
-    assert launch.dynamic_shared_bytes == (0 if block else 4 * n)
+    assert inside.sum() == seen.c_elements
+    places = (batch[inside] * seen.m + rows[inside]) * seen.n + columns[inside]
+    assert len(np.unique(places)) == seen.c_elements
+    dtype = entry.dtypes[0]
+    assert inside.all() or build_for(name, shape, block, dtype).guarded
+    buffers = VARIANTS[name].family == "buffered"
+    assert launch.dynamic_shared_bytes == (4 * shape.n if buffers else 0)
+    threads = launch.threads[0] * launch.threads[1]
+    assert entry.sums_a_thread(block) == (1 if buffers else rows.shape[1] / threads)
 
 
-def test_every_block_size_of_the_catalog_fits_a_card():
-    said = {
-        (name, block): catalog.not_launchable(name, 100, block, CARD, 32, 2 * 4 * (block or 0) ** 2)
-        for name, block in KERNELS
+def test_kernels_are_told_what_they_see():
+    shape = Shape.parse("3x17x33x65")
+    assert VARIANTS["bmm_tile"].arguments(shape, 8) == (17, 65, 33)
+    assert VARIANTS["mm_naive"].arguments(Shape.parse("17x33x65"), 8) == (17, 65, 33)
+    assert VARIANTS["block"].arguments(Shape.square(17), 8) == (17,)
+    assert VARIANTS["tile_transposed_b"].operands(Shape.square(17), 16) == Shape.square(17)
+    padded = VARIANTS["block_padded"]
+    assert padded.operands(Shape.square(17), 8) == Shape.square(24)
+    assert padded.arguments(Shape.square(17), 8) == (24,)
+    assert padded.launch(Shape.square(17), 8) == VARIANTS["block"].launch(Shape.square(24), 8)
+
+
+def test_variants_take_what_their_signature_can():
+    square, single, batched = Shape.square(8), Shape.parse("1x8x8"), Shape.parse("2x8x8x8")
+    taken = {
+        name: [shape for shape in (square, single, batched) if entry.takes(shape)]
+        for name, entry in VARIANTS.items()
     }
-    assert set(said.values()) == {None}, said
+    assert taken["block"] == taken["register_tile"] == taken["block_padded"] == [square]
+    assert taken["mm_tile"] == taken["cublas_sgemm"] == [square, single]
+    assert taken["bmm_tile"] == taken["bmm_naive"] == [square, single, batched]
+    assert all(
+        found in ([square], [square, single, batched][:2], [square, single, batched])
+        for found in taken.values()
+    )
 
 
-# variant, n, B, registers a thread, static shared bytes; the limit it meets, its need in words.
-DEMANDS = [
-    (
-        ("buffered_row", 1025, None, 0, 0),
-        "max_threads_per_block",
-        "1025 threads a block, {} allowed",
-    ),
-    (("block", 64, 7, 0, 0), "max_threads_per_block", "49 threads a block, {} allowed"),
-    (("block_unroll4", 64, 8, 0, 0), "max_threads_per_block", "16 threads a block, {} allowed"),
-    (
-        ("buffered_column", 1000, None, 0, 96),
-        "max_shared_bytes_per_block",
-        "4096 bytes of shared memory a block, {} allowed",
-    ),
-    (
-        ("block", 64, 32, 0, 8192),
-        "max_shared_bytes_per_block",
-        "8192 bytes of shared memory a block, {} allowed",
-    ),
-    # 65 registers a thread are 72 of each of 1024 threads; 36 threads take two whole warps.
-    (("block", 64, 32, 65, 0), "max_registers_per_block", "73728 registers a block, {} allowed"),
-    (("block", 64, 6, 8, 0), "max_registers_per_block", "512 registers a block, {} allowed"),
-    (("naive", 100, 3, 0, 0), "max_grid_x", "34 blocks along x, {} allowed"),
-    (("naive", 100, 3, 0, 0), "max_grid_y", "34 blocks along y, {} allowed"),
-    (("buffered_row", 100, None, 0, 0), "max_grid_x", "100 blocks along x, {} allowed"),
-    (
-        ("naive", 100, 4, 0, 0),
-        "memory_bytes",
-        "120000 bytes for three matrices, the card has {}",
-    ),
-]
-
-
-@pytest.mark.parametrize(("cell", "limit", "text"), DEMANDS)
-def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(cell, limit, text):
-    need = int(text.split()[0])
-    roomy = replace(CARD, max_threads_per_block=2048, max_registers_per_block=2**20)
-    name, n, block, registers, shared = cell
-    tight = replace(roomy, **{limit: need - 1})
-    said = catalog.not_launchable(name, n, block, tight, registers, shared)
-    assert said == "needs " + text.format(need - 1)
-    enough = replace(roomy, **{limit: need})
-    assert catalog.not_launchable(name, n, block, enough, registers, shared) is None
-
-
-def test_buffered_kernels_end_at_the_threads_of_a_block():
-    for name in ("buffered_row", "buffered_column"):
-        assert catalog.not_launchable(name, 1024, None, CARD) is None
-        said = catalog.not_launchable(name, 1025, None, CARD)
-        assert said == "needs 1025 threads a block, 1024 allowed"
-
-
-def test_orders_end_where_an_index_overflows():
-    assert MAX_ORDER**2 - 1 < 2**31 <= (MAX_ORDER + 1) ** 2 - 1
-    assert catalog.not_launchable("block", MAX_ORDER, 32, CARD) is None
-    said = catalog.not_launchable("block", MAX_ORDER + 1, 32, CARD)
-    assert said == "needs 46341 matrix order, 46340 allowed by 32-bit indices"
-
-
-def test_an_unknown_register_use_is_no_obstacle():
-    assert catalog.not_launchable("block", 64, 32, replace(CARD, max_registers_per_block=1)) is None
+def test_types_of_elements_are_what_they_say():
+    for name, element in ELEMENTS.items():
+        assert np.dtype(name) == np.dtype(element.dtype)
+        assert element.bytes == np.dtype(name).itemsize
+    assert {e.c_type for e in ELEMENTS.values()} == {"float", "double", "unsigned"}
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "block", "stem"),
+    ("name", "shape", "block", "dtype", "stem"),
     [
-        ("block", 64, 32, "block-b32-exact"),
-        ("block", 65, 32, "block-b32-guarded"),
-        ("block", 31, 32, "block-b32-guarded"),
-        ("naive", 7, 1, "naive-b1-exact"),
-        ("buffered_row", 1023, None, "buffered_row-exact"),
+        ("block", 64, 32, "float32", "block-b32-float32-exact"),
+        ("block", 65, 32, "float32", "block-b32-float32-guarded"),
+        ("block", 31, 32, "float32", "block-b32-float32-guarded"),
+        ("naive", 7, 1, "float32", "naive-b1-float32-exact"),
+        ("buffered_row", 1023, None, "float32", "buffered_row-float32-exact"),
+        ("block_padded", 65, 32, "float32", "block-b32-float32-exact"),
+        ("outer_product", 64, None, "float32", "outer_product-float32-exact"),
+        ("outer_product", 80, None, "float32", "outer_product-float32-guarded"),
+        ("register_tile", 256, None, "float32", "register_tile-float32-exact"),
+        ("register_tile", 136, None, "float32", "register_tile-float32-guarded"),
+        ("mm_tile", "16x8x24", 8, "int32", "mm_tile-b8-int32-exact"),
+        ("mm_tile", "16x9x24", 8, "int32", "mm_tile-b8-int32-guarded"),
+        ("mm_naive", "16x9x24", 8, "float64", "mm_naive-b8-float64-exact"),
+        ("mm_naive", "16x9x25", 8, "float64", "mm_naive-b8-float64-guarded"),
+        ("bmm_tile", "3x15x8x8", 8, "float32", "bmm_tile-b8-float32-guarded"),
+        ("bmm_tile", "3x8x8x8", 8, "float32", "bmm_tile-b8-float32-exact"),
     ],
 )
-def test_build_checks_bounds_where_the_block_size_does_not_divide(name, n, block, stem):
-    build = catalog.build_for(name, n, block)
+def test_build_checks_bounds_where_the_tile_does_not_divide(name, shape, block, dtype, stem):
+    build = build_for(name, Shape.parse(shape), block, dtype)
     assert build.stem == stem
     assert build.kind == stem.rsplit("-", 1)[1]
 
 
-@given(kernel=st.sampled_from(KERNELS), n=st.integers(1, 5000))
-@settings(deadline=None)
-def test_the_name_of_a_build_names_it(kernel, n):
-    build = catalog.build_for(kernel[0], n, kernel[1])
-    assert catalog.parse_build(build.stem) == build
+def test_a_library_needs_no_build():
+    assert build_for("cublas_sgemm", Shape.square(8), None, "float32") is None
+    assert VARIANTS["cublas_sgemm"].source is None
+    assert VARIANTS["cublas_sgemm"].sums_a_thread(None) == 0
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.stem)
+def test_the_name_of_a_build_names_it(build):
+    assert parse_build(build.stem) == build
     assert build.source == VARIANTS[build.variant].source
+    block = {} if build.block_size is None else {"BLOCK": build.block_size}
+    element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
+    assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
+
+
+@given(launches())
+@settings(deadline=None)
+def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
+    name, block, shape = drawn
+    for dtype in VARIANTS[name].dtypes:
+        build = build_for(name, shape, block, dtype)
+        assert build in BUILDS
+        assert build.variant == VARIANTS[name].kernel
 
 
 def test_probes_are_a_build_but_no_variant():
-    assert PROBES.stem == "probes-exact"
+    assert PROBES.stem == "probes-float32-exact"
     assert PROBES.source == "kernels/probes.cu"
-    assert catalog.parse_build("probes-exact") == PROBES
+    assert parse_build(PROBES.stem) == PROBES
     assert PROBES.variant not in VARIANTS
     with pytest.raises(StudyError, match="'probes' is not in the catalog"):
         catalog.variant("probes")
-    with pytest.raises(StudyError, match="'probes' is not in the catalog"):
-        _ = Build("probes", 32, False).source
 
 
 @pytest.mark.parametrize(
     "stem",
     [
-        "",
-        "block",
-        "block-b32",
-        "block-exact",
-        "block-b32-fast",
-        "block-b32-exact.cubin",
-        "block-b32-exact\n",
-        "BLOCK-b32-exact",
-        "block-b0-exact",
-        "block-b33-exact",
-        "block-b-1-exact",
-        "block-b1-guarded",
-        "naive-b1-guarded",
-        "probes-guarded",
-        "probes-b32-exact",
-        "probes",
-        "block-b032-exact",
-        "block_unroll4-b6-exact",
-        "buffered_row-b32-exact",
-        "buffered_row-guarded",
-        "cublas-b32-exact",
-        "../naive-b32-exact",
+        *("", "block", "block-b32", "block-exact", "block-b32-exact", "block-float32-exact"),
+        *("block-b32-float32", "block-b32-float32-fast", "block-b32-float32-exact.cubin"),
+        *("block-b32-float32-exact\n", "BLOCK-b32-float32-exact", "block-b32-half-exact"),
+        *("block-b32-float64-exact", "block-b32-int32-guarded", "mm_tile-b8-uint32-exact"),
+        *(f"block-b{b}-float32-exact" for b in ("0", "33", "-1", "032", "")),
+        *("block-b1-float32-guarded", "naive-b1-float32-guarded", "probes-float32-guarded"),
+        *("probes-b32-float32-exact", "probes", "probes-exact", "probes-float64-exact"),
+        *("block_unroll4-b6-float32-exact", "block_unroll8-b4-float32-exact"),
+        *("mm_tile-b4-int32-exact", "mm_tile-int32-exact", "outer_product-b16-float32-exact"),
+        *("buffered_row-b32-float32-exact", "buffered_row-float32-guarded"),
+        *("block_padded-b32-float32-exact", "cublas_sgemm-float32-exact"),
+        *("cublas-b32-float32-exact", "../naive-b32-float32-exact"),
     ],
 )
 def test_a_name_of_no_build_is_refused(stem):
     with pytest.raises(StudyError) as refused:
-        catalog.parse_build(stem)
+        parse_build(stem)
     assert repr(stem) in str(refused.value)
-    assert "block-b32-exact" in str(refused.value)
+    assert "block-b32-float32-exact" in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_a_studys_builds_are_those_of_its_cells_without_repeats():
-    builds = catalog.builds(STUDY)
-    assert max(Counter(builds).values()) == 1
-    cells = gpu_cells(STUDY, "gpu0")
-    of_cells = {catalog.build_for(c.variant, c.n, c.block_size) for c in cells}
-    assert set(builds) == of_cells | {PROBES}
-    assert builds[-1] == PROBES
-
-
-def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
-    limits = [{"block_size": 1, "largest_size": 1024}, {"block_size": 32, "largest_size": 64}]
-    study = {"block_size_limits": limits}
-    asked = product((1, 2, 32, None), (64, 65, 1024, 1025))
-    outside = {(b, n) for b, n in asked if not catalog.within_limits(study, n, b)}
-    assert outside == {(1, 1025), (32, 65), (32, 1024), (32, 1025)}
-    assert catalog.within_limits({}, 46340, 1)
-    assert catalog.within_limits({"block_size_limits": []}, 46340, 1)
-
-
-def test_the_lowest_of_several_limits_of_a_block_size_holds():
-    limits = [{"block_size": 1, "largest_size": size} for size in (2048, 1024)]
-    assert not catalog.within_limits({"block_size_limits": limits}, 1025, 1)
-    assert not catalog.within_limits({"block_size_limits": limits[::-1]}, 1025, 1)
-
-
-def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
-    study = STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]}
-    gone = set(catalog.builds(STUDY)) - set(catalog.builds(study))
-    assert gone == {
-        Build(name, 32, True) for name, entry in VARIANTS.items() if 32 in (entry.block_sizes or ())
-    }
-    assert set(catalog.builds(study)) == {PROBES} | {
-        catalog.build_for(c.variant, c.n, c.block_size) for c in gpu_cells(study, "gpu0")
-    }
-
-
-def test_guarded_builds_only_where_an_order_needs_them():
-    guarded = {(b.variant, b.block_size) for b in catalog.builds(STUDY) if b.guarded}
-    expected = product(("naive", "naive_coalesced", "block", "block_strided"), (3, 25, 32))
-    assert guarded == {*expected, ("block_unroll4", 32)}
-    assert Build("block", 25, False) in catalog.builds(STUDY)
-    assert Build("block", 3, False) in catalog.builds(STUDY), "96 is a multiple of 3"
-    without = STUDY | {"holdout_sizes": []}
-    assert Build("block", 3, False) not in catalog.builds(without)
-
-
-def test_a_variant_takes_the_block_sizes_that_it_can():
-    wanted = [1, 3, 4, 6, 8, 32]
-    assert catalog.block_sizes("block", wanted) == wanted
-    assert catalog.block_sizes("block_unroll4", wanted) == [4, 8, 32]
-    assert catalog.block_sizes("buffered_row", wanted) == [None]
-    assert catalog.block_sizes("block_unroll4", [1, 3]) == []
 
 
 def test_unknown_variant_is_refused_naming_the_known_ones():
@@ -287,5 +281,3 @@ def test_unknown_variant_is_refused_naming_the_known_ones():
         catalog.variant("blok")
     assert re.match(r"variant 'blok' is not in the catalog; it has naive, ", str(refused.value))
     assert all(name in str(refused.value) for name in VARIANTS)
-    with pytest.raises(StudyError, match="'blok'"):
-        catalog.builds(STUDY | {"variants": ["naive", "blok"]})

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from kernels.build import architecture, build_cubin
-from kernels.catalog import VARIANTS, build_for
+from kernels.catalog import VARIANTS
+from kernels.cubins import build_for
+from kernels.shape import Shape
 from kernels.toolchain import find_nvcc
 from measurement import cold_start as module
 from measurement.cold_start import ColdStart, ColdStartRequest, cold_start
@@ -20,12 +22,14 @@ from measurement.session import CellError
 
 REQUEST = ColdStartRequest(
     device=1,
-    cubin="cubins/block-b32-exact.cubin",
+    cubin="cubins/block-b32-float32-exact.cubin",
     function="block",
-    grid=(4, 4),
+    grid=(4, 4, 1),
     threads=(32, 32),
     dynamic_shared_bytes=0,
-    n=128,
+    dtype="float32",
+    shape="128",
+    arguments=(128,),
     host_memory="pinned",
     seed=7,
 )
@@ -57,10 +61,11 @@ def test_process_is_asked_for_the_request(child, tmp_path, monkeypatch):
     cold_start(REQUEST, 30)
     folder, question = file.read_text().splitlines()
     assert folder == str(module.ROOT), "where the package is found"
-    cubin = str(tmp_path / "cubins" / "block-b32-exact.cubin")
+    cubin = str(tmp_path / "cubins" / "block-b32-float32-exact.cubin")
     monkeypatch.setattr(sys, "stdin", file.open())
     sys.stdin.readline()
-    assert module._read_request() == replace(REQUEST, cubin=cubin, grid=[4, 4], threads=[32, 32])
+    lists = {"grid": [4, 4, 1], "threads": [32, 32], "arguments": [128]}  # what JSON has
+    assert module._read_request() == replace(REQUEST, cubin=cubin, **lists)
     assert json.loads(question)["cubin"] == cubin
 
 
@@ -177,10 +182,11 @@ def real(card, tmp_path_factory):
         nvcc = find_nvcc()
     except StudyError as error:
         pytest.skip(str(error))
-    build = build_for("block", 1024, 32)
+    shape = Shape.square(1024)
+    build = build_for("block", shape, 32, "float32")
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"
     build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
-    launch = VARIANTS["block"].launch(1024, 32)
+    launch = VARIANTS["block"].launch(shape, 32)
     return ColdStartRequest(
         device=card.index,
         cubin=str(cubin),
@@ -188,7 +194,9 @@ def real(card, tmp_path_factory):
         grid=launch.grid,
         threads=launch.threads,
         dynamic_shared_bytes=launch.dynamic_shared_bytes,
-        n=1024,
+        dtype="float32",
+        shape=str(shape),
+        arguments=VARIANTS["block"].arguments(shape, 32),
         host_memory="pinned",
         seed=1,
     )
@@ -215,7 +223,7 @@ def test_real_start_takes_its_time(real, host_memory):
         ({"cubin": "/nowhere/block.cubin"}, "cuModuleLoad failed"),
         ({"device": 99}, "cuDeviceGet failed"),
         ({"threads": (64, 64)}, "cuFuncSetBlockShape failed"),
-        ({"grid": (1, 1), "threads": (0, 1)}, "failed"),
+        ({"grid": (1, 1, 1), "threads": (0, 1)}, "failed"),
     ],
 )
 def test_real_start_that_fails_is_one_line(real, changes, message):

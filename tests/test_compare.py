@@ -34,7 +34,8 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
     on_cpu = device == "cpu"
     frame = pd.DataFrame({"total_s": np.asarray(times, float)})
     frame["kernel_s"] = np.nan if on_cpu else (frame["total_s"] if kernel is None else kernel)
-    key = (device, variant, "float32", n, None if on_cpu else 32, None if on_cpu else "pinned")
+    rest = (None, None) if on_cpu else (32, "pinned")
+    key = (device, variant, "float32", 1, n, n, n, *rest)
     types = {name: recording.TABLES["samples.csv.gz"][name] for name in CELL}
     return frame.assign(**dict(zip(CELL, key, strict=True))).astype(types)
 
@@ -336,7 +337,7 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
     )
     frame = compared(a, b)
     lines = compare.table(frame, everything=False).splitlines()
-    assert lines[0].split()[:4] == ["device", "variant", "dtype", "N"]
+    assert lines[0].split()[:4] == ["device", "variant", "dtype", "shape"]
     assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [
         *(("3", "faster"), ("5", "undecided"), ("4", "slower"), ("2", "slower")),
     ]

@@ -175,8 +175,8 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "variants", 0),
             "nave",
-            "study.variants[0]: unknown variant nave; did you mean naive? allowed: naive, "
-            "naive_coalesced, buffered_column, buffered_row, block, block_strided, block_unroll4",
+            "study.variants[0]: unknown variant nave; did you mean naive? allowed: "
+            + ", ".join(VARIANTS),
         ),
         (
             ("study", "cpu", "variants", 0),
@@ -267,6 +267,88 @@ def test_explicit_device_and_toolchain_are_allowed(config):
 )
 def test_mistake_names_key_and_what_is_allowed(config, path, value, message):
     assert fault(set_at(config, path, value)) == message
+
+
+SERIES = {
+    "variants": ["mm_tile", "bmm_naive"],
+    "dtypes": ["int32", "float64"],
+    "block_sizes": [8],
+    "shapes": [64, "17x33x65"],
+}
+
+
+def test_series_of_any_shapes_and_types_are_allowed(config):
+    shapes = [64, "64", "17x33x65", "3x17x33x65"]
+    config["study"]["series"] = [SERIES, SERIES | {"dtypes": ["float32"], "shapes": shapes}]
+    assert validate(config, "config.yaml") == config
+    config["study"]["series"] = [{**SERIES, "variants": ["buffered_row"]}]
+    config["study"]["series"][0] |= {"dtypes": ["float32"], "block_sizes": [], "shapes": [7]}
+    assert validate(config, "config.yaml") == config
+    config["study"]["series"] = []
+    assert validate(config, "config.yaml") == config
+
+
+NO_SHAPE = (
+    "is none; write N, MxKxN or BATCHxMxKxN with whole numbers from 1, for example 512, 17x33x65 "
+    "or 3x17x33x65"
+)
+NOTHING = (
+    "takes none of the series' shapes with its dtypes and block_sizes; `python -m kernels list` "
+    "shows what it takes"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"variants": ["mm_tile", "mm_tyle"]},
+            "variants[1]: unknown variant mm_tyle; did you mean mm_tile? allowed: "
+            + ", ".join(VARIANTS),
+        ),
+        ({"shapes": [64, "17x33"]}, f"shapes[1]: shape '17x33': {NO_SHAPE}"),
+        ({"shapes": [64, "17 x 33 x 65"]}, f"shapes[1]: shape '17 x 33 x 65': {NO_SHAPE}"),
+        ({"shapes": ["2x0x3"]}, f"shapes[0]: shape '2x0x3': {NO_SHAPE}"),
+        (
+            {"shapes": [0]},
+            "shapes[0]: 0 is not allowed; allowed: a whole number from 1 or a text such as "
+            "17x33x65 (MxKxN) or 3x17x33x65 (a batch of them)",
+        ),
+        ({"shapes": []}, "shapes: is empty; it needs one entry or more"),
+        ({"shapes": ["8x8x4", "8x8x4"]}, "shapes: '8x8x4' stands there twice; remove one"),
+        (
+            {"dtypes": ["float16"]},
+            "dtypes[0]: 'float16' is not allowed; allowed: float32, float64, int32",
+        ),
+        ({"variants": ["mm_tile", "block"]}, f"variants[1]: block {NOTHING}"),
+        (
+            {"variants": ["block"], "dtypes": ["float32"], "shapes": ["17x33x65"]},
+            f"variants[0]: block {NOTHING}",
+        ),
+        (
+            {"variants": ["bmm_tile", "mm_tile"], "shapes": ["3x8x8x8"]},
+            f"variants[1]: mm_tile {NOTHING}",
+        ),
+        ({"block_sizes": [4]}, f"variants[0]: mm_tile {NOTHING}"),
+        ({"block_sizes": []}, f"variants[0]: mm_tile {NOTHING}"),
+        (
+            {"block_size": [8]},
+            "block_size: unknown key; did you mean block_sizes? "
+            "allowed: variants, dtypes, block_sizes, shapes",
+        ),
+    ],
+)
+def test_mistake_in_a_series_is_one_line(config, changes, message):
+    config["study"]["series"] = [SERIES, SERIES | changes]
+    assert fault(config) == f"study.series[1].{message}"
+
+
+def test_missing_key_of_a_series_is_named(config):
+    config["study"]["series"] = [{key: SERIES[key] for key in ("variants", "dtypes", "shapes")}]
+    assert fault(config) == (
+        "study.series[0]: lacks block_sizes; add it "
+        "(required: variants, dtypes, block_sizes, shapes)"
+    )
 
 
 def test_missing_key_is_named(config):

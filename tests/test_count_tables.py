@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from report_data import (
     PUBLISHED,
+    SYSTEMS,
     Page,
     assert_no_stray_digit,
     assert_shown_as_valued,
@@ -30,10 +31,12 @@ from analysis.counts import (
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.results import Results
 from kernels.counts import COLUMNS, table
+from kernels.shape import Shape
 from measurement.errors import StudyError, exit_status
 from measurement.recording import OPTIONAL
 
 ORDER = 512
+INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS)
 KERNELS = [
     *(("naive", 32), ("naive_coalesced", 32), ("buffered_row", None), ("block", 8)),
     *(("block", 32), ("block_strided", 32), ("block_unroll4", 32)),
@@ -61,7 +64,9 @@ def counted(tmp_path_factory):
     for name, block in KERNELS:
         run = [64] if (name, block) == ("block", 32) else []
         file = folder / f"{name}-{block}.csv"
-        file.write_text(table(name, block, run, [ORDER, 1024], tmp_path_factory.mktemp("builds")))
+        shapes = [[Shape.square(n) for n in orders] for orders in (run, [ORDER, 1024])]
+        folder_of_builds = tmp_path_factory.mktemp("builds")
+        file.write_text(table(name, "float32", block, *shapes, folder_of_builds))
         frame = pd.read_csv(file, dtype=str, keep_default_na=False)
         at_order = frame["n"] == str(ORDER)
         frame.loc[at_order, "count"] = frame.loc[at_order, "theory"]
@@ -74,7 +79,7 @@ def counters(counted, device="gpu0", changes=MEASURED):
     """Return counters.csv of a card that counts as theory says but for `changes`."""
     frame = read(counted)
     frame = frame[(frame["n"] == ORDER) & frame["ncu_metric"].notna()]
-    frame = frame.assign(device=device, dtype="float32", metric=frame["ncu_metric"])
+    frame = frame.assign(device=device, metric=frame["ncu_metric"])
     frame["value"] = frame["theory"].astype(float)
     for (name, block, operation), values in changes.items():
         for metric, value in zip(METRICS.values(), values, strict=True):
@@ -200,7 +205,7 @@ def test_without_counts_both_tables_are_empty_with_their_columns():
     ("change", "words"),
     [
         (lambda text: text.replace("quantity", "what", 1), "its columns are"),
-        (lambda text: text.replace(",64,32,", ",64,wide,", 1), "wide"),
+        (lambda text: text.replace(",64,64,64,32,", ",64,64,64,wide,", 1), "wide"),
         (None, "No such file"),
     ],
 )
@@ -210,7 +215,7 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, monkeypatch, capsys, 
         file.write_text(change(counted[KERNELS.index(("block", 32))].read_text()))
     with pytest.raises(StudyError, match=r"python -m kernels count"):
         read([file])
-    arguments = ["tables", "--published", PUBLISHED, "--counts", file, "--out", tmp_path / "out"]
+    arguments = ["tables", *INPUTS, "--counts", file, "--out", tmp_path / "out"]
     monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
     assert exit_status(cli.main) == 2
     said = capsys.readouterr().err
@@ -220,7 +225,7 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, monkeypatch, capsys, 
 
 
 def test_command_writes_the_tables_of_all_files_named(counted, tmp_path, monkeypatch):
-    arguments = ["tables", "--published", PUBLISHED, "--counts", *counted, "--out", tmp_path]
+    arguments = ["tables", *INPUTS, "--counts", *counted, "--out", tmp_path]
     monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
     assert exit_status(cli.main) == 0
     written = pd.read_csv(tmp_path / "counts.csv")
@@ -250,55 +255,55 @@ def test_what_the_h100_counted_is_explained(found):
     assert (found["explanation"].notna() == ~found["agrees"].fillna(True)).all()
 
 
-def explained(operation, theory, counter):
-    named = (dict(zip(METRICS, values, strict=True)) for values in (theory, counter))
-    return explanations(operation, *named)
+def explained(theory, counter, merged=None):
+    ways = (theory, merged or theory, counter)
+    return explanations(*(dict(zip(METRICS, values, strict=True)) for values in ways))
 
 
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_single_wavefront_too_many_or_few_is_not_arbitration(off):
     theory = (262144, 262144, 0)
-    found = explained("shared_store", theory, (262144, 289255 + off, 27111))
+    found = explained(theory, (262144, 289255 + off, 27111))
     assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
-    theory = (8388608, 8388608, 0)
-    found = explained("shared_load", theory, (5242880, 6295704 + off, 4248))
-    assert found == {"requests": WIDE, "wavefronts": WIDE, "bank_conflicts": NOT_EXPLAINED}
+    theory, merged = (8388608, 8388608, 0), (5242880, 6291456, 0)
+    found = explained(theory, (5242880, 6295704 + off, 4248), merged)
+    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED) | {"requests": WIDE}
 
 
-def test_wide_loads_of_half_a_warp_take_one_wavefront():
+def test_merged_loads_of_half_a_warp_take_one_wavefront():
     """block_unroll4 in blocks of 8×2 threads at N = 512, as an H100 counted it."""
-    theory = (8388608, 8388608, 0)
-    found = explained("shared_load", theory, (4194304, 4195167, 863))
+    theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)
+    found = explained(theory, (4194304, 4195167, 863), merged)
     both = f"{WIDE}; {ARBITRATION}"
     assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
-    found = explained("shared_load", theory, (4194304, 4195168, 863))
+    found = explained(theory, (4194304, 4195168, 863), merged)
     assert found["bank_conflicts"] == NOT_EXPLAINED
 
 
 def test_conflicts_of_theory_are_not_taken_for_those_of_others():
     theory = (262144, 8388608, 8126464)
-    found = explained("shared_store", theory, (262144, 8388608 + 8126464, 8126464))
+    found = explained(theory, (262144, 8388608 + 8126464, 8126464))
     assert found == {"wavefronts": NOT_EXPLAINED}
-    fewer = explained("shared_store", theory, (262144, 8388608 - 10, 8126464 - 10))
+    fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
     assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration takes nothing away"
 
 
-@pytest.mark.parametrize(
-    ("requests", "text"),
-    [(1000, None), (999, WIDE), (250, WIDE), (249, NOT_EXPLAINED), (1001, NOT_EXPLAINED)],
-)
-def test_wide_loads_spare_three_of_four_requests_at_most(requests, text):
-    theory = (1000, 1000, 0)
-    found = explained("shared_load", theory, (requests, 1000, 0))
-    assert found.get("requests") == text
-    stores = explained("shared_store", theory, (requests, 1000, 0))
-    assert set(stores.values()) <= {NOT_EXPLAINED}, "the kernels' stores are no neighbours"
+def test_conflicts_of_merged_loads_are_part_of_theory():
+    theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
+    assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
+
+
+@pytest.mark.parametrize("requests", [999, 251, 249, 1001])
+def test_requests_that_are_neither_the_sources_nor_the_merged_are_not_explained(requests):
+    found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
+    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
 
 
 def test_differences_of_global_memory_and_incomplete_counters_are_not_explained():
-    found = explanations("global_load", {"requests": 8, "sectors": 32}, {"sectors": 31})
-    assert found == {"sectors": NOT_EXPLAINED}
-    found = explanations("shared_store", {"bank_conflicts": 0}, {"bank_conflicts": 3})
+    theory = {"requests": 8, "sectors": 32}
+    assert explanations(theory, theory, {"sectors": 31}) == {"sectors": NOT_EXPLAINED}
+    none = {"bank_conflicts": 0}
+    found = explanations(none, none, {"bank_conflicts": 3})
     assert found == {"bank_conflicts": NOT_EXPLAINED}
 
 
@@ -312,8 +317,8 @@ def plain(sentence):
 def test_sentences_on_the_host_count_kernels_and_order_variants_by_sectors(base):
     first, second = counts_findings(Results(base / "tables"))
     assert plain(first) == (
-        "6 variants at 2 orders, in blocks of 2 sizes where they take one, were run on the host, "
-        "which counts every access: in 8 of these 8 kernels all counts equal theory exactly."
+        "6 variants (block sizes: 2; types of elements: 1) were run on the host on small matrices, "
+        "which counts every access: in 8 of these 8 runs all counts equal theory exactly."
     )
     assert plain(second).startswith(
         "At N = 512, in blocks of B = 32, a warp's load from global memory fetches, in sectors: "
@@ -330,7 +335,7 @@ def test_one_count_that_is_not_theory_takes_its_kernel_out(base, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     frame.to_csv(tmp_path / "counts.csv", index=False)
     first = counts_findings(Results(tmp_path))[0]
-    assert "in 7 of these 8 kernels" in plain(first)
+    assert "in 7 of these 8 runs" in plain(first)
     assert first.verdict == "undecided"
 
 

@@ -28,7 +28,7 @@ def ncu_output(launches, values=None, drop=None):
     return "\n".join(lines) + "\n"
 
 
-CELLS = plan(["block", "buffered_row"], [8, 32], [512])
+CELLS = plan(["block", "buffered_row"], [8, 32], ["512"])
 
 
 def test_counters_are_given_to_the_cells_by_name_and_threads():
@@ -69,13 +69,19 @@ def test_what_is_no_counter_is_refused(output, reason):
 def recorded(make_recording, tmp_path, monkeypatch):
     """A recording of two cards whose cubins are those that this host builds."""
     cubins = tmp_path / "cubins"
-    study = {"variants": ["naive", "block"], "sizes": [512], "holdout_sizes": []}
-    make_cubins(cubins, study | {"block_sizes": [8, 16, 32]})
+    study = {
+        "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
+        "sizes": [512],
+        "holdout_sizes": [],
+        "dtypes": ["float32"],
+        "block_sizes": [8, 16, 32],
+    }
+    make_cubins(cubins, study)
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
     made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2)
     builds = made.builds.iloc[:0].copy()
     for result in results:
-        builds.loc[len(builds)] = list(vars(result).values())
+        builds.loc[len(builds)] = result.row()
     provenance = made.provenance | {"configuration": study}
     tables = {name: getattr(made, name.split(".")[0]) for name in recording.TABLES}
     recording.write(made.path, provenance, tables | {"builds.csv": builds})
@@ -113,11 +119,14 @@ def test_counters_are_added_to_the_recording(recorded, ncu):
     before = recording.read(recorded)
     made = count(recorded, 0)
     assert len(made.counters) == 6 * len(METRICS)
+    edges = made.counters[["batch", "m", "n", "k"]].drop_duplicates()
+    assert edges.to_numpy().tolist() == [[1, 512, 512, 512]]
     assert set(made.counters["device"]) == {"gpu0"}
     assert made.provenance["counters"]["ncu"] == "2025.3.1.0"
     assert made.samples.equals(before.samples)
     assert made.provenance["started_utc"] == before.provenance["started_utc"]
     called = (ncu / "called").read_text()
+    assert "--variants naive block --sizes" in called, "a kernel is counted once"
     assert "--clock-control none" in called
     assert "--sizes 512 --block-sizes 8 16 32" in called
     again = count(recorded, 0)

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kernels.counts import COLUMNS, table
+from kernels.catalog import VARIANTS
+from kernels.counts import COLUMNS, plan, table
+from kernels.plan import products
+from kernels.shape import Shape
+from measurement.config import load
+from measurement.counters import BLOCK_SIZES, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = {
@@ -39,7 +44,9 @@ def rows_of(text):
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """Strided blocks of 16: counted at 32, with bounds checks at 33; by theory at 4096."""
-    return rows_of(table("block_strided", 16, [32, 33], [4096], tmp_path_factory.mktemp("builds")))
+    shapes = [Shape.square(n) for n in (32, 33, 4096)]
+    folder = tmp_path_factory.mktemp("builds")
+    return rows_of(table("block_strided", "float32", 16, shapes[:2], shapes[2:], folder))
 
 
 def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
@@ -54,6 +61,32 @@ def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
         assert row["count"] == row["theory"]
         assert lines[row["n"], row["quantity"]] == int(row["count"])
     assert {(row["n"], row["build"]) for row in totals} == {("32", "exact"), ("33", "guarded")}
+
+
+def test_rows_name_type_and_shape(tmp_path):
+    shapes = [Shape.parse("2x9x5x17")], [Shape.parse("1x512x3")]
+    rows = rows_of(table("bmm_tile", "float64", 8, *shapes, tmp_path))
+    keys = ("variant", "dtype", "batch", "m", "n", "k", "block_size", "build")
+    assert {tuple(row[key] for key in keys) for row in rows} == {
+        ("bmm_tile", "float64", "2", "9", "17", "5", "8", "guarded"),
+        ("bmm_tile", "float64", "1", "1", "3", "512", "8", "guarded"),
+    }
+    stores = [row for row in rows if row["quantity"] == "global_store_accesses"]
+    assert {(row["line"] != "", row["count"]) for row in stores} == {
+        *((True, "306"), (False, "306"), (False, ""))
+    }
+    threads = 2 * 2 * 3 * 64  # blocks along z, y and x, of 8 x 8
+    first = next(row for row in stores if not row["line"])
+    assert float(first["per_thread"]) == 306 / threads
+
+
+def test_what_runs_on_padded_matrices_has_its_own_name_and_the_kernels_lines(tmp_path):
+    rows = rows_of(table("block_padded", "float32", 8, [Shape.square(17)], folder=tmp_path))
+    assert {(row["variant"], row["n"], row["build"]) for row in rows} == {
+        ("block_padded", "17", "exact")
+    }
+    loads = [row for row in rows if row["quantity"] == "global_load_accesses" and not row["line"]]
+    assert [row["count"] for row in loads] == [str(2 * 24**3 // 8)]
 
 
 def test_larger_orders_have_theory_alone(rows):
@@ -103,11 +136,86 @@ def test_command_prints_or_writes_the_table(tmp_path):
     assert (tmp_path / "folder" / "counts.csv").read_text() == printed.stdout
 
 
+def test_command_takes_shapes_and_types():
+    options = ("--variant", "mm_naive", "--block-size", 8, "--dtype", "int32")
+    done = run(*options, "--size", "9x5x17", 8, "--theory-size", "640x320x1000")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = rows_of(done.stdout)
+    assert {row["dtype"] for row in rows} == {"int32"}
+    assert {(row["m"], row["k"], row["n"]) for row in rows} == {
+        *(("9", "5", "17"), ("8", "8", "8"), ("640", "320", "1000"))
+    }
+
+
+STUDY = {
+    "variants": ["block", "buffered_row", "register_tile", "cublas_sgemm"],
+    "dtypes": ["float32"],
+    "sizes": [32, 512, 2048],
+    "holdout_sizes": [96],
+    "block_sizes": [4, 32],
+    "series": [
+        {
+            "variants": ["bmm_tile", "block"],
+            "dtypes": ["float64", "float32"],
+            "block_sizes": [8, 32],
+            "shapes": ["3x17x33x65", "3x640x320x1000", 100],
+        }
+    ],
+}
+
+
+def planned(study, order=512, block_sizes=(8, 32)):
+    """Return the shapes that are counted and those that are predicted, as texts, by table."""
+    return {
+        one.stem: (list(map(str, one.counted)), list(map(str, one.predicted)))
+        for one in plan(study, order, block_sizes)
+    }
+
+
+def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
+    found = planned(STUDY)
+    assert found["block-b4-float32"] == (["64", "70", "32"], ["96", "512", "2048"])
+    assert found["block-b32-float32"] == (["64", "70", "32", "512"], ["96", "100", "2048"])
+    assert found["buffered_row-float32"] == (["64", "70", "32", "512"], ["96"])
+    assert found["register_tile-float32"] == (["128", "70", "32", "512"], ["96", "2048"])
+    of_batches = (["64", "70", "3x17x33x65"], ["100", "3x640x320x1000"])
+    assert found["bmm_tile-b8-float64"] == found["bmm_tile-b32-float32"] == of_batches
+    assert set(found) == {
+        *("block-b4-float32", "block-b8-float32", "block-b32-float32", "buffered_row-float32"),
+        *(f"bmm_tile-b{block}-{dtype}" for block in (8, 32) for dtype in ("float32", "float64")),
+        "register_tile-float32",
+    }, "a library's product has no accesses to count"
+
+
+def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
+    study = load(ROOT / "config.yaml")["study"]
+    tables = plan(study, ORDER, BLOCK_SIZES)
+    assert {one.variant for one in tables} == {n for n, entry in VARIANTS.items() if entry.kernel}
+    at_order = {
+        (one.variant, one.block_size) for one in tables if Shape.square(ORDER) in one.counted
+    }
+    wanted = {
+        (one.variant, one.block_size)
+        for one in products(study)
+        if one.shape == Shape.square(ORDER)
+        and one.dtype == "float32"
+        and one.block_size in (None, *BLOCK_SIZES)
+        and one.variant != "cublas_sgemm"
+    }
+    assert at_order == wanted
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--variant", "blok", "--size", 16), "variant 'blok' is not in the catalog"),
-        (("--variant", "block", "--size", 16), "build 'block-exact' is none of the catalog"),
+        (("--variant", "block", "--size", 16), "block: has no block size None; it takes: 1, 2, "),
+        (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': is none; "),
+        (
+            ("--variant", "naive", "--block-size", 8, "--size", 8, "--dtype", "int32"),
+            "naive: does not multiply int32; it takes: float32",
+        ),
+        (("--variant", "cublas_sgemm", "--size", 8), "cublas_sgemm: is a library's; there is no"),
         (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads a block, 1024 allow"),
     ],
 )

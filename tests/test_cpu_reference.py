@@ -10,7 +10,9 @@ import pytest
 from cpu_reference import library as binding
 from cpu_reference.catalog import VARIANTS, cells, variant
 from cpu_reference.library import FLAGS, Library, build_library, find_gcc, gcc_version
-from measurement.cells import CPU, Cell
+from kernels.shape import Shape
+from measurement import cells as planning
+from measurement.cells import CPU
 from measurement.cpu import CpuSession
 from measurement.errors import StudyError
 from measurement.matrices import Inputs
@@ -164,21 +166,26 @@ def test_cells_have_a_block_size_where_the_variant_takes_one():
 
 
 def cell(name, n, block=None):
-    return Cell(CPU, name, "float32", n, block, None)
+    return planning.cell(CPU, name, "float32", Shape.square(n), block)
+
+
+def inputs_of(n):
+    return Inputs([("float32", Shape.square(n))], seed=1)
 
 
 def test_session_times_a_product(library):
-    inputs = Inputs([20], seed=1)
+    inputs = inputs_of(20)
     with CpuSession(library, inputs) as session:
         for asked in (cell("blocked", 20, 8), cell("naive", 7)):
             session.poison(asked)
             assert np.isnan(session.product(asked)).all()
             timing = session.run(asked)
-            a, b = inputs.pair(asked.n)
+            a, b = inputs.pair("float32", asked.shape)
             np.testing.assert_allclose(session.product(asked), a @ b, atol=1e-5)
             assert 0 < timing.total_s < 1
             assert timing.busy_s == timing.total_s
-            assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (None, None, None)
+            parts = (timing.host_s, timing.h2d_s, timing.kernel_s, timing.d2h_s)
+            assert parts == (None, None, None, None)
             assert session.not_launchable(asked) is None
             assert session.build(asked) is None
             assert session.telemetry.end() == Reading()
@@ -191,7 +198,7 @@ def test_variant_without_memory_fails_its_cell(tmp_path, monkeypatch):
         (sources / f"{name}.c").write_text(f"int {name}(void) {{ return {name == 'naive':d}; }}\n")
     monkeypatch.setattr(binding, "ROOT", tmp_path)
     starved = Library(build_library(find_gcc(), tmp_path))
-    session = CpuSession(starved, Inputs([4], seed=1))
+    session = CpuSession(starved, inputs_of(4))
     with pytest.raises(CellError, match="CPU variant naive: no memory for its buffer"):
         session.run(cell("naive", 4))
     session.run(cell("column_buffered", 4))

@@ -20,15 +20,16 @@ from measurement import journal, recording
 from measurement import record as recorder
 from measurement.errors import StudyError
 from measurement.record import record
-from measurement.recording import CELL, TABLES
+from measurement.recording import CELL, KERNEL, TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = "samples.csv.gz"
 KEYS = {
     SAMPLES: [*CELL, "round"],
     "checks.csv": [*CELL, "build", "status", "reason"],
-    "builds.csv": ["variant", "block_size", "build"],
-    "batches.csv": ["device", "variant", "n", "block_size", "round", "launches"],
+    "builds.csv": ["variant", "dtype", "block_size", "build"],
+    "instructions.csv": ["variant", "dtype", "build", "scope", "opcode", "bits"],
+    "batches.csv": [*KERNEL, "round", "launches"],
     "cold_starts.csv": [*CELL, "round"],
     "ceilings.csv": ["device", "quantity", "round"],
     "neighbours.csv": [*CELL, "round", "neighbours"],
@@ -85,22 +86,22 @@ def content(made):
         ("stopped", "the launch timed out and was terminated", 2),
         ("illegal", "an illegal memory access was encountered", 2),
         ("crash", "the process that measures was ended by signal 11", 2),
-        ("hang", "no answer within 1.5 s (study.protocol.hang_limit_s): the process was ended", 2),
+        ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was ended", 2),
     ],
 )
 def test_a_fault_at_the_gate_costs_its_cells_only(
     config, fake_cubins, tmp_path, kind, reason, restarts
 ):
     if kind == "hang":
-        config["study"]["protocol"]["hang_limit_s"] = 1.5
+        config["study"]["protocol"]["hang_limit_s"] = 5  # a process starts within it, too
     made, hardware = measure(config, tmp_path, fake_cubins, Fault(kind), gpus=1)
     found = statuses(made)
     status, said = found.pop(("block", 8))
     assert status == "failed"
     assert said.startswith(reason)
-    assert found.pop(("buffered_row", 18)) == (
+    assert found.pop(("buffered_row", 70)) == (
         "not_launchable",
-        "needs 18 threads a block, 16 allowed",
+        "needs 70 threads a block, 64 allowed",
     )
     assert {status for status, _ in found.values()} == {"passed"}
     assert len(hardware.lines("open gpu")) == 1 + restarts, "pinned and pageable both fail"
@@ -119,7 +120,8 @@ def test_a_fault_while_sampling_drops_the_cells_samples(config, fake_cubins, tmp
     assert set(checks["build"]) == {"exact"}
     spoiled = (made.samples["variant"] == "block") & (made.samples["n"] == 8)
     assert not spoiled.any()
-    assert set(made.samples["variant"]) == {"naive", "buffered_row", "block", "blocked"}
+    others = {"naive", "buffered_row", "block", "blocked", "bmm_tile"}
+    assert set(made.samples["variant"]) == others
 
 
 def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake_cubins, tmp_path):

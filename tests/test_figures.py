@@ -268,7 +268,8 @@ def test_names_from_outside_are_text(tmp_path):
 
 def test_rates_and_their_bounds_are_inverted_times():
     cells = pd.DataFrame(
-        {"n": [1000], "total_s": [1.0], "total_low_s": [0.5], "total_high_s": [2.0]}
+        {"total_s": [1.0], "total_low_s": [0.5], "total_high_s": [2.0], "batch": [2]}
+        | {"m": [500], "n": [1000], "k": [1000]}
     )
     row = plots.with_rates(cells, "total").iloc[0]
     assert (row["rate"], row["rate_low"], row["rate_high"]) == (2.0, 1.0, 4.0)

@@ -8,63 +8,187 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from kernels.shape import Shape
+from measurement import matrices
 from measurement.gate import judge
-from measurement.matrices import Inputs, reference
+from measurement.matrices import POISON_WORD, Inputs, reference
 
 pytestmark = pytest.mark.filterwarnings("error")
 N = 5
+FLOATS = {np.float32: 24, np.float64: 53}  # bits of the mantissa, the implied one included
+
+
+def inputs_of(*shapes, dtype="float32", seed=3):
+    return Inputs([(dtype, Shape.parse(shape)) for shape in shapes], seed)
+
+
+def pair_of(shape, dtype="float32", seed=3):
+    """Return copies of the seeded A and B of one problem."""
+    pair = inputs_of(shape, dtype=dtype, seed=seed).pair(dtype, Shape.parse(shape))
+    return tuple(matrix.copy() for matrix in pair)
 
 
 @pytest.fixture
 def case():
     """A right product of order N with its reference and bound."""
-    a, b = Inputs([N], seed=3).pair(N)
-    expected, bound = reference(a, b)
+    expected, bound = reference(*pair_of(N))
     return expected.astype(np.float32), expected, bound
 
 
-def test_inputs_are_seeded_and_of_both_signs():
-    inputs = Inputs([8, 40, 3], seed=5)
-    assert inputs.max_order == 40
-    for matrix in (inputs.a, inputs.b):
-        assert (matrix.dtype, matrix.shape) == (np.float32, (1600,))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_inputs_are_seeded_and_of_both_signs(dtype):
+    inputs = inputs_of(8, 40, 3, dtype=dtype, seed=5)
+    for matrix in (inputs.a[dtype], inputs.b[dtype]):
+        assert (matrix.dtype, matrix.shape) == (dtype, (1600,))
         assert matrix.min() < -0.9
         assert 0.9 < matrix.max() < 1
         assert matrix.min() >= -1
         assert abs(matrix.mean()) < 0.1
-    assert not np.array_equal(inputs.a, inputs.b)
-    again = Inputs([40], seed=5)
-    np.testing.assert_array_equal(inputs.a, again.a)
-    np.testing.assert_array_equal(inputs.b, again.b)
-    assert not np.array_equal(inputs.a, Inputs([40], seed=6).a)
+    assert not np.array_equal(inputs.a[dtype], inputs.b[dtype])
+    again = inputs_of(40, dtype=dtype, seed=5)
+    np.testing.assert_array_equal(inputs.a[dtype], again.a[dtype])
+    np.testing.assert_array_equal(inputs.b[dtype], again.b[dtype])
+    assert not np.array_equal(inputs.a[dtype], inputs_of(40, dtype=dtype, seed=6).a[dtype])
 
 
-def test_pairs_are_views_of_the_same_numbers_for_every_order():
-    inputs = Inputs([4], seed=5)
-    a, b = inputs.pair(3)
-    assert a.shape == b.shape == (3, 3)
-    assert np.shares_memory(a, inputs.a)
-    np.testing.assert_array_equal(a.ravel(), inputs.a[:9])
-    np.testing.assert_array_equal(b.ravel(), inputs.b[:9])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_matrices_of_a_shape_are_the_same_in_every_study(dtype):
+    few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
+    for one, other in ((few.a, many.a), (few.b, many.b)):
+        assert other[dtype].size > one[dtype].size
+        np.testing.assert_array_equal(one[dtype], other[dtype][: one[dtype].size])
+
+
+def test_integers_are_of_all_their_range():
+    """So that products, and their sums, do wrap around."""
+    inputs = inputs_of(64, dtype="int32", seed=5)
+    for matrix in (inputs.a["int32"], inputs.b["int32"]):
+        assert matrix.dtype == np.int32
+        assert matrix.min() < -0.99 * 2**31
+        assert matrix.max() > 0.99 * 2**31
+        assert abs(matrix.astype(float).mean()) < 0.1 * 2**31
+        assert set(np.unique(matrix & 1)) == {0, 1}, "the lowest bits differ too"
+    assert not np.array_equal(inputs.a["int32"], inputs.b["int32"])
+
+
+def test_each_type_has_vectors_for_its_largest_matrices():
+    problems = [("float32", "2x3x5x4"), ("float32", "10x3x2"), ("float64", "7"), ("int32", "1x9x2")]
+    inputs = Inputs([(dtype, Shape.parse(shape)) for dtype, shape in problems], seed=1)
+    sizes = {dtype: (inputs.a[dtype].size, inputs.b[dtype].size) for dtype in inputs.a}
+    # 2x3x5x4 is m = 3, k = 5, n = 4, twice.
+    assert sizes == {"float32": (30, 40), "float64": (49, 49), "int32": (9, 18)}
+    assert inputs.c_bytes == 8 * 49
+
+
+def test_pairs_are_views_of_the_same_numbers_for_every_shape():
+    inputs = inputs_of(8, seed=5)
+    a, b = inputs.pair("float32", Shape.parse("3x2x5x4"))
+    assert (a.shape, b.shape) == ((3, 2, 5), (3, 5, 4))
+    assert np.shares_memory(a, inputs.a["float32"])
+    np.testing.assert_array_equal(a.ravel(), inputs.a["float32"][:30])
+    np.testing.assert_array_equal(b.ravel(), inputs.b["float32"][:60])
 
 
 def test_bound_is_highams_by_hand():
-    a = np.array([[1, -2, 3], [0, 0, 0], [1, 1, 1]], np.float32)
-    b = np.array([[1, 0, -1], [2, 0, 1], [-3, 0, 4]], np.float32)
+    a = np.array([[[1, -2, 3], [0, 0, 0], [1, 1, 1]]], np.float32)
+    b = np.array([[[1, 0, -1], [2, 0, 1], [-3, 0, 4]]], np.float32)
     expected, bound = reference(a, b)
-    np.testing.assert_array_equal(expected, [[-12, 0, 9], [0, 0, 0], [0, 0, 4]])
+    np.testing.assert_array_equal(expected, [[[-12, 0, 9], [0, 0, 0], [0, 0, 4]]])
     u = Fraction(1, 2**24)
     gamma = float(3 * u / (1 - 3 * u))
-    absolute = np.array([[14, 0, 15], [0, 0, 0], [6, 0, 6]])
+    absolute = np.array([[[14, 0, 15], [0, 0, 0], [6, 0, 6]]])
     np.testing.assert_allclose(bound, gamma * absolute, rtol=1e-15)
     assert expected.dtype == bound.dtype == np.float64
 
 
-@pytest.mark.parametrize("n", [1, 2, 100, 500])
-def test_bound_grows_with_the_order_as_gamma(n):
-    bound = reference(np.ones((n, n), np.float32), np.eye(n, dtype=np.float32))[1]
-    u = Fraction(1, 2**24)
-    np.testing.assert_allclose(bound, float(n * u / (1 - n * u)), rtol=1e-14)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 2, 100, 500])
+def test_bound_grows_with_k_as_gamma(k, dtype):
+    """For float64 it is twice as wide: what it is held against has an error of its own."""
+    bound = reference(np.ones((1, 3, k), dtype), np.eye(k, dtype=dtype)[None])[1]
+    u = Fraction(1, 2 ** FLOATS[dtype])
+    factor = {np.float32: 1, np.float64: 2}[dtype]
+    assert bound.shape == (1, 3, k)
+    np.testing.assert_allclose(bound, factor * float(k * u / (1 - k * u)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_a_batch_are_each_their_own(dtype):
+    a, b = pair_of("4x3x6x5", dtype)
+    expected, bound = reference(a, b)
+    assert expected.shape == bound.shape == (4, 3, 5)
+    for batch, row, column in np.ndindex(expected.shape):
+        factors = zip(a[batch, row].tolist(), b[batch, :, column].tolist(), strict=True)
+        exact = sum(Fraction(x) * Fraction(y) for x, y in factors)
+        place = batch, row, column
+        assert abs(Fraction(expected[place].item()) - exact) <= bound[place] / 2
+
+
+def wrapped(a, b):
+    """Return the product of int32 matrices modulo 2³², by Python's integers without limit."""
+    exact = a.astype(object) @ b.astype(object)
+    return ((exact + 2**31) % 2**32 - 2**31).astype(np.int64)
+
+
+@pytest.mark.parametrize("slice_", [1, 2, 7, 64, 1 << 20])
+@pytest.mark.parametrize("shape", ["5", "3x4x17x2", "1x64x1", "2x1x7x3"])
+def test_integers_wrap_around_as_pythons_do_modulo_32_bits(shape, slice_, monkeypatch):
+    """Whether k fits into one exact sum or needs several."""
+    monkeypatch.setattr(matrices, "_EXACT_SUMS", slice_)
+    a, b = pair_of(shape, "int32")
+    expected, bound = reference(a, b)
+    np.testing.assert_array_equal(expected, wrapped(a, b))
+    assert (bound == 0).all()
+    assert expected.dtype == bound.dtype == np.float64
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(np.matmul(a, b), expected)
+
+
+@pytest.mark.parametrize("a", [-(2**31), -1, 2**31 - 1])
+@pytest.mark.parametrize("b", [-(2**31), -1, 2**31 - 1])
+def test_the_ends_of_the_range_wrap_around_exactly(a, b, monkeypatch):
+    monkeypatch.setattr(matrices, "_EXACT_SUMS", 1 << 11)
+    k = (1 << 12) + 3
+    left, right = np.full((1, 1, k), a, np.int32), np.full((1, k, 1), b, np.int32)
+    expected, _ = reference(left, right)
+    assert expected[0, 0, 0] == (k * a * b + 2**31) % 2**32 - 2**31
+
+
+def test_sums_that_are_called_exact_are_exact():
+    """The largest products of halves, as often as they are summed in float64."""
+    most = matrices._EXACT_SUMS
+    assert 2 * most * (2**16 - 1) ** 2 < 2**53
+
+
+def test_an_integer_that_is_off_by_one_fails():
+    a, b = pair_of("2x3x40x4", "int32")
+    expected, bound = reference(a, b)
+    product = wrapped(a, b).astype(np.int32)
+    assert judge(product, expected, bound).passed
+    for wrong in (1, -1):
+        spoilt = product.copy()
+        spoilt[1, 2, 3] += wrong
+        verdict = judge(spoilt, expected, bound)
+        assert not verdict.passed
+        assert (verdict.worst_row, verdict.worst_column) == (5, 3), "rows of a batch go on"
+        assert (verdict.worst_error, verdict.worst_bound) == (1.0, 0.0)
+        assert verdict.reason.startswith("1 of 24 elements wrong; worst C(5, 3) = ")
+
+
+def test_integers_that_nobody_wrote_fail():
+    a, b = pair_of("3x3x3", "int32")
+    expected, bound = reference(a, b)
+    product = np.empty((1, 3, 3), np.int32)
+    product.view(np.uint32).fill(POISON_WORD)
+    verdict = judge(product, expected, bound)
+    assert verdict.reason.startswith("9 of 9 elements wrong; worst C(0, 0) = 2.14748e+09")
+
+
+def test_poison_is_no_number_in_either_floating_type():
+    for dtype in FLOATS:
+        poison = np.empty(4, dtype)
+        poison.view(np.uint32).fill(POISON_WORD)
+        assert np.isnan(poison).all()
 
 
 def test_right_product_passes(case):
@@ -79,7 +203,7 @@ def test_right_product_passes(case):
 )
 @pytest.mark.parametrize("place", [(0, 0), (1, 3), (4, 4)])
 def test_one_wrong_element_is_named(case, value, shown, place):
-    product, expected, bound = case
+    product, expected, bound = (matrix[0] for matrix in case)
     product[place] = value
     verdict = judge(product, expected, bound)
     assert not verdict.passed
@@ -95,7 +219,7 @@ def test_one_wrong_element_is_named(case, value, shown, place):
 
 def test_unwritten_elements_are_all_counted(case):
     product, expected, bound = case
-    product[2:, 1] = np.nan
+    product[0, 2:, 1] = np.nan
     verdict = judge(product, expected, bound)
     assert verdict.reason.startswith("3 of 25 elements wrong; worst C(2, 1) = nan")
     product.fill(np.nan)
@@ -146,8 +270,8 @@ def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
 
 def test_bound_is_tight_to_a_few_roundings():
     """γ of order 8 is half a step of every one of 8 sums, or four steps."""
-    a, b = np.ones((8, 8), np.float32), np.ones((8, 8), np.float32)
-    expected, bound = reference(a, b)
+    a, b = np.ones((1, 8, 8), np.float32), np.ones((1, 8, 8), np.float32)
+    (expected,), (bound,) = reference(a, b)
     step = 2.0**-20  # between the numbers from 8 to 16
     assert bound[0, 0] == pytest.approx(4 * step, rel=1e-6)
     for steps, passed in ((4, True), (5, False)):
@@ -156,10 +280,10 @@ def test_bound_is_tight_to_a_few_roundings():
         assert judge(product, expected, bound).passed is passed
 
 
-def test_a_zero_row_allows_no_error(case):
-    a, b = (matrix.copy() for matrix in Inputs([N], seed=3).pair(N))
-    a[2] = 0
-    expected, bound = reference(a, b)
+def test_a_zero_row_allows_no_error():
+    a, b = pair_of(N)
+    a[0, 2] = 0
+    (expected,), (bound,) = reference(a, b)
     product = expected.astype(np.float32)
     assert (bound[2] == 0).all()
     assert judge(product, expected, bound).passed
@@ -172,17 +296,17 @@ def test_a_zero_row_allows_no_error(case):
 
 
 def products(a, b):
-    """Yield float32 products of a and b, summed in every order that comes to mind."""
+    """Yield products of a and b, summed in every order that comes to mind."""
     n = a.shape[0]
     yield a @ b
     yield np.einsum("ik,kj->ij", a, b)
     terms = a[:, :, None] * b[None, :, :]
     for order in (np.arange(n), np.arange(n)[::-1], np.argsort(-np.abs(terms).sum((0, 2)))):
-        c = np.zeros((n, n), np.float32)
+        c = np.zeros((n, n), a.dtype)
         for k in order:
             c += terms[:, k]
         yield c
-    yield terms.sum(axis=1, dtype=np.float32)
+    yield terms.sum(axis=1, dtype=a.dtype)
 
 
 @st.composite
@@ -202,8 +326,19 @@ def pairs(draw):
 
 @given(pairs())
 @settings(max_examples=150, deadline=None)
+def test_float64_products_never_fail(pair):
+    pair = [matrix.astype(np.float64) for matrix in pair]
+    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
+    for product in products(*pair):
+        assert product.dtype == np.float64
+        verdict = judge(product, expected, bound)
+        assert verdict.passed, verdict.reason
+
+
+@given(pairs())
+@settings(max_examples=150, deadline=None)
 def test_float32_products_never_fail(pair):
-    expected, bound = reference(*pair)
+    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
     for product in products(*pair):
         assert product.dtype == np.float32
         verdict = judge(product, expected, bound)

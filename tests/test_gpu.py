@@ -7,27 +7,37 @@ import numpy as np
 import pytest
 
 from kernels.build import architecture, build_all
-from kernels.catalog import VARIANTS, Build, block_sizes, build_for, builds
+from kernels.catalog import VARIANTS
+from kernels.cubins import Build, build_for
 from kernels.host_execution.check import execute
+from kernels.plan import Product, builds
+from kernels.shape import Shape
 from kernels.toolchain import find_nvcc
-from measurement.cells import Cell, gpu_cells
+from kernels.variant import ELEMENTS
+from measurement import cells as planned
+from measurement.cells import gpu_cells, problems
 from measurement.discovery import driver
 from measurement.errors import StudyError
 from measurement.gpu import GpuSession
-from measurement.matrices import Inputs
+from measurement.matrices import POISON_WORD, Inputs
 from measurement.protocol import gate
 from measurement.references import CACHE, References
 from measurement.worker import Opening, Worker
 
 pytestmark = pytest.mark.gpu
 STUDY = {
-    "dtypes": ["float32"],
-    "sizes": [1, 17, 31, 33, 64, 100],
+    "dtypes": list(ELEMENTS),
+    "sizes": [1, 17, 31, 33, 64, 100, 128, 130],
     "holdout_sizes": [2048],
     "variants": list(VARIANTS),
-    "block_sizes": [1, 3, 4, 8, 31, 32],
+    "block_sizes": [1, 3, 4, 8, 16, 31, 32],
     "host_memory": ["pinned", "pageable"],
 }
+# Source L's awkward ones, alone and in batches.
+SHAPES = [
+    f"{batch}x{shape}" for batch in (1, 3, 16) for shape in ("17x33x65", "1x512x3", "640x320x1000")
+]
+KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +50,25 @@ def cubins(card, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
-    return folder, build_all(nvcc, builds(STUDY), name, folder, workers)
+    wanted = builds(STUDY | {"series": [shapes_of(KERNELS)]})
+    return folder, build_all(nvcc, wanted, name, folder, workers)
+
+
+def shapes_of(variants):
+    """Return the series of all awkward shapes."""
+    return {
+        "variants": variants,
+        "dtypes": list(ELEMENTS),
+        "block_sizes": [8, 16, 32],
+        "shapes": SHAPES,
+    }
 
 
 @pytest.fixture(scope="module")
 def inputs():
-    return Inputs([2048], seed=1)
+    largest = [("float32", Shape.square(2048)), ("float64", Shape.square(130))]
+    awkward = [(dtype, Shape.parse(text)) for dtype in ELEMENTS for text in (*SHAPES, 130)]
+    return Inputs([*largest, *awkward], seed=1)
 
 
 @pytest.fixture
@@ -60,13 +83,19 @@ def small_cells(variant):
     return gpu_cells(study, "gpu0")
 
 
+def awkward_cells(variant):
+    """Return the cells of a variant that takes any shape."""
+    study = STUDY | {"variants": [variant], "sizes": [17], "holdout_sizes": []}
+    return gpu_cells(study | {"series": [shapes_of([variant])]}, "gpu0")
+
+
 def cell(variant, n, block, memory="pinned"):
-    return Cell("gpu0", variant, "float32", n, block, memory)
+    return planned.cell("gpu0", variant, "float32", Shape.square(n), block, memory)
 
 
 def passes(session, cells, inputs):
     """Run the gate; return the checks by cell, and the timings of those that passed."""
-    opening = Opening(lambda _: session, (2048,), 1, CACHE, 0.0, 0)
+    opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0)
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))
     checks = {check.cell: check for check, _ in results}
@@ -76,34 +105,50 @@ def passes(session, cells, inputs):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
     cells = small_cells(variant)
+    if not VARIANTS[variant].kernel and session.not_launchable(cells[0]):
+        pytest.skip(session.not_launchable(cells[0]))
     checks, timings = passes(session, cells, inputs)
     wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
     assert wrong == {}
     assert set(timings) == set(cells)
-    assert len(cells) == 6 * 2 * len(block_sizes(variant, STUDY["block_sizes"]))
-    assert all(
-        check.build == ("guarded" if c.block_size and c.n % c.block_size else "exact")
-        for c, check in checks.items()
-    )
-    for timing in timings.values():
-        parts = (timing.h2d_s, timing.kernel_s, timing.d2h_s)
-        assert min(parts) > 0
+    assert {c.host_memory for c in cells} == {"pinned", "pageable"}
+    for c, timing in timings.items():
+        step = VARIANTS[c.variant].host_step
+        assert (timing.host_s is not None) == (step is not None)
+        parts = (timing.host_s or 0.0, timing.h2d_s, timing.kernel_s, timing.d2h_s)
+        assert min(parts[1:]) > 0
         assert sum(parts) <= timing.total_s < 10
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["mm_naive", "mm_tile", "bmm_naive", "bmm_tile"])
+def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
+    """Integers exactly: they are over all of their range, so that nearly every sum wraps around."""
+    cells = awkward_cells(variant)
+    assert {c.dtype for c in cells} == set(ELEMENTS)
+    assert {c.batch for c in cells} == ({1, 3, 16} if variant.startswith("bmm") else {1})
+    assert {(17, 33, 65), (1, 512, 3), (640, 320, 1000)} < {(c.m, c.k, c.n) for c in cells}
+    checks, _ = passes(session, cells, inputs)
+    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
+    assert wrong == {}
+    errors = [check.verdict.worst_error for c, check in checks.items() if c.dtype == "int32"]
+    assert set(errors) == {0.0}
+
+
+@pytest.mark.parametrize("variant", KERNELS)
 def test_kernels_stay_inside_the_matrices(session, variant):
     """NaN behind A and B spoils the product where it is read; ones behind C must still be there."""
-    cells = [c for c in small_cells(variant) if c.host_memory == "pinned"]
-    behind = np.empty(2 * (100 + 32) ** 2, np.float32)
-    words = np.array([np.nan, np.nan, 1], np.float32).view(np.uint32)
+    cells = [c for c in small_cells(variant) if c.host_memory == "pinned" and "float" in c.dtype]
+    behind = np.empty(4 * (130 + 32) ** 2, np.float32)
+    words = np.array([POISON_WORD, POISON_WORD, 1], np.uint32)
     for asked in cells:
         for buffer, word in zip(session._on_device, words, strict=True):
             driver().memset_d32(buffer, int(word), behind.size)
         session.run(asked)
         assert np.isfinite(session.product(asked)).all(), asked
         driver().memcpy_dtoh(behind, session._on_device[2])
-        assert (behind[asked.n**2 :] == 1).all(), asked
+        seen = VARIANTS[variant].operands(asked.shape, asked.block_size)
+        used = seen.c_elements * ELEMENTS[asked.dtype].bytes // 4
+        assert (behind.view(np.uint32)[used:] == 1).all(), asked
 
 
 def test_kernels_take_the_time_that_they_take_on_this_card(session, card, inputs):
@@ -123,7 +168,7 @@ def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
     pinned, pageable = (session.product(cell("block", 33, 8, m)) for m in ("pinned", "pageable"))
     assert not np.shares_memory(pinned, pageable)
     np.testing.assert_array_equal(pinned, pageable)
-    a, b = inputs.pair(33)
+    a, b = inputs.pair("float32", Shape.square(33))
     np.testing.assert_allclose(pinned, a @ b, atol=1e-4)
 
 
@@ -145,12 +190,12 @@ def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tm
     for path in (folder / name).iterdir():
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / path.name).write_bytes(path.read_bytes())
-    (tmp_path / name / "block-b8-exact.cubin").write_bytes(b"no code")
+    (tmp_path / name / "block-b8-float32-exact.cubin").write_bytes(b"no code")
     asked = [cell("naive", 64, 8), cell("block", 64, 8), cell("block", 100, 8)]
     with GpuSession(card, inputs, results, tmp_path) as session:
         checks, _ = passes(session, asked, inputs)
     assert [checks[c].status for c in asked] == ["passed", "failed", "passed"]
-    assert checks[asked[1]].reason.startswith("block-b8-exact.cubin does not load: ")
+    assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin does not load: ")
 
 
 def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
@@ -158,8 +203,8 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
     folder, results = cubins
     with GpuSession(card, inputs, results, folder) as session:
         asked = cell("naive", 31, 8)
-        build = build_for("naive", 31, 8)
-        session._functions[build] = session._function(Build("naive", 4, True))
+        build = build_for("naive", asked.shape, 8, "float32")
+        session._functions[build] = session._function(Build("naive", 4, "float32", True), 1)
         checks, _ = passes(session, [asked], inputs)
     assert checks[asked].status == "failed"
     assert "= nan, expected" in checks[asked].reason
@@ -199,15 +244,19 @@ def test_the_ceilings_are_measured_in_a_session(session):
     assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KERNELS)
 def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
     """With fused multiply-adds, as ptxas makes them of every product and sum here."""
     folder = tmp_path_factory.getbasetemp() / "host_execution"
-    for asked in small_cells(variant):
+    others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
+    for asked in (*small_cells(variant), *others):
         if asked.host_memory == "pageable" or session.not_launchable(asked):
             continue
+        if asked.shape.flop > Shape.parse("640x320x1000").flop:
+            continue  # more of the same: the host would take a minute
         session.run(asked)
-        expected, _ = execute(variant, asked.n, asked.block_size, "fused", folder=folder)
+        product = Product(variant, asked.dtype, asked.shape, asked.block_size)
+        expected, _ = execute(product, "fused", folder=folder)
         np.testing.assert_array_equal(
             session.product(asked).view(np.int32), expected.view(np.int32)
         )

@@ -9,11 +9,12 @@ import yaml
 from fakes import CONFIG
 
 from kernels.build import architecture, build_all, read_result
-from kernels.catalog import builds
+from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import record as recorder
 from measurement.files import sha256
 from measurement.record import record
+from measurement.recording import CELL
 
 pytestmark = pytest.mark.gpu
 HEAD = 'extern "C" __global__ void block(const float *a, const float *b, float *c, int n) {\n'
@@ -76,21 +77,21 @@ def spoilt(card, config, tmp_path, monkeypatch):
     ],
 )
 def test_a_faulty_kernel_costs_its_cells_only(spoilt, kind, reason):
-    made, faulty, cells = spoilt("block-b8-exact", KERNELS[kind])
+    made, faulty, cells = spoilt("block-b8-float32-exact", KERNELS[kind])
     assert set(faulty["status"]) == {"failed"}
     assert faulty["reason"].str.contains(reason, regex=False).all(), set(faulty["reason"])
     others = cells[~cells.index.isin(faulty.index)]
     assert set(others["status"]) == {"passed"}
     assert len(faulty) == 2
     sampled = made.samples[made.samples["device"] != "cpu"]
-    assert len(sampled.drop_duplicates(["variant", "n", "host_memory"])) == len(others)
+    assert len(sampled.drop_duplicates(CELL)) == len(others)
 
 
 def test_a_kernel_that_asks_for_too_much_shared_memory_is_not_launched(spoilt):
     body = (
         "__shared__ float much[12288]; much[threadIdx.x] = a[0]; __syncthreads(); c[0] = much[n];"
     )
-    _, faulty, cells = spoilt("buffered_row-exact", body, static_shared_bytes=49152)
+    _, faulty, cells = spoilt("buffered_row-float32-exact", body, static_shared_bytes=49152)
     assert set(faulty["status"]) == {"not_launchable"}
     assert set(faulty["reason"]) == {"needs 49408 bytes of shared memory a block, 49152 allowed"}
     assert set(cells[cells["variant"] != "buffered_row"]["status"]) == {"passed"}
@@ -100,6 +101,6 @@ def test_shared_memory_of_which_nothing_was_told_fails_at_the_launch(spoilt):
     body = (
         "__shared__ float much[12288]; much[threadIdx.x] = a[0]; __syncthreads(); c[0] = much[n];"
     )
-    _, faulty, cells = spoilt("buffered_row-exact", body, static_shared_bytes=0)
+    _, faulty, cells = spoilt("buffered_row-float32-exact", body, static_shared_bytes=0)
     assert set(faulty["status"]) == {"failed"}
     assert set(cells[cells["variant"] != "buffered_row"]["status"]) == {"passed"}

@@ -7,11 +7,10 @@ import pytest
 from analysis import neighbours, study
 from measurement.recording import CELL, TABLES
 
-KEY = ("gpu0", "block_unroll4", "float32", 1024, 32, "pinned")
 
-
-def passes(alone, beside, count=1, kernel=1.0, key=KEY):
-    """The pairs of one cell with these times of the copy to the card."""
+def passes(alone, beside, count=1, kernel=1.0, n=1024):
+    """The pairs of one cell, of order n, with these times of the copy to the card."""
+    key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned")
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
         frame = pd.DataFrame({"h2d_s": np.asarray(times, float)})
@@ -20,7 +19,7 @@ def passes(alone, beside, count=1, kernel=1.0, key=KEY):
         sides.append(frame.assign(round=range(1, len(frame) + 1)))
     frame = pd.concat(sides).assign(**dict(zip(CELL, key, strict=True)))
     types = TABLES["neighbours.csv"]
-    return frame[list(types)].astype(types)
+    return frame.reindex(columns=list(types)).astype(types)
 
 
 def compared(*arguments, **options):
@@ -59,7 +58,7 @@ def test_traffic_that_does_nothing_slows_nothing():
         frames = []
         for n in range(1, 8):
             times = (state * rng.lognormal(0, 0.02, 12) for _ in range(2))
-            frames.append(passes(*times, key=(*KEY[:3], n, *KEY[4:])))
+            frames.append(passes(*times, n=n))
         found = neighbours.compare_pairs(pd.concat(frames))
         assert "slower" not in set(found["verdict"]), seed
 
@@ -69,7 +68,7 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
     alone = np.linspace(1, 1.2, 7)
     slower = passes(alone, alone * 1.1, kernel=1.0)
     one = neighbours.compare_pairs(slower)
-    many = [passes(alone, alone[::-1], key=(*KEY[:3], n, *KEY[4:])) for n in range(1, 40)]
+    many = [passes(alone, alone[::-1], n=n) for n in range(1, 40)]
     among = neighbours.compare_pairs(pd.concat([slower, *many]))
     verdicts = [
         frame[(frame["n"] == 1024) & (frame["quantity"] == "h2d")]["verdict"].item()

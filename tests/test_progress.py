@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from measurement import progress
-from measurement.cells import Cell
+from kernels.shape import Shape
+from measurement import cells, progress
 from measurement.progress import Progress, TimeLeft
 from measurement.protocol import Protocol
 
@@ -24,7 +24,11 @@ def clock(monkeypatch):
 
 
 def cell(variant="block", n=64, block=8):
-    return Cell("gpu0", variant, "float32", n, block, "pinned")
+    return product(Shape.square(n), variant, block=block)
+
+
+def product(shape, variant="mm_tile", dtype="float32", block=8):
+    return cells.cell("gpu0", variant, dtype, Shape.parse(str(shape)), block, "pinned")
 
 
 def test_a_line_every_two_seconds_tells_what_how_far_and_how_long(clock):
@@ -67,6 +71,13 @@ def test_first_passes_take_the_cube_of_the_order(estimate):
     assert estimate.first_passes_s([cell(n=128), cell(n=32)]) == 4.0625
     assert estimate.first_passes_s([cell("naive")]) is None
     assert estimate.first_passes_s([cell(), cell("naive")]) is None
+
+
+def test_first_passes_of_any_shape_take_their_share_of_the_work(estimate):
+    estimate.saw(product("16x32x64"), 0.5, 0)
+    assert estimate.first_passes_s([product("3x16x32x64")]) == 1.5
+    assert estimate.first_passes_s([product("1x32x64")]) == 0.5 / 16
+    assert estimate.first_passes_s([product(32), product("16x32x64", dtype="int32")]) == 1.0
 
 
 def test_first_passes_are_like_those_of_the_same_block_size_then_of_the_nearest_order(estimate):

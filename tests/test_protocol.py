@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.shape import Shape
+from measurement import cells as planning
 from measurement import worker
-from measurement.cells import Cell, cpu_cells, gpu_cells
+from measurement.cells import cpu_cells, gpu_cells, problems
 from measurement.intervals import interval_ranks, median_interval
-from measurement.matrices import Inputs
+from measurement.matrices import POISON_WORD, Inputs
 from measurement.protocol import Protocol, Sample, Taken, gate, take_samples
 from measurement.recording import TABLES
 from measurement.references import References
@@ -20,11 +22,12 @@ from measurement.telemetry import NoTelemetry, Reading
 from measurement.worker import Opening, Pass, Worker
 
 WIDE = [1.0, 2.0] * 50  # never known well enough
-INPUTS = Inputs([12], seed=1)
+PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
+INPUTS = Inputs(PROBLEMS, seed=1)
 
 
-def cell(variant="block", n=4, memory="pinned"):
-    return Cell("gpu0", variant, "float32", n, 4, memory)
+def cell(variant="block", shape=4, memory="pinned", dtype="float32"):
+    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), 4, memory)
 
 
 class FakeSession:
@@ -49,13 +52,16 @@ class FakeSession:
 
     def poison(self, cell):
         self.log.append(("poison", cell))
-        self.c[cell] = np.full((cell.n, cell.n), np.nan, np.float32)
+        self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)
+        self.c[cell].view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell):
         self.log.append(("run", cell))
-        a, b = INPUTS.pair(cell.n)
-        self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(self.c.setdefault(cell, a.copy()))
-        return Timing(next(self.times[cell]) if cell in self.times else 1e-3, 1e-4, 2e-4, 3e-4)
+        a, b = INPUTS.pair(cell.dtype, cell.shape)
+        c = self.c.setdefault(cell, np.empty((cell.batch, cell.m, cell.n), cell.dtype))
+        self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(c)
+        total_s = next(self.times[cell]) if cell in self.times else 1e-3
+        return Timing(total_s, 5e-5, 1e-4, 2e-4, 3e-4)
 
     def product(self, cell):
         return self.c[cell]
@@ -66,7 +72,7 @@ NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
 
 def worker_of(session, warm_up_s=0.0):
     """A worker in this process."""
-    opening = Opening(lambda _: session, (12,), 1, NOWHERE, warm_up_s, 0)
+    opening = Opening(lambda _: session, tuple(PROBLEMS), 1, NOWHERE, warm_up_s, 0)
     return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
 
 
@@ -80,9 +86,9 @@ def check(session, cells):
 
 def spoil(row, column, value):
     def fault(c):
-        a, b = INPUTS.pair(len(c))
+        a, b = INPUTS.pair("float32", Shape.square(c.shape[1]))
         np.matmul(a, b, out=c)
-        c[row, column] = value
+        c[0, row, column] = value
 
     return fault
 
@@ -115,6 +121,29 @@ def test_gate_checks_every_cell_once_on_a_poisoned_product():
     assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
     assert [c.cell.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
     assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
+
+
+def test_cells_of_one_product_are_checked_together_whatever_their_type():
+    """So that the reference of each is needed once; the least work comes first."""
+    shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
+    cells = [
+        cell(name, shape, dtype=dtype)
+        for dtype in ("int32", "float32")
+        for name in ("bmm_naive", "bmm_tile")
+        for shape in shapes
+    ]
+    checks, passes = check(FakeSession(), cells)
+    assert len(passes) == len(cells)
+    together = [(str(c.cell.shape), c.cell.dtype) for c in checks]
+    assert together == [
+        (shape, dtype)
+        for shape in ("3x4x5", "4", "2x3x5x4")
+        for dtype in ("float32", "int32")
+        for _ in range(2)
+    ]
+    assert {row["worst_bound"] for row in (c.row() for c in checks) if row["dtype"] == "int32"} == {
+        0.0
+    }
 
 
 @pytest.mark.parametrize(
@@ -163,10 +192,11 @@ def test_rows_are_those_of_the_tables():
     checks, passes = check(session, CELLS[:1])
     assert list(checks[0].row()) == list(TABLES["checks.csv"])
     assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
-    timing = Timing(1 / 3, None, 1e-10, 123456.7890123456)
+    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
     row = Sample(cell(), 2, 5, Pass(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
     assert (row["throttle_reasons"], row["sm_clock_hz"]) == (4, None)
     assert row["total_s"] == 0.3333333333
+    assert row["host_s"] == 0.1428571429
     assert row["h2d_s"] is None
     assert row["kernel_s"] == 1e-10
     assert row["time_unix_s"] == 1700000000.333333
@@ -235,7 +265,7 @@ def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
         done = device.sample(asked)
         assert session.log == [("run", asked)] * passes
         assert done.timing.total_s == (1e-3 if asked == short else 2e-2)
-    assert device.busy_s == pytest.approx(13 * 6e-4)
+    assert device.busy_s == pytest.approx(13 * 6e-4), "the host's own work is not the device's"
 
 
 def test_the_least_number_of_samples_counts_more_than_interval_and_budget():
@@ -356,26 +386,77 @@ STUDY = {
     "host_memory": ["pinned", "pageable"],
     "cpu": {"variants": ["blocked", "naive"], "sizes": [32, 8], "block_sizes": [4, 16]},
 }
+SERIES = {
+    "variants": ["bmm_naive", "mm_tile", "block"],
+    "dtypes": ["int32", "float32"],
+    "block_sizes": [8],
+    "shapes": ["2x3x5x4", 8],
+}
+
+
+def cells_of(device, products, memories):
+    """Return a cell of each of (variant, type of elements, shape, block size) and memory."""
+    return {
+        planning.cell(device, name, dtype, Shape.parse(shape), block, memory)
+        for name, dtype, shape, block in products
+        for memory in memories
+    }
 
 
 def test_planned_cells_are_every_combination_that_exists_small_orders_first():
     cells = gpu_cells(STUDY, "gpu1")
     assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
-    assert set(cells) == {
-        Cell("gpu1", variant, "float32", n, block, memory)
+    products = [
+        (variant, "float32", n, block)
         for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
         for n in (8, 16, 64)
-        for memory in ("pinned", "pageable")
-    }
+    ]
+    assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
     cells = cpu_cells(STUDY)
     assert [c.n for c in cells] == [8] * 3 + [32] * 3
-    assert set(cells) == {
-        Cell("cpu", variant, "float32", n, block, None)
+    products = [
+        (variant, "float32", n, block)
         for variant, block in (("naive", None), ("blocked", 4), ("blocked", 16))
         for n in (8, 32)
-    }
+    ]
+    assert set(cells) == cells_of("cpu", products, (None,))
+
+
+def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
+    study = STUDY | {"series": [SERIES]}
+    added = [c for c in gpu_cells(study, "gpu0") if c not in gpu_cells(STUDY, "gpu0")]
+    products = [
+        ("bmm_naive", "int32", "2x3x5x4", 8),
+        ("bmm_naive", "float32", "2x3x5x4", 8),
+        ("bmm_naive", "int32", 8, 8),
+        ("bmm_naive", "float32", 8, 8),
+        ("mm_tile", "int32", 8, 8),
+        ("mm_tile", "float32", 8, 8),
+        ("block", "float32", 8, 8),
+    ]
+    assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
+    work = [c.shape.flop for c in gpu_cells(study, "gpu0")]
+    assert work == sorted(work)
+    assert cpu_cells(study) == cpu_cells(STUDY)
+
+
+def test_matrices_are_made_for_what_a_kernel_sees_too():
+    cells = [
+        planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
+        planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),
+        cell("bmm_tile", "2x3x5x4", dtype="int32"),
+        planning.cell("cpu", "blocked", "float32", Shape.square(3), 8),
+    ]
+    found = problems(cells)
+    assert len(found) == len(set(found)) == 4
+    wanted = [("float32", 10), ("float32", 16), ("int32", "2x3x5x4"), ("float32", 3)]
+    assert set(found) == {(dtype, Shape.parse(shape)) for dtype, shape in wanted}
 
 
 def test_a_cell_is_told_in_a_few_words():
     assert str(cell()) == "gpu0 block B=4 N=4 pinned"
-    assert str(Cell("cpu", "naive", "float32", 9, None, None)) == "cpu naive N=9"
+    assert str(planning.cell("cpu", "naive", "float32", Shape.square(9))) == "cpu naive N=9"
+    said = "gpu0 bmm_tile int32 B=4 3x17x33x65 pageable"
+    assert str(cell("bmm_tile", "3x17x33x65", "pageable", "int32")) == said
+    asked = planning.cell("gpu0", "outer_product", "float32", Shape.parse("17x33x65"), None, None)
+    assert str(asked) == "gpu0 outer_product 17x33x65"

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from fakes import FakeHardware
 
-from kernels.catalog import Build, DeviceLimits
+from kernels.cubins import PROBES, Build
+from kernels.limits import DeviceLimits
 from measurement import provenance
 from measurement import record as recorder
 from measurement.discovery import CudaDevice
@@ -92,13 +93,14 @@ def test_names_that_the_system_tells_are_not_recorded(tmp_path, monkeypatch):
 
 
 def test_every_measured_source_is_hashed():
-    builds = [Build("block", 8, guarded) for guarded in (False, True)]
-    sources = provenance.sources([*builds, Build("buffered_row", None, False)], ["naive"])
-    paths = ["cpu_reference/naive.c", "kernels/block.cu", "kernels/buffered_row.cu"]
-    assert list(sources) == paths
+    builds = [Build("block", 8, "float32", guarded) for guarded in (False, True)]
+    builds += [Build("buffered_row", None, "float32", False), PROBES]
+    sources = provenance.sources(builds, ["naive"])
+    kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
+    assert list(sources) == ["cpu_reference/naive.c", *kernels]
     assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
-    with pytest.raises(StudyError, match="'blok' is not in the catalog"):
-        provenance.sources([Build("blok", 8, False)], [])
+    with pytest.raises(StudyError, match="variant 'blok' is not known"):
+        provenance.sources([], ["blok"])
 
 
 def test_compilers_flags_are_told():
@@ -185,12 +187,23 @@ def card(monkeypatch):
         nvmlSystemGetDriverVersion=lambda: "600.1",
         nvmlSystemGetCudaDriverVersion_v2=lambda: 13020,
     )
-    attributes = {"MULTIPROCESSOR_COUNT": 132}
-    device = SimpleNamespace(pci_bus_id=lambda: "0000:01:00.0", get_attribute=attributes.get)
-    names = SimpleNamespace(MULTIPROCESSOR_COUNT="MULTIPROCESSOR_COUNT")
+    attributes = {
+        "MULTIPROCESSOR_COUNT": 132,
+        "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+        "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+        "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+        "L2_CACHE_SIZE": 52428800,
+    }
+    device = SimpleNamespace(
+        pci_bus_id=lambda: "0000:01:00.0", get_attribute=attributes.__getitem__
+    )
+    names = SimpleNamespace(**{name: name for name in attributes})
     cuda = SimpleNamespace(Device=lambda index: device, device_attribute=names)
-    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 32, 2**36)
+    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 65534, 32, 2**36)
     monkeypatch.setattr(provenance, "pynvml", nvml)
+    monkeypatch.setattr(provenance.cublas, "version", lambda: "13.1.0")
     monkeypatch.setattr(provenance, "driver", lambda: cuda)
     monkeypatch.setattr(provenance, "read_limits", lambda *_: limits)
     state.nvml = nvml
@@ -217,7 +230,14 @@ def test_gpu_is_described_in_si_units_without_serial_number(card):
             "max_registers_per_block": 65536,
             "max_grid_x": 2**31 - 1,
             "max_grid_y": 65535,
+            "max_grid_z": 65534,
             "warp_size": 32,
+            "max_threads_per_multiprocessor": 2048,
+            "max_blocks_per_multiprocessor": 32,
+            "registers_per_multiprocessor": 65536,
+            "shared_bytes_per_multiprocessor": 233472,
+            "max_shared_bytes_per_block_optin": 232448,
+            "l2_cache_bytes": 52428800,
         },
     }
     card.nvml.nvmlDeviceGetEccMode = lambda handle: [1, 1]
@@ -227,8 +247,8 @@ def test_gpu_is_described_in_si_units_without_serial_number(card):
     assert card.open == 0
 
 
-def test_driver_and_its_cuda_are_told(card):
-    assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2"}
+def test_driver_its_cuda_and_cublas_are_told(card):
+    assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2", "cublas": "13.1.0"}
     assert card.open == 0
 
 

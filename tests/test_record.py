@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from compilers import COUNTS, stand_in
 from fakes import CONFIG, FakeHardware, make_cubins
 
 from measurement import __main__ as cli
@@ -17,7 +18,7 @@ from measurement import recording
 from measurement.cells import cpu_cells, gpu_cells
 from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
-from measurement.recording import CELL
+from measurement.recording import CELL, KERNEL
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -83,9 +84,10 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     counts = read.samples.groupby(["variant", "n", "block_size"], dropna=False).size()
     assert counts.between(6, 8).all()
     assert (read.samples["total_s"] > 0).all()
-    assert read.samples[["h2d_s", "kernel_s", "d2h_s"]].isna().all(axis=None)
+    assert read.samples[["host_s", "h2d_s", "kernel_s", "d2h_s"]].isna().all(axis=None)
     assert read.samples["round"].min() == 1
     assert read.builds.empty
+    assert read.instructions.empty
     facts = read.provenance
     started, finished = (
         datetime.strptime(facts[key], "%Y-%m-%dT%H:%M:%S%z")
@@ -117,27 +119,33 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert cells_of(made.checks) == planned(cells)
     checks = made.checks.set_index(["device", "variant", "n"]).sort_index()
     refused = checks[checks["status"] != "passed"]
-    assert set(refused.index) == {("gpu0", "buffered_row", 18), ("gpu1", "buffered_row", 18)}
+    assert set(refused.index) == {("gpu0", "buffered_row", 70), ("gpu1", "buffered_row", 70)}
     assert set(refused["status"]) == {"not_launchable"}
-    assert set(refused["reason"]) == {"needs 18 threads a block, 16 allowed"}
+    assert set(refused["reason"]) == {"needs 70 threads a block, 64 allowed"}
     assert set(checks.loc[("gpu1", "block", 8), "build"]) == {"exact"}
-    assert set(checks.loc[("gpu1", "block", 18), "build"]) == {"guarded"}
+    assert set(checks.loc[("gpu1", "block", 70), "build"]) == {"guarded"}
     passed = made.checks[made.checks["status"] == "passed"]
     assert set(cells_of(made.samples)) == set(cells_of(passed))
     on_gpu = made.samples[made.samples["device"] != "cpu"]
     assert set(on_gpu["total_s"]) == {4e-3}
     assert set(on_gpu["kernel_s"]) == {2e-3}
-    assert (on_gpu.groupby(["device", "variant", "n", "host_memory"]).size() == 6).all()
-    built = ["block", "block", "buffered_row", "naive", "naive", "probes"]
+    assert (on_gpu.groupby(CELL, dropna=False).size() == 6).all()
+    assert on_gpu["host_s"].isna().all()
+    of_series = made.checks[made.checks["variant"] == "bmm_tile"]
+    assert set(of_series["dtype"]) == {"int32", "float64"}
+    assert set(zip(*(of_series[edge] for edge in ("batch", "m", "n", "k")), strict=True)) == {
+        (2, 3, 4, 5)
+    }
+    built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "naive", "naive", "probes"]
     assert sorted(made.builds["variant"]) == built
     devices = ["gpu0", "gpu1"]
     assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
     assert len(gpus.lines("close")) == len(gpus.lines("open"))
     assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
     assert set(on_gpu["throttle_reasons"]) == {0}
-    batches = made.batches.groupby(["device", "variant", "n", "block_size"], dropna=False).size()
+    batches = made.batches.groupby(KERNEL, dropna=False).size()
     assert set(batches) == {6}
-    assert len(batches) == 2 * 5, "a kernel's copies do not matter to it"
+    assert len(batches) == 2 * 7, "a kernel's copies do not matter to it"
     assert set(made.batches["launches"]) == {100}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.cold_starts["host_memory"]) == {"pageable"}
@@ -151,7 +159,8 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     facts = made.provenance
     assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
-    assert {f"kernels/{name}.cu" for name in study["variants"]} < set(facts["sources"])
+    measured = [*study["variants"], "bmm_tile"]
+    assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
 
 
 def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
@@ -177,17 +186,15 @@ def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_pa
 
 
 def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
-    nvcc = tmp_path / "nvcc"
-    nvcc.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && echo V13.9.7 && exit\n'
-        'while [ "$1" != -o ]; do shift; done\necho code >"$2"\n'
-    )
-    nvcc.chmod(0o755)
+    nvcc = stand_in(tmp_path / "toolkit" / "nvcc")
     config["toolchain"] = {"nvcc": str(nvcc)}
     made = recorder.record(config, 0, tmp_path / "r", None, None, gpus)
     assert set(made.builds["architecture"]) == {"sm_86"}
     assert set(made.builds["nvcc"]) == {"13.9.7"}
-    assert len(made.builds) == 6
+    assert len(made.builds) == 8
+    counted = made.instructions.groupby(["variant", "dtype", "build"])["count"].sum()
+    assert len(counted) == 7, "all but the probes"
+    assert set(counted) == {sum(one.count for one in COUNTS)}
     assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
@@ -232,9 +239,9 @@ def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".cubin", ".json"])
 def test_missing_cubin_is_named_before_anything_is_measured(config, gpus, cubins, tmp_path, suffix):
-    (cubins / "sm_86" / f"block-b4-guarded{suffix}").unlink()
+    (cubins / "sm_86" / f"block-b4-float32-guarded{suffix}").unlink()
     said = refusal(config, "auto", tmp_path / "r", cubins, None, gpus)
-    assert said.startswith(f"{cubins}/sm_86/block-b4-guarded.cubin: missing, or not")
+    assert said.startswith(f"{cubins}/sm_86/block-b4-float32-guarded.cubin: missing, or not")
     assert gpus.lines() == []
     assert not (tmp_path / "r").exists()
 

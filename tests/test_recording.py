@@ -81,7 +81,10 @@ def edit_cell(folder, name, column, value, row=1):
 
 def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     cells = pd.DataFrame(
-        [("cpu", "naive", "float32", 7, None, None), ("gpu0", "block", "float32", 8, 4, "pinned")],
+        [
+            ("cpu", "naive", "float32", 1, 7, 7, 7, None, None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned"),
+        ],
         columns=CELL,
     )
     samples = cells.assign(
@@ -89,6 +92,7 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         position=[1, 0],
         time_unix_s=[1.7e9, 1700000000.123456],
         total_s=[1 / 3, 1e-10],
+        host_s=[None, 2 / 3],
         h2d_s=[None, 0.1 + 0.2],
         kernel_s=[None, 5e-324],
         d2h_s=[None, 1.7976931348623157e308],
@@ -123,7 +127,8 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
                 check_exact=True,
             )
     pd.testing.assert_frame_equal(again.builds, small.builds)
-    assert again.samples.isna().sum().sum() == 10
+    pd.testing.assert_frame_equal(again.instructions, small.instructions)
+    assert again.samples.isna().sum().sum() == 11
     assert {c: str(t) for c, t in again.builds.dtypes.items()} == TABLES["builds.csv"]
 
 
@@ -271,6 +276,10 @@ def test_manifest_missing_or_no_manifest_is_named(broken):
         ("checks.csv", "status", "skipped", "checks.csv: status 'skipped' is none of"),
         ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
         ("checks.csv", "n", "12.5", "checks.csv: column n: "),
+        ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
+        ("instructions.csv", "count", "some", "instructions.csv: column count: "),
+        ("instructions.csv", "bits", "", "instructions.csv: column bits is empty in row 3"),
+        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s has no time in row 3"),
         ("checks.csv", "worst_error", "small", "checks.csv: column worst_error: "),
         ("checks.csv", "device", "", "checks.csv: column device is empty in row 3"),
         ("builds.csv", "registers_per_thread", "many", "builds.csv: column registers_per_thread: "),
@@ -333,7 +342,7 @@ def test_unreadable_samples_are_named(broken, data):
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
     [
-        (["format"], 1, "$.format: 2 was expected"),
+        (["format"], 2, "$.format: 3 was expected"),
         (["started_utc"], "yesterday", "$.started_utc: 'yesterday' does not match"),
         (["simulated"], "no", "$.simulated: 'no' is not of type 'boolean'"),
         (["host", "logical_cpus"], 0, "$.host.logical_cpus: 0 is less than the minimum of 1"),

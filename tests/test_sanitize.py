@@ -1,8 +1,13 @@
 """compute-sanitizer over the kernels: what its outcomes mean, and the check that it watches."""
 
+import re
+
 import pytest
 from fakes import FakeDevice, FakeHardware, Fault
 
+from kernels.catalog import VARIANTS
+from kernels.shape import Shape
+from kernels.variant import ELEMENTS
 from measurement import check as checker
 from measurement import sanitize as sanitizer
 from measurement.check import Outcome, builds_of, check, plan
@@ -74,7 +79,12 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     ] * len(TOOLS)
     assert ["--leak-check no" in line for line in commands] == [True, False, False, False]
     assert all("-m measurement.check --device 2 --cubins " in line for line in commands)
-    assert all("--block-sizes 1 8 --sizes 1 17 64 100 256" in line for line in commands)
+    shapes = " ".join(SIZES)
+    assert {"17x33x65", "3x17x33x65"} < set(SIZES)
+    assert all(f"--block-sizes 1 8 --sizes {shapes} --dtypes" in line for line in commands)
+    assert all(line.endswith("--dtypes float32 float64 int32") for line in commands)
+    asked = commands[0].partition("--variants ")[2].partition(" --block-sizes")[0].split()
+    assert asked == [name for name, entry in VARIANTS.items() if entry.kernel]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
 )
 def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviour, said, capsys):
     (host / tool).write_text(behaviour)
-    assert sanitize(CONFIG, 0, [8], TOOLS, host / "out") == 1
+    assert sanitize(CONFIG, 0, ["8"], TOOLS, host / "out") == 1
     by_tool = {line.split()[0]: line for line in lines(capsys)}
     assert set(by_tool) == set(TOOLS)
     errors, fault = said.split(", ")
@@ -116,7 +126,7 @@ def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviou
 
 
 def test_only_the_tools_asked_for_run(host, capsys):
-    assert sanitize(CONFIG, 0, [8], ["synccheck"], host / "out") == 0
+    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
     assert len(lines(capsys)) == 1
 
 
@@ -124,15 +134,14 @@ def test_sanitizer_beside_nvcc_is_found(host):
     beside = host / "toolkit" / "compute-sanitizer"
     beside.parent.mkdir()
     (host / "bin" / "compute-sanitizer").rename(beside)
-    assert sanitize(CONFIG, 0, [8], ["memcheck"], host / "out") == 0
+    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0
 
 
 @pytest.mark.parametrize(
     ("sizes", "tools", "message"),
     [
-        ([8], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
-        ([8], ["leakcheck"], "tool 'leakcheck': not known; choose from memcheck, racecheck, "),
-        ([8, 0], TOOLS, "size 0: no order of a matrix; "),
+        (["8"], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
+        (["8"], ["leakcheck"], "tool 'leakcheck': not known; choose from memcheck, racecheck, "),
     ],
 )
 def test_what_is_missing_is_one_line(host, sizes, tools, message):
@@ -142,11 +151,18 @@ def test_what_is_missing_is_one_line(host, sizes, tools, message):
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.parametrize("size", ["0", "8x8", "1.5", "2x0x3"])
+def test_a_size_that_is_none_is_one_line(host, size):
+    with pytest.raises(StudyError, match=rf"^shape '{re.escape(size)}': is none; write N, MxKxN"):
+        sanitize(CONFIG, 0, ["8", size], TOOLS, host / "out")
+    assert not (host / "commands").exists()
+
+
 def test_plan_has_every_variant_at_each_of_its_block_sizes():
-    cells = plan(["block", "block_unroll4", "buffered_row"], [1, 8], [17, 64])
-    assert {(c.variant, c.n, c.block_size) for c in cells} == {
+    cells = plan(["block", "block_unroll4", "buffered_row"], [1, 8], ["17", "64", "17x33x65"])
+    assert {(c.variant, str(c.shape), c.block_size) for c in cells} == {
         (name, n, block)
-        for n in (17, 64)
+        for n in ("17", "64")
         for name, block in [
             ("block", 1),
             ("block", 8),
@@ -156,14 +172,38 @@ def test_plan_has_every_variant_at_each_of_its_block_sizes():
     }
     assert {c.host_memory for c in cells} == {"pinned"}
     stems = {build.stem for build in builds_of(cells)}
-    assert {"block-b1-exact", "block-b8-exact", "block-b8-guarded", "buffered_row-exact"} < stems
+    assert stems == {
+        f"{stem}-float32-{kind}"
+        for stem, kind in [
+            ("block-b1", "exact"),
+            ("block-b8", "exact"),
+            ("block-b8", "guarded"),
+            ("block_unroll4-b8", "exact"),
+            ("block_unroll4-b8", "guarded"),
+            ("buffered_row", "exact"),
+        ]
+    }
+
+
+def test_plan_has_every_type_and_shape_that_a_variant_takes():
+    names = ["naive", "mm_tile", "bmm_naive", "block_padded"]
+    cells = plan(names, [8], ["16", "17x33x65", "3x2x3x4"], ("float32", "float64", "int32"))
+    assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == {
+        ("naive", "float32", "16"),
+        ("block_padded", "float32", "16"),
+        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", "17x33x65")),
+        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", "17x33x65", "3x2x3x4")),
+    }
+    stems = {build.stem for build in builds_of(cells)}
+    assert "block-b8-float32-exact" in stems, "what runs on padded matrices"
+    assert not [stem for stem in stems if stem.startswith("block_padded")]
 
 
 def run_check(tmp_path, capsys, *faults):
     """Check a device that stands in; return the outcome and what was printed."""
     outcome = Outcome()
-    for n in (8, 18):
-        inputs = Inputs([n], seed=1)
+    for n in ("8", "70"):
+        inputs = Inputs([("float32", Shape.parse(n))], seed=1)
         device = FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
         cells = plan(["naive", "buffered_row", "block"], [4], [n])
         if not check(device, cells, inputs, outcome):
@@ -206,19 +246,31 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
     opened = []
 
     def session(device, inputs, builds, cubins):
-        opened.append((device.index, inputs.max_order, [build.stem for build in builds]))
+        sizes = {dtype: vector.size for dtype, vector in inputs.a.items()}
+        opened.append((device.index, sizes, inputs.c_bytes, {build.stem for build in builds}))
         return FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
 
     monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
     monkeypatch.setattr(checker, "read_result", lambda path: path)
     monkeypatch.setattr(checker, "GpuSession", session)
-    options = ["--block-sizes", "4", "--sizes", "12", "8", "--cubins", str(tmp_path)]
-    command = ["check", "--device", "1", "--variants", "naive", "block", *options]
+    options = ["--sizes", "12", "8", "2x3x5x4", "--cubins", str(tmp_path), "--block-sizes"]
+    options += ["4", "8", "--dtypes", "float32", "int32"]
+    command = ["check", "--device", "1", "--variants", "naive", "block", "bmm_tile", *options]
     monkeypatch.setattr("sys.argv", command)
     assert exit_status(checker.main) == status
-    assert lines(capsys)[-1] == f"check: 4 cells run, {status} failed, 0 not launchable"
-    stems = ["naive-b4-exact", "block-b4-exact"]
-    assert opened == [(1, 8, stems), (1, 12, stems)], "buffers of the very order"
+    # naive and block in blocks of 4 and 8, bmm_tile in blocks of 8 of both types.
+    # block at N = 8 is wrong in either of its block sizes.
+    assert lines(capsys)[-1] == f"check: 14 cells run, {2 * status} failed, 0 not launchable"
+    assert [(index, sizes, c_bytes) for index, sizes, c_bytes, _ in opened] == [
+        (1, {"float32": 30}, 4 * 24),
+        (1, {"int32": 30}, 4 * 24),
+        (1, {"float32": 64}, 4 * 64),
+        (1, {"int32": 64}, 4 * 64),
+        (1, {"float32": 144}, 4 * 144),
+        (1, {"int32": 144}, 4 * 144),
+    ], "buffers of the very matrices"
+    assert {"naive-b4-float32-exact", "bmm_tile-b8-int32-guarded"} <= opened[0][3]
+    assert len({frozenset(stems) for *_, stems in opened}) == 1
 
 
 def test_check_command_without_its_cubins(tmp_path, monkeypatch, capsys):
@@ -226,4 +278,4 @@ def test_check_command_without_its_cubins(tmp_path, monkeypatch, capsys):
     options = ["--block-sizes", "4", "--sizes", "8", "--cubins", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["check", "--device", "0", "--variants", "naive", *options])
     assert exit_status(checker.main) == 2
-    assert "naive-b4-exact.cubin: missing" in capsys.readouterr().err
+    assert "naive-b4-float32-exact.cubin: missing" in capsys.readouterr().err

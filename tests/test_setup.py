@@ -28,7 +28,7 @@ def environment(tmp_path, monkeypatch):
         "LOG": venv / "setup.log",
     }.items():
         monkeypatch.setattr(module, name, value)
-    for layer in ("base", "gpu"):
+    for layer in ("base", "compiler", "disassembler", "gpu"):
         module.lock_file(layer).write_text(f"# lock of {layer}\n")
     return module
 
@@ -111,6 +111,69 @@ def test_moved_environment_counts_as_not_installed(environment, monkeypatch, tmp
     monkeypatch.setattr(environment, "VENV", moved)
     monkeypatch.setattr(environment, "PYTHON", moved / "bin" / "python")
     assert not environment.is_installed("base")
+
+
+@pytest.fixture
+def host(environment, monkeypatch):
+    """A host without GPU whose base is in place, and the layers that are installed on it."""
+    program(environment.PYTHON, "exit 0")
+    environment.install("base")
+    installed = []
+    monkeypatch.setattr(environment, "install", lambda layer, **_: installed.append(layer))
+    monkeypatch.setattr(environment, "has_nvidia_gpu", lambda: False)
+    return installed
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "has_disassembler", "expected"),
+    [
+        (None, False, ["compiler"]),
+        (Path("/cuda/bin/nvcc"), False, ["disassembler"]),
+        (Path("/cuda/bin/nvcc"), True, []),
+    ],
+    ids=["no nvcc", "no nvdisasm", "both"],
+)
+def test_of_the_compiler_only_what_is_missing_is_installed(
+    environment, host, monkeypatch, nvcc, has_disassembler, expected
+):
+    monkeypatch.setattr(environment, "find_nvcc", lambda: nvcc)
+    monkeypatch.setattr(environment, "has_disassembler", lambda _: has_disassembler)
+    environment.set_up([])
+    assert host == expected
+
+
+@pytest.mark.parametrize("layer", ["compiler", "disassembler"])
+def test_installed_disassembler_is_not_looked_for_again(environment, host, monkeypatch, layer):
+    environment.stamp_file(layer).write_text(environment.stamp_text(layer))
+    monkeypatch.setattr(environment, "find_nvcc", lambda: Path("/cuda/bin/nvcc"))
+    monkeypatch.setattr(environment, "has_disassembler", lambda _: pytest.fail("asked"))
+    environment.set_up([])
+    assert host == []
+
+
+def test_set_up_goes_on_without_a_disassembler(environment, host, monkeypatch, capsys):
+    def fail(layer):
+        raise environment.SetupError(f"no route for {layer}")
+
+    monkeypatch.setattr(environment, "find_nvcc", lambda: Path("/cuda/bin/nvcc"))
+    monkeypatch.setattr(environment, "has_disassembler", lambda _: False)
+    monkeypatch.setattr(environment, "install", fail)
+    environment.set_up([])
+    said = capsys.readouterr().err
+    assert "warning: no nvdisasm" in said
+    assert "no route for disassembler" in said
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_disassembler_is_the_one_that_the_builds_will_find(environment, found):
+    program(environment.PYTHON, f'exec {sys.executable} "$@"')
+    toolchain = environment.ROOT / "kernels" / "toolchain.py"
+    toolchain.parent.mkdir()
+    toolchain.write_text(
+        "from pathlib import Path\ndef find_disassembler(nvcc):\n"
+        f"    assert nvcc == Path('/cuda/bin/nvcc')\n    return Path('/x') if {found} else None\n"
+    )
+    assert environment.has_disassembler(Path("/cuda/bin/nvcc")) == found
 
 
 def test_python_without_venv_is_one_line(environment, monkeypatch, capsys):

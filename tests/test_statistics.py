@@ -11,10 +11,11 @@ from analysis.statistics import (
     bootstrap_paired_ratios,
     percentile_interval,
     ratio_intervals,
+    ratios,
     seeded,
     summarise,
 )
-from measurement.recording import CELL, Recording
+from measurement.recording import CELL, TABLES, Recording
 
 PARTS = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
 
@@ -25,18 +26,10 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
     parts = [np.nan] * 3 if device == "cpu" else [1 / 8, 1 / 2, 1 / 8]
     for name, share in zip(PARTS[1:], parts, strict=True):
         frame[name] = frame["total_s"] * share
-    key = {
-        "device": device,
-        "variant": variant,
-        "dtype": "float32",
-        "n": n,
-        "block_size": 32 if device != "cpu" else None,
-        "host_memory": "pinned" if device != "cpu" else None,
-    }
-    types = {"n": "Int64", "block_size": "Int64"} | dict.fromkeys(
-        ("device", "variant", "dtype", "host_memory"), "string"
-    )
-    return frame.assign(**key).astype(types)
+    rest = (None, None) if device == "cpu" else (32, "pinned")
+    key = dict(zip(CELL, (device, variant, "float32", 1, n, n, n, *rest), strict=True))
+    types = {name: TABLES["samples.csv.gz"][name] for name in CELL}
+    return frame.assign(host_s=np.nan, **key).astype(types)
 
 
 def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
@@ -46,6 +39,14 @@ def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
     assert (row["kernel_s"], row["kernel_low_s"], row["kernel_high_s"]) == (4, 2, 6)
     assert row["overhead_s"] == 2
     assert row["samples"] == 15
+
+
+def test_what_the_host_does_is_neither_overhead_nor_missing():
+    samples = samples_of(range(1, 16)).assign(host_s=0.5)
+    row = summarise(samples).iloc[0]
+    assert (row["host_s"], row["host_low_s"]) == (0.5, 0.5)
+    assert row["overhead_s"] == 1.5  # a quarter of 8, less what the host did
+    assert np.isnan(summarise(samples_of(range(1, 16))).iloc[0]["host_s"])
 
 
 def test_six_samples_have_an_interval_and_five_have_none():
@@ -92,6 +93,16 @@ def test_a_cells_draws_do_not_depend_on_the_other_cells():
     both = bootstrap_cells(pd.concat([one, other]), "total_s")
     np.testing.assert_array_equal(bootstrap_cells(other, "total_s")[0], both[1])
     assert (both[0] != both[1]).any(), "cells of equal samples are drawn independently"
+
+
+def test_ratios_of_cells_and_their_bounds():
+    medians = pd.Series([4.0, 2.0], index=[0, 2])
+    draws = np.array([np.full(statistics.DRAWS, 4.0), np.zeros(statistics.DRAWS), range(1, 2001)])
+    above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
+    ratio, low, high = ratios(medians, draws, above, below)
+    np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
+    np.testing.assert_array_equal(low, [4 / 1950, np.nan, np.nan])
+    np.testing.assert_array_equal(high, [4 / 51, np.nan, np.nan])
 
 
 def test_every_row_of_draws_belongs_to_the_row_of_the_summary(gpu_recording: Recording):

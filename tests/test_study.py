@@ -77,7 +77,7 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
     recordings = {"card": gpu_recording, "host": cpu_recording, "two": two_gpus}
     table = study.summary_table(study.sources(recordings))
     assert list(table) == [
-        *("recording", "gpu", *CELL, "build", "samples", *TIME_COLUMNS),
+        *("recording", "gpu", *CELL, "build", "series", "samples", *TIME_COLUMNS),
         *("overhead_s", "flop_per_s", "kernel_flop_per_s"),
     ]
     assert not table.duplicated(["recording", *CELL]).any()
@@ -89,14 +89,48 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
         table.loc[on_cpu, ["gpu", "build", "kernel_s", "kernel_flop_per_s"]].isna().all(axis=None)
     )
     assert set(table.loc[~on_cpu, "gpu"]) == {"card", "two-gpu0", "two-gpu1"}
-    assert set(table.loc[~on_cpu, "build"]) == {"exact"}
+    assert set(table.loc[~on_cpu, "build"].dropna()) == {"exact", "guarded"}
+    assert set(table.loc[~on_cpu & table["build"].isna(), "variant"]) == {"cublas_sgemm"}
     row = table[
         (table["gpu"] == "card") & (table["variant"] == "block") & (table["n"] == 512)
     ].iloc[0]
     assert row["flop_per_s"] == 2 * 512**3 / row["total_s"]
     assert row["kernel_flop_per_s"] == 2 * 512**3 / row["kernel_s"]
     assert row["total_low_s"] < row["total_s"] < row["total_high_s"]
-    assert row["overhead_s"] == pytest.approx(5e-6)
+
+
+def test_a_rate_counts_the_products_of_a_batch_and_all_edges(gpu_recording):
+    table = study.summary_table(study.sources({"card": gpu_recording}))
+    rows = table[table["variant"] == "bmm_tile"]
+    assert set(rows["dtype"]) == {"int32", "float64"}
+    for row in rows.to_dict("records"):
+        assert (row["batch"], row["m"], row["k"], row["n"]) == (3, 17, 33, 65)
+        assert row["flop_per_s"] == 2 * 3 * 17 * 33 * 65 / row["total_s"]
+
+
+def test_the_hosts_own_work_is_no_overhead(gpu_recording):
+    table = study.summary_table(study.sources({"card": gpu_recording}))
+    gpu = table[table["device"] != "cpu"]
+    assert gpu["overhead_s"].to_numpy() == pytest.approx(5e-6)
+    has_work = {"tile_transposed_b", "tile_conflict_free", "block_padded"}
+    assert set(gpu.loc[gpu["host_s"].notna(), "variant"]) == has_work
+
+
+def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_recording):
+    (source,) = study.sources({"card": gpu_recording})
+    orders = source.orders
+    assert set(orders["n"]) == {256, 512, 1024, 1536, 2048}
+    assert set(orders["dtype"]) == {"float32"}
+    assert (orders[["m", "k"]].eq(orders["n"], axis=0)).all(axis=None)
+    others = source.cells.drop(orders.index)
+    assert {"int32", "float64"} < set(others["dtype"])
+    assert set(others.loc[others["variant"] == "block", "n"]) == {250}
+    assert "mm_tile" in set(orders["variant"]), "at an order of the study"
+    # the index is the row in cells and in draws
+    pd.testing.assert_frame_equal(source.cells.loc[orders.index], orders)
+    table = study.summary_table([source])
+    assert (table.loc[table["series"] == "orders", "total_s"] == orders["total_s"].array).all()
+    assert set(table["series"]) == {"orders", "shapes"}
 
 
 def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
@@ -155,22 +189,23 @@ def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     assert (failed["worst_row"] == 3).all()
     builds = study.builds_table(recordings)
     assert list(builds) == ["recording", *TABLES["builds.csv"]]
-    assert list(builds["registers_per_thread"]) == [32, 24, 40]
-    assert list(builds["variant"]) == ["block", "buffered_row", "probes"]
+    assert list(builds["registers_per_thread"]) == [40, 32, 38, 40, 24, 128, 40, 40]
+    assert list(builds["variant"])[-2:] == ["mm_tile", "probes"]
 
 
 def test_cubins_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording, tmp_path):
     folder = tmp_path / "sm_75"
     folder.mkdir()
-    cubin = folder / "block-b8-exact.cubin"
+    cubin = folder / "block-b8-float32-exact.cubin"
     cubin.write_bytes(b"machine code")
-    built = BuildResult("sm_75", "block", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", sha256(cubin))
+    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
+    built = BuildResult(*facts, sha256(cubin))
     cubin.with_suffix(".json").write_text(json.dumps(asdict(built)))
     builds = study.builds_table({"card": gpu_recording}, [cubin])
     assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
     assert builds.iloc[-1]["registers_per_thread"] == 40
     cubin.write_bytes(b"other machine code")
-    with pytest.raises(StudyError, match=r"block-b8-exact\.cubin"):
+    with pytest.raises(StudyError, match=r"block-b8-float32-exact\.cubin"):
         study.builds_table({}, [cubin])
 
 

@@ -24,7 +24,7 @@ def sources(*recordings):
 
 def samples(reasons, totals, **state):
     """The samples of one cell with these bit masks and total times."""
-    key = dict(zip(CELL, ("gpu0", "block", "float32", 256, 32, "pinned"), strict=True))
+    key = dict(zip(CELL, ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned"), strict=True))
     frame = pd.DataFrame({"throttle_reasons": reasons, "total_s": totals}).assign(**key, **state)
     frame["kernel_s"] = frame["total_s"] / 2
     types = TABLES["samples.csv.gz"]

@@ -19,6 +19,7 @@ from report_data import (
     recording,
     report,
     rewritten,
+    square,
     tables,
     traced_tables,
 )
@@ -118,7 +119,7 @@ def state(n, samples, marked, total=1.0, unmarked=None, kernel=1.0, reasons="sw_
     """A row of telemetry.csv."""
     return CELL_ROW | {
         "variant": "block",
-        "n": n,
+        **square(n),
         "block_size": 8,
         "host_memory": "pinned",
         "samples": samples,
@@ -211,7 +212,7 @@ def test_short_kernels_are_compared_one_at_a_time_and_back_to_back(tmp_path):
         {
             **{key: value for key, value in CELL_ROW.items() if key != "host_memory"},
             "variant": "block",
-            "n": n,
+            **square(n),
             "block_size": 8,
             "kernel_s": 1e-5 * ratio,
             "kernel_batch_s": 1e-5,
@@ -228,7 +229,7 @@ def test_short_kernels_are_compared_one_at_a_time_and_back_to_back(tmp_path):
 
 def test_cold_start_is_given_in_its_parts_beside_the_sources(tmp_path):
     parts = {"init": 0.05, "context": 0.1, "module": 0.002, "allocation": 0.001}
-    row = CELL_ROW | {"variant": "block", "n": 256, "block_size": 8, "host_memory": "pageable"}
+    row = CELL_ROW | square(256) | {"variant": "block", "block_size": 8, "host_memory": "pageable"}
     row |= {f"{name}_s": value for name, value in parts.items()}
     row |= {**interval("total_s", 0.16, 0.1), **interval("ratio", 200.0, 0.1)}
     _, text = said(card(tmp_path, cold_starts=[row]), "cold")
@@ -243,7 +244,7 @@ def test_cold_start_is_given_in_its_parts_beside_the_sources(tmp_path):
 def beside(quantity, memory, ratio, verdict, n=1024):
     return CELL_ROW | {
         "variant": "block",
-        "n": n,
+        **square(n),
         "block_size": 8,
         "host_memory": memory,
         "neighbours": 3,
@@ -337,7 +338,7 @@ def test_long_lists_are_cut_and_say_so(tmp_path):
     assert len(table.rows) == trust_views.LONGEST_LIST == 40
     caption = "".join(map(str, table.caption))
     assert caption.endswith(": 40 of 60; the CSV file has them all.")
-    assert column(table, "N")[:2] == ["60", "59"], "those that move most"
+    assert column(table, "shape")[:2] == ["60", "59"], "those that move most"
     few = trust_views.telemetry_table(card(tmp_path, telemetry=rows[:3]), "x")
     assert "of" not in str(few.caption[-1]).split(":")[-1].split()[:2]
     assert len(few.rows) == 3
@@ -345,10 +346,12 @@ def test_long_lists_are_cut_and_say_so(tmp_path):
 
 def test_cells_that_agree_least_come_first(tmp_path):
     row = {"recording_a": "a", "recording_b": "b", "kind": "CPU", "quantity": "total"}
-    rows = [row | {"variant": "naive", "n": n, "median_a_s": 1.0, "median_b_s": r, "ratio": r}
-            for n, r in ((1, 1.1), (2, 0.5), (3, 1.6))]  # fmt: skip
+    rows = [
+        row | square(n) | {"variant": "naive", "median_a_s": 1.0, "median_b_s": r, "ratio": r}
+        for n, r in ((1, 1.1), (2, 0.5), (3, 1.6))
+    ]
     table = trust_views.apart_table(tables(tmp_path, agreement_cells=rows), "x")
-    assert column(table, "N") == ["2", "3", "1"]
+    assert column(table, "shape") == ["2", "3", "1"]
 
 
 # ---- figures

@@ -24,6 +24,8 @@ study:
   holdout_sizes: []
   variants: [naive, block]
   block_sizes: [16, 32]
+  series:
+    - { variants: [bmm_tile], dtypes: [int32], block_sizes: [16], shapes: [3x17x33x65] }
   host_memory: [pinned]
   cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16] }
   protocol:
@@ -123,19 +125,22 @@ def test_every_kernel_is_built_for_the_recorded_card(finished):
     assert built == {
         f"{variant}-{build}"
         for variant in ("naive", "block")
-        for build in ("b16-exact", "b32-exact", "b32-guarded")
-    } | {"probes-exact"}
+        for build in ("b16-float32-exact", "b32-float32-exact", "b32-float32-guarded")
+    } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact"}
 
 
 def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
     files = {path.stem for path in (finished / "results" / "counts").glob("*.csv")}
-    assert files == {f"{name}-b{block}" for name in ("naive", "block") for block in (16, 32)}
+    kernels = {f"{name}-b{block}-float32" for name in ("naive", "block") for block in (16, 32)}
+    assert files == kernels | {"bmm_tile-b16-int32"}
     counts = pd.read_csv(finished / "results" / "tables" / "counts.csv")
-    run = counts[counts["host"].notna()]
-    assert set(run["n"]) == {64, 70}, "512, at which cards count, is none of the study"
-    assert run["agrees"].all()
-    assert set(counts["n"]) == {32, 48, 64, 70}
-    assert not counts.duplicated(["variant", "n", "block_size", "quantity"]).any()
+    squares = counts["batch"] == 1
+    assert set(counts.loc[squares, "n"]) == {32, 48, 64, 70}
+    assert set(counts.loc[~squares, "variant"]) == {"bmm_tile"}
+    assert counts["host"].notna().all(), "all are small"
+    assert counts["agrees"].all()
+    key = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "quantity"]
+    assert not counts.duplicated(key).any()
 
 
 def test_effective_configuration_is_written(finished):

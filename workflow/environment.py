@@ -3,9 +3,9 @@
     python3 workflow/environment.py [dev]
 
 Needs nothing but the standard library. Each lock is one layer: `base` for everything, `dev` for
-the linters, `compiler` where no nvcc is found, `gpu` (PyCUDA) where an NVIDIA GPU is found. A layer
-that is in place leaves a stamp with the digest of its lock, so that the next call installs nothing
-and uses no network.
+the linters, `compiler` where no nvcc is found, `disassembler` where nvcc comes without nvdisasm,
+`gpu` (PyCUDA) where an NVIDIA GPU is found. A layer that is in place leaves a stamp with the digest
+of its lock, so that the next call installs nothing and uses no network.
 """
 
 import ast
@@ -60,9 +60,13 @@ def set_up(optional_layers: list[str]) -> None:
     for layer in optional_layers:
         if not is_installed(layer):
             install(layer)
-    if not is_installed("compiler") and find_nvcc() is None:
-        say("no nvcc found: installing the CUDA compiler into .venv (290 MB, once)")
-        install("compiler")
+    if not is_installed("compiler"):
+        nvcc = find_nvcc()
+        if nvcc is None:
+            say("no nvcc found: installing the CUDA compiler into .venv (290 MB, once)")
+            install("compiler")
+        elif not is_installed("disassembler") and not has_disassembler(nvcc):
+            install_disassembler()
     if not is_installed("gpu") and has_nvidia_gpu():
         install_pycuda()
 
@@ -173,6 +177,24 @@ def find_nvcc() -> Path | None:
         command += ["--nvcc", named.stdout.strip()]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return Path(found.stdout.split()[0]) if found.returncode == 0 else None
+
+
+def has_disassembler(nvcc: Path) -> bool:
+    """Say whether the builds will find an nvdisasm that reads what this nvcc writes."""
+    code = (
+        "import pathlib, sys; from kernels.toolchain import find_disassembler; "
+        "sys.exit(find_disassembler(pathlib.Path(sys.argv[1])) is None)"
+    )
+    return subprocess.run([PYTHON, "-c", code, nvcc], cwd=ROOT, capture_output=True).returncode == 0
+
+
+def install_disassembler() -> None:
+    """Install nvdisasm; a failure leaves the rest usable: builds then count no instructions."""
+    say("nvcc comes without nvdisasm: installing it into .venv (5 MB, once)")
+    try:
+        install("disassembler")
+    except SetupError as error:
+        say(f"warning: no nvdisasm, so no instructions of the kernels are counted: {error}")
 
 
 def has_nvidia_gpu() -> bool:

@@ -18,17 +18,22 @@ What it counts, for each source line: accesses of threads; requests of warps, wh
 what the lanes of a warp access from one place in the code, at their same visit to it since the last
 barrier; for global memory the sectors of 32 bytes that a request falls into; for shared memory the
 wavefronts of a request (the most distinct words that one of the 32 banks has to give, for 32, 16 or
-8 lanes at a time if an access is 4, 8 or 16 bytes) and the fewest that it could have had. That is
-how Nsight Compute's counters of L1 are defined (NVIDIA, Nsight Compute Profiling Guide, Memory
-Tables).
+8 lanes at a time if an access is 4, 8 or 16 bytes; for twice as many of 8 or 16 bytes where lanes
+access the same address in pairs) and the fewest that it could have had. That is how Nsight
+Compute's counters of L1 are defined (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), but
+for the pairs, which were found by these counters on an H100.
 
-Limits. x86-64 Linux with g++. One source file a kernel, elements of 4, 8 or 16 bytes, dynamic
+Elements may be float32, float64 or 32-bit integers; a kernel for several of them is compiled once
+for each (``-DELEMENT=``).
+
+Limits. x86-64 Linux with g++. One source file a kernel, accesses of 4, 8 or 16 bytes, dynamic
 shared memory called `smem`. `__device__` functions that return structures must be
 `__forceinline__`. No inline PTX, warp shuffles and votes, atomics, tensor cores and 16-bit numbers:
 they are refused by name. A global word that is read and only later written by another thread is no
 race that is seen. Where lanes take different turns in one loop, the visits that make one request on
-a card may differ from those counted here. Machine code may load what source code loads twice only
-once, or two words with one instruction: nvcc does so for the shared loads of the block kernels, so
-that a card executes fewer load instructions than there are requests here. Words and wavefronts,
-which are what costs time, are the same.
+a card may differ from those counted here. Machine code may load only once what source code loads
+twice, or several words with one instruction: nvcc makes one load of 16 bytes of four steps along a
+row of a shared tile, so that a card executes fewer loads than there are requests here. The words
+are the same, the wavefronts fewer: where all lanes read the same 16 bytes there are two for the
+four steps, and lanes that read down a column conflict once for four steps.
 """

@@ -37,7 +37,7 @@ uint32_t wavefronts(const uint32_t *addresses, uint32_t count, uint32_t bytes) {
         highest = std::max(highest, addresses[i]);
     }
     if (highest + bytes - lowest <= WAVEFRONT_BYTES) return 1;  // no two words in one bank
-    uint32_t words[BANKS], kept = 0;
+    uint32_t words[2 * BANKS], kept = 0;
     for (uint32_t i = 0; i < count; ++i) {
         for (uint32_t byte = 0; byte < bytes; byte += WORD_BYTES) {
             words[kept++] = (addresses[i] + byte) / WORD_BYTES;
@@ -51,18 +51,50 @@ uint32_t wavefronts(const uint32_t *addresses, uint32_t count, uint32_t bytes) {
     return most;
 }
 
-void count_request(Count &count, const uint32_t *addresses, const uint8_t *lanes, uint32_t active) {
-    count.accesses += active;
+// Those lanes of a request, from `begin` to before `end`, that take part in it.
+struct Lanes {
+    uint32_t addresses[WARP], count = 0;
+
+    Lanes(const uint32_t *address_of, uint32_t active, uint32_t begin, uint32_t end) {
+        for (uint32_t lane = begin; lane < end; ++lane) {
+            addresses[count] = address_of[lane];
+            count += active >> lane & 1;
+        }
+    }
+};
+
+// Whether lanes that are neighbours, or those at a distance of two, access the same address.
+bool in_pairs(const uint32_t *address_of, uint32_t active, uint32_t begin, uint32_t end) {
+    for (uint32_t distance = 1; distance <= 2; ++distance) {
+        bool alike = true;
+        for (uint32_t lane = begin; lane < end; ++lane) {
+            const uint32_t both = 1u << lane | 1u << (lane ^ distance);
+            alike &= (active & both) != both || address_of[lane] == address_of[lane ^ distance];
+        }
+        if (alike) return true;
+    }
+    return false;
+}
+
+// Lanes whose words fill a wavefront are served together, in phases; two phases together where the
+// lanes read in pairs.
+void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
+    const Lanes all(address_of, active, 0, WARP);
+    count.accesses += all.count;
     ++count.requests;
     if (!count.is_shared) {
-        count.transactions += sectors(addresses, active);
+        count.transactions += sectors(all.addresses, all.count);
         return;
     }
-    const uint32_t together = WAVEFRONT_BYTES / count.bytes;
-    for (uint32_t from = 0, to; from < active; from = to) {
-        for (to = from + 1; to < active && lanes[to] / together == lanes[from] / together; ++to) {
-        }
-        count.transactions += wavefronts(addresses + from, to - from, count.bytes);
+    const uint32_t phase = WAVEFRONT_BYTES / count.bytes;
+    for (uint32_t begin = 0, end; begin < WARP; begin = end) {
+        end = begin + phase;
+        const uint32_t both = begin + 2 * phase;
+        const bool is_first = begin % (2 * phase) == 0 && both <= WARP;
+        if (is_first && in_pairs(address_of, active, begin, both)) end = both;
+        const Lanes lanes(address_of, active, begin, end);
+        if (!lanes.count) continue;
+        count.transactions += wavefronts(lanes.addresses, lanes.count, count.bytes);
         ++count.ideal;
     }
 }
@@ -70,14 +102,11 @@ void count_request(Count &count, const uint32_t *addresses, const uint8_t *lanes
 void count_requests(Site &site) {
     const uint32_t most = *std::max_element(site.visits, site.visits + WARP);
     for (uint32_t visit = 0; visit < most; ++visit) {
-        uint32_t addresses[WARP], active = 0;
-        uint8_t lanes[WARP];
+        uint32_t active = 0;
         for (uint32_t lane = 0; lane < WARP; ++lane) {
-            lanes[active] = lane;
-            addresses[active] = site.log[visit * WARP + lane];
-            active += site.visits[lane] > visit;
+            active |= static_cast<uint32_t>(site.visits[lane] > visit) << lane;
         }
-        count_request(site.count, addresses, lanes, active);
+        count_request(site.count, &site.log[visit * WARP], active);
     }
     std::memset(site.visits, 0, sizeof site.visits);
     site.touched = false;
@@ -236,7 +265,7 @@ inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller
     Worker &w = *worker;
     if (static_cast<size_t>(address - w.stacks) < STACK_BYTES * MAX_THREADS) return;  // a register
     Access access = {code_address(w, caller), 0, bytes, is_store, -1};
-    if (bytes < WORD_BYTES) stop_access(ELEMENT_SIZE, access);
+    if (bytes < WORD_BYTES || bytes > MAX_ACCESS_BYTES) stop_access(ELEMENT_SIZE, access);
     if (within(address, w.shared, w.shared_bytes, access)) return shared_access(w, access);
     const Launch &launch = *w.launch;
     if (within(address, w.dynamic_shared, launch.dynamic_shared_bytes, access)) {
@@ -269,6 +298,15 @@ ACCESS(write2, 2, true)
 ACCESS(write4, 4, true)
 ACCESS(write8, 8, true)
 ACCESS(write16, 16, true)
+
+// What is larger than any access of a card: an array or a structure, set or copied as a whole.
+extern "C" void __tsan_read_range(void *address, uint64_t bytes) {
+    on_access(static_cast<char *>(address), bytes, false, __builtin_return_address(0));
+}
+
+extern "C" void __tsan_write_range(void *address, uint64_t bytes) {
+    on_access(static_cast<char *>(address), bytes, true, __builtin_return_address(0));
+}
 
 extern "C" void __tsan_init() {
 }

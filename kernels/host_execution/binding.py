@@ -13,10 +13,12 @@ import numpy.typing as npt
 from kernels.host_execution.compiler import build_runtime, shown
 from measurement.errors import StudyError
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, of a card's allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
+# Overflow of signed integers is undefined in C++; unsigned ones wrap around, with the same bits.
+_COMPUTED = {"int32": "uint32"}
 _SEVERAL = 0xFFFF  # the number of a thread where it was more than one
 
 
@@ -78,6 +80,15 @@ class _Launch(ctypes.Structure):
     )
 
 
+class _Sizes(ctypes.Structure):
+    _fields_ = (
+        ("batch", ctypes.c_uint64),
+        ("m", ctypes.c_uint64),
+        ("n", ctypes.c_uint64),
+        ("k", ctypes.c_uint64),
+    )
+
+
 @dataclass(frozen=True)
 class LineCount:
     """Accesses of one size from one source line: of threads, requests of warps, transactions.
@@ -101,7 +112,7 @@ class Run:
     """Outcome of a counted run.
 
     `stored_by[i]` has, for each word of buffer number i in order of addresses, the source line
-    that stored it last, 0 if none did.
+    that stored it last, 0 if none did. A float64 is two words.
     """
 
     counts: list[LineCount]
@@ -127,8 +138,9 @@ class Kernel:
     ) -> Run:
         """Run the kernel; arrays among the arguments are its buffers, and keep what it stores.
 
-        Raises KernelFault. Only a counted kernel is kept from reading and writing out of bounds:
-        run that one first.
+        `grid` and `threads` are up to three sizes: x, y, z. An array is of the type that the kernel
+        takes: float32, float64, uint32 or int32. Raises KernelFault. Only a counted kernel is kept
+        from reading and writing out of bounds: run that one first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = _copies(arrays)
@@ -287,13 +299,18 @@ def has_fma(folder: Path) -> bool:
 
 
 def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
-    """Return A·B, shape (n, n), each element summed in float32 in the order of k.
+    """Return the products A·B, shape (batch, m, n), each element summed in the order of k.
 
-    `fused`: each step is one fused multiply-add, else a rounded product and then a sum.
+    `a` has shape (batch, m, k) and `b` (batch, k, n). Both, and the products, are of one type:
+    float32, float64, uint32 or int32. `fused`: each step is one fused multiply-add, else a rounded
+    product and then a sum. Integers wrap around at 32 bits, either way.
     """
-    n = len(a)
+    (batch, m, k), n = a.shape, b.shape[2]
+    if b.dtype != a.dtype or b.shape[:2] != (batch, k):
+        raise ValueError(f"no products: {a.dtype}{a.shape} and {b.dtype}{b.shape}")
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    product = np.empty((n, n), np.float32)
+    product = np.empty((batch, m, n), a.dtype)
+    function = _runtime(folder)[f"host_reference_{_COMPUTED.get(a.dtype.name, a.dtype.name)}"]
     pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, product))
-    _runtime(folder).host_reference(*pointers, n, int(fused))
+    function(*pointers, ctypes.byref(_Sizes(batch, m, n, k)), int(fused))
     return product

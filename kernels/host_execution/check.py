@@ -1,97 +1,134 @@
 """The kernels of the catalog, run on the host and held against reference and theory."""
 
 from dataclasses import astuple
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from kernels.catalog import Launch, build_for, parse_build, variant
+from kernels.catalog import variant
+from kernels.cubins import build_for
 from kernels.host_execution.binding import Array, Kernel, KernelFault, Run, has_fma, reference
 from kernels.host_execution.compiler import BUILDS, MODES, ROOT, Mode, build_kernel, shown
-from kernels.theory import OPERATIONS, Geometry, Total, totals
+from kernels.plan import Product
+from kernels.theory import OPERATIONS, Total, totals
+from kernels.variant import ELEMENTS, Launch
 from measurement.errors import StudyError
-from measurement.matrices import Inputs
+from measurement.matrices import POISON_WORD, Inputs
 
 MAX_THREADS = 1024
 SEED = 1
 
 
-def launch_of(name: str, n: int, block_size: int | None) -> Launch:
-    """Return the launch of a variant; raises StudyError for one that the host cannot execute."""
-    if n < 1:
-        raise StudyError(f"size {n}: is less than 1")
-    variant(name)
-    parse_build(build_for(name, n, block_size).stem)  # refuses what is not in the catalog
-    launch = variant(name).launch(n, block_size or 0)
+def launch_of(product: Product) -> Launch:
+    """Return the launch of a product; raises StudyError for one that the host cannot execute."""
+    name, shape, block = product.variant, product.shape, product.block_size
+    entry = variant(name)
+    if entry.kernel is None:
+        raise StudyError(f"{name}: is a library's; there is no source to execute on the host")
+    if not entry.takes_block(block):
+        sizes = ", ".join(map(str, entry.block_sizes or ())) or "none"
+        raise StudyError(f"{name}: has no block size {block}; it takes: {sizes}")
+    if product.dtype not in entry.dtypes:
+        raise StudyError(
+            f"{name}: does not multiply {product.dtype}; it takes: {', '.join(entry.dtypes)}"
+        )
+    if not entry.takes(shape):
+        raise StudyError(f"{name} at {shape}: takes {entry.shapes} products only")
+    launch = entry.launch(shape, block)
     threads = launch.threads[0] * launch.threads[1]
     if threads > MAX_THREADS:
         raise StudyError(
-            f"{name} at size {n}: needs {threads} threads a block, {MAX_THREADS} allowed"
+            f"{name} at size {shape}: needs {threads} threads a block, {MAX_THREADS} allowed"
         )
     return launch
 
 
-def predict(name: str, n: int, block_size: int | None) -> dict[str, Total]:
-    """Return the theory's totals by operation (`theory.OPERATIONS`); raises StudyError."""
-    launch = launch_of(name, n, block_size)
-    whole = (launch.threads, launch.threads)  # a block of threads is all there is to a line of C
-    square = ((block_size or 0, block_size or 0), (n, n))
-    tile, extent = whole if block_size is None else square
-    geometry = Geometry(launch.threads, launch.grid[0] * launch.grid[1], tile, extent)
-    return totals(variant(name).accesses(n, block_size or 0), geometry)
+def predict(product: Product, merged: bool = False) -> dict[str, Total]:
+    """Return the theory's totals by operation, of the source or `merged`; raises StudyError.
+
+    See `kernels.theory.totals`.
+    """
+    launch = launch_of(product)
+    accesses = variant(product.variant).accesses(product.shape, product.block_size, product.dtype)
+    return totals(accesses, launch.threads, prod(launch.grid), merged)
+
+
+def inputs_of(product: Product) -> tuple[Array, Array]:
+    """Return the seeded A and B of a product, shapes (batch, m, k) and (batch, k, n)."""
+    return Inputs([(product.dtype, product.shape)], SEED).pair(product.dtype, product.shape)
 
 
 def execute(
-    name: str,
-    n: int,
-    block_size: int | None,
-    mode: Mode,
-    source: Path | None = None,
-    folder: Path = BUILDS,
+    product: Product, mode: Mode, source: Path | None = None, folder: Path = BUILDS
 ) -> tuple[Array, Run]:
-    """Run a variant on seeded matrices of order n; return its product, shape (n, n), and the run.
+    """Run a variant on seeded matrices; return C, shape (batch, m, n), and the run.
 
-    `source` takes the place of the catalog's source file. What the kernel does not store stays NaN.
-    Raises KernelFault; other StudyErrors if it cannot be built.
+    What the host does beyond copying is done too. `source` takes the place of the catalog's source
+    file. What the kernel does not store stays as poison (NaN for numbers that have it). Raises
+    KernelFault; other StudyErrors if it cannot be built.
     """
-    launch = launch_of(name, n, block_size)
-    build = build_for(name, n, block_size)
-    defines = {"GUARDED": int(build.guarded)}
-    if block_size is not None:
-        defines["BLOCK"] = block_size
+    launch = launch_of(product)
+    entry, shape, block = variant(product.variant), product.shape, product.block_size
+    build = build_for(product.variant, shape, block, product.dtype)
+    assert build is not None
+    assert entry.kernel is not None
     source = source or ROOT / build.source
     if mode == "fused" and not has_fma(folder):
         raise StudyError(
             "this CPU has no fused multiply-add (FMA3), which kernels are checked with"
         )
-    kernel = Kernel(
-        build_kernel(name, source, defines, mode, folder), source, name, mode == "counted"
-    )
-    a, b = Inputs([n], SEED).pair(n)
-    product = np.full((n, n), np.nan, np.float32)
-    run = kernel.run(launch.grid, launch.threads, [a, b, product, n], launch.dynamic_shared_bytes)
-    return product, run
+    library = build_kernel(entry.kernel, source, build.defines, mode, folder)
+    kernel = Kernel(library, source, entry.kernel, mode == "counted")
+    a, b, c = _operands(product)
+    arguments: list[Array | int] = [a, b, c, *entry.arguments(shape, block)]
+    run = kernel.run(launch.grid, launch.threads, arguments, launch.dynamic_shared_bytes)
+    return _product(product, c), run
 
 
-def check(
-    name: str,
-    n: int,
-    block_size: int | None,
-    source: Path | None = None,
-    folder: Path = BUILDS,
-) -> Run:
-    """Run a variant in all modes at order n; return the counted run.
+def _operands(product: Product) -> tuple[Array, Array, Array]:
+    """Return what the kernel gets: A and B as the host prepares them, and C full of poison."""
+    entry = variant(product.variant)
+    seen = entry.operands(product.shape, product.block_size)
+    a, b = inputs_of(product)
+    step = entry.host_step
+    targets = ((a, step and step.a, (seen.m, seen.k)), (b, step and step.b, (seen.k, seen.n)))
+    prepared = []
+    for matrix, fill, edges in targets:
+        if fill:
+            target = np.empty((seen.batch, *edges), matrix.dtype)
+            fill(matrix, target)
+            matrix = target
+        prepared.append(np.ascontiguousarray(matrix))
+    c = np.empty((seen.batch, seen.m, seen.n), ELEMENTS[product.dtype].dtype)
+    c.view(np.uint32).fill(POISON_WORD)
+    return prepared[0], prepared[1], c
+
+
+def _product(product: Product, c: Array) -> Array:
+    """Return C as the host hands it on."""
+    step = variant(product.variant).host_step
+    if step is None or step.c is None:
+        return c
+    shape = product.shape
+    target = np.empty((shape.batch, shape.m, shape.n), c.dtype)
+    step.c(c, target)
+    return target
+
+
+def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -> Run:
+    """Run a variant in all modes; return the counted run.
 
     Raises KernelFault for a fault, for a product that is not the reference bit for bit, and for
     counts that are not those of theory.
     """
-    named = shown(source or ROOT / variant(name).source)
-    product, run = execute(name, n, block_size, "counted", source, folder)
-    _compare_products(named, name, product, run, "counted", folder)
-    _compare_counts(named, name, run, predict(name, n, block_size))
+    named = shown(source or ROOT / str(variant(product.variant).source))
+    c, run = execute(product, "counted", source, folder)
+    _compare_products(named, product, c, run, "counted", folder)
+    _compare_counts(named, product.variant, run, predict(product))
     for mode in MODES[1:]:
-        product, _ = execute(name, n, block_size, mode, source, folder)
-        _compare_products(named, name, product, run, mode, folder)
+        c, _ = execute(product, mode, source, folder)
+        _compare_products(named, product, c, run, mode, folder)
     return run
 
 
@@ -106,25 +143,34 @@ def sums(run: Run) -> dict[str, Total]:
 
 
 def _compare_products(
-    named: str, name: str, product: Array, run: Run, mode: Mode, folder: Path
+    named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
 ) -> None:
     """Hold a product against the reference; `run` tells which line stored a wrong element."""
-    n = len(product)
-    expected = reference(*Inputs([n], SEED).pair(n), mode == "fused", folder)
-    wrong = np.flatnonzero(product.view(np.uint32) != expected.view(np.uint32))
+    expected = reference(*inputs_of(product), mode == "fused", folder)
+    differs = (c.view(np.uint8) != expected.view(np.uint8)).reshape(c.size, c.itemsize)
+    wrong = np.flatnonzero(differs.any(axis=1))
     if not len(wrong):
         return
-    row, column = divmod(int(wrong[0]), n)
-    line = int(run.stored_by[2].ravel()[wrong[0]])
+    place = np.unravel_index(int(wrong[0]), c.shape)
+    batch, row, column = (int(index) for index in place)
+    element = f"C({row}, {column})" if product.shape.batch == 1 else f"C({batch}, {row}, {column})"
+    line = _stored_by(product, run, batch, row, column)
     if line:
-        text = f"stores C({row}, {column}) = {product[row, column]:.9g}"
+        text = f"stores {element} = {c[place]:.9g}"
     else:
         stores = [count.line for count in run.counts if count.operation == "global_store"]
-        line, text = min(stores, default=0), f"does not store C({row}, {column})"
+        line, text = min(stores, default=0), f"does not store {element}"
     raise KernelFault(
-        f"{named}:{line}: {name}, {mode}: {text}; bit for bit it is {expected[row, column]:.9g}, "
-        f"and {len(wrong)} of {n * n} elements are wrong"
+        f"{named}:{line}: {product.variant}, {mode}: {text}; bit for bit it is "
+        f"{expected[place]:.9g}, and {len(wrong)} of {c.size} elements are wrong"
     )
+
+
+def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:
+    """Return the source line that stored an element of C last; 0 if none did."""
+    seen = variant(product.variant).operands(product.shape, product.block_size)
+    words = ELEMENTS[product.dtype].bytes // 4
+    return int(run.stored_by[2][((batch * seen.m + row) * seen.n + column) * words])
 
 
 def _compare_counts(named: str, name: str, run: Run, theory: dict[str, Total]) -> None:

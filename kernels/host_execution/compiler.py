@@ -108,12 +108,13 @@ def build_runtime(folder: Path = BUILDS) -> Path:
 def build_kernel(
     name: str,
     source: Path,
-    defines: Mapping[str, int],
+    defines: Mapping[str, int | str],
     mode: Mode,
     folder: Path = BUILDS,
 ) -> Path:
     """Compile the kernel `name` of a source file to `folder`, if it is not there yet; return it.
 
+    `defines` are macros and what they stand for: numbers, or words such as the type ``double``.
     Raises StudyError for what the host cannot execute, and with the compiler's first complaint.
     """
     text = source.read_text()
@@ -175,5 +176,6 @@ def _run(name: str, command: Sequence[Path | str]) -> None:
 
 
 def _complaint(output: str) -> str:
-    lines = [line for line in output.splitlines() if "error" in line] or output.splitlines()
+    said = output.splitlines()
+    lines = [line for line in said if re.search("error|undefined reference", line)] or said
     return lines[0].replace(f"{ROOT}{os.sep}", "") if lines else "without a message"

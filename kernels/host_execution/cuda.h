@@ -34,6 +34,7 @@ static __forceinline__ float4 make_float4(float x, float y, float z, float w) {
 
 extern "C" {
 float fmaf(float, float, float);
+double fma(double, double, double);
 void __syncthreads();
 // The runtime knows which thread runs. To a thread they are constants, and no memory accesses.
 __attribute__((const)) uint3 host_thread_index();

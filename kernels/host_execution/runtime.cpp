@@ -66,8 +66,8 @@ namespace {
 
 // ---- Launch
 
-// Finds the kernel's library: its code, and the block of thread-local memory that holds what it
-// declares as static shared memory, and nothing else.
+// Finds the kernel's library: its code, and the number and size of the thread-local memory that
+// holds what it declares as static shared memory, and nothing else.
 int find_library(dl_phdr_info *info, size_t, void *data) {
     Worker &w = *static_cast<Worker *>(data);
     const auto base = reinterpret_cast<char *>(info->dlpi_addr);
@@ -87,11 +87,7 @@ int find_library(dl_phdr_info *info, size_t, void *data) {
     w.code = base;
     w.code_bytes = end;
     w.shared_bytes = tls ? tls->p_memsz : 0;
-    w.shared = nullptr;
-    if (tls) {
-        size_t index[2] = {info->dlpi_tls_modid, 0};
-        w.shared = static_cast<char *>(__tls_get_addr(index));
-    }
+    w.shared_module = info->dlpi_tls_modid;
     return 1;
 }
 
@@ -118,6 +114,10 @@ void prepare(Worker &w, Launch &launch) {
         ++index.z;
     }
     dl_iterate_phdr(find_library, &w);
+    // Not in find_library: the loader is locked there, and making the thread's copy takes the lock
+    // that another thread holds which loads a library and waits for that one.
+    size_t place[2] = {w.shared_module, 0};
+    w.shared = w.shared_bytes ? static_cast<char *>(__tls_get_addr(place)) : nullptr;
     w.sites.clear();
     w.touched.clear();
     if (!launch.instrumented) return;
@@ -228,19 +228,62 @@ extern "C" int host_has_fma() {
     return __builtin_cpu_supports("fma");
 }
 
-// c = a * b for row-major matrices of order n, each element summed in the order of k. `fused`: each
-// step is one fused multiply-add, else a product that is rounded and then a sum.
-extern "C" void host_reference(const float *a, const float *b, float *c, int n, int fused) {
-    std::fill(c, c + static_cast<size_t>(n) * n, 0.0f);
-    for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < n; ++k) {
-            const float element = a[i * n + k];
-            for (int j = 0; j < n; ++j) {
-                float &sum = c[i * n + j];
-                sum = fused ? fmaf(element, b[k * n + j], sum) : sum + element * b[k * n + j];
+namespace {
+
+inline float fused_sum(float a, float b, float sum) {
+    return fmaf(a, b, sum);
+}
+
+inline double fused_sum(double a, double b, double sum) {
+    return fma(a, b, sum);
+}
+
+inline uint32_t fused_sum(uint32_t a, uint32_t b, uint32_t sum) {
+    return a * b + sum;  // modulo 2^32: there is nothing to round
+}
+
+template <typename Element>
+void multiply(const Element *a, const Element *b, Element *c, size_t m, size_t n, size_t k,
+              bool fused) {
+    std::fill(c, c + m * n, Element(0));
+    for (size_t row = 0; row < m; ++row) {
+        for (size_t step = 0; step < k; ++step) {
+            const Element element = a[row * k + step];
+            for (size_t column = 0; column < n; ++column) {
+                const Element other = b[step * n + column];
+                Element &sum = c[row * n + column];
+                sum = fused ? fused_sum(element, other, sum) : sum + element * other;
             }
         }
     }
+}
+
+template <typename Element>
+void multiply_batch(const Element *a, const Element *b, Element *c, const Sizes &sizes,
+                    bool fused) {
+    const size_t m = sizes.m, n = sizes.n, k = sizes.k;
+    for (size_t i = 0; i < sizes.batch; ++i) {
+        multiply(a + i * m * k, b + i * k * n, c + i * m * n, m, n, k, fused);
+    }
+}
+
+}  // namespace
+
+// c = a * b for each of a batch of row-major matrices, each element summed in the order of k.
+// `fused`: each step is one fused multiply-add, else a product that is rounded and then a sum.
+extern "C" void host_reference_float32(const float *a, const float *b, float *c, const Sizes *sizes,
+                                       int fused) {
+    multiply_batch(a, b, c, *sizes, fused);
+}
+
+extern "C" void host_reference_float64(const double *a, const double *b, double *c,
+                                       const Sizes *sizes, int fused) {
+    multiply_batch(a, b, c, *sizes, fused);
+}
+
+extern "C" void host_reference_uint32(const uint32_t *a, const uint32_t *b, uint32_t *c,
+                                      const Sizes *sizes, int fused) {
+    multiply_batch(a, b, c, *sizes, fused);
 }
 
 // ---- What a kernel calls

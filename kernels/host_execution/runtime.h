@@ -24,6 +24,7 @@ constexpr uint32_t MAX_THREADS = 1024;
 constexpr uint32_t SECTOR_BYTES = 32;
 constexpr uint32_t BANKS = 32;
 constexpr uint32_t WORD_BYTES = 4;
+constexpr uint32_t MAX_ACCESS_BYTES = 16;  // of a thread
 constexpr uint32_t WAVEFRONT_BYTES = BANKS * WORD_BYTES;
 constexpr size_t DYNAMIC_SHARED_BYTES = 227 * 1024;
 // Not a power of two: else the tops of all stacks fall into the same sets of the cache.
@@ -43,7 +44,7 @@ enum FaultKind : int32_t {
     ELEMENT_SIZE,
 };
 
-// The structures up to `Launch` are those of binding.py.
+// The structures up to `Sizes` are those of binding.py.
 
 // Code addresses are relative to the kernel's library, and those of the instruction after the call.
 struct Fault {
@@ -86,6 +87,11 @@ struct Launch {
     Fault fault;
 };
 
+// Of a batch of products: A has m x k elements, B k x n, C m x n.
+struct Sizes {
+    uint64_t batch, m, n, k;
+};
+
 // The last accesses to a word of shared memory.
 struct Word {
     uint32_t write_epoch, read_epoch;
@@ -122,6 +128,7 @@ struct Worker {
     size_t code_bytes;
     char *shared;  // static shared memory
     size_t shared_bytes;
+    size_t shared_module;  // the loader's number of the library that declares it
     char *dynamic_shared;
     std::vector<Word> words;  // of static shared memory, then of dynamic
     std::deque<Site> sites;

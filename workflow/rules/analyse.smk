@@ -4,6 +4,7 @@
 rule tables:
     input:
         published="data/published/times.csv",
+        systems="data/published/systems.csv",
         recordings=RECORDINGS,
         measured=MEASURED_SOURCES,  # a change of one makes recordings stale
         cubins=CUBINS,
@@ -17,6 +18,7 @@ rule tables:
                 *["summary", "gains", "recordings", "checks", "builds", "environment"],
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
                 *["agreement", "agreement_cells", "counts", "counts_by_line"],
+                *["machine_code", "ladder", "roofline", "claims", "limits", "systems"],
             ]
         ],
     log:
@@ -26,8 +28,8 @@ rule tables:
     message:
         "Computing tables, gains and their intervals"
     shell:
-        "python -m analysis tables --published {input.published} {params.recordings}"
-        " --cubins {input.cubins} --counts {input.counts} --out results/tables 2>&1 | tee {log} >&2"
+        "python -m analysis tables --published {input.published} --systems {input.systems}"
+        " {params.recordings} --cubins {input.cubins} --counts {input.counts} --out results/tables 2>&1 | tee {log} >&2"
 
 
 rule fit:

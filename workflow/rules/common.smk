@@ -10,8 +10,10 @@ import yaml
 
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
-from kernels.catalog import builds, parse_build
+from kernels.catalog import variant
+from kernels.cubins import parse_build
 from kernels.host_execution.compiler import find_gxx
+from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.config import validate

@@ -1,0 +1,376 @@
+"""The memory accesses of each kernel, by the name of its variant, as formulas for `kernels.theory`.
+
+Each function takes the shape of the product, the block size B (0 where the kernel has none) and the
+bytes of an element, and returns the loads and stores of the source: how their addresses depend on
+the thread, and how often they happen. The counts that its docstring states are those of a thread,
+for shapes that the tiles divide; elsewhere the threads that are outside the matrices do less.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+
+from kernels.shape import Shape
+from kernels.theory import (
+    Access,
+    Axis,
+    GlobalAccess,
+    OfThread,
+    SharedAccess,
+    alike,
+    along_x,
+    along_y,
+)
+
+# How rows, columns or steps of k are walked: the edge of a tile, and the thread's place in it.
+_Walk = tuple[int, OfThread]
+
+_ONE_BY_ONE: _Walk = (1, alike)
+
+OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, by a block of outer_product and its successors
+REGISTER_TILE, REGISTER_STEPS = 128, 8  # edge of a block's part of C, and its tiles' steps of k
+REGISTER_PITCH = REGISTER_TILE + 4  # of A's tile, where its columns shall lie in different banks
+VECTOR = 4  # elements of a float4
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """Accesses of a kernel to A(row, k), B(k, column) and C(row, column), and to shared memory."""
+
+    shape: Shape
+    element_bytes: int
+
+    def load_a(self, row: _Walk, k: _Walk, column: _Walk) -> Access:
+        """Load elements of A, for each tile of columns anew."""
+        return self._global("global_load", (self.shape.k, 1, 0), row, k, column)
+
+    def load_b(self, row: _Walk, k: _Walk, column: _Walk) -> Access:
+        """Load elements of B, for each tile of rows anew."""
+        return self._global("global_load", (0, self.shape.n, 1), row, k, column)
+
+    def load_b_transposed(self, row: _Walk, k: _Walk, column: _Walk) -> Access:
+        """Load elements of B, for each tile of rows anew, where its columns are stored as rows."""
+        return self._global("global_load", (0, 1, self.shape.k), row, k, column)
+
+    def store_c(self, row: _Walk, column: _Walk) -> Access:
+        """Store elements of C, once."""
+        once = (self.shape.k, alike)
+        return self._global("global_store", (self.shape.n, 0, 1), row, once, column)
+
+    def load_shared(self, element: OfThread, times: int, vector: int = 1, run: int = 1) -> Access:
+        """Load from shared memory, `times` in each block, along runs of neighbours."""
+        return SharedAccess("shared_load", element, self.element_bytes, times, vector, run)
+
+    def store_shared(self, element: OfThread, times: int, vector: int = 1) -> Access:
+        """Store to shared memory, `times` in each block."""
+        return SharedAccess("shared_store", element, self.element_bytes, times, vector)
+
+    def tiles(self, steps: int) -> int:
+        """Return how many tiles of so many steps of k there are."""
+        return -(-self.shape.k // steps)
+
+    def _global(
+        self, operation: str, weights: tuple[int, int, int], row: _Walk, k: _Walk, column: _Walk
+    ) -> Access:
+        """Access a matrix by its weights of row, k and column; in a batch there are no gaps."""
+        axes = [
+            Axis(extent, *walk, weight)
+            for extent, walk, weight in zip(
+                (self.shape.m, self.shape.k, self.shape.n), (row, k, column), weights, strict=True
+            )
+        ]
+        elements = prod(axis.extent for axis in axes if axis.weight)
+        batch = Axis(self.shape.batch, *_ONE_BY_ONE, elements)
+        return GlobalAccess(operation, (batch, *axes), self.element_bytes)
+
+
+def _in_rows(pitch: int, row: OfThread, column: OfThread) -> OfThread:
+    """Return where an element lies in an array with rows of `pitch` elements."""
+    return lambda x, y: pitch * row(x, y) + column(x, y)
+
+
+def _shifted(distance: int, place: OfThread) -> OfThread:
+    return lambda x, y: distance + place(x, y)
+
+
+# ---- One element of C a thread, from global memory
+
+
+def _inner_products(shape: Shape, element_bytes: int, row: _Walk, column: _Walk) -> list[Access]:
+    """2k global loads and a store."""
+    kernel = _Kernel(shape, element_bytes)
+    return [
+        kernel.load_a(row, _ONE_BY_ONE, column),
+        kernel.load_b(row, _ONE_BY_ONE, column),
+        kernel.store_c(row, column),
+    ]
+
+
+def naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2N global loads and a store; x along the rows of C, y along its columns."""
+    return _inner_products(shape, element_bytes, row=(b, along_x), column=(b, along_y))
+
+
+def naive_coalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2N global loads and a store; x along the columns of C, y along its rows."""
+    return _inner_products(shape, element_bytes, row=(b, along_y), column=(b, along_x))
+
+
+def mm_naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2k global loads and a store, as `naive_coalesced`."""
+    return naive_coalesced(shape, b, element_bytes)
+
+
+def bmm_naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2k global loads and a store, as `naive_coalesced`, in each product of the batch."""
+    return naive_coalesced(shape, b, element_bytes)
+
+
+# ---- A row or a column in shared memory: N blocks of N threads
+
+
+def buffered_column(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """1 + N global loads, a shared store, N shared loads and a store; x along the rows of C."""
+    kernel = _Kernel(shape, element_bytes)
+    row = (shape.m, along_x)
+    return [
+        kernel.load_b((shape.m, alike), (shape.k, along_x), _ONE_BY_ONE),  # each block's column
+        kernel.store_shared(along_x, 1),
+        kernel.load_a(row, _ONE_BY_ONE, _ONE_BY_ONE),
+        kernel.load_shared(alike, shape.k, run=shape.k),
+        kernel.store_c(row, _ONE_BY_ONE),
+    ]
+
+
+def buffered_row(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """As `buffered_column`, with a row in the place of a column; x along the columns of C."""
+    kernel = _Kernel(shape, element_bytes)
+    column = (shape.n, along_x)
+    return [
+        kernel.load_a(_ONE_BY_ONE, (shape.k, along_x), (shape.n, alike)),  # each block's row
+        kernel.store_shared(along_x, 1),
+        kernel.load_b(_ONE_BY_ONE, _ONE_BY_ONE, column),
+        kernel.load_shared(alike, shape.k, run=shape.k),
+        kernel.store_c(_ONE_BY_ONE, column),
+    ]
+
+
+# ---- B×B tiles of A and B in shared memory
+
+
+def block(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2k/B global loads and shared stores, 2k shared loads and a store; x along columns."""
+    return _block(shape, b, element_bytes, parts=1)
+
+
+def block_unroll4(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """8N/B global loads and shared stores, 5N shared loads and 4 stores."""
+    return _block(shape, b, element_bytes, parts=4)
+
+
+def block_unroll8(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """16N/B global loads and shared stores, 9N shared loads and 8 stores."""
+    return _block(shape, b, element_bytes, parts=8)
+
+
+def mm_tile(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2k/B global loads and shared stores, 2k shared loads and a store, as `block`."""
+    return block(shape, b, element_bytes)
+
+
+def bmm_tile(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2k/B global loads and shared stores, 2k shared loads and a store, in each product."""
+    return block(shape, b, element_bytes)
+
+
+def _block(shape: Shape, b: int, element_bytes: int, parts: int) -> list[Access]:
+    """As `block`, with `parts` elements of each tile and of C a thread, in rows B/parts apart.
+
+    2·parts·k/B global loads and shared stores, (parts + 1)·k shared loads and `parts` stores.
+    """
+    kernel = _Kernel(shape, element_bytes)
+    tiles = kernel.tiles(b)
+    across = (b, along_x)
+    downs = [(b, _shifted(b // parts * part, along_y)) for part in range(parts)]
+    return [
+        *(kernel.load_a(down, across, (b, alike)) for down in downs),
+        *(kernel.load_b((b, alike), down, across) for down in downs),
+        kernel.store_shared(_in_rows(b, along_y, along_x), 2 * parts * tiles),
+        kernel.load_shared(_in_rows(b, along_y, alike), parts * b * tiles, run=b),  # A(row, k)
+        kernel.load_shared(along_x, b * tiles),  # B(k, column)
+        *(kernel.store_c(down, across) for down in downs),
+    ]
+
+
+def block_strided(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """As many as `block`, but tiles are loaded and stored with x along the rows."""
+    kernel = _Kernel(shape, element_bytes)
+    tiles = kernel.tiles(b)
+    return [
+        kernel.load_a((b, along_x), (b, along_y), (b, alike)),
+        kernel.load_b((b, alike), (b, along_x), (b, along_y)),
+        kernel.store_shared(_in_rows(b, along_x, along_y), 2 * tiles),
+        kernel.load_shared(_in_rows(b, along_y, alike), b * tiles, run=b),
+        kernel.load_shared(along_x, b * tiles),
+        kernel.store_c((b, along_y), (b, along_x)),
+    ]
+
+
+def tile_uncoalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """As many as `block`, but B's tile is loaded and stored with x along the rows."""
+    kernel = _Kernel(shape, element_bytes)
+    tiles = kernel.tiles(b)
+    return [
+        kernel.load_a((b, along_y), (b, along_x), (b, alike)),
+        kernel.load_b((b, alike), (b, along_x), (b, along_y)),
+        kernel.store_shared(_in_rows(b, along_y, along_x), tiles),
+        kernel.store_shared(_in_rows(b, along_x, along_y), tiles),
+        kernel.load_shared(_in_rows(b, along_y, alike), b * tiles, run=b),
+        kernel.load_shared(along_x, b * tiles),
+        kernel.store_c((b, along_y), (b, along_x)),
+    ]
+
+
+def tile_transposed_b(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """As many as `block`; B is transposed in global and in shared memory."""
+    return _transposed_tiles(shape, b, element_bytes, pitch=b)
+
+
+def tile_conflict_free(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """As many as `block`; as `tile_transposed_b`, with a word behind each row of B's tile."""
+    return _transposed_tiles(shape, b, element_bytes, pitch=b + 1)
+
+
+def _transposed_tiles(shape: Shape, b: int, element_bytes: int, pitch: int) -> list[Access]:
+    """As many as `block`; a row of B's tile, part of a column of B, has `pitch` elements."""
+    kernel = _Kernel(shape, element_bytes)
+    tiles = kernel.tiles(b)
+    return [
+        kernel.load_a((b, along_y), (b, along_x), (b, alike)),
+        kernel.load_b_transposed((b, alike), (b, along_x), (b, along_y)),
+        kernel.store_shared(_in_rows(b, along_y, along_x), tiles),
+        kernel.store_shared(_in_rows(pitch, along_y, along_x), tiles),
+        kernel.load_shared(_in_rows(b, along_y, alike), b * tiles, run=b),  # A(row, k)
+        kernel.load_shared(_in_rows(pitch, along_x, alike), b * tiles, run=gcd(b, pitch)),  # B
+        kernel.store_c((b, along_y), (b, along_x)),
+    ]
+
+
+# ---- A column of 16 elements of C a thread, A's tile in shared memory: 16×4 threads
+
+
+def outer_product(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
+    return _outer_product(shape, element_bytes, run=1)  # one step of k at a time
+
+
+def _outer_product(shape: Shape, element_bytes: int, run: int) -> list[Access]:
+    """As `outer_product`; so many steps of k at a time."""
+    kernel = _Kernel(shape, element_bytes)
+    steps = OUTER_ROWS  # A's tile is square
+    tiles = kernel.tiles(steps)
+    loaded = range(0, OUTER_ROWS, OUTER_COLUMNS // steps)  # the first thread's rows of A's tile
+    column = (OUTER_COLUMNS, _in_rows(steps, along_y, along_x))
+    return [
+        *(
+            kernel.load_a(
+                (OUTER_ROWS, _shifted(row, along_y)), (steps, along_x), (OUTER_COLUMNS, alike)
+            )
+            for row in loaded
+        ),
+        kernel.store_shared(_in_rows(steps, along_y, along_x), len(loaded) * tiles),
+        kernel.load_b((OUTER_ROWS, alike), _ONE_BY_ONE, column),
+        kernel.load_shared(alike, OUTER_ROWS * steps * tiles, run=run),
+        *(kernel.store_c((OUTER_ROWS, _shifted(i, alike)), column) for i in range(OUTER_ROWS)),
+    ]
+
+
+def outer_product_unrolled(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
+    return _outer_product(shape, element_bytes, run=OUTER_ROWS)
+
+
+def outer_product_prefetch(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
+    return outer_product_unrolled(shape, b, element_bytes)
+
+
+# ---- 8×8 elements of C a thread, of 128×128 a block: 256 threads in one row
+
+
+def register_tile(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """2N/8 global loads of float4, 5N/8 shared stores, 4N shared loads of float4, 16 stores."""
+    return _register_tile(
+        shape,
+        element_bytes,
+        REGISTER_TILE,
+        first_row=lambda x, _y: x // 16 * 8,
+        first_column=lambda x, _y: x % 16 * 8,
+        second=VECTOR,
+    )
+
+
+def register_tile_double_buffered(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """2N/8 global loads of float4, 5N/8 shared stores, 4N shared loads of float4, 16 stores."""
+    return register_tile(shape, b, element_bytes)
+
+
+def register_tile_conflict_free(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """As many as `register_tile`, with threads laid out so that no shared access conflicts."""
+    return _register_tile(
+        shape,
+        element_bytes,
+        REGISTER_PITCH,
+        first_row=lambda x, _y: x // 128 * 32 + x % 16 // 2 * 4,
+        first_column=lambda x, _y: x // 32 % 4 * 16 + x % 32 // 16 * 8 + x % 2 * 4,
+        second=REGISTER_TILE // 2,
+    )
+
+
+def _register_tile(
+    shape: Shape,
+    element_bytes: int,
+    pitch: int,
+    first_row: OfThread,
+    first_column: OfThread,
+    second: int,
+) -> list[Access]:
+    """A thread has four rows from `first_row` on and four that are `second` further; so columns.
+
+    A's tile is stored transposed, in rows of `pitch` elements. The guarded build, for shapes that
+    the tiles do not divide, accesses the elements of global memory one by one.
+    """
+    kernel = _Kernel(shape, element_bytes)
+    tiles = kernel.tiles(REGISTER_STEPS)
+    exact = not (shape.m % REGISTER_TILE or shape.n % REGISTER_TILE or shape.k % REGISTER_STEPS)
+    singles = (0,) if exact else range(VECTOR)  # where accesses to four elements begin
+    a_row, a_step = _loaded_by(REGISTER_STEPS // VECTOR)
+    b_step, b_column = _loaded_by(REGISTER_TILE // VECTOR)
+    edge, steps = REGISTER_TILE, REGISTER_STEPS
+    halves = (0, second)
+    return [
+        *(
+            kernel.load_a((edge, a_row), (steps, _shifted(i, a_step)), (edge, alike))
+            for i in singles
+        ),
+        *(
+            kernel.load_b((edge, alike), (steps, b_step), (edge, _shifted(i, b_column)))
+            for i in singles
+        ),
+        kernel.store_shared(_in_rows(pitch, a_step, a_row), VECTOR * tiles),
+        kernel.store_shared(_in_rows(edge, b_step, b_column), tiles, VECTOR),
+        kernel.load_shared(first_row, len(halves) * steps * tiles, VECTOR),
+        kernel.load_shared(first_column, len(halves) * steps * tiles, VECTOR),
+        *(
+            kernel.store_c(
+                (edge, _shifted(half + i, first_row)), (edge, _shifted(other + j, first_column))
+            )
+            for half, i in product(halves, range(VECTOR))
+            for other, j in product(halves, singles)
+        ),
+    ]
+
+
+def _loaded_by(threads: int) -> tuple[OfThread, OfThread]:
+    """Return the row of a tile, and the first of four columns, of a thread: so many share a row."""
+    return lambda x, _y: x // threads, lambda x, _y: x % threads * VECTOR

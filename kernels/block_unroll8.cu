@@ -1,0 +1,47 @@
+// BLOCK x BLOCK tiles with BLOCK x BLOCK/8 threads: each thread loads eight elements of each tile
+// and computes eight elements of C, rows BLOCK/8 apart: the step that follows block_unroll4, with
+// one element of B for eight products. The guarded build fills the outside with zeros.
+
+#define ROWS (BLOCK / 8)  // distance between the eight rows of a thread
+
+extern "C" __global__ void block_unroll8(const float *a, const float *b, float *c, int n) {
+    __shared__ float a_tile[BLOCK][BLOCK];
+    __shared__ float b_tile[BLOCK][BLOCK];
+    const int x = threadIdx.x;
+    const int y = threadIdx.y;
+    const int first_row = blockIdx.y * BLOCK;
+    const int column = blockIdx.x * BLOCK + x;
+
+    float sum[8] = {};
+    for (int tile = 0; tile < n; tile += BLOCK) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int r = y + i * ROWS;
+#if GUARDED
+            a_tile[r][x] =
+                first_row + r < n && tile + x < n ? a[(first_row + r) * n + tile + x] : 0.0f;
+            b_tile[r][x] = tile + r < n && column < n ? b[(tile + r) * n + column] : 0.0f;
+#else
+            a_tile[r][x] = a[(first_row + r) * n + tile + x];
+            b_tile[r][x] = b[(tile + r) * n + column];
+#endif
+        }
+        __syncthreads();  // the tiles are complete
+        for (int k = 0; k < BLOCK; ++k) {
+            const float b_element = b_tile[k][x];
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                sum[i] += a_tile[y + i * ROWS][k] * b_element;
+            }
+        }
+        __syncthreads();  // nobody overwrites a tile that another thread still reads
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int row = first_row + y + i * ROWS;
+#if GUARDED
+        if (row >= n || column >= n) continue;
+#endif
+        c[row * n + column] = sum[i];
+    }
+}

@@ -1,0 +1,68 @@
+// The outer_product_unrolled kernel with two tiles of A in shared memory: while one is used, the
+// elements of the next come from global memory, into registers first, so that no product waits for
+// them. That leaves one barrier a tile (source T, eighth step of its ladder). A block of 16 x 4
+// threads computes 16 rows and 64 columns of C, a thread one column: 16 sums in registers. The
+// guarded build fills the outside with zeros.
+
+#define TILE 16
+#define COLUMNS 64             // of C a block, and its threads
+#define ROWS (COLUMNS / TILE)  // of the threads
+#define PARTS (TILE / ROWS)    // elements of a tile that a thread loads
+
+static __device__ __forceinline__ float element(const float *matrix, int row, int column, int n) {
+#if GUARDED
+    return row < n && column < n ? matrix[row * n + column] : 0.0f;
+#else
+    return matrix[row * n + column];
+#endif
+}
+
+extern "C" __global__ void outer_product_prefetch(const float *a, const float *b, float *c, int n) {
+    __shared__ float a_tile[2][TILE][TILE];
+    const int x = threadIdx.x;
+    const int y = threadIdx.y;
+    const int first_row = blockIdx.y * TILE;
+    const int column = blockIdx.x * COLUMNS + y * TILE + x;
+
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+        a_tile[0][y + i * ROWS][x] = element(a, first_row + y + i * ROWS, x, n);
+    }
+    __syncthreads();  // the first tile is complete
+
+    float sum[TILE] = {};
+    int used = 0;
+    for (int tile = 0; tile < n; tile += TILE) {
+        const bool more = tile + TILE < n;
+        float next[PARTS];
+        if (more) {
+#pragma unroll
+            for (int i = 0; i < PARTS; ++i) {
+                next[i] = element(a, first_row + y + i * ROWS, tile + TILE + x, n);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < TILE; ++k) {
+            const float b_element = element(b, tile + k, column, n);
+#pragma unroll
+            for (int i = 0; i < TILE; ++i) {
+                sum[i] += a_tile[used][i][k] * b_element;
+            }
+        }
+        used = 1 - used;
+        if (more) {
+#pragma unroll
+            for (int i = 0; i < PARTS; ++i) {
+                a_tile[used][y + i * ROWS][x] = next[i];
+            }
+        }
+        __syncthreads();  // the next tile is complete, and nobody reads this one any more
+    }
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) {
+#if GUARDED
+        if (first_row + i >= n || column >= n) continue;
+#endif
+        c[(first_row + i) * n + column] = sum[i];
+    }
+}

@@ -1,0 +1,117 @@
+"""What the catalog says of a kernel variant, and the types of elements that there are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.host_steps import HostStep
+from kernels.shape import Shape
+from kernels.theory import Access
+
+
+@dataclass(frozen=True)
+class Element:
+    """A type of elements: what numpy and C++ call it.
+
+    32-bit integers are computed as ``unsigned``, whose overflow wraps around by the standard of
+    C++; the bits of the product are the same.
+    """
+
+    dtype: type[np.generic]
+    c_type: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of an element."""
+        return np.dtype(self.dtype).itemsize
+
+
+ELEMENTS = {
+    "float32": Element(np.float32, "float"),
+    "float64": Element(np.float64, "double"),
+    "int32": Element(np.int32, "unsigned"),
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Geometry of one launch: blocks in the grid, threads in a block, dynamic shared memory."""
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int]
+    dynamic_shared_bytes: int = 0
+
+
+# Rows of C, columns of C and steps along k that a block works on at a time.
+Tile = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to multiply on a GPU; 0 stands for the block size where it has none.
+
+    `origin` is the source and its table or step; `family` names the term of model M0 that describes
+    the kernel. `tile(block_size)` is what a block works on: where it does not divide the matrices,
+    the guarded build runs. `after` is the variant whose next step this one is. `shapes` says what
+    it multiplies: ``square`` matrices, any ``single`` product, or ``batched`` products.
+
+    `kernel` is the name of the function and of its source file. It is None for what a library
+    computes, which has no source, no builds and no theory. `host_step` is what the host does with
+    the matrices beyond copying them.
+    """
+
+    name: str
+    title: str
+    origin: str
+    description: str
+    family: str
+    kernel: str | None
+    tile: Callable[[int], Tile]
+    geometry: Callable[[Shape, int], Launch]
+    theory: Callable[[Shape, int, int], list[Access]] | None
+    block_sizes: tuple[int, ...] | None = None
+    dtypes: tuple[str, ...] = ("float32",)
+    shapes: str = "square"
+    after: str | None = None
+    host_step: HostStep | None = None
+
+    @property
+    def source(self) -> str | None:
+        """Path of the source file, relative to the project's root."""
+        return self.kernel and f"kernels/{self.kernel}.cu"
+
+    def operands(self, shape: Shape, block_size: int | None) -> Shape:
+        """Return the shape of what the kernel multiplies: that of the product, unless padded."""
+        return self.host_step.operands(shape, block_size or 0) if self.host_step else shape
+
+    def launch(self, shape: Shape, block_size: int | None) -> Launch:
+        """Return the geometry of the launch for a product of this shape."""
+        return self.geometry(self.operands(shape, block_size), block_size or 0)
+
+    def arguments(self, shape: Shape, block_size: int | None) -> tuple[int, ...]:
+        """Return the kernel's arguments after the matrices: n, or m, n and k."""
+        seen = self.operands(shape, block_size)
+        return (seen.n,) if self.shapes == "square" else (seen.m, seen.n, seen.k)
+
+    def accesses(self, shape: Shape, block_size: int | None, dtype: str) -> list[Access]:
+        """Return the theory of the kernel's memory accesses."""
+        assert self.theory is not None, f"{self.name} is no kernel of this project"
+        seen = self.operands(shape, block_size)
+        return self.theory(seen, block_size or 0, ELEMENTS[dtype].bytes)
+
+    def sums_a_thread(self, block_size: int | None) -> int:
+        """Return how many elements of C a thread computes (0: no kernel of this project)."""
+        if self.kernel is None:
+            return 0
+        rows, columns, _ = self.tile(block_size or 0)
+        threads = self.geometry(Shape.square(1), block_size or 0).threads
+        return rows * columns // (threads[0] * threads[1])
+
+    def takes(self, shape: Shape) -> bool:
+        """Tell whether the variant multiplies matrices of this shape."""
+        return {"square": shape.is_square, "single": shape.batch == 1}.get(self.shapes, True)
+
+    def takes_block(self, block_size: int | None) -> bool:
+        """Tell whether the variant has this block size; None: it has none."""
+        return block_size in self.block_sizes if self.block_sizes else block_size is None

@@ -1,0 +1,44 @@
+"""Compilers and disassemblers that stand in for NVIDIA's."""
+
+from kernels.machine_code import InstructionCount
+
+# What `stand_in`'s disassembler says of any cubin: a load, and a loop of one multiply-add.
+LISTING = """.text.$name:
+        /*0000*/                   LDG.E.128 R4, [R2] ;
+.L_x_0:
+        /*0010*/                   FFMA R1, R4, R5, R1 ;
+        /*0020*/              @P0  BRA \\`(.L_x_0) ;
+        /*0030*/                   EXIT ;
+"""
+COUNTS = (
+    InstructionCount("kernel", "BRA", 0, 1),
+    InstructionCount("kernel", "EXIT", 0, 1),
+    InstructionCount("kernel", "FFMA", 0, 1),
+    InstructionCount("kernel", "LDG", 128, 1),
+    InstructionCount("loop", "BRA", 0, 1),
+    InstructionCount("loop", "FFMA", 0, 1),
+)
+
+
+def program(path, script):
+    """Write a shell script that can be run; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def stand_in(path, script='echo code >"$out"'):
+    """Write a compiler that answers --version, and otherwise runs `script` with $out its output.
+
+    A disassembler lies beside it: its kernels are called as the cubin's file up to the first dash.
+    """
+    program(
+        path.with_name("nvdisasm"),
+        f"name=${{2##*/}}\nname=${{name%%-*}}\ncat <<END\n{LISTING}END",
+    )
+    return program(
+        path,
+        'if [ "$1" = --version ]; then echo "release 13.9, V13.9.7"; exit 0; fi\n'
+        f'arguments="$*"\nwhile [ "$1" != -o ]; do shift; done\nout=$2\n{script}',
+    )

@@ -1,0 +1,370 @@
+"""The session of a GPU on a driver that stands in: what is copied, launched, timed and refused."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernels.build import BuildResult
+from kernels.catalog import VARIANTS
+from kernels.cubins import build_for
+from kernels.shape import Shape
+from kernels.variant import ELEMENTS
+from measurement import gpu
+from measurement.cells import cell, problems
+from measurement.discovery import CudaDevice
+from measurement.errors import StudyError
+from measurement.gate import judge
+from measurement.gpu import GpuSession
+from measurement.matrices import Inputs, reference
+from measurement.session import CellError, DeviceError, Timing
+
+ATTRIBUTES = {
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
+    "MAX_REGISTERS_PER_BLOCK": 65536,
+    "MAX_GRID_DIM_X": 2**31 - 1,
+    "MAX_GRID_DIM_Y": 65535,
+    "MAX_GRID_DIM_Z": 65535,
+    "WARP_SIZE": 32,
+}
+MARGIN = 2**26  # that the session leaves free
+
+
+class FakeError(Exception):
+    pass
+
+
+class Buffer:
+    """Memory of the card; its address is told by int()."""
+
+    def __init__(self, cuda, size):
+        self.data = np.zeros(size, np.uint8)
+        self.address = 4096 * (len(cuda.buffers) + 1)
+        cuda.buffers[self.address] = self
+
+    def __int__(self):
+        return self.address
+
+    def matrices(self, dtype, batch, rows, columns):
+        size = batch * rows * columns * np.dtype(dtype).itemsize
+        return self.data[:size].view(dtype).reshape(batch, rows, columns)
+
+
+class FakeCuda:
+    """`pycuda.driver` as far as a session uses it; kernels are products by numpy.
+
+    `log` has the calls in order. A pass's parts take 1, 2 and 4 ms by its events.
+    """
+
+    Error = FakeError
+
+    def __init__(self, free_bytes=2**30):
+        self.device_attribute = SimpleNamespace(**{name: name for name in ATTRIBUTES})
+        self.free_bytes = free_bytes
+        self.log = []
+        self.buffers = {}
+        self.failing = None
+
+    def called(self, name):
+        self.log.append(name)
+        if name == self.failing:
+            raise FakeError(f"{name} failed: no luck")
+
+    def Device(self, index):  # noqa: N802
+        return SimpleNamespace(
+            name=lambda: "Stand-in",
+            pci_bus_id=lambda: "0000:01:00.0",
+            total_memory=lambda: 2**40,
+            get_attribute=ATTRIBUTES.__getitem__,
+            make_context=self.make_context,
+        )
+
+    def make_context(self):
+        self.called("make_context")
+        return SimpleNamespace(pop=lambda: self.called("pop"), detach=lambda: self.called("detach"))
+
+    def mem_get_info(self):
+        return self.free_bytes, 2**40
+
+    def mem_alloc(self, size):
+        self.called("mem_alloc")
+        return Buffer(self, size)
+
+    def pagelocked_empty(self, size, dtype):
+        return np.empty(size, dtype)
+
+    def Stream(self):  # noqa: N802
+        return SimpleNamespace(handle=77, synchronize=lambda: self.called("synchronize"))
+
+    def Event(self):  # noqa: N802
+        number = sum(1 for name in self.log if name == "event")
+        self.log.append("event")
+        return SimpleNamespace(
+            record=lambda stream: self.called("record"),
+            synchronize=lambda: self.called("synchronize"),
+            time_till=lambda _: 2.0**number,
+        )
+
+    def memset_d32(self, buffer, word, count):
+        buffer.data[: 4 * count].view(np.uint32).fill(word)
+
+    def memcpy_htod_async(self, buffer, array, stream):
+        self.called("to device")
+        assert array.ndim == 1
+        buffer.data[: array.nbytes] = array.view(np.uint8)
+
+    def memcpy_dtoh_async(self, array, buffer, stream):
+        self.called("from device")
+        array.view(np.uint8)[:] = buffer.data[: array.nbytes]
+
+    def module_from_file(self, path):
+        self.called("module_from_file")
+        return SimpleNamespace(get_function=lambda name: FakeKernel(self, name, path))
+
+
+class FakeKernel:
+    """Multiplies what is in the memory of the card, as the kernel with its arguments does."""
+
+    def __init__(self, cuda, name, path):
+        assert name in VARIANTS
+        assert path.rpartition("/")[2].startswith(f"{name}-")
+        self.cuda, self.name = cuda, name
+        self.dtype = re.search(r"float32|float64|int32", path)[0]
+
+    def prepare(self, types):
+        self.types = types
+        return self
+
+    def prepared_async_call(self, grid, threads, stream, a, b, c, *edges, shared_size):
+        self.cuda.called("launch")
+        assert self.types == "PPP" + "i" * len(edges)
+        m, n, k = edges if len(edges) == 3 else edges * 3
+        shape = Shape(grid[2], m, n, k)
+        self.cuda.launched = (self.name, shape, grid, threads, shared_size)
+        left = a.matrices(self.dtype, shape.batch, m, k)
+        right = b.matrices(self.dtype, shape.batch, k, n)
+        if self.name in ("tile_transposed_b", "tile_conflict_free"):
+            right = right.transpose(0, 2, 1)
+        with np.errstate(over="ignore"):
+            np.matmul(left, right, out=c.matrices(self.dtype, shape.batch, m, n))
+
+
+class FakeSgemm:
+    """cuBLAS on the memory of the card."""
+
+    closed = 0
+
+    def __init__(self, cuda, stream):
+        assert stream == 77
+        self.cuda = cuda
+
+    def multiply(self, a, b, c, m, n, k):
+        left, right, product = (self.cuda.buffers[address] for address in (a, b, c))
+        matrices = left.matrices("float32", 1, m, k), right.matrices("float32", 1, k, n)
+        np.matmul(*matrices, out=product.matrices("float32", 1, m, n))
+
+    def close(self):
+        FakeSgemm.closed += 1
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(gpu, "driver", lambda: fake)
+    monkeypatch.setattr(gpu, "NvmlTelemetry", lambda _: None)
+    monkeypatch.setattr(gpu.cublas, "find_library", lambda: "library")
+    monkeypatch.setattr(gpu.cublas, "Sgemm", lambda stream: FakeSgemm(fake, stream))
+    return fake
+
+
+@pytest.fixture
+def open_session(cuda, tmp_path):
+    """Return a function that opens a session for cells, whose builds are as ptxas might say."""
+
+    def opened(*cells, registers=32, shared=0):
+        built = {build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells} - {None}
+        results = [
+            BuildResult(
+                *("sm_86", b.variant, b.dtype, b.block_size, b.kind, registers, shared),
+                *(0, 0, 0, "13.9.7", ""),
+            )
+            for b in built
+        ]
+        inputs = Inputs(problems(list(cells)), 1)
+        return GpuSession(CudaDevice(0, "Stand-in", "8.6"), inputs, results, tmp_path)
+
+    return opened
+
+
+def asked(name, shape=40, memory="pinned", dtype="float32"):
+    blocks = VARIANTS[name].block_sizes
+    block = None if blocks is None else 16 if 16 in blocks else blocks[0]
+    return cell("gpu0", name, dtype, Shape.parse(shape), block, memory)
+
+
+CELLS = [
+    *(asked(name) for name in VARIANTS),
+    *(asked("mm_tile", "17x33x65", dtype=dtype) for dtype in ELEMENTS),
+    *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in ELEMENTS),
+    *(asked("cublas_sgemm", shape) for shape in ("17x33x65", "1x50x3")),
+]
+
+
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_session, cuda, memory):
+    cells = [asked(c.variant, c.shape, memory, c.dtype) for c in CELLS]
+    with open_session(*cells) as session:
+        for one in cells:
+            expected, bound = reference(*session._inputs.pair(one.dtype, one.shape))
+            session.poison(one)
+            poisoned = judge(session.product(one), expected, bound)
+            assert poisoned.reason.startswith(f"{expected.size} of {expected.size} elements wrong")
+            size = session._host[memory].work(one).c.nbytes
+            assert (session._on_device[2].data[:size].view(np.uint32) == 2**31 - 1).all()
+            timing = session.run(one)
+            assert judge(session.product(one), expected, bound).reason is None, one
+            assert (timing.host_s is None) == (VARIANTS[one.variant].host_step is None), one
+            assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (1e-3, 2e-3, 4e-3)
+            if VARIANTS[one.variant].kernel is None:
+                continue
+            name, seen, grid, threads, shared = cuda.launched
+            launch = VARIANTS[one.variant].launch(one.shape, one.block_size)
+            assert name == VARIANTS[one.variant].kernel
+            assert seen == VARIANTS[one.variant].operands(one.shape, one.block_size)
+            assert (grid, threads) == (launch.grid, (*launch.threads, 1))
+            assert shared == launch.dynamic_shared_bytes
+
+
+def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_session, cuda):
+    one = asked("tile_transposed_b")
+    with open_session(one) as session:
+        session.run(one)
+        cuda.log.clear()
+        session.run(one)
+    copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
+    assert cuda.log[:9] == [*copies, "record", "synchronize"]
+    assert cuda.log[9:] == ["pop", "detach"]
+
+
+@pytest.mark.parametrize(
+    ("name", "host_s"),
+    [
+        ("block", None),
+        ("cublas_sgemm", None),
+        ("tile_conflict_free", 13e-9),
+        ("block_padded", 13e-9),
+    ],
+)
+def test_the_hosts_own_work_is_in_the_total_and_apart(open_session, monkeypatch, name, host_s):
+    """It lasts 10 ns before the copies and 3 ns after them, of 103 ns."""
+    one = asked(name)
+    with open_session(one) as session:
+        session.run(one)
+        clock = iter([0, 10, 100, 103])
+        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: next(clock))
+        assert session.run(one) == Timing(103e-9, host_s, 1e-3, 2e-3, 4e-3)
+
+
+def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypatch):
+    one = asked("block_padded")
+    log = []
+    with open_session(one) as session:
+        host = session._host["pinned"]
+        work = host.work(one)
+        recorded = SimpleNamespace(
+            **{name: getattr(work, name) for name in ("a", "b", "c", "before", "after")},
+            prepare=lambda: log.append("prepare"),
+            finish=lambda: log.append("finish"),
+        )
+        monkeypatch.setattr(host, "work", lambda _: recorded)
+        ticks = iter(range(100))
+        monkeypatch.setattr(gpu.time, "perf_counter_ns", lambda: log.append("clock") or next(ticks))
+        session.run(one)
+    assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
+
+
+def test_builds_are_told_and_a_librarys_product_has_none(open_session):
+    cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
+    with open_session(*cells) as session:
+        assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]
+        assert [session.not_launchable(one) for one in cells] == [None] * 4
+
+
+def test_without_cublas_its_cells_alone_are_not_launchable(open_session, monkeypatch):
+    monkeypatch.setattr(gpu.cublas, "find_library", lambda: None)
+    cells = [asked("cublas_sgemm"), asked("block")]
+    with open_session(*cells) as session:
+        assert [session.not_launchable(one) for one in cells] == [gpu.cublas.MISSING, None]
+
+
+def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_session, cuda):
+    one = asked("block", 40)
+    with open_session(one, registers=300) as session:
+        assert session.not_launchable(one) == "needs 77824 registers a block, 65536 allowed"
+    with open_session(one, shared=49153) as session:
+        said = session.not_launchable(one)
+        assert said == "needs 49153 bytes of shared memory a block, 49152 allowed"
+    cuda.free_bytes = MARGIN + 3 * 4 * 40**2 - 1
+    with open_session(one) as session:
+        assert session.not_launchable(one) == (
+            "needs 19200 bytes for the matrices, the card has 19199"
+        )
+        assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
+
+
+def test_buffers_are_of_the_largest_matrices_of_any_type(open_session):
+    cells = [asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")]
+    with open_session(*cells) as session:
+        sizes = [buffer.data.size for buffer in session._on_device]
+    assert sizes == [8 * 400, 4 * 450, 4 * 1800]
+
+
+def test_cublas_is_made_ready_once_and_closed_with_the_session(open_session):
+    one = asked("cublas_sgemm")
+    before = FakeSgemm.closed
+    with open_session(one) as session:
+        session.run(one)
+        first = session._sgemm
+        session.batch(one, 1e-3)
+        assert session._sgemm is first
+        assert FakeSgemm.closed == before
+    assert FakeSgemm.closed == before + 1
+    with open_session(one):
+        pass
+    assert FakeSgemm.closed == before + 1, "never used, never made"
+
+
+@pytest.mark.parametrize("call", ["to device", "launch", "from device", "synchronize"])
+def test_an_error_of_the_driver_is_one_of_the_device(open_session, cuda, call):
+    one = asked("block")
+    with open_session(one) as session:
+        session.run(one)
+        cuda.failing = call
+        with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
+            session.run(one)
+        cuda.failing = None
+
+
+def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
+    one = asked("mm_tile", dtype="int32")
+    with open_session(one) as session:
+        cuda.failing = "module_from_file"
+        with pytest.raises(CellError, match=r"^mm_tile-b16-int32-guarded\.cubin does not load: "):
+            session.run(one)
+        cuda.failing = None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("make_context", r"^Stand-in: gives no context \(make_context failed: no luck\); check"),
+        ("mem_alloc", r"^Stand-in: no memory for the buffers \(mem_alloc failed: no luck\); meas"),
+    ],
+)
+def test_a_card_that_cannot_be_had_is_one_line(open_session, cuda, call, message):
+    cuda.failing = call
+    with pytest.raises(StudyError, match=message), open_session(asked("block")):
+        pass
+    assert cuda.log.count("pop") == cuda.log.count("detach") == (call == "mem_alloc")
