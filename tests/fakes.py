@@ -219,7 +219,7 @@ class FakeHardware(Host):
             "compute_capability": device.compute_capability,
             "multiprocessors": 1,
             "memory_bytes": 2**30,
-            "limits": {"max_threads_per_block": 16},
+            "limits": {"max_threads_per_block": LIMITS.max_threads_per_block},
         }
 
     def drivers(self):

@@ -1,9 +1,11 @@
 """The analysis as a command: what it writes, and one line for each mistake."""
 
 import io
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +13,9 @@ import pytest
 
 from analysis import __main__ as cli
 from analysis.study import ROOT
+from kernels.build import BuildResult
 from measurement.errors import exit_status
+from measurement.files import sha256
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ("--systems", ROOT / "data" / "published" / "systems.csv")
@@ -99,6 +103,20 @@ def test_published_numbers_alone_need_no_recording(run, tmp_path):
         assert len(table.columns) > 2
         known = ("table", "m0", "claims", "systems")
         assert table.empty == (not name.startswith(known)), name
+
+
+def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):
+    cubin = tmp_path / "block-b8-float32-exact.cubin"
+    cubin.write_bytes(b"machine code")
+    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
+    built = asdict(BuildResult(*facts, sha256(cubin)))
+    cubin.with_suffix(".json").write_text(json.dumps(built))
+    inputs = [*SYSTEMS, "--published", PUBLISHED, "--cubins", cubin, "--out", tmp_path / "out"]
+    assert run("tables", *inputs)[0] == 0
+    code = pd.read_csv(tmp_path / "out" / "machine_code.csv")
+    assert list(code["recording"]) == ["tree"]
+    cubin.write_bytes(b"other machine code")
+    fails_with(run("tables", *inputs), cubin, "build it again")
 
 
 def test_numbers_are_written_in_full_precision(run, tmp_path):

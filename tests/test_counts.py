@@ -192,10 +192,12 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
     tables = plan(study, ORDER, BLOCK_SIZES)
     assert {one.variant for one in tables} == {n for n, entry in VARIANTS.items() if entry.kernel}
     at_order = {
-        (one.variant, one.block_size) for one in tables if Shape.square(ORDER) in one.counted
+        (one.variant, one.dtype, one.block_size)
+        for one in tables
+        if Shape.square(ORDER) in one.counted
     }
     wanted = {
-        (one.variant, one.block_size)
+        (one.variant, one.dtype, one.block_size)
         for one in products(study)
         if one.shape == Shape.square(ORDER)
         and one.dtype == "float32"

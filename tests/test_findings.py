@@ -186,6 +186,26 @@ def test_kernel_alone_is_told_apart_from_the_total(tmp_path):
     assert "is naive (B = 32): 1.000 ms" in said(results, "kernel")[1]
 
 
+def test_a_library_is_no_way_of_this_study_but_stands_beside_its_kernels(tmp_path):
+    cells = [
+        gpu_cell("card", "block", 1024, 0.010),
+        gpu_cell("card", "cublas_sgemm", 1024, 0.004, block_size=None),
+    ]
+    results = tables(tmp_path, recordings=[recording("card")], summary=cells)
+    assert "is block (B = 32): 10.00 ms" in said(results, "fastest")[1]
+    text = said(results, "kernel")[1]
+    assert "is block (B = 32): 2.500 ms" in text
+    assert "; that of NVIDIA's library (cublas_sgemm) takes 1.000 ms" in text
+
+
+def test_cells_of_other_shapes_are_not_compared_with_those_of_the_orders(tmp_path):
+    other = gpu_cell("card", "block", 4001, 0.9) | {"series": "shapes"}
+    cells = [gpu_cell("card", "block", 1024, 0.010), other]
+    results = tables(tmp_path, recordings=[recording("card")], summary=cells)
+    assert "order 1024" in said(results, "fastest")[1]
+    assert "N = 1024" in said(results, "kernel")[1]
+
+
 def test_host_without_gpu(tmp_path):
     cells = [
         cpu_cell("host", "naive", 512, 0.2, spread=None),

@@ -275,7 +275,7 @@ def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypa
         work = host.work(one)
         recorded = SimpleNamespace(
             **{name: getattr(work, name) for name in ("a", "b", "c", "before", "after")},
-            prepare=lambda: log.append("prepare"),
+            prepare=lambda: log.append("prepare") or work.prepare(),
             finish=lambda: log.append("finish"),
         )
         monkeypatch.setattr(host, "work", lambda _: recorded)

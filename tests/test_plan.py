@@ -109,6 +109,15 @@ def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
     assert products(STUDY | {"block_size_limits": []}) == products(STUDY)
 
 
+def test_the_longest_edge_of_any_matrix_counts():
+    shapes = ["65x2x3", "2x65x3", "2x3x65", "100x2x3x64"]
+    series = {"variants": ["bmm_naive"], "dtypes": ["int32"], "block_sizes": [8], "shapes": shapes}
+    study = STUDY | {"variants": ["naive"], "series": [series]}
+    study |= {"block_size_limits": [{"block_size": 8, "largest_size": 64}]}
+    kept = [str(one.shape) for one in products(study) if one.variant == "bmm_naive"]
+    assert kept == ["100x2x3x64"]
+
+
 def test_the_lowest_of_several_limits_of_a_block_size_holds():
     limits = [{"block_size": 1, "largest_size": size} for size in (99, 64)]
     for several in (limits, limits[::-1]):

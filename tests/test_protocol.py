@@ -11,7 +11,6 @@ import pytest
 from kernels.shape import Shape
 from measurement import cells as planning
 from measurement import worker
-from measurement.cells import cpu_cells, gpu_cells, problems
 from measurement.intervals import interval_ranks, median_interval
 from measurement.matrices import POISON_WORD, Inputs
 from measurement.protocol import Protocol, Sample, Taken, gate, take_samples
@@ -375,88 +374,3 @@ def test_interval_of_unordered_values():
     median, low, high = median_interval(values[:5])
     assert median == 5.0
     assert np.isnan([low, high]).all()
-
-
-STUDY = {
-    "dtypes": ["float32"],
-    "variants": ["block_unroll4", "buffered_row"],
-    "sizes": [64, 8],
-    "holdout_sizes": [16],
-    "block_sizes": [2, 4, 8],
-    "host_memory": ["pinned", "pageable"],
-    "cpu": {"variants": ["blocked", "naive"], "sizes": [32, 8], "block_sizes": [4, 16]},
-}
-SERIES = {
-    "variants": ["bmm_naive", "mm_tile", "block"],
-    "dtypes": ["int32", "float32"],
-    "block_sizes": [8],
-    "shapes": ["2x3x5x4", 8],
-}
-
-
-def cells_of(device, products, memories):
-    """Return a cell of each of (variant, type of elements, shape, block size) and memory."""
-    return {
-        planning.cell(device, name, dtype, Shape.parse(shape), block, memory)
-        for name, dtype, shape, block in products
-        for memory in memories
-    }
-
-
-def test_planned_cells_are_every_combination_that_exists_small_orders_first():
-    cells = gpu_cells(STUDY, "gpu1")
-    assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
-    products = [
-        (variant, "float32", n, block)
-        for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
-        for n in (8, 16, 64)
-    ]
-    assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
-    cells = cpu_cells(STUDY)
-    assert [c.n for c in cells] == [8] * 3 + [32] * 3
-    products = [
-        (variant, "float32", n, block)
-        for variant, block in (("naive", None), ("blocked", 4), ("blocked", 16))
-        for n in (8, 32)
-    ]
-    assert set(cells) == cells_of("cpu", products, (None,))
-
-
-def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
-    study = STUDY | {"series": [SERIES]}
-    added = [c for c in gpu_cells(study, "gpu0") if c not in gpu_cells(STUDY, "gpu0")]
-    products = [
-        ("bmm_naive", "int32", "2x3x5x4", 8),
-        ("bmm_naive", "float32", "2x3x5x4", 8),
-        ("bmm_naive", "int32", 8, 8),
-        ("bmm_naive", "float32", 8, 8),
-        ("mm_tile", "int32", 8, 8),
-        ("mm_tile", "float32", 8, 8),
-        ("block", "float32", 8, 8),
-    ]
-    assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
-    work = [c.shape.flop for c in gpu_cells(study, "gpu0")]
-    assert work == sorted(work)
-    assert cpu_cells(study) == cpu_cells(STUDY)
-
-
-def test_matrices_are_made_for_what_a_kernel_sees_too():
-    cells = [
-        planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
-        planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),
-        cell("bmm_tile", "2x3x5x4", dtype="int32"),
-        planning.cell("cpu", "blocked", "float32", Shape.square(3), 8),
-    ]
-    found = problems(cells)
-    assert len(found) == len(set(found)) == 4
-    wanted = [("float32", 10), ("float32", 16), ("int32", "2x3x5x4"), ("float32", 3)]
-    assert set(found) == {(dtype, Shape.parse(shape)) for dtype, shape in wanted}
-
-
-def test_a_cell_is_told_in_a_few_words():
-    assert str(cell()) == "gpu0 block B=4 N=4 pinned"
-    assert str(planning.cell("cpu", "naive", "float32", Shape.square(9))) == "cpu naive N=9"
-    said = "gpu0 bmm_tile int32 B=4 3x17x33x65 pageable"
-    assert str(cell("bmm_tile", "3x17x33x65", "pageable", "int32")) == said
-    asked = planning.cell("gpu0", "outer_product", "float32", Shape.parse("17x33x65"), None, None)
-    assert str(asked) == "gpu0 outer_product 17x33x65"

@@ -146,6 +146,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     batches = made.batches.groupby(KERNEL, dropna=False).size()
     assert set(batches) == {6}
     assert len(batches) == 2 * 7, "a kernel's copies do not matter to it"
+    assert set(batches.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
     assert set(made.batches["launches"]) == {100}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.cold_starts["host_memory"]) == {"pageable"}

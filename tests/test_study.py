@@ -1,8 +1,7 @@
 """Recordings: labels, tables, staleness, and the refusal of broken ones."""
 
 import gzip
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from analysis import study
 from analysis.statistics import TIME_COLUMNS
 from kernels.build import BuildResult
+from kernels.machine_code import InstructionCount
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, RecordingError
@@ -193,20 +193,20 @@ def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     assert list(builds["variant"])[-2:] == ["mm_tile", "probes"]
 
 
-def test_cubins_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording, tmp_path):
-    folder = tmp_path / "sm_75"
-    folder.mkdir()
-    cubin = folder / "block-b8-float32-exact.cubin"
-    cubin.write_bytes(b"machine code")
-    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
-    built = BuildResult(*facts, sha256(cubin))
-    cubin.with_suffix(".json").write_text(json.dumps(asdict(built)))
-    builds = study.builds_table({"card": gpu_recording}, [cubin])
+def test_builds_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording):
+    counts = (InstructionCount("kernel", "FFMA", 0, 8), InstructionCount("loop", "LDS", 128, 2))
+    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", "0" * 64)
+    built = [BuildResult(*facts, counts)]
+    builds = study.builds_table({"card": gpu_recording}, built)
     assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
     assert builds.iloc[-1]["registers_per_thread"] == 40
-    cubin.write_bytes(b"other machine code")
-    with pytest.raises(StudyError, match=r"block-b8-float32-exact\.cubin"):
-        study.builds_table({}, [cubin])
+    instructions = study.instructions_table({"card": gpu_recording}, built)
+    assert list(instructions) == ["recording", *TABLES["instructions.csv"]]
+    assert len(instructions) == len(gpu_recording.instructions) + 2
+    last = instructions.iloc[-1]
+    assert tuple(last[["recording", "scope", "opcode", "bits", "count"]]) == (
+        *("tree", "loop", "LDS", 128, 2),
+    )
 
 
 def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):

@@ -47,6 +47,13 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     assert padded["stands_at"] == "kernels/block.cu"
 
 
+def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
+    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    table = systems_table(read(SYSTEMS), study.sources({"two": made}))
+    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
+    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
+
+
 def test_buffered_kernels_are_not_launchable_above_1024(systems):
     row = systems[systems["variant"] == "buffered_row"].iloc[0]
     assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
