@@ -152,10 +152,11 @@ def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, s
 def git(told: str | None = None) -> dict[str, Any]:
     """Return the commit of the tree and whether it was changed since (None: not known).
 
-    `told` is the commit that the user names for a tree without its history; it counts only there.
+    `told` is the commit that the user names for a tree that was copied without its history, or with
+    an older one.
     """
     commit = _git_output("rev-parse", "HEAD")
-    if not commit:
+    if told or not commit:
         return {"commit": told, "dirty": None}
     return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
 

@@ -1,6 +1,7 @@
 """The report: every number is the CSV's, every link has its target, nothing is fetched."""
 
 import base64
+import gzip
 import hashlib
 import html
 import re
@@ -147,15 +148,23 @@ def test_every_section_figure_and_table_has_an_anchor(page):
 
 def test_every_download_is_the_csv_file_byte_for_byte(page, text, base):
     links = {a["download"]: a["href"] for t, a in page.elements if t == "a" and "download" in a}
-    assert set(links) == {path.name for path in (base / "tables").glob("*.csv")}
-    for name, link in links.items():
+    names = [name.removesuffix(".gz") for name in links]
+    assert set(names) == {path.name for path in (base / "tables").glob("*.csv")}
+    for name, (file, link) in zip(names, links.items(), strict=True):
         kind, data = link.split(",", 1)
-        assert kind == "data:text/csv;charset=utf-8"
-        assert unquote_to_bytes(data) == (base / "tables" / name).read_bytes()
+        written = (base / "tables" / name).read_bytes()
+        if len(written) > 50_000:
+            assert (file, kind) == (f"{name}.gz", "data:application/gzip;base64")
+            assert gzip.decompress(base64.b64decode(data)) == written
+        else:
+            assert (file, kind) == (name, "data:text/csv;charset=utf-8")
+            assert unquote_to_bytes(data) == written
+    assert any(file.endswith(".gz") for file in links)
+    assert any(file.endswith(".csv") for file in links)
     counts = re.findall(
         r'<td class="number">(\d+)</td></tr>', text[text.index("table-downloads") :]
     )
-    assert [int(n) for n in counts] == [len(pd.read_csv(base / "tables" / name)) for name in links]
+    assert [int(n) for n in counts] == [len(pd.read_csv(base / "tables" / name)) for name in names]
 
 
 def test_every_table_links_to_the_csv_behind_it(text):
@@ -187,7 +196,7 @@ def test_nothing_is_fetched(page, text):
     for address in addresses:
         assert address.startswith(("#", "data:")), address
     links = [a["href"] for t, a in page.elements if t == "a"]
-    assert all(link.startswith(("#", "data:text/csv")) for link in links)
+    assert all(link.startswith(("#", "data:text/csv", "data:application/gzip")) for link in links)
 
 
 def test_the_browser_is_told_to_fetch_and_run_nothing_else(page):
