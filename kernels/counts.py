@@ -81,6 +81,12 @@ class Counting:
         block = "" if self.block_size is None else f"-b{self.block_size}"
         return f"{self.variant}{block}-{self.dtype}"
 
+    @property
+    def options(self) -> str:
+        """What ``python -m kernels count`` takes to count it, but for the shapes."""
+        block = "" if self.block_size is None else f" --block-size {self.block_size}"
+        return f"--variant {self.variant} --dtype {self.dtype}{block}"
+
 
 def plan(study: dict[str, Any], order: int, block_sizes: Iterable[int]) -> list[Counting]:
     """Return the tables of a study: one for each variant, type of elements and block size.

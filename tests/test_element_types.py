@@ -144,7 +144,7 @@ def test_upper_half_of_a_double_that_nobody_wrote(host_builds, tmp_path):
 
 @pytest.mark.parametrize(
     ("index", "wavefronts", "ideal"),
-    # Half a warp at a time: 16 doubles have the 32 banks to themselves. All of it at once where lanes
+    # Half a warp at a time: 16 doubles have the 32 banks to themselves. The whole of it where lanes
     # read in pairs.
     [
         *(("i", 2, 2), ("i / 2", 1, 1), ("2 * i", 4, 2), ("17 * i", 2, 2), ("16 * i", 32, 2)),

@@ -8,13 +8,6 @@ COUNTINGS = {one.stem: one for one in plan(config["study"], ORDER, BLOCK_SIZES)}
 COUNTS = [f"results/counts/{stem}.csv" for stem in COUNTINGS]
 
 
-def counting_options(wildcards):
-    """Return the options that say what is counted."""
-    one = COUNTINGS[wildcards.kernel]
-    block = "" if one.block_size is None else f" --block-size {one.block_size}"
-    return f"--variant {one.variant} --dtype {one.dtype}{block}"
-
-
 rule count:
     input:
         kernel=lambda wildcards: variant(COUNTINGS[wildcards.kernel].variant).source,
@@ -27,7 +20,7 @@ rule count:
     wildcard_constraints:
         kernel="|".join(COUNTINGS),
     params:
-        kernel=counting_options,
+        kernel=lambda wildcards: COUNTINGS[wildcards.kernel].options,
         counted=lambda wildcards: list(map(str, COUNTINGS[wildcards.kernel].counted)),
         predicted=lambda wildcards: list(map(str, COUNTINGS[wildcards.kernel].predicted)),
     message:
