@@ -230,7 +230,9 @@ def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
 
 def test_the_worker_dies_with_a_killed_recorder(fake_cubins, tmp_path):
     process = start(tmp_path, fake_cubins)
-    while not (tmp_path / "log").exists():
+    log = tmp_path / "log"
+    # Cold starts are logged by the recorder itself, before there is a worker.
+    while not (log.exists() and "run gpu" in log.read_text()):
         time.sleep(0.01)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert children
