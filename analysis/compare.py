@@ -124,7 +124,8 @@ def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list
     """Return ``NAME (PATH)`` of every source in both whose SHA-256 is not the same."""
     kernel = {v.source: v.kernel for v in kernels.catalog.VARIANTS.values() if v.source}
     names = {source: f"{name} ({source})" for source, name in kernel.items()}
-    names |= {v.source: f"{v.name} ({v.source})" for v in cpu_reference.catalog.VARIANTS.values()}
+    cpu = cpu_reference.catalog.VARIANTS.values()
+    names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
     common = sorted(set(first) & set(second))
     return [names.get(path, path) for path in common if first[path] != second[path]]
 

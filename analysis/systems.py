@@ -35,9 +35,8 @@ class System:
     @property
     def stands_at(self) -> str:
         """Path of its source file, or the name of the library."""
-        if self.side == "cpu":
-            return cpu_reference.catalog.VARIANTS[self.variant].source
-        entry = VARIANTS[self.variant]
+        catalog = cpu_reference.catalog.VARIANTS if self.side == "cpu" else VARIANTS
+        entry = catalog[self.variant]
         return entry.source or entry.title
 
 

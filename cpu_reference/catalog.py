@@ -1,7 +1,8 @@
-"""The CPU variants: one C file each, with one entry here.
+"""The CPU variants, from the plainest to the BLAS: one C file each, with one entry here.
 
-Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block)`` for
-row-major square matrices; it returns 0, or 1 where memory ran out.
+Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block,
+int threads)`` for row-major square matrices; it returns 0, or 1 where memory ran out, or 2 where
+fewer threads than asked for were to be had. Files without blocks or threads ignore the argument.
 """
 
 from dataclasses import dataclass
@@ -9,21 +10,29 @@ from typing import Any
 
 from measurement.errors import StudyError
 
+BLAS = "blas"
+
 
 @dataclass(frozen=True)
 class Variant:
-    """One CPU variant; `blocked` tells whether it takes a block size."""
+    """One CPU variant.
+
+    `blocked` tells whether it takes a block size, `parallel` whether it runs on several threads
+    where it is told to, `compiled` whether it is a C file of this project.
+    """
 
     name: str
     title: str
     origin: str
     description: str
-    blocked: bool
+    blocked: bool = False
+    parallel: bool = False
+    compiled: bool = True
 
     @property
-    def source(self) -> str:
-        """Path of the source file, relative to the project's root."""
-        return f"cpu_reference/{self.name}.c"
+    def source(self) -> str | None:
+        """Path of the source file, relative to the project's root; None if it has none here."""
+        return f"cpu_reference/{self.name}.c" if self.compiled else None
 
 
 VARIANTS: dict[str, Variant] = {
@@ -34,14 +43,18 @@ VARIANTS: dict[str, Variant] = {
             "CPU naive",
             "V, Tables 1 and 2",
             "triple loop, B read with stride N",
-            blocked=False,
+        ),
+        Variant(
+            "loop_order",
+            "CPU loop order",
+            "a step from naive to blocked",
+            "inner loops exchanged: rows of B and C read in order",
         ),
         Variant(
             "column_buffered",
             "CPU column-buffered",
             "V, reference [2]",
             "each column of B copied to a contiguous buffer first",
-            blocked=False,
         ),
         Variant(
             "blocked",
@@ -49,6 +62,21 @@ VARIANTS: dict[str, Variant] = {
             "V, reference [2]",
             "products of blocks that stay in cache",
             blocked=True,
+        ),
+        Variant(
+            "packed",
+            "CPU packed",
+            "BLIS",
+            "A and B packed for each level of cache, C in vector registers",
+            parallel=True,
+        ),
+        Variant(
+            BLAS,
+            "CPU BLAS",
+            "anchor",
+            "numpy's BLAS",
+            parallel=True,
+            compiled=False,
         ),
     ]
 }

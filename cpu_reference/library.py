@@ -3,18 +3,29 @@
 import ctypes
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from cpu_reference.blas import Blas
 from cpu_reference.catalog import VARIANTS
 from measurement.errors import StudyError
 
 ROOT = Path(__file__).resolve().parent.parent
+# For this machine; `build_library` takes others.
+MACHINE_FLAGS = ["-O3", "-march=native"]
 # Loops stay in the order in which they are written: interchanging them would turn one variant into
-# another. No -ffast-math: sums keep their order, as they do on the GPU.
-FLAGS = ["-std=c11", "-O3", "-march=native", "-fno-loop-interchange", "-fPIC", "-shared"]
+# another. Multiply-adds are fused where the machine can, which every machine of today can, and nvcc
+# does too; gcc does so by itself except where it is held to the standard. No -ffast-math: sums keep
+# their order, as they do on the GPU.
+OWN_FLAGS = ["-std=c11", "-fno-loop-interchange", "-ffp-contract=fast", "-fopenmp"]
+OWN_FLAGS += ["-fPIC", "-shared"]
+FLAGS = [*MACHINE_FLAGS, *OWN_FLAGS]
+CEILINGS = "cpu_reference/ceilings.c"
+_FMA_ROUNDS = 1_000_000  # about 2 ms
 
 Matrix = npt.NDArray[np.float32]
 
@@ -33,15 +44,16 @@ def gcc_version(gcc: Path) -> str:
     return done.stdout.strip()
 
 
-def build_library(gcc: Path, folder: Path) -> Path:
-    """Compile all variants to ``folder/cpu_reference.so`` and return it; raises StudyError.
+def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHINE_FLAGS) -> Path:
+    """Compile all variants and the ceilings to ``folder/cpu_reference.so``; raises StudyError.
 
-    `-march=native`: to be built on the machine that measures.
+    Returns its path. With `-march=native` it is to be built on the machine that measures.
     """
     out = folder / "cpu_reference.so"
-    sources = [str(ROOT / variant.source) for variant in VARIANTS.values()]
+    sources = [str(ROOT / variant.source) for variant in VARIANTS.values() if variant.source]
+    sources.append(str(ROOT / CEILINGS))
     done = subprocess.run(
-        [str(gcc), *FLAGS, "-o", str(out), *sources],
+        [str(gcc), *machine_flags, *OWN_FLAGS, "-o", str(out), *sources],
         capture_output=True,
         text=True,
         check=False,
@@ -53,16 +65,49 @@ def build_library(gcc: Path, folder: Path) -> Path:
 
 
 class Library:
-    """The compiled CPU variants."""
+    """The compiled CPU variants, and the BLAS."""
 
     def __init__(self, path: Path) -> None:
         """Load what `build_library` made."""
         self._library = ctypes.CDLL(str(path))
+        for rate in (self._library.fma_rate, self._library.triad_rate):
+            rate.restype = ctypes.c_double
 
-    def multiply(self, name: str, a: Matrix, b: Matrix, c: Matrix, block_size: int | None) -> None:
+    @cached_property
+    def blas(self) -> Blas:
+        """The BLAS; raises StudyError if its threads cannot be set."""
+        return Blas()
+
+    def multiply(
+        self,
+        name: str,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        block_size: int | None = None,
+        threads: int = 1,
+    ) -> None:
         """Compute ``c = a·b`` with the variant `name`; all are (n, n), C-contiguous float32.
 
-        Raises MemoryError where the variant could not get its buffer.
+        Raises what `prepare` does, and what the function that it returns does.
+        """
+        self.prepare(name, a, b, c, block_size, threads)()
+
+    def prepare(
+        self,
+        name: str,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        block_size: int | None = None,
+        threads: int = 1,
+    ) -> Callable[[], None]:
+        """Return a function that computes ``c = a·b`` as `multiply` does, as often as it is called.
+
+        It is what to time: checking and converting the arguments takes longer than a small product.
+        It raises MemoryError where the variant cannot get its buffer, and StudyError where it
+        cannot get its threads. Raises ValueError for matrices, block sizes or threads that the
+        variant does not take.
         """
         for matrix in (a, b, c):
             if (
@@ -71,8 +116,43 @@ class Library:
                 or matrix.dtype != np.float32
             ):
                 raise ValueError("matrices must be square, of one order, contiguous and float32")
-        if VARIANTS[name].blocked and (block_size is None or block_size < 1):
+        entry = VARIANTS[name]
+        if entry.blocked and (block_size is None or block_size < 1):
             raise ValueError(f"CPU variant {name}: needs a block size of 1 or more")
-        pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c))
-        if self._library[name](*pointers, a.shape[0], block_size or 0) != 0:
-            raise MemoryError(f"CPU variant {name}: no memory for its buffer")
+        if threads < 1 or (threads > 1 and not entry.parallel):
+            raise ValueError(f"CPU variant {name}: cannot run on {threads} threads")
+        if not entry.compiled:
+            return partial(self.blas.multiply, a, b, c, threads)
+        function = self._library[name]
+        # These keep their matrices alive.
+        pointers = [matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c)]
+        arguments = (*pointers, a.shape[0], block_size or 0, threads)
+
+        def run() -> None:
+            status = function(*arguments)
+            if status == 1:
+                raise MemoryError(f"CPU variant {name}: no memory for its buffer")
+            if status == 2:
+                raise StudyError(
+                    f"CPU variant {name}: OpenMP gives fewer than {threads} threads; unset "
+                    "OMP_THREAD_LIMIT and OMP_DYNAMIC"
+                )
+
+        return run
+
+    def fma_flop_per_s(self) -> float:
+        """Measure once, in 2 ms, the rate of fused multiply-adds in registers of one core."""
+        return float(self._library.fma_rate(ctypes.c_long(_FMA_ROUNDS)))
+
+    def triad_bytes_per_s(self, out: Matrix, p: Matrix, q: Matrix) -> float:
+        """Measure once the rate at which one core reads and writes memory: ``out = p + 3·q``.
+
+        The three are contiguous float32 of one length, to be much longer than the caches. Raises
+        ValueError if they are not.
+        """
+        if any(x.dtype != np.float32 or not x.flags.c_contiguous for x in (out, p, q)) or not (
+            out.size == p.size == q.size
+        ):
+            raise ValueError("arrays must be contiguous float32 of one length")
+        pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (out, p, q)]
+        return float(self._library.triad_rate(*pointers, ctypes.c_long(out.size)))

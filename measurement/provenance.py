@@ -145,7 +145,8 @@ def compile_flags() -> dict[str, list[str]]:
 def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of every source file measured, by its path from the project's root."""
     paths = {build.source for build in builds}
-    paths |= {cpu_reference.catalog.variant(name).source for name in cpu_variants}
+    named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
+    paths |= {source for source in named if source}
     return {path: sha256(ROOT / path) for path in sorted(paths)}
 
 

@@ -1,0 +1,253 @@
+"""Hold the CPU variant `packed` against the BLAS that numpy carries, in interleaved pairs.
+
+    python -m benchmarks.packed_against_blas [--flags "-O3 -mavx2 -mfma"] [--rounds N] [--out FILE]
+
+For each order, on one thread (bound to one CPU) and on all that this process may use: both multiply
+the same matrices in turns, in an order that is exchanged from round to round, so that what the host
+does meanwhile meets both. Every timed product follows an untimed one of the same, since the other
+left its matrices in the caches; of several threads, the other's are given time to fall asleep. Both
+products pass the gate first.
+
+`--flags` takes the place of `-O3 -march=native`. Where the compiler may use AVX-512 and OpenBLAS
+does not, or the other way round, this starts again with OPENBLAS_CORETYPE set such that both do
+alike, whatever it was before: `packed` without AVX-512 is held against a BLAS without.
+
+The exit status is 1 if a median ratio is below its bound: on one thread 0.90 at N = 1024 and 2048
+with AVX-512 and 0.80 without, on all threads 0.85 at N = 2048, 0.60 elsewhere.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cpu_reference.catalog import BLAS
+from cpu_reference.cores import clock_hz, usable_threads
+from cpu_reference.library import MACHINE_FLAGS, Library, build_library, find_gcc, gcc_version
+from kernels.shape import Shape
+from measurement.errors import StudyError, exit_status
+from measurement.files import write_atomic
+from measurement.gate import judge
+from measurement.intervals import median_interval
+from measurement.matrices import Inputs, reference
+from measurement.provenance import host, utc_now
+
+SIZES = [255, 256, 512, 1000, 1023, 1024, 2048]
+PACKED = "packed"
+_ROUNDS = 40
+_WARM_UP_S = 0.001
+_ASLEEP_S = 0.05  # OpenBLAS's threads wait awake for about 25 ms, those of OpenMP for less
+_SEED = 1
+_CEILING_RUNS = 25
+# What the compiler may use, and the kind of CPU whose code the BLAS is to run then.
+_CODE = {"__AVX512F__": "SkylakeX", "__AVX2__": "Haswell", "": "Nehalem"}
+_WITHOUT_AVX512 = ("Haswell", "Zen")
+_CORE_TYPE = "OPENBLAS_CORETYPE"
+_COMMAND = [sys.executable, "-m", "benchmarks.packed_against_blas"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both at one order, on so many threads: median flop/s, and ratios of speed pair by pair."""
+
+    threads: int
+    n: int
+    pairs: int
+    packed_flop_per_s: float
+    blas_flop_per_s: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    bound: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the median ratio reaches its bound."""
+        return self.ratio >= self.bound
+
+
+def bound(threads: int, n: int, wide: bool) -> float:
+    """Return the least ratio that is asked for; `wide`: compiled with AVX-512."""
+    if threads == 1 and n in (1024, 2048):
+        return 0.90 if wide else 0.80
+    return 0.85 if threads > 1 and n == 2048 else 0.60
+
+
+def compare(
+    threads: int, n: int, packed_s: Sequence[float], blas_s: Sequence[float], wide: bool
+) -> Comparison:
+    """Return what the pairs of times of one order say; the interval of the ratio is of 95 %."""
+    packed, blas = np.array(packed_s), np.array(blas_s)
+    flop = Shape.square(n).flop
+    ratio, low, high = median_interval(blas / packed)
+    rates = [flop / float(np.median(times)) for times in (packed, blas)]
+    return Comparison(threads, n, len(packed), *rates, ratio, low, high, bound(threads, n, wide))
+
+
+def vectors(gcc: Path, flags: Sequence[str]) -> str:
+    """Return the macro of `_CODE` that gcc defines with these flags; raises StudyError."""
+    command = [str(gcc), *flags, "-dM", "-E", "-x", "c", os.devnull]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StudyError(f"--flags: {(done.stderr.strip().splitlines() or ['refused by gcc'])[0]}")
+    defined = done.stdout.split()
+    return next(macro for macro in _CODE if not macro or macro in defined)
+
+
+def blas_code(macro: str, chosen: str | None) -> str | None:
+    """Return the code that the BLAS is to run, given what it chose; None where that is right."""
+    if macro == "__AVX512F__" and chosen not in _WITHOUT_AVX512:
+        return None
+    return None if chosen == _CODE[macro] else _CODE[macro]
+
+
+class Pairs:
+    """The products of both at one order, and the times that they took."""
+
+    def __init__(self, library: Library, inputs: Inputs, threads: int, n: int) -> None:
+        """Check the products; raises StudyError where one is wrong."""
+        self.threads = threads
+        self.n = n
+        self.times: dict[str, list[float]] = {PACKED: [], BLAS: []}
+        self._products: dict[str, Callable[[], None]] = {}
+        a, b = inputs.pair("float32", Shape.square(n))
+        expected, allowed = reference(a, b)
+        for name in self.times:
+            c = np.full_like(a, np.nan)
+            self._products[name] = library.prepare(name, a[0], b[0], c[0], threads=threads)
+            self._products[name]()
+            verdict = judge(c, expected, allowed)
+            if not verdict.passed:
+                raise StudyError(f"{name}, N={n}, {threads} threads: {verdict.reason}")
+
+    def run(self, number: int) -> None:
+        """Time both once, in an order that depends on the number of the round."""
+        names = list(self.times)
+        for name in names if number % 2 else reversed(names):
+            product = self._products[name]
+            if self.threads > 1:
+                time.sleep(_ASLEEP_S)
+            until = time.perf_counter() + _WARM_UP_S
+            product()
+            while time.perf_counter() < until:
+                product()
+            begin = time.perf_counter()
+            product()
+            self.times[name].append(time.perf_counter() - begin)
+
+
+def measure(library: Library, threads: Sequence[int], rounds: int, wide: bool) -> list[Comparison]:
+    """Measure all orders, round by round, on each number of threads; raises StudyError."""
+    inputs = Inputs([("float32", Shape.square(max(SIZES)))], _SEED)
+    cpus = os.sched_getaffinity(0)
+    try:
+        found = []
+        for count in threads:
+            os.sched_setaffinity(0, {max(cpus)} if count == 1 else cpus)
+            found += _measure_on(count, [Pairs(library, inputs, count, n) for n in SIZES], rounds)
+    finally:
+        os.sched_setaffinity(0, cpus)
+    return [compare(p.threads, p.n, p.times[PACKED], p.times[BLAS], wide) for p in found]
+
+
+def _measure_on(threads: int, pairs: list[Pairs], rounds: int) -> list[Pairs]:
+    for number in range(rounds):
+        print(f"\r{threads} threads: round {number + 1} of {rounds} ", end="", file=sys.stderr)
+        for each in pairs:
+            each.run(number)
+    print(file=sys.stderr)
+    return pairs
+
+
+def table(comparisons: list[Comparison]) -> str:
+    """Return the outcome as lines of text, rates in GFLOP/s."""
+    lines = [
+        f"{'threads':>7} {'N':>5} {'pairs':>5} {'packed':>8} {'BLAS':>8} {'ratio':>6} "
+        f"{'95 % interval':>15}  at least"
+    ]
+    lines += [
+        f"{c.threads:>7} {c.n:>5} {c.pairs:>5} {c.packed_flop_per_s / 1e9:>8.1f} "
+        f"{c.blas_flop_per_s / 1e9:>8.1f} {c.ratio:>6.3f}  {c.ratio_low:>6.3f} – "
+        f"{c.ratio_high:>5.3f}  {c.bound:.2f} {'yes' if c.within else 'NO'}"
+        for c in comparisons
+    ]
+    return "\n".join(lines)
+
+
+def _facts(
+    gcc: Path, flags: list[str], blas: dict[str, Any], clocks: list[float | None]
+) -> dict[str, Any]:
+    return {
+        "date_utc": utc_now(),
+        "host": host(),
+        "usable_threads": usable_threads(),
+        "clock_before_hz": clocks[0],
+        "clock_after_hz": clocks[1],
+        "gcc": gcc_version(gcc),
+        "flags": flags,
+        "numpy": np.__version__,
+        **blas,
+    }
+
+
+def main() -> int:
+    """Build, measure and print; raises StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.packed_against_blas",
+        description="Compare the CPU variant `packed` with numpy's BLAS on this host.",
+    )
+    parser.add_argument(
+        "--flags",
+        type=shlex.split,
+        default=MACHINE_FLAGS,
+        help=f"compile with these in place of `{shlex.join(MACHINE_FLAGS)}`",
+    )
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="pairs of each order")
+    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    arguments = parser.parse_args()
+    gcc = find_gcc()
+    macro = vectors(gcc, arguments.flags)
+    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+        library = Library(build_library(gcc, Path(folder), arguments.flags))
+    blas = library.blas.facts()
+    code = blas_code(macro, blas["blas_architecture"])
+    if code:
+        if os.environ.get(_CORE_TYPE) == code:
+            raise StudyError(
+                f"numpy's BLAS runs no code for {code} here, and {blas['blas_architecture']} "
+                "is not alike; give other --flags"
+            )
+        os.environ[_CORE_TYPE] = code  # is read once, as the BLAS is loaded
+        os.execv(sys.executable, [*_COMMAND, *sys.argv[1:]])
+    print(
+        f"gcc {gcc_version(gcc)} {shlex.join(arguments.flags)}; {blas['blas']} "
+        f"{blas['blas_version']} with code for {blas['blas_architecture']} "
+        f"({_CORE_TYPE} {os.environ.get(_CORE_TYPE, 'not set')})",
+        flush=True,
+    )
+    ceiling = max(library.fma_flop_per_s() for _ in range(_CEILING_RUNS))
+    print(f"one core: {ceiling / 1e9:.1f} GFLOP/s of multiply-adds in registers", flush=True)
+    before = clock_hz()
+    threads = sorted({1, usable_threads()})
+    comparisons = measure(library, threads, arguments.rounds, macro == "__AVX512F__")
+    print(table(comparisons))
+    if arguments.out:
+        facts = _facts(gcc, arguments.flags, blas, [before, clock_hz()])
+        facts["fma_flop_per_s"] = ceiling
+        outcome = facts | {"comparisons": [asdict(comparison) for comparison in comparisons]}
+        write_atomic(arguments.out, json.dumps(outcome, indent=2) + "\n")
+    return int(not all(comparison.within for comparison in comparisons))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))
