@@ -5,8 +5,8 @@
 For each order, on one thread (bound to one CPU) and on all that this process may use: both multiply
 the same matrices in turns, in an order that is exchanged from round to round, so that what the host
 does meanwhile meets both. Every timed product follows an untimed one of the same, since the other
-left its matrices in the caches; of several threads, the other's are given time to fall asleep. Both
-products pass the gate first.
+left its matrices in the caches, and the other's threads are asleep. Both products pass the gate
+first.
 
 `--flags` takes the place of `-O3 -march=native`. Where the compiler may use AVX-512 and OpenBLAS
 does not, or the other way round, this starts again with OPENBLAS_CORETYPE set such that both do
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from cpu_reference.catalog import BLAS
-from cpu_reference.cores import clock_hz, usable_threads
+from cpu_reference.cores import usable_threads, wait_until_alone
 from cpu_reference.library import MACHINE_FLAGS, Library, build_library, find_gcc, gcc_version
 from kernels.shape import Shape
 from measurement.errors import StudyError, exit_status
@@ -46,7 +46,6 @@ SIZES = [255, 256, 512, 1000, 1023, 1024, 2048]
 PACKED = "packed"
 _ROUNDS = 40
 _WARM_UP_S = 0.001
-_ASLEEP_S = 0.05  # OpenBLAS's threads wait awake for about 25 ms, those of OpenMP for less
 _SEED = 1
 _CEILING_RUNS = 25
 # What the compiler may use, and the kind of CPU whose code the BLAS is to run then.
@@ -135,8 +134,7 @@ class Pairs:
         names = list(self.times)
         for name in names if number % 2 else reversed(names):
             product = self._products[name]
-            if self.threads > 1:
-                time.sleep(_ASLEEP_S)
+            wait_until_alone()
             until = time.perf_counter() + _WARM_UP_S
             product()
             while time.perf_counter() < until:
@@ -185,7 +183,7 @@ def table(comparisons: list[Comparison]) -> str:
 
 
 def _facts(
-    gcc: Path, flags: list[str], blas: dict[str, Any], clocks: list[float | None]
+    gcc: Path, flags: list[str], blas: dict[str, Any], clocks: list[float]
 ) -> dict[str, Any]:
     return {
         "date_utc": utc_now(),
@@ -237,12 +235,12 @@ def main() -> int:
     )
     ceiling = max(library.fma_flop_per_s() for _ in range(_CEILING_RUNS))
     print(f"one core: {ceiling / 1e9:.1f} GFLOP/s of multiply-adds in registers", flush=True)
-    before = clock_hz()
+    before = library.clock_hz()
     threads = sorted({1, usable_threads()})
     comparisons = measure(library, threads, arguments.rounds, macro == "__AVX512F__")
     print(table(comparisons))
     if arguments.out:
-        facts = _facts(gcc, arguments.flags, blas, [before, clock_hz()])
+        facts = _facts(gcc, arguments.flags, blas, [before, library.clock_hz()])
         facts["fma_flop_per_s"] = ceiling
         outcome = facts | {"comparisons": [asdict(comparison) for comparison in comparisons]}
         write_atomic(arguments.out, json.dumps(outcome, indent=2) + "\n")

@@ -89,11 +89,21 @@ def variant(name: str) -> Variant:
     return VARIANTS[name]
 
 
-def cells(study_cpu: dict[str, Any]) -> list[tuple[str, int, int | None]]:
-    """Return (variant, n, block size) of every CPU cell of a study's `cpu` section."""
+def cells(study_cpu: dict[str, Any], all_threads: int) -> list[tuple[str, int, int | None, int]]:
+    """Return (variant, n, block size, threads) of every CPU cell of a study's `cpu` section.
+
+    `all_threads` is what its "all" means on the host that measures. Variants that are not parallel
+    run on one thread.
+    """
+    largest = {
+        limit["variant"]: limit["largest_size"] for limit in study_cpu.get("size_limits", [])
+    }
+    counts = sorted({all_threads if count == "all" else count for count in study_cpu["threads"]})
     return [
-        (name, n, block)
+        (name, n, block, threads)
         for name in study_cpu["variants"]
         for n in study_cpu["sizes"]
+        if n <= largest.get(name, n)
         for block in (study_cpu["block_sizes"] if variant(name).blocked else [None])
+        for threads in (counts if variant(name).parallel else [1])
     ]

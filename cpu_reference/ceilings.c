@@ -1,5 +1,6 @@
-// What one core can do at most: fused multiply-adds in vector registers, and words to and from
-// memory. Both return a rate a second, of one run that the caller repeats.
+// What cores can do at most: fused multiply-adds in vector registers, words to and from memory, and
+// the clock of one. Each returns a rate a second, of one run that the caller repeats. With one
+// thread there is no parallel region.
 
 #define _POSIX_C_SOURCE 199309L  // clock_gettime
 
@@ -13,7 +14,7 @@ enum { VECTOR_BYTES = 32 };
 enum { VECTOR_BYTES = 16 };
 #endif
 // Of today's cores none can have more than ten multiply-adds under way; each chain is one of them.
-enum { LANES = VECTOR_BYTES / sizeof(float), CHAINS = 12 };
+enum { LANES = VECTOR_BYTES / sizeof(float), CHAINS = 12, LINKS = 64 };
 
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -23,9 +24,7 @@ static double now(void) {
     return time.tv_sec + time.tv_nsec * 1e-9;
 }
 
-// Multiplications and additions a second. `rounds` of a multiply-add in each chain, which
-// approaches 1 and so stays an ordinary number.
-double fma_rate(long rounds) {
+static double fma_rate_of_one(long rounds) {
     const volatile float half = 0.5f;  // is not known to the compiler
     const float factor = half, term = half;
     vector chains[CHAINS];
@@ -46,14 +45,72 @@ double fma_rate(long rounds) {
     return 2.0 * LANES * CHAINS * rounds / (now() - begin);
 }
 
-// Bytes a second of STREAM's triad (McCalpin, IEEE TCCA Newsletter, December 1995): two arrays of
-// so many elements are read and a third is written. As there, the reading of lines before they are
-// written is not counted.
-double triad_rate(float *restrict sum, const float *restrict p, const float *restrict q,
-                  long elements) {
-    const double begin = now();
-    for (long x = 0; x < elements; ++x) {
+// Multiplications and additions a second of so many threads together. `rounds` of a multiply-add in
+// each chain, which approaches 1 and so stays an ordinary number.
+double fma_rate(long rounds, int threads) {
+    double rate = 0.0;
+#pragma omp parallel num_threads(threads) if (threads > 1) reduction(+ : rate)
+    {
+#pragma omp barrier
+        rate += fma_rate_of_one(rounds);
+    }
+    return rate;
+}
+
+// Writes an array with the threads that will read it, so that each finds its part in the memory
+// near to it.
+void touch(float *array, long elements, int threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int part = 0; part < threads; ++part) {
+        for (long x = elements * part / threads; x < elements * (part + 1) / threads; ++x) {
+            array[x] = 1.0f;
+        }
+    }
+}
+
+static void triad(float *restrict sum, const float *restrict p, const float *restrict q, long begin,
+                  long end) {
+    for (long x = begin; x < end; ++x) {
         sum[x] = p[x] + 3.0f * q[x];
     }
-    return 3.0 * sizeof(float) * elements / (now() - begin);
+    __asm__ volatile("" ::: "memory");  // no instruction: keeps a repeat from being left out
+}
+
+// Bytes a second of STREAM's triad (McCalpin, IEEE TCCA Newsletter, December 1995): two arrays of
+// so many elements are read and a third is written, so often. As there, the reading of lines before
+// they are written is not counted.
+double triad_rate(float *sum, const float *p, const float *q, long elements, long repeats,
+                  int threads) {
+    const double begin = now();
+    for (long repeat = 0; repeat < repeats; ++repeat) {
+        if (threads > 1) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+            for (int part = 0; part < threads; ++part) {
+                triad(sum, p, q, elements * part / threads, elements * (part + 1) / threads);
+            }
+        } else {
+            triad(sum, p, q, 0, elements);
+        }
+    }
+    return 3.0 * sizeof(float) * elements * repeats / (now() - begin);
+}
+
+// Cycles a second of this core: exclusive ors of which each waits for the one before, a cycle each
+// on every core of today.
+double clock_rate(long rounds) {
+    const volatile unsigned long told = 0x9E3779B97F4A7C15;
+    const unsigned long pattern = told;
+    unsigned long word = told;
+    const double begin = now();
+    for (long round = 0; round < rounds; ++round) {
+#pragma GCC unroll LINKS
+        for (int x = 0; x < LINKS; ++x) {
+            word ^= pattern;
+            __asm__ volatile("" : "+r"(word));  // no instruction: keeps two from cancelling out
+        }
+    }
+    const double elapsed = now() - begin;
+    volatile unsigned long result = word;
+    (void)result;
+    return (double)rounds * LINKS / elapsed;
 }

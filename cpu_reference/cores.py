@@ -1,11 +1,15 @@
-"""How many CPUs this process may really use, and the clock that they run at."""
+"""How many CPUs this process may really use, what caches they have, and whether they are free."""
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import mean
 
 _ROOT = Path("/")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_POLL_S = 0.001
+_ASLEEP_S = 1.0
 
 
 def usable_threads(root: Path = _ROOT) -> int:
@@ -29,20 +33,47 @@ def granted_cpus(root: Path = _ROOT) -> float | None:
     return min((limit for group in _groups(root) if (limit := _limit(group))), default=None)
 
 
-def clock_hz(root: Path = _ROOT) -> float | None:
-    """Return the mean clock of the usable CPUs as the kernel tells it now; None if it does not.
+def caches(root: Path = _ROOT) -> list[dict[str, int]]:
+    """Return the caches for data of the CPU on which this runs, nearest first; none if not told.
 
-    To be read before and after a measurement. On a virtual machine it often tells a nominal clock
-    that never changes.
+    Each has its level, its bytes, and by how many CPUs it is shared.
     """
-    cpus = os.sched_getaffinity(0)
-    files = [root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in cpus]
-    khz = [float(text) for file in files if (text := _read(file).strip())]
-    if khz:
-        return mean(khz) * 1e3
-    lines = [line.partition(":") for line in _read(root / "proc/cpuinfo").splitlines()]
-    mhz = [float(value) for name, _, value in lines if name.strip() == "cpu MHz"]
-    return mean(mhz) * 1e6 if mhz else None
+    cpu = min(os.sched_getaffinity(0))
+    found = []
+    for folder in (root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
+        level, kind, size = (_read(folder / name).strip() for name in ("level", "type", "size"))
+        number, unit = size[:-1], _UNITS.get(size[-1:])
+        if kind in ("Data", "Unified") and level.isdigit() and number.isdigit() and unit:
+            sharers = _cpus(_read(folder / "shared_cpu_list").strip())
+            found.append(
+                {"level": int(level), "bytes": int(number) * unit, "shared_by": max(1, sharers)}
+            )
+    return sorted(found, key=lambda cache: cache["level"])
+
+
+def _cpus(text: str) -> int:
+    """Return how many CPUs a list of the kernel's holds: 4 for ``0-2,8``."""
+    ranges = [part.partition("-") for part in text.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+
+
+def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
+    """Wait until no other thread of this process is at work, but no longer than `limit_s` seconds.
+
+    Threads of a BLAS or of OpenMP that wait for their next piece of work stay awake for some 0.1 s,
+    each on a CPU that what is timed next may need.
+    """
+    until = time.perf_counter() + limit_s
+    while _others_at_work() and time.perf_counter() < until:
+        time.sleep(_POLL_S)
+
+
+def _others_at_work() -> bool:
+    """Tell whether Linux says of another thread of this process that it runs (proc(5), stat)."""
+    own = str(threading.get_native_id())
+    stats = (_read(task / "stat") for task in Path("/proc/self/task").iterdir() if task.name != own)
+    # The name, in brackets, may hold anything; the state follows it.
+    return any(stat.rpartition(")")[2].split()[:1] == ["R"] for stat in stats)
 
 
 def _groups(root: Path) -> Iterator[Path]:

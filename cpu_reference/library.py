@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ OWN_FLAGS += ["-fPIC", "-shared"]
 FLAGS = [*MACHINE_FLAGS, *OWN_FLAGS]
 CEILINGS = "cpu_reference/ceilings.c"
 _FMA_ROUNDS = 1_000_000  # about 2 ms
+_CLOCK_ROUNDS = 1000  # about 20 µs
 
 Matrix = npt.NDArray[np.float32]
 
@@ -70,8 +72,8 @@ class Library:
     def __init__(self, path: Path) -> None:
         """Load what `build_library` made."""
         self._library = ctypes.CDLL(str(path))
-        for rate in (self._library.fma_rate, self._library.triad_rate):
-            rate.restype = ctypes.c_double
+        for name in ("fma_rate", "triad_rate", "clock_rate"):
+            getattr(self._library, name).restype = ctypes.c_double
 
     @cached_property
     def blas(self) -> Blas:
@@ -140,19 +142,38 @@ class Library:
 
         return run
 
-    def fma_flop_per_s(self) -> float:
-        """Measure once, in 2 ms, the rate of fused multiply-adds in registers of one core."""
-        return float(self._library.fma_rate(ctypes.c_long(_FMA_ROUNDS)))
+    def fma_flop_per_s(self, threads: int = 1) -> float:
+        """Measure once, in 2 ms, the rate of fused multiply-adds in registers."""
+        return float(self._call("fma_rate", ctypes.c_long(_FMA_ROUNDS), threads))
 
-    def triad_bytes_per_s(self, out: Matrix, p: Matrix, q: Matrix) -> float:
-        """Measure once the rate at which one core reads and writes memory: ``out = p + 3·q``.
+    def clock_hz(self) -> float:
+        """Measure once, in some 20 µs, the clock of the core on which this thread runs.
 
-        The three are contiguous float32 of one length, to be much longer than the caches. Raises
-        ValueError if they are not.
+        From the time of operations that wait for one another, a cycle each: what Linux tells of the
+        clock is nominal on many virtual machines.
+        """
+        return float(self._call("clock_rate", ctypes.c_long(_CLOCK_ROUNDS)))
+
+    def touch(self, array: Matrix, threads: int) -> None:
+        """Write contiguous float32 with the threads that `triad_bytes_per_s` will read it with."""
+        pointer = array.ctypes.data_as(ctypes.c_void_p)
+        self._call("touch", pointer, ctypes.c_long(array.size), threads)
+
+    def triad_bytes_per_s(
+        self, out: Matrix, p: Matrix, q: Matrix, repeats: int = 1, threads: int = 1
+    ) -> float:
+        """Measure once the rate of ``out = p + 3·q``, done `repeats` times on `threads` threads.
+
+        The three are contiguous float32 of one length: much longer than the caches for the rate of
+        memory, and so short that they fit in a cache for its own. Raises ValueError otherwise.
         """
         if any(x.dtype != np.float32 or not x.flags.c_contiguous for x in (out, p, q)) or not (
             out.size == p.size == q.size
         ):
             raise ValueError("arrays must be contiguous float32 of one length")
         pointers = [x.ctypes.data_as(ctypes.c_void_p) for x in (out, p, q)]
-        return float(self._library.triad_rate(*pointers, ctypes.c_long(out.size)))
+        counts = (ctypes.c_long(out.size), ctypes.c_long(repeats), threads)
+        return float(self._call("triad_rate", *pointers, *counts))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return getattr(self._library, name)(*arguments)

@@ -30,7 +30,8 @@ class Ceiling:
     """One measurement of one quantity; the quantity's name ends in its unit.
 
     `host_memory` is ``pinned`` or ``pageable`` for copies between host and device, else None;
-    `size_bytes` is the size of a copy, else None. Rounds count from 1.
+    `size_bytes` is the size of a copy, or of the arrays of a rate of memory, else None; `threads`
+    how many a CPU's rate was measured with, else None. Rounds count from 1.
     """
 
     quantity: str
@@ -38,6 +39,7 @@ class Ceiling:
     size_bytes: int | None
     round: int
     value: float
+    threads: int | None = None
 
 
 # A value and what it belongs to: quantity, host memory, size in bytes.

@@ -16,7 +16,7 @@ CPU = "cpu"
 class Cell:
     """One thing to measure: a variant on `batch` products of m×k by k×n matrices.
 
-    `block_size` and `host_memory` are None where they do not apply.
+    `block_size`, `host_memory` and `threads` (of a CPU) are None where they do not apply.
     """
 
     device: str
@@ -28,13 +28,15 @@ class Cell:
     k: int
     block_size: int | None
     host_memory: str | None
+    threads: int | None = None
 
     def __str__(self) -> str:
         dtype = "" if self.dtype == "float32" else f" {self.dtype}"
         block = "" if self.block_size is None else f" B={self.block_size}"
         memory = "" if self.host_memory is None else f" {self.host_memory}"
         size = f"N={self.n}" if self.shape.is_square else str(self.shape)
-        return f"{self.device} {self.variant}{dtype}{block} {size}{memory}"
+        threads = f" {self.threads} threads" if self.threads and self.threads > 1 else ""
+        return f"{self.device} {self.variant}{dtype}{block} {size}{memory}{threads}"
 
     @property
     def shape(self) -> Shape:
@@ -49,17 +51,18 @@ def cell(
     shape: Shape,
     block_size: int | None = None,
     host_memory: str | None = None,
+    threads: int | None = None,
 ) -> Cell:
     """Return the cell of a product of this shape."""
     edges = (shape.batch, shape.m, shape.n, shape.k)
-    return Cell(device, name, dtype, *edges, block_size, host_memory)
+    return Cell(device, name, dtype, *edges, block_size, host_memory, threads)
 
 
-def cpu_cells(study: dict[str, Any]) -> list[Cell]:
-    """Return the CPU's cells of a study, small orders first."""
+def cpu_cells(study: dict[str, Any], all_threads: int) -> list[Cell]:
+    """Return the CPU's cells of a study, small orders first, on one thread and on `all_threads`."""
     cells = [
-        cell(CPU, name, "float32", Shape.square(n), block)
-        for name, n, block in cpu_reference.catalog.cells(study["cpu"])
+        cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
+        for name, n, block, threads in cpu_reference.catalog.cells(study["cpu"], all_threads)
     ]
     return sorted(cells, key=lambda cell: cell.n)
 

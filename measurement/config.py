@@ -185,6 +185,9 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
     yield from _unknown_variants(
         "study.cpu.variants", study["cpu"]["variants"], cpu_reference.catalog.VARIANTS
     )
+    for index, limit in enumerate(study["cpu"].get("size_limits", [])):
+        where = f"study.cpu.size_limits[{index}].variant"
+        yield from _unknown_variant(where, limit["variant"], cpu_reference.catalog.VARIANTS)
     for index, size in enumerate(study["holdout_sizes"]):
         if size in study["sizes"]:
             yield (

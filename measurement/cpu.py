@@ -1,26 +1,36 @@
-"""The CPU as a device: single thread, on one core."""
+"""The CPU as a device: on one thread, bound to one core, or on all that it may use."""
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import numpy as np
 
+from cpu_reference.catalog import BLAS
+from cpu_reference.cores import caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
 from measurement.ceilings import Ceiling, timer_ceilings
 from measurement.cells import Cell
+from measurement.cpu_ceilings import cpu_ceilings
+from measurement.errors import StudyError
 from measurement.matrices import POISON_WORD, Inputs, Matrix, matrices
 from measurement.session import Batch, CellError, Timing
-from measurement.telemetry import NoTelemetry
+from measurement.telemetry import NotedTelemetry, Reading
 
 
 class CpuSession:
     """Runs the CPU variants on the inputs; a pass has no copies, so only its total is timed."""
 
     def __init__(self, library: Library, inputs: Inputs) -> None:
-        self.telemetry = NoTelemetry()
+        self.telemetry = NotedTelemetry()
         self._library = library
         self._inputs = inputs
         self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
+        self._cores = os.sched_getaffinity(0)
+        self._all_threads = usable_threads()
+        self._last: Cell | None = None
 
     def __enter__(self) -> "CpuSession":
         return self
@@ -34,7 +44,12 @@ class CpuSession:
         pass
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Every CPU cell can run."""
+        """Say why the BLAS cannot run on a number of threads that is told; None if it can."""
+        if cell.variant == BLAS:
+            try:
+                _ = self._library.blas
+            except StudyError as error:
+                return str(error)
         return None
 
     def build(self, cell: Cell) -> str | None:
@@ -46,15 +61,42 @@ class CpuSession:
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell: Cell) -> Timing:
-        """Multiply once."""
+        """Multiply once, when threads of the variant before are asleep."""
+        assert cell.threads is not None
         (a,), (b,) = self._inputs.pair(cell.dtype, cell.shape)
         (c,) = self.product(cell)
-        begin = time.perf_counter_ns()
+        product = self._library.prepare(cell.variant, a, b, c, cell.block_size, cell.threads)
+        if cell != self._last:
+            wait_until_alone()
+        self._last = cell
+        with self._on_cores(cell.threads):
+            clock_before_hz = self._library.clock_hz()
+            others_begin_ns = _other_threads_ns()
+            begin = time.perf_counter_ns()
+            try:
+                product()
+            except (MemoryError, StudyError) as error:
+                raise CellError(str(error)) from error
+            total_ns = time.perf_counter_ns() - begin
+            others_ns = _other_threads_ns() - others_begin_ns
+            clock_after_hz = self._library.clock_hz()
+        self.telemetry.reading = Reading(
+            other_threads_s=max(0, others_ns) / 1e9,
+            cpu_clock_before_hz=round(clock_before_hz),
+            cpu_clock_after_hz=round(clock_after_hz),
+        )
+        return Timing(total_ns / 1e9)
+
+    @contextmanager
+    def _on_cores(self, threads: int) -> Iterator[None]:
+        """Let several threads use all cores; one stays on the core that it is bound to."""
+        kept = os.sched_getaffinity(0)
+        if threads > 1:
+            os.sched_setaffinity(0, self._cores)
         try:
-            self._library.multiply(cell.variant, a, b, c, cell.block_size)
-        except MemoryError as error:
-            raise CellError(str(error)) from error
-        return Timing((time.perf_counter_ns() - begin) / 1e9)
+            yield
+        finally:
+            os.sched_setaffinity(0, kept)
 
     def product(self, cell: Cell) -> Matrix:
         """Return C, (1, n, n)."""
@@ -65,5 +107,15 @@ class CpuSession:
         raise CellError("a CPU has no launches to put back to back")
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
-        """Measure the host's clock; no product is computed for it."""
-        return timer_ceilings(), 0.0
+        """Measure the host's clock and cores; no product is computed for it."""
+        wait_until_alone()
+        found = timer_ceilings()
+        for threads in sorted({1, self._all_threads}):
+            with self._on_cores(threads):
+                found += cpu_ceilings(self._library, caches(), threads)
+        return found, 0.0
+
+
+def _other_threads_ns() -> int:
+    """Return the CPU time that all threads of this process but the calling one have had."""
+    return time.process_time_ns() - time.thread_time_ns()

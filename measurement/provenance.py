@@ -18,9 +18,12 @@ import pynvml
 import cpu_reference.catalog
 import cpu_reference.library
 import kernels.build
+from cpu_reference.blas import Blas
+from cpu_reference.cores import caches, usable_threads
 from kernels.cubins import Build
 from measurement import cublas
 from measurement.discovery import CudaDevice, driver
+from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.gpu import read_limits
 
@@ -39,6 +42,8 @@ def host() -> dict[str, Any]:
         "cpu_model": _cpu_model(),
         "logical_cpus": os.cpu_count(),
         "usable_cpus": len(os.sched_getaffinity(0)),
+        "usable_threads": usable_threads(),
+        "caches": caches(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "os": f"{platform.system()} {platform.release()}",
     }
@@ -123,6 +128,14 @@ def drivers() -> dict[str, str | None]:
         }
     finally:
         pynvml.nvmlShutdown()
+
+
+def blas() -> dict[str, Any]:
+    """Describe numpy's BLAS; all None where it is one of which that is not told."""
+    try:
+        return Blas().facts()
+    except StudyError:
+        return dict.fromkeys(("blas", "blas_version", "blas_architecture"))
 
 
 def packages() -> dict[str, str | None]:

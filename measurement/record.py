@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cpu_reference.cores import usable_threads
 from cpu_reference.library import build_library, find_gcc, gcc_version
 from kernels.build import BuildResult, architecture, build_all, read_result
 from kernels.plan import builds as builds_of
@@ -42,7 +43,11 @@ class Task:
     def cpu_opening(self) -> Opening:
         """Return how a worker begins with the CPU."""
         session = OpenCpu(self.hardware, self.library)
-        return self._opening(session, cpu_cells(self.study), core=0)
+        return self._opening(session, self.cpu_cells(), core=0)
+
+    def cpu_cells(self) -> list[Cell]:
+        """Return the cells of the CPU."""
+        return cpu_cells(self.study, usable_threads())
 
     def _opening(self, session: OpenGpu | OpenCpu, cells: list[Cell], core: int) -> Opening:
         warm_up_s = self.study["protocol"]["warm_up_s"]
@@ -116,7 +121,7 @@ def _measure(task: Task, journal: Journal) -> None:
         checks = journal.checks()
         passed = [cell for cell, check in checks.items() if check["status"] == "passed"]
         measure_neighbours(openings, neighbour_cells(study, passed), study, journal)
-    Measurement(CPU, cpu_cells(study), study, journal).run(task.cpu_opening(), None)
+    Measurement(CPU, task.cpu_cells(), study, journal).run(task.cpu_opening(), None)
 
 
 def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[str, Any]:
@@ -135,6 +140,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
             **drivers,
             "nvcc": ", ".join(sorted(nvccs)) or None,
             "gcc": gcc,
+            **provenance.blas(),
             "python": platform.python_version(),
             "packages": provenance.packages(),
         },

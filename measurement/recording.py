@@ -34,10 +34,10 @@ import pandas as pd
 
 from measurement.errors import StudyError
 
-FORMAT = 3
+FORMAT = 4
 # The part of a cell that a kernel depends on, and the cell.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
-CELL = [*KERNEL, "host_memory"]
+CELL = [*KERNEL, "host_memory", "threads"]
 
 _KERNEL_TYPES = {
     "device": "string",
@@ -49,7 +49,7 @@ _KERNEL_TYPES = {
     "k": "Int64",
     "block_size": "Int64",
 }
-_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string"}
+_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string", "threads": "Int64"}
 _BUILD_TYPES = {
     "architecture": "string",
     "variant": "string",
@@ -77,6 +77,9 @@ TABLES: dict[str, dict[str, str]] = {
         "temperature_celsius": "Int64",
         "power_w": "float64",
         "throttle_reasons": "Int64",
+        "other_threads_s": "float64",
+        "cpu_clock_before_hz": "Int64",
+        "cpu_clock_after_hz": "Int64",
     },
     "checks.csv": _CELL_TYPES
     | {
@@ -125,6 +128,7 @@ TABLES: dict[str, dict[str, str]] = {
         "quantity": "string",
         "host_memory": "string",
         "size_bytes": "Int64",
+        "threads": "Int64",
         "round": "Int64",
         "value": "float64",
     },
@@ -138,8 +142,8 @@ OPTIONAL: dict[str, dict[str, str]] = {
         "value": "float64",
     },
 }
-# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build, and
-# few variants have work for the host.
+# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build, a GPU
+# no threads of the host, and few variants have work for the host.
 _NULLABLE = {
     "block_size",
     "host_memory",
@@ -152,6 +156,10 @@ _NULLABLE = {
     "temperature_celsius",
     "power_w",
     "throttle_reasons",
+    "threads",
+    "other_threads_s",
+    "cpu_clock_before_hz",
+    "cpu_clock_after_hz",
     "size_bytes",
     "build",
     "reason",

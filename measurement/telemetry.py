@@ -18,9 +18,11 @@ _MHZ = 1_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """State of a card at the end of a pass; None where it is not known.
+    """State of a device in and after a pass; None where it is not known.
 
-    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` that were active during the pass.
+    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` that were active during the pass. The
+    last three are of a CPU: the CPU time that other threads of the process took during the pass
+    (none where a product runs on one), and the clock of the core right before and right after it.
     """
 
     sm_clock_hz: int | None = None
@@ -28,6 +30,9 @@ class Reading:
     temperature_celsius: int | None = None
     power_w: float | None = None
     throttle_reasons: int | None = None
+    other_threads_s: float | None = None
+    cpu_clock_before_hz: int | None = None
+    cpu_clock_after_hz: int | None = None
 
 
 class Telemetry(Protocol):
@@ -40,15 +45,19 @@ class Telemetry(Protocol):
         """Return the state after the pass and what happened since `begin`."""
 
 
-class NoTelemetry:
-    """For a device that tells nothing."""
+class NotedTelemetry:
+    """For a device that is asked nothing: what its session noted around a pass, if anything."""
+
+    def __init__(self) -> None:
+        self.reading = Reading()
 
     def begin(self) -> None:
-        """There is nothing to note."""
+        """Forget the pass before."""
+        self.reading = Reading()
 
     def end(self) -> Reading:
-        """Nothing is known."""
-        return Reading()
+        """Return what was noted since `begin`."""
+        return self.reading
 
 
 class NvmlTelemetry:

@@ -54,8 +54,17 @@ SERIES = [
 RHO = 12.0
 T_G_S = 2e-12
 BYTES_PER_S = {"pinned": 24e9, "pageable": 6e9}
+ALL_THREADS = 4
 HOST_BYTES_PER_S = 3e9  # of transposing and padding
-CPU_S_PER_ELEMENT = {"naive": 2e-9, "column_buffered": 5e-10, "blocked": 2e-10}
+CPU_S_PER_ELEMENT = {
+    "naive": 2e-9,
+    "loop_order": 4e-10,
+    "column_buffered": 5e-10,
+    "blocked": 2e-10,
+    "packed": 2.5e-11,
+    "blas": 2e-11,
+}
+PARALLEL_EFFICIENCY = 0.8
 SPEEDUP = {
     "naive_coalesced": 4.0,
     "block_strided": 0.5,
@@ -90,6 +99,13 @@ def kernel_time_s(cell: Cell) -> float:
     return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
 
 
+def cpu_time_s(cell: Cell) -> float:
+    """A time an element; several threads share it but for what `PARALLEL_EFFICIENCY` leaves."""
+    threads = cell.threads or 1
+    share = threads * PARALLEL_EFFICIENCY if threads > 1 else 1
+    return CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 / share
+
+
 def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
     study = {
         "sizes": sizes,
@@ -105,7 +121,7 @@ def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
 
 def _cpu_cells(sizes: list[int]) -> list[Cell]:
     study = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
-    return cpu_cells({"cpu": study})
+    return cpu_cells({"cpu": study | {"threads": [1, "all"]}}, ALL_THREADS)
 
 
 def _check(cell: Cell) -> dict[str, object]:
@@ -153,7 +169,8 @@ def _samples(
     frame = pd.DataFrame([asdict(cell)] * count)
     factor = np.exp(noise * rng.standard_normal((3, count)))
     if cell.device == CPU:
-        frame["total_s"] = CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 * factor[0]
+        frame["total_s"] = cpu_time_s(cell) * factor[0]
+        frame = simulated_tables.with_cpu_clock(frame, rng)
     else:
         times = _times(cell)
         for name, noisy in zip(("h2d_s", "kernel_s", "d2h_s"), factor, strict=True):
@@ -193,6 +210,8 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
             "cpu_model": "Simulated CPU",
             "logical_cpus": 8,
             "usable_cpus": 4,
+            "usable_threads": ALL_THREADS,
+            "caches": simulated_tables.CACHES,
             "memory_bytes": 2**33,
             "os": "Linux 6.1",
         },
@@ -201,6 +220,9 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
             "driver": "550.1",
             "nvcc": "13.2",
             "packages": {"numpy": "2.4", "pycuda": None},
+            "blas": "openblas",
+            "blas_version": "0.3.30",
+            "blas_architecture": "SkylakeX",
         },
         "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
         "git": {"commit": "0" * 40, "dirty": False},
@@ -248,7 +270,7 @@ def make_recording() -> MakeRecording:
             "instructions.csv": simulated_tables.instructions(gpus),
             "batches.csv": simulated_tables.batches(timed, kernel_time_s, rng),
             "cold_starts.csv": simulated_tables.cold_starts(table, rng),
-            "ceilings.csv": simulated_tables.ceilings(gpus, rng),
+            "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
             "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
         }
         provenance = _provenance(gpus, list(sizes), list(holdout)) | changes

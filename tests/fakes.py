@@ -42,7 +42,7 @@ study:
       block_sizes: [8]
       shapes: [2x3x5x4]
   host_memory: [pinned, pageable]
-  cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8] }
+  cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8], threads: [1] }
   neighbours: { variant: block, block_size: 4 }
   protocol:
     confidence: 0.95

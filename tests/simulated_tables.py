@@ -42,6 +42,22 @@ _CEILINGS = {
 }
 
 
+# The host's: of each level that of one of its CPUs.
+CACHES = [
+    {"level": 1, "bytes": 32768, "shared_by": 1},
+    {"level": 2, "bytes": 1048576, "shared_by": 1},
+    {"level": 3, "bytes": 16777216, "shared_by": 4},
+]
+_CPU_CEILINGS = {
+    "fp32_flop_per_s": 1.25e11,
+    "memory_bytes_per_s": 1e10,
+    "l1_bytes_per_s": 2e11,
+    "l2_bytes_per_s": 1e11,
+    "l3_bytes_per_s": 3e10,
+}
+CPU_CLOCK_HZ = 3e9
+
+
 def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     """Return rows as the frame of one file of a recording, columns that they lack empty."""
     return pd.DataFrame(rows, columns=list(TABLES[name]))
@@ -66,6 +82,16 @@ def with_telemetry(samples: pd.DataFrame, throttled: int) -> pd.DataFrame:
     times = {name: samples[name] * slowdown for name in ("total_s", *_PARTS)}
     times["host_s"] = samples.get("host_s", np.nan) * slowdown
     return samples.assign(**times, **state)
+
+
+def with_cpu_clock(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return a CPU cell's samples with the clock before and after; that of the first one fell."""
+    clocks = CPU_CLOCK_HZ * np.exp(0.001 * rng.standard_normal((2, len(samples))))
+    clocks[1, 0] = 0.9 * CPU_CLOCK_HZ
+    before, after = np.rint(clocks)
+    named = {"cpu_clock_before_hz": before, "cpu_clock_after_hz": after}
+    others = samples["total_s"] * (samples["threads"] - 1)
+    return samples.assign(other_threads_s=others, **named)
 
 
 # Kernel, block size, elements: registers, static shared memory in bytes, and the main loop (opcode,
@@ -154,12 +180,14 @@ def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame
     return table("cold_starts.csv", rows)
 
 
-def ceilings(gpus: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return six rounds of every quantity of every GPU and of the CPU's clock."""
+def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return six rounds of every quantity of every GPU and of the CPU, its clock among them."""
     measured: list[tuple[str, str, str | None, int | None, float]] = [
         ("cpu", "timer_resolution_s", None, None, 3e-8),
         ("cpu", "empty_total_s", None, None, 8e-8),
     ]
+    on_cpu = [(name, 1, value) for name, value in _CPU_CEILINGS.items()]
+    on_cpu += [("fp32_flop_per_s", all_threads, 4.5e11), ("memory_bytes_per_s", all_threads, 2e10)]
     for device in (f"gpu{index}" for index in range(gpus)):
         for quantity, value in _CEILINGS.items():
             size = 2**30 if quantity.startswith("device_copy") else None
@@ -179,6 +207,12 @@ def ceilings(gpus: int, rng: np.random.Generator) -> pd.DataFrame:
             "value": value * float(np.exp(0.005 * rng.standard_normal())),
         }
         for device, quantity, memory, size, value in measured
+        for number in range(1, 7)
+    ]
+    rows += [
+        {"device": "cpu", "quantity": quantity, "threads": threads, "round": number}
+        | {"value": value * float(np.exp(0.005 * rng.standard_normal()))}
+        for quantity, threads, value in on_cpu
         for number in range(1, 7)
     ]
     return table("ceilings.csv", rows)
@@ -232,5 +266,5 @@ def _studied(
 ) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
     """Yield cell and samples of every `STUDIED` cell from one kind of host memory."""
     rows = samples[(samples["variant"] == STUDIED[0]) & (samples["block_size"] == STUDIED[1])]
-    for key, cell in rows[rows["host_memory"] == memory].groupby(CELL, sort=True):
+    for key, cell in rows[rows["host_memory"] == memory].groupby(CELL, dropna=False, sort=True):
         yield dict(zip(CELL, key, strict=True)), cell

@@ -13,7 +13,13 @@ STUDY = {
     "holdout_sizes": [16],
     "block_sizes": [2, 4, 8],
     "host_memory": ["pinned", "pageable"],
-    "cpu": {"variants": ["blocked", "naive"], "sizes": [32, 8], "block_sizes": [4, 16]},
+    "cpu": {
+        "variants": ["blocked", "packed", "naive"],
+        "sizes": [32, 8],
+        "size_limits": [{"variant": "naive", "largest_size": 31}],
+        "block_sizes": [4, 16],
+        "threads": [1, "all"],
+    },
 }
 SERIES = {
     "variants": ["bmm_naive", "mm_tile", "block"],
@@ -41,14 +47,19 @@ def test_planned_cells_are_every_combination_that_exists_small_orders_first():
         for n in (8, 16, 64)
     ]
     assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
-    cells = cpu_cells(STUDY)
-    assert [c.n for c in cells] == [8] * 3 + [32] * 3
-    products = [
-        (variant, "float32", n, block)
-        for variant, block in (("naive", None), ("blocked", 4), ("blocked", 16))
-        for n in (8, 32)
-    ]
-    assert set(cells) == cells_of("cpu", products, (None,))
+
+
+def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
+    cells = cpu_cells(STUDY, 3)
+    assert [c.n for c in cells] == [8] * 5 + [32] * 4
+    assert {(c.variant, c.n, c.block_size, c.threads) for c in cells} == {
+        ("naive", 8, None, 1),  # stops before 32
+        *(("packed", n, None, threads) for n in (8, 32) for threads in (1, 3)),
+        *(("blocked", n, block, 1) for n in (8, 32) for block in (4, 16)),
+    }
+    # All of one core is one.
+    assert {c.threads for c in cpu_cells(STUDY, 1)} == {1}
+    assert len(cpu_cells(STUDY, 1)) == 7
 
 
 def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
@@ -66,7 +77,7 @@ def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
     assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
     work = [c.shape.flop for c in gpu_cells(study, "gpu0")]
     assert work == sorted(work)
-    assert cpu_cells(study) == cpu_cells(STUDY)
+    assert cpu_cells(study, 2) == cpu_cells(STUDY, 2)
 
 
 def test_matrices_are_made_for_what_a_kernel_sees_too():
@@ -86,7 +97,8 @@ def test_matrices_are_made_for_what_a_kernel_sees_too():
     ("asked", "said"),
     [
         (("gpu0", "block", "float32", 4, 4, "pinned"), "gpu0 block B=4 N=4 pinned"),
-        (("cpu", "naive", "float32", 9), "cpu naive N=9"),
+        (("cpu", "naive", "float32", 9, None, None, 1), "cpu naive N=9"),
+        (("cpu", "packed", "float32", 9, None, None, 16), "cpu packed N=9 16 threads"),
         (
             ("gpu0", "bmm_tile", "int32", "3x17x33x65", 8, "pageable"),
             "gpu0 bmm_tile int32 B=8 3x17x33x65 pageable",

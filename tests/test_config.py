@@ -22,7 +22,7 @@ study:
   variants: [naive, block]
   block_sizes: [8, 16]
   host_memory: [pinned, pageable]
-  cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64] }
+  cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64], threads: [1] }
   protocol:
     confidence: 0.95
     relative_half_width: 0.01

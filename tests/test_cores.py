@@ -1,10 +1,13 @@
 """How many CPUs a process may use, as the files of the kernel tell it."""
 
+import hashlib
 import os
+import threading
+import time
 
 import pytest
 
-from cpu_reference.cores import clock_hz, granted_cpus, usable_threads
+from cpu_reference.cores import caches, granted_cpus, usable_threads, wait_until_alone
 
 
 @pytest.fixture
@@ -85,13 +88,41 @@ def test_this_host_has_threads():
     assert 1 <= usable_threads() <= len(os.sched_getaffinity(0))
 
 
-def test_clock_is_the_mean_of_the_usable_cpus(host):
-    names = [f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in (0, 7, 8)]
-    root = host(**dict(zip(names, ["2000000\n", "3000000\n", "9000000\n"], strict=True)))
-    assert clock_hz(root) == 2.5e9
+def cache_files(index, level, kind, size, sharers="0-1"):
+    folder = f"sys/devices/system/cpu/cpu0/cache/index{index}"
+    names = {"level": level, "type": kind, "size": size, "shared_cpu_list": sharers}
+    return {f"{folder}/{name}": f"{text}\n" for name, text in names.items()}
 
 
-def test_clock_of_a_host_without_frequency_files(host):
-    assert clock_hz(host()) is None
-    info = "model name\t: X: Y\ncpu MHz\t\t: 2600.5\n\ncpu MHz\t\t: 2599.5\n"
-    assert clock_hz(host(**{"proc/cpuinfo": info})) == 2.6e9
+def test_caches_for_data_are_told_nearest_first(host):
+    root = host(
+        **cache_files(3, 3, "Unified", "300M", "0-2,8,10-11"),
+        **cache_files(0, 1, "Data", "48K", "0"),
+        **cache_files(1, 1, "Instruction", "32K", "0"),
+        **cache_files(2, 2, "Unified", "2048K", ""),
+    )
+    assert caches(root) == [
+        {"level": 1, "bytes": 48 << 10, "shared_by": 1},
+        {"level": 2, "bytes": 2 << 20, "shared_by": 1},
+        {"level": 3, "bytes": 300 << 20, "shared_by": 6},
+    ]
+
+
+def test_caches_that_are_not_told_are_left_out(host):
+    assert caches(host()) == []
+    assert caches(host(**cache_files(0, 1, "Data", ""))) == []
+    assert caches(host(**cache_files(0, "", "Data", "48K"))) == []
+
+
+def test_threads_at_work_are_waited_for():
+    """One that computes without the interpreter's lock, as those of a BLAS do."""
+    data = b"x" * (64 << 20)
+    busy = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", data, b"salt", 1_000_000))
+    wait_until_alone()
+    busy.start()
+    begin = time.perf_counter()
+    wait_until_alone(0.05)
+    assert time.perf_counter() - begin >= 0.05
+    assert busy.is_alive()
+    wait_until_alone(60)
+    assert not busy.is_alive()

@@ -91,6 +91,9 @@ class FakeLibrary:
     def fma_flop_per_s(self):
         return 2e11
 
+    def clock_hz(self):
+        return 3e9
+
     def prepare(self, name, a, b, c, block_size=None, threads=1):
         def run():
             self.log.append((name, threads, len(a), os.sched_getaffinity(0)))
@@ -105,7 +108,6 @@ class FakeLibrary:
 def small(monkeypatch):
     monkeypatch.setattr(against, "SIZES", [3, 5])
     monkeypatch.setattr(against, "_WARM_UP_S", 0)
-    monkeypatch.setattr(against, "_ASLEEP_S", 0)
 
 
 @pytest.mark.usefixtures("small")

@@ -17,7 +17,7 @@ from measurement.protocol import Protocol, Sample, Taken, gate, take_samples
 from measurement.recording import TABLES
 from measurement.references import References
 from measurement.session import CellError, Timing
-from measurement.telemetry import NoTelemetry, Reading
+from measurement.telemetry import NotedTelemetry, Reading
 from measurement.worker import Opening, Pass, Worker
 
 WIDE = [1.0, 2.0] * 50  # never known well enough
@@ -41,7 +41,7 @@ class FakeSession:
         self.limits = limits or {}
         self.log = []
         self.c = {}
-        self.telemetry = NoTelemetry()
+        self.telemetry = NotedTelemetry()
 
     def not_launchable(self, cell):
         return self.limits.get(cell)

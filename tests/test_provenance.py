@@ -32,7 +32,7 @@ study:
   variants: [naive]
   block_sizes: [4]
   host_memory: [pinned]
-  cpu: { variants: [naive], sizes: [8], block_sizes: [4] }
+  cpu: { variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }
   protocol:
     confidence: 0.95
     relative_half_width: 0.5
@@ -50,9 +50,10 @@ study:
 
 def test_host_is_described():
     host = provenance.host()
-    assert list(host) == ["cpu_model", "logical_cpus", "usable_cpus", "memory_bytes", "os"]
+    names = ["cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "caches"]
+    assert list(host) == [*names, "memory_bytes", "os"]
     assert host["cpu_model"]
-    assert 1 <= host["usable_cpus"] <= host["logical_cpus"]
+    assert 1 <= host["usable_threads"] <= host["usable_cpus"] <= host["logical_cpus"]
     assert host["memory_bytes"] > 2**28
     assert host["os"] == f"{os.uname().sysname} {os.uname().release}"
 

@@ -82,8 +82,8 @@ def edit_cell(folder, name, column, value, row=1):
 def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     cells = pd.DataFrame(
         [
-            ("cpu", "naive", "float32", 1, 7, 7, 7, None, None),
-            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned"),
+            ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned", None),
         ],
         columns=CELL,
     )
@@ -101,6 +101,9 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         temperature_celsius=[None, 31],
         power_w=[None, 119.873],
         throttle_reasons=[None, 0],
+        other_threads_s=[1e-9, None],
+        cpu_clock_before_hz=[3_700_000_000, None],
+        cpu_clock_after_hz=[2**33, None],
     )
     checks = cells.assign(
         build=[None, "NA"],  # a text, not a gap

@@ -26,7 +26,7 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
     parts = [np.nan] * 3 if device == "cpu" else [1 / 8, 1 / 2, 1 / 8]
     for name, share in zip(PARTS[1:], parts, strict=True):
         frame[name] = frame["total_s"] * share
-    rest = (None, None) if device == "cpu" else (32, "pinned")
+    rest = (None, None, 1) if device == "cpu" else (32, "pinned", None)
     key = dict(zip(CELL, (device, variant, "float32", 1, n, n, n, *rest), strict=True))
     types = {name: TABLES["samples.csv.gz"][name] for name in CELL}
     return frame.assign(host_s=np.nan, **key).astype(types)

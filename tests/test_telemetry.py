@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from measurement import telemetry
-from measurement.telemetry import NoTelemetry, NvmlTelemetry, Reading
+from measurement.telemetry import NotedTelemetry, NvmlTelemetry, Reading
 
 POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
 
@@ -78,7 +78,10 @@ def test_what_a_card_does_not_tell_is_unknown(card):
     assert watch.end().throttle_reasons == THERMAL
 
 
-def test_a_cpu_tells_nothing():
-    watch = NoTelemetry()
+def test_a_cpu_tells_what_its_session_noted_in_the_pass():
+    watch = NotedTelemetry()
+    watch.begin()
+    watch.reading = Reading(other_threads_s=0.5)
+    assert watch.end() == Reading(other_threads_s=0.5)
     watch.begin()
     assert watch.end() == Reading()

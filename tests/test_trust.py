@@ -24,7 +24,8 @@ def sources(*recordings):
 
 def samples(reasons, totals, **state):
     """The samples of one cell with these bit masks and total times."""
-    key = dict(zip(CELL, ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned"), strict=True))
+    parts = ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned", None)
+    key = dict(zip(CELL, parts, strict=True))
     frame = pd.DataFrame({"throttle_reasons": reasons, "total_s": totals}).assign(**key, **state)
     frame["kernel_s"] = frame["total_s"] / 2
     types = TABLES["samples.csv.gz"]
@@ -148,7 +149,10 @@ def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
 def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
     table = trust.ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
-    assert sorted(on_cpu["quantity"]) == ["empty_total_s", "timer_resolution_s"]
+    once = on_cpu[on_cpu["threads"].isna()]
+    assert sorted(once["quantity"]) == ["empty_total_s", "timer_resolution_s"]
+    rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
+    assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
     assert on_cpu["gpu"].isna().all()
     assert not table.duplicated(["recording", "device", *trust._CEILING[1:]]).any()
     copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]

@@ -27,7 +27,7 @@ study:
   series:
     - { variants: [bmm_tile], dtypes: [int32], block_sizes: [16], shapes: [3x17x33x65] }
   host_memory: [pinned]
-  cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16] }
+  cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16], threads: [1] }
   protocol:
     confidence: 0.95
     relative_half_width: 0.5
