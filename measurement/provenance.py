@@ -159,7 +159,7 @@ def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, s
     """Return the SHA-256 of every source file measured, by its path from the project's root."""
     paths = {build.source for build in builds}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
-    paths |= {source for source in named if source}
+    paths |= {source for source in named if source} | {cpu_reference.library.CEILINGS}
     return {path: sha256(ROOT / path) for path in sorted(paths)}
 
 

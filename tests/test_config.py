@@ -152,7 +152,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("study", "cpu"),
             ["naive"],
             "study.cpu: ['naive'] is not a mapping of keys to values; "
-            "allowed: the keys variants, sizes, block_sizes",
+            "allowed: the keys variants, sizes, size_limits, block_sizes, threads",
         ),
         (("study", "sizes"), [], "study.sizes: is empty; it needs one entry or more"),
         (("study", "sizes"), [32, 48, 32], "study.sizes: 32 stands there twice; remove one"),
@@ -182,7 +182,18 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("study", "cpu", "variants", 0),
             "block",
             "study.cpu.variants[0]: unknown variant block; did you mean blocked? "
-            "allowed: naive, column_buffered, blocked",
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas",
+        ),
+        (
+            ("study", "cpu", "threads", 0),
+            2,
+            "study.cpu.threads[0]: 2 is not allowed; allowed: 1 or all",
+        ),
+        (
+            ("study", "cpu", "size_limits"),
+            [{"variant": "navie", "largest_size": 8}],
+            "study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? "
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas",
         ),
         (
             ("study", "protocol", "confidence"),
@@ -256,7 +267,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("study", "cpu", "size"),
             [256],
             "study.cpu.size: unknown key; did you mean sizes? "
-            "allowed: variants, sizes, block_sizes",
+            "allowed: variants, sizes, size_limits, block_sizes, threads",
         ),
         (
             ("toolchain",),
@@ -354,7 +365,7 @@ def test_missing_key_of_a_series_is_named(config):
 def test_missing_key_is_named(config):
     del config["study"]["cpu"]["sizes"]
     assert fault(config) == (
-        "study.cpu: lacks sizes; add it (required: variants, sizes, block_sizes)"
+        "study.cpu: lacks sizes; add it (required: variants, sizes, block_sizes, threads)"
     )
 
 

@@ -98,7 +98,7 @@ def test_every_measured_source_is_hashed():
     builds += [Build("buffered_row", None, "float32", False), PROBES]
     sources = provenance.sources(builds, ["naive"])
     kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
-    assert list(sources) == ["cpu_reference/naive.c", *kernels]
+    assert list(sources) == ["cpu_reference/ceilings.c", "cpu_reference/naive.c", *kernels]
     assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
     with pytest.raises(StudyError, match="variant 'blok' is not known"):
         provenance.sources([], ["blok"])

@@ -74,12 +74,12 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     made = recorder.record(config, "auto", out, None, None, no_gpu)
     assert made.path == out
     read = recording.read(out)
-    assert cells_of(read.checks) == planned(cpu_cells(study))
+    assert cells_of(read.checks) == planned(cpu_cells(study, 1))
     assert set(read.checks["status"]) == {"passed"}
     assert read.checks["build"].isna().all()
     assert (read.checks["worst_error"] <= read.checks["worst_bound"]).all()
     assert sorted(set(cells_of(read.samples)), key=str) == sorted(
-        planned(cpu_cells(study)), key=str
+        planned(cpu_cells(study, 1)), key=str
     )
     counts = read.samples.groupby(["variant", "n", "block_size"], dropna=False).size()
     assert counts.between(6, 8).all()
@@ -99,14 +99,17 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     assert facts["devices"] == []
     assert facts["configuration"] == study
     assert facts["seed"] == 11
-    assert set(facts["sources"]) == {"cpu_reference/naive.c", "cpu_reference/blocked.c"}
+    assert set(facts["sources"]) == {
+        f"cpu_reference/{name}.c" for name in ("naive", "blocked", "ceilings")
+    }
     assert facts["software"]["nvcc"] is None
     assert facts["sittings"] == 1
     assert {(phase["device"], phase["phase"]) for phase in facts["phases"]} == {
         ("cpu", phase) for phase in ("start", "ceilings", "checking", "sampling")
     }
     assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
-    assert set(read.ceilings["quantity"]) == {"timer_resolution_s", "empty_total_s"}
+    clocks = {"timer_resolution_s", "empty_total_s"}
+    assert set(read.ceilings["quantity"]) > clocks | {"fp32_flop_per_s", "memory_bytes_per_s"}
     assert read.batches.empty
     assert read.cold_starts.empty
     assert read.neighbours.empty
@@ -115,7 +118,7 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
 
 def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
     made = recorder.record(config, "auto", tmp_path / "r", cubins, None, gpus)
-    cells = [*gpu_cells(study, "gpu0"), *gpu_cells(study, "gpu1"), *cpu_cells(study)]
+    cells = [*gpu_cells(study, "gpu0"), *gpu_cells(study, "gpu1"), *cpu_cells(study, 1)]
     assert cells_of(made.checks) == planned(cells)
     checks = made.checks.set_index(["device", "variant", "n"]).sort_index()
     refused = checks[checks["status"] != "passed"]

@@ -131,7 +131,7 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
             )
     pd.testing.assert_frame_equal(again.builds, small.builds)
     pd.testing.assert_frame_equal(again.instructions, small.instructions)
-    assert again.samples.isna().sum().sum() == 11
+    assert again.samples.isna().sum().sum() == 15
     assert {c: str(t) for c, t in again.builds.dtypes.items()} == TABLES["builds.csv"]
 
 
@@ -345,7 +345,7 @@ def test_unreadable_samples_are_named(broken, data):
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
     [
-        (["format"], 2, "$.format: 3 was expected"),
+        (["format"], 2, "$.format: 4 was expected"),
         (["started_utc"], "yesterday", "$.started_utc: 'yesterday' does not match"),
         (["simulated"], "no", "$.simulated: 'no' is not of type 'boolean'"),
         (["host", "logical_cpus"], 0, "$.host.logical_cpus: 0 is less than the minimum of 1"),
