@@ -38,20 +38,26 @@ class Task:
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return how a worker begins with a GPU; each has a core of its own."""
         session = OpenGpu(self.hardware, device, self.builds, self.cubins)
-        return self._opening(session, gpu_cells(self.study, _label(device)), core=device.index)
+        return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
 
     def cpu_opening(self) -> Opening:
         """Return how a worker begins with the CPU."""
         session = OpenCpu(self.hardware, self.library)
-        return self._opening(session, self.cpu_cells(), core=0)
+        # What ran before has left its matrices in the caches of this device alone.
+        warm_pass_s = self.study["protocol"]["cpu_warm_pass_s"]
+        return self._opening(session, self.cpu_cells(), warm_pass_s, core=0)
 
     def cpu_cells(self) -> list[Cell]:
         """Return the cells of the CPU."""
         return cpu_cells(self.study, usable_threads())
 
-    def _opening(self, session: OpenGpu | OpenCpu, cells: list[Cell], core: int) -> Opening:
-        warm_up_s = self.study["protocol"]["warm_up_s"]
-        return Opening(session, problems(cells), self.study["seed"], CACHE, warm_up_s, core)
+    def _opening(
+        self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_pass_s: float, core: int
+    ) -> Opening:
+        study = self.study
+        warm_up_s = study["protocol"]["warm_up_s"]
+        matrices = problems(cells)
+        return Opening(session, matrices, study["seed"], CACHE, warm_up_s, warm_pass_s, core)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for an interrupted recording to be continued."""

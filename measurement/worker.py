@@ -32,7 +32,8 @@ class Opening:
     """What a worker needs to begin: how to open its session, and for which matrices.
 
     `core` counts the cores from the last one (the first serves most interrupts): passes are timed
-    on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample.
+    on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample; and
+    those whose pass is shorter than `warm_pass_s` once at least.
     """
 
     session: Callable[[Inputs], Session]
@@ -40,6 +41,7 @@ class Opening:
     seed: int
     references: Path
     warm_up_s: float
+    warm_pass_s: float
     core: int
 
 
@@ -117,7 +119,7 @@ class Worker:
         A cell that this process has not run yet is run once at least.
         """
         limit_s = self._opening.warm_up_s
-        if self._pass_s.get(cell, 0.0) >= limit_s:
+        if self._pass_s.get(cell, 0.0) >= max(limit_s, self._opening.warm_pass_s):
             return
         begin = time.perf_counter()
         self._run(cell)

@@ -53,6 +53,7 @@ study:
     cpu_cell_budget_s: 10
     single_pass_s: 10
     warm_up_s: 0
+    cpu_warm_pass_s: 0
     batch_s: 0.1
     cold_starts: 2
     hang_limit_s: 20

@@ -32,6 +32,7 @@ study:
     cpu_cell_budget_s: 2.5
     single_pass_s: 3
     warm_up_s: 0.001
+    cpu_warm_pass_s: 0
     batch_s: 0.005
     cold_starts: 0
     hang_limit_s: 60

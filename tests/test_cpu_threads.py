@@ -43,6 +43,7 @@ study:
     cpu_cell_budget_s: 1
     single_pass_s: 10
     warm_up_s: 0.001
+    cpu_warm_pass_s: 0
     batch_s: 0
     cold_starts: 0
     hang_limit_s: 60

@@ -95,7 +95,7 @@ def cell(variant, n, block, memory="pinned"):
 
 def passes(session, cells, inputs):
     """Run the gate; return the checks by cell, and the timings of those that passed."""
-    opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0)
+    opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))
     checks = {check.cell: check for check, _ in results}

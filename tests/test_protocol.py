@@ -69,9 +69,10 @@ class FakeSession:
 NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
 
 
-def worker_of(session, warm_up_s=0.0):
+def worker_of(session, warm_up_s=0.0, warm_pass_s=0.0):
     """A worker in this process."""
-    opening = Opening(lambda _: session, tuple(PROBLEMS), 1, NOWHERE, warm_up_s, 0)
+    warm = (warm_up_s, warm_pass_s)
+    opening = Opening(lambda _: session, tuple(PROBLEMS), 1, NOWHERE, *warm, 0)
     return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
 
 
@@ -265,6 +266,18 @@ def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
         assert session.log == [("run", asked)] * passes
         assert done.timing.total_s == (1e-3 if asked == short else 2e-2)
     assert device.busy_s == pytest.approx(13 * 6e-4), "the host's own work is not the device's"
+
+
+def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monkeypatch):
+    asked, longer = cell("naive"), cell("block")
+    session = FakeSession({asked: itertools.repeat(2e-2), longer: itertools.repeat(6e-2)})
+    clock = itertools.count()
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 2e-2)
+    device = worker_of(session, warm_up_s=1e-3, warm_pass_s=5e-2)
+    for c, passes in [(asked, 2), (asked, 2), (longer, 2), (longer, 1), (asked, 2)]:
+        session.log.clear()
+        device.sample(c)
+        assert session.log == [("run", c)] * passes
 
 
 def test_the_least_number_of_samples_counts_more_than_interval_and_budget():

@@ -37,6 +37,7 @@ study:
     cpu_cell_budget_s: 0.1
     single_pass_s: 1
     warm_up_s: 0.001
+    cpu_warm_pass_s: 0
     batch_s: 0.001
     cold_starts: 0
     hang_limit_s: 60
