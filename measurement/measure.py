@@ -17,7 +17,7 @@ from measurement.session import CellError
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
 
-_BATCHES = "batches.csv"
+_BATCHES = "batches.csv.gz"
 _CEILINGS = "ceilings.csv"
 _CHECKS = "checks.csv"
 _COLD_STARTS = "cold_starts.csv"

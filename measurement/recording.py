@@ -5,7 +5,7 @@
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
     instructions.csv   how often each instruction stands in each cubin, where it could be read
-    batches.csv        one row a batch of launches back to back
+    batches.csv.gz     one row a batch of launches back to back
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
@@ -108,7 +108,7 @@ TABLES: dict[str, dict[str, str]] = {
         "bits": "Int64",
         "count": "Int64",
     },
-    "batches.csv": _KERNEL_TYPES
+    "batches.csv.gz": _KERNEL_TYPES
     | {
         "round": "Int64",
         "launches": "Int64",

@@ -268,7 +268,7 @@ def make_recording() -> MakeRecording:
             "checks.csv": checks,
             "builds.csv": simulated_tables.builds(gpus),
             "instructions.csv": simulated_tables.instructions(gpus),
-            "batches.csv": simulated_tables.batches(timed, kernel_time_s, rng),
+            "batches.csv.gz": simulated_tables.batches(timed, kernel_time_s, rng),
             "cold_starts.csv": simulated_tables.cold_starts(table, rng),
             "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
             "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),

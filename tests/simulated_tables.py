@@ -163,7 +163,7 @@ def batches(
             launches = int(BATCH_S / time_s)
             row = {"round": number, "launches": launches, "kernel_batch_s": batch_s}
             rows.append(asdict(cell) | row)
-    return table("batches.csv", rows)
+    return table("batches.csv.gz", rows)
 
 
 def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

@@ -29,7 +29,7 @@ KEYS = {
     "checks.csv": [*CELL, "build", "status", "reason"],
     "builds.csv": ["variant", "dtype", "block_size", "build"],
     "instructions.csv": ["variant", "dtype", "build", "scope", "opcode", "bits"],
-    "batches.csv": [*KERNEL, "round", "launches"],
+    "batches.csv.gz": [*KERNEL, "round", "launches"],
     "cold_starts.csv": [*CELL, "round"],
     "ceilings.csv": ["device", "quantity", "round"],
     "neighbours.csv": [*CELL, "round", "neighbours"],
@@ -158,7 +158,7 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     path = folder / "r.partial" / "journal.jsonl"
     rng = random.Random(5)
     rows = {name: len(rows) for name, rows in content(whole).items()}
-    lines = rows[SAMPLES] + rows["checks.csv"] + rows["batches.csv"] + rows["neighbours.csv"] // 2
+    lines = rows[SAMPLES] + rows["checks.csv"] + rows["batches.csv.gz"] + rows["neighbours.csv"] // 2
     # Each attempt is killed once the journal has so many lines, in whatever it is doing then.
     goals = sorted(rng.sample(range(1, lines), 20))
     kept = b""
