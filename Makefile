@@ -45,6 +45,7 @@ LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --gen
 lock: setup
 	$(RUN) $(LOCK) pyproject.toml --group test -o requirements.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --group dev -c requirements.lock -o requirements-dev.lock
+	$(RUN) $(LOCK) --group browser -c requirements.lock -o requirements-browser.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --extra gpu -c requirements.lock -o requirements-gpu.lock
 	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

@@ -1,4 +1,4 @@
-"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|compare``."""
+"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|check|compare``."""
 
 import argparse
 import math
@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     command("fit", "fit the source's model to published and measured times", "published")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    checking = commands.add_parser("check", help="walk every number of a report back to its table")
+    checking.add_argument("report", type=Path, help="the report")
+    checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
 
@@ -217,10 +220,35 @@ def compare_recordings(
     return int((frame["verdict"] == "slower").any())
 
 
+def check_report(report: Path, tables_dir: Path) -> int:
+    """Print what of a report is not what the tables have; return 1 if anything is, else 0."""
+    from analysis.check import check, summary
+    from analysis.results import Results
+
+    try:
+        page = report.read_text()
+    except OSError as error:
+        raise StudyError(
+            f"{report} cannot be read ({error.strerror}); make it with `make report`"
+        ) from None
+    shown, faults = check(page, Results(tables_dir))
+    print("\n".join([*faults, summary(shown, faults)]), flush=True)
+    return int(bool(faults))
+
+
 def _write(frames: Mapping[str, pd.DataFrame], out: Path) -> None:
-    """Write every frame as CSV in full precision; a missing value is an empty cell."""
+    """Write every frame as CSV; a missing value is an empty cell."""
     for name, frame in frames.items():
-        write_atomic(out / f"{name}.csv", frame.to_csv(index=False))
+        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
+        write_atomic(out / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
+
+
+def _significant(values: pd.Series) -> pd.Series:
+    """Return `values` with ten significant digits, a nanosecond in ten seconds; counts unchanged.
+
+    What a clock counts has no more, and digits beyond are noise that cannot be compressed.
+    """
+    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.9e}"), na_action="ignore")
 
 
 def _progress(line: str) -> None:
@@ -228,7 +256,7 @@ def _progress(line: str) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError. Only `compare` returns a status, see there.
+    """Run the command; raises StudyError. `compare` and `check` return a status, see there.
 
     Figures and the report are imported by the commands that need them: tables and fits do without
     the plotting libraries.
@@ -243,6 +271,8 @@ def main() -> int | None:
             arguments.telemetry,
             arguments.csv,
         )
+    if arguments.command == "check":
+        return check_report(arguments.report, arguments.tables)
     if arguments.command == "figures":
         from analysis.figures import write_figures
 

@@ -24,11 +24,13 @@ from analysis.findings import findings, model_sentences
 from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
+    COUNT,
     TABLES,
     Number,
     Results,
     ResultsError,
     Subject,
+    Text,
     anchors,
     comparison_order,
     hosts_of,
@@ -37,6 +39,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
+from analysis.traces import ranges, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
@@ -127,7 +130,7 @@ class Download:
     table: str
     file: str
     description: str
-    rows: int
+    rows: Number
     href: str
 
 
@@ -155,6 +158,8 @@ def render(
     )
     environment.tests["number"] = lambda part: isinstance(part, Number)
     environment.tests["code"] = lambda part: isinstance(part, Code)
+    environment.tests["traced"] = lambda part: isinstance(part, Text)
+    environment.globals |= {"trace": trace, "ranges": ranges}
     try:
         template = environment.get_template(_TEMPLATE)
     except jinja2.TemplateNotFound:
@@ -354,5 +359,5 @@ def _download(results: Results, name: str) -> Download:
         packed = gzip.compress(data, mtime=0)
         file += ".gz"
         href = "data:application/gzip;base64," + base64.b64encode(packed).decode()
-    rows = len(results.frame(name))
+    rows = results.derived(name, range(len(results.frame(name))), "index.size", COUNT)
     return Download(name, file, _DESCRIPTIONS[name], rows, href)

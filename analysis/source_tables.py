@@ -48,21 +48,20 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
         row = int(index)
         printed = frame.at[row, "source"] == PUBLISHED
         cells = [number(results, name, row, "n", COUNT)]
-        cells.append(Cell((PUBLISHED,)) if printed or not subject else _source_cell(subject))
+        source = results.text(name, row, "source")
+        simulated = subject and subject.simulated and not printed
+        shown = (source if printed else Code(source),)
+        cells.append(Cell(shown, badge="SIMULATED" if simulated else ""))
         for column in measures:
             unit = _unit_of(column)
-            shown = as_published(unit) if printed else unit
-            cells.append(number(results, name, row, column, shown, mark_interval=not printed))
+            unit = as_published(unit) if printed else unit
+            cells.append(number(results, name, row, column, unit, mark_interval=not printed))
         rows.append(Row(tuple(cells), PUBLISHED if printed else ""))
     columns = [Column("N"), Column("source", is_number=False)]
     columns += [Column(_heading(column, which), _unit_of(column).name) for column in measures]
     caption = _source_caption(results, which, subject, own)
     title = f"Table {which}, {subject.label if subject else PUBLISHED}"
     return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
-
-
-def _source_cell(subject: Subject) -> Cell:
-    return Cell((Code(subject.label),), badge="SIMULATED" if subject.simulated else "")
 
 
 def _unit_of(column: str) -> Unit:

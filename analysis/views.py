@@ -52,12 +52,6 @@ class Row:
     cells: tuple[Cell, ...]
     kind: str = ""
 
-    @property
-    def origin(self) -> Number | None:
-        """The first number taken from one CSV cell: file and row go for all of that row."""
-        parts = (part for cell in self.cells for part in cell.parts)
-        return next((p for p in parts if isinstance(p, Number) and p.is_cell), None)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -231,7 +225,7 @@ def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
         rows.append(
             Row(
                 (
-                    Cell((titles.get(source, source),)),
+                    Cell((source.shown_as(titles.get(source, source)),)),
                     Cell((results.text("m0_fit", row, "quantity"),)),
                     rho,
                     number(results, "m0_fit", row, "t_G_s", PICOSECONDS),
@@ -288,7 +282,7 @@ def plain_table(
             return Cell(tuple(shape(results, name, row)), badge=badge)
         text = results.text(name, row, column)
         if kind == "flag":
-            text = {"True": "yes", "False": "no"}.get(text, text)
+            text = text.shown_as({"True": "yes", "False": "no"}.get(text, text))
         return Cell(((Code(text) if kind == "code" else text) if text else "–",), badge=badge)
 
     body = [
@@ -318,7 +312,8 @@ def environment_table(results: Results, anchor: str) -> Table:
             else NOT_MEASURED
             for recording in recordings
         ]
-        body.append(Row((Cell((str(item),)), *(Cell((text or "–",)) for text in texts))))
+        named = results.text("environment", list(frame["item"]).index(item), "item")
+        body.append(Row((Cell((named,)), *(Cell((text or "–",)) for text in texts))))
     columns = (
         Column("fact", is_number=False),
         *(Column(str(r), is_number=False) for r in recordings),
