@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from analysis import results as units
 from analysis.kernel_views import OPERATIONS
 from analysis.results import Results, Unit, evaluate, interval_columns
+from analysis.wording import visible
 
 _VOID = ("meta", "link", "br", "hr", "img")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -240,7 +241,7 @@ def _fault(shown: Shown, results: Results) -> str:
     """Return what is wrong with one shown number or name; "" where nothing is."""
     if shown.is_cell:
         written = str(results.text(shown.table, shown.rows[0], shown.expression))
-        if shown.value not in (None, written):
+        if shown.value not in (None, visible(written)):
             return f"the markup says {shown.value}, the CSV {written}"
     else:
         computed = evaluate(results.frame(shown.table), shown.rows, shown.expression)
@@ -252,7 +253,7 @@ def _fault(shown: Shown, results: Results) -> str:
     if shown.is_number and _is_number(written):
         return "" if _is_rounded(shown, float(written)) else f"the CSV has {written}"
     told = shown.text if shown.value is None else shown.value
-    return "" if told == written else f"the CSV has {written}"
+    return "" if told == visible(written) else f"the CSV has {written}"
 
 
 def _is_rounded(shown: Shown, value: float) -> bool:

@@ -80,8 +80,8 @@ def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
     cells = cells[cells["total_s"].notna()]
     library, cells = cells[is_library(cells)], cells[~is_library(cells)]
     if cells.empty:
-        name = subject.name
-        yield Sentence("fastest", NOT_MEASURED, (f"On {name} no cell was timed.",))
+        name = results.text("recordings", subject.row, "gpu_name")
+        yield Sentence("fastest", NOT_MEASURED, ("On ", name, " no cell was timed."))
         yield from _cpu_sentence(results, subject)
         return
     compared = cells[cells["host_memory"] == compared_memory(cells)]
@@ -259,7 +259,8 @@ def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
     best = int(largest["total_s"].idxmin())
     row = cells.loc[best]
     parts: list[Part] = [
-        f"One core of its CPU ({subject.cpu_model}) is fastest with ",
+        *("One core of its CPU (", results.text("recordings", subject.row, "cpu_model")),
+        ") is fastest with ",
         *(
             *variant(results, "summary", best),
             " at N\u00a0=\u00a0",

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from analysis.svg import INK
+from analysis.svg import INK, label
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -194,4 +194,6 @@ def points(
     axis.scatter(
         place[~bounded], value[~bounded], facecolors="none", edgecolors=look.colour, **marks
     )
-    axis.plot([], [], look.line if line else "", color=look.colour, marker=look.marker, label=text)
+    name = None if text is None else label(text)
+    marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
+    axis.plot([], [], look.line if line else "", color=look.colour, label=name, **marks)

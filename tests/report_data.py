@@ -84,6 +84,31 @@ def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, obje
     } | changes
 
 
+EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>$1${`x`}" + "\u202e\u2066" + "x" * 300
+
+
+def evil_tables(folder: Path) -> Results:
+    """Write the tables of a card and a host of which every name and text is hostile."""
+    card, cells = f"card {EVIL}", []
+    for n in (512, 2048):
+        for memory in ("pageable", "pinned"):
+            for variant, scale in (("naive", 4), ("block", 2), (EVIL, 1)):
+                cells.append(gpu_cell(card, variant, n, n**3 * scale * 1e-12, memory=memory))
+    cells += [cpu_cell(card, variant, 512, 0.02, 64) for variant in ("naive", "blocked", EVIL)]
+    names = {"gpu_name": EVIL, "cpu_model": EVIL, "stale": True, "stale_sources": f"{EVIL};b.cu"}
+    check = {"recording": card, "device": "gpu0", "variant": EVIL, "dtype": EVIL, **square(512)}
+    return tables(
+        folder,
+        recordings=[recording(card, **names, commit=EVIL, started_utc=EVIL)],
+        summary=cells,
+        gains=[gain_row(card, variant, 512, 150.0, 0.02) for variant in ("block", EVIL)],
+        checks=[check | {"status": "failed", "reason": EVIL, "host_memory": EVIL}],
+        environment=[{"recording": card, "item": EVIL, "value": EVIL}],
+        builds=[{"recording": card, "variant": EVIL, "dtype": EVIL, "build": EVIL, "nvcc": EVIL}],
+        claims=[{"claim": EVIL, "source": EVIL, "verdict": EVIL, "rule": EVIL, "gpu": card}],
+    )
+
+
 def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
     """Return a value and its bounds, `spread` of the value on each side; None: no bounds."""
     stem, unit = (name[:-2], "_s") if name.endswith("_s") else (name, "")
