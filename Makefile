@@ -16,6 +16,8 @@ report: setup
 	@$(RUN) snakemake report --cores $(CORES) --quiet host reason --rerun-incomplete
 	@echo "The report: $(CURDIR)/results/report.html"
 
+# Where there is a Chromium, the report is opened in it.
+test: LAYERS := $(if $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),browser)
 test: setup
 	@$(RUN) pytest
 

@@ -11,7 +11,7 @@ from report_data import evil_tables, report
 from analysis.study import ROOT
 
 playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright here; it comes with `make test LAYERS=browser`"
+    "playwright.sync_api", reason="no Playwright here; `make test` installs it where there is a Chromium"
 )
 axe = pytest.importorskip("axe_playwright_python", reason="no axe-core here, see Playwright")
 
