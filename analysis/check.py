@@ -21,6 +21,8 @@ _BLANK = ("", "–", "not measured")
 _FACTORS = {
     unit.name: unit.factor for unit in (*vars(units).values(), OPERATIONS) if isinstance(unit, Unit)
 }
+# What a number or a name stands in that says for itself where it is from.
+_PARTS = ("data", "code", "span")
 # Where each number has to be traced; elsewhere the report's own words may hold some.
 _TRACED = ("td", "dd")
 # The list of the CSV files names them in the report's own words.
@@ -126,7 +128,7 @@ class Reader(HTMLParser):
             self._value, self._is_traced, self._cell = None, False, tag
             if table and tag == "td":
                 table.position += 1
-        elif tag in ("data", "code"):
+        elif tag in _PARTS:
             self._part = self._told(said)
             if self._part is None and tag == "data":
                 self._value = said["value"]
@@ -160,9 +162,8 @@ class Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Take the text into the part, the unit or the cell that it stands in."""
-        if "unit" in self._open[-1:] or (self._open[-1:] == ["span"] and "th" in self._open):
-            if self._table:
-                self._table.columns[-1].unit = data
+        if self._table and self._open[-2:] == ["th", "span"]:
+            self._table.columns[-1].unit = data
         elif self._part is not None:
             self._part.text += data
         elif "small" in self._open:
@@ -176,7 +177,7 @@ class Reader(HTMLParser):
         opened = self._open.pop()
         if opened != tag:
             raise ValueError(f"<{opened}> is closed by </{tag}>")
-        if tag in ("data", "code"):
+        if tag in _PARTS:
             self._is_traced |= self._part is not None
             self._part = None
         elif tag in _TRACED:

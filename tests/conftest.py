@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated_tables
+import yaml
 
 import cpu_reference.catalog
 from analysis.model import m0_times
@@ -305,3 +306,15 @@ def card() -> CudaDevice:
     if not cards:
         pytest.skip("no NVIDIA GPU on this host")
     return cards[0]
+
+
+@pytest.fixture(scope="session")
+def measured_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the report of the recordings that travel: tables, figures, report.html."""
+    from report_data import report  # drawing takes a second to import
+
+    base = tmp_path_factory.mktemp("measured")
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    travelling = [entry for entry in config["gpus"] if "recording" in entry]
+    report(base, {entry["id"]: ROOT / entry["recording"] for entry in travelling})
+    return base

@@ -5,15 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from report_data import evil_tables, report
 
-from analysis.study import ROOT
-
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright here; `make test` installs it where there is a Chromium"
-)
-axe = pytest.importorskip("axe_playwright_python", reason="no axe-core here, see Playwright")
+MISSING = "no Playwright here; `make test` installs it where there is a Chromium"
+playwright = pytest.importorskip("playwright.sync_api", reason=MISSING)
+axe = pytest.importorskip("axe_playwright_python", reason=MISSING)
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -68,13 +64,9 @@ def simulated(make_recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(measured_report):
     """The report of the recordings that travel, of three GPUs or more."""
-    base = tmp_path_factory.mktemp("measured")
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    travelling = [entry for entry in config["gpus"] if "recording" in entry]
-    report(base, {entry["id"]: ROOT / entry["recording"] for entry in travelling})
-    return base / "report.html"
+    return measured_report / "report.html"
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +200,10 @@ def test_it_is_printed_whole_and_dark_on_light(visit, simulated):
     page, _ = visit(simulated, scheme="dark")
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     page.emulate_media(media="print")
+    body, paper = page.evaluate("""[document.body, document.documentElement].map(
+      (e, i) => getComputedStyle(e)[["color", "backgroundColor"][i]])""")
+    assert paper == "rgb(255, 255, 255)"
+    assert max(int(part) for part in re.findall(r"\d+", body)) < 100, "dark on light"
     folds = page.locator("details:not([open]) table")
     assert folds.count() > 10
     assert all(folds.nth(i).bounding_box()["height"] > 20 for i in range(folds.count()))

@@ -46,6 +46,13 @@ def test_a_true_page_has_no_fault(page, results):
 CELL = r'<td><data value="[^"]*">(\d+\.\d+)</data><small>(\d+\.\d+) – (\d+\.\d+)</small></td>'
 
 
+def test_every_number_of_the_recordings_that_travel_is_its_csvs(measured_report):
+    page = (measured_report / "report.html").read_text()
+    shown, faults = check(page, Results(measured_report / "tables"))
+    assert faults == []
+    assert sum(each.is_number for each in shown) > 10_000
+
+
 @pytest.mark.parametrize("which", [1, 2, 3], ids=["value", "low", "high"])
 def test_a_digit_in_a_table_that_is_not_the_csvs_is_found(page, results, which):
     found = re.search(CELL, page)
