@@ -76,10 +76,10 @@ _ORDER = (
 
 # The parts of a transfer-inclusive time, in the order in which they pass.
 PARTS = {
-    "host_s": ("work on the host", "#9a8400", "."),
-    "h2d_s": ("copy to the device", "#1f7ec2", "/"),
+    "host_s": ("work on the host", "#9a8400", ".."),
+    "h2d_s": ("copy to the device", "#1f7ec2", "//"),
     "kernel_s": ("kernel", "#d55e00", ""),
-    "d2h_s": ("copy back", "#00966c", "\\"),
+    "d2h_s": ("copy back", "#00966c", "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
 }
 
@@ -196,4 +196,5 @@ def points(
     )
     name = None if text is None else label(text)
     marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
-    axis.plot([], [], look.line if line else "", color=look.colour, label=name, **marks)
+    marks |= {"linestyle": look.line if line else "none", "color": look.colour}
+    axis.plot([], [], label=name, **marks)
