@@ -21,6 +21,8 @@ _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 _COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _NO_TURN = re.compile(r" ?rotate\(-?0 [^)]*\)")
+# A mark alone takes fewer bytes than a marker and its line.
+_FEWEST_ON_A_LINE = 4
 # Within an axis, lines of the grid, ticks and labels alternate; alike beside alike they can be
 # drawn together.
 _AXIS = "matplotlib.axis"
@@ -41,7 +43,9 @@ def compact(root: ET.Element, prefix: str) -> None:
         if element.get("id", "").startswith(_AXIS):
             _flatten(element, _is_plain_group)
             element[:] = sorted(element, key=_place_in_axis)
-    _gather_definitions(root)
+    definitions = _gather_definitions(root)
+    for element in list(root.iter()):
+        _string(element, definitions)
     _renumber(root, prefix)
     _flatten(root, _is_bare)
     for element in list(root.iter()):
@@ -139,8 +143,8 @@ def _references(element: ET.Element) -> Iterator[str]:
         yield from _REFERENCE.findall(value)
 
 
-def _gather_definitions(root: ET.Element) -> None:
-    """Put all definitions into one element at the start, equal ones once."""
+def _gather_definitions(root: ET.Element) -> ET.Element:
+    """Put all definitions into one element at the start, equal ones once; return it."""
     found: dict[bytes, str] = {}
     named: dict[str, str] = {}
     definitions = ET.Element(f"{SVG}defs")
@@ -157,8 +161,38 @@ def _gather_definitions(root: ET.Element) -> None:
         if "href" in element.attrib:
             name = element.attrib["href"].removeprefix("#")
             element.set("href", f"#{named.get(name, name)}")
-    if len(definitions):
-        root.insert(0, definitions)
+    root.insert(0, definitions)
+    return definitions
+
+
+def _string(parent: ET.Element, definitions: ET.Element) -> None:
+    """Put equal marks that follow each other onto one unseen line, as markers at its points."""
+    shapes = {f"#{each.get('id')}": each for each in definitions}
+    children: list[ET.Element] = []
+    runs = groupby(list(parent), lambda each: (each.tag, each.get("href"), each.get("style", "")))
+    for (tag, href, style), run in runs:
+        alike = list(run)
+        if tag != f"{SVG}use" or len(alike) < _FEWEST_ON_A_LINE:
+            children += alike
+            continue
+        name = _marker(shapes[href], style, definitions)
+        points = "L".join(f"{each.get('x')} {each.get('y')}" for each in alike)
+        line = {"d": _path(f"M{points}", 1), "style": f"{_UNSEEN};marker:url(#{name})"}
+        children.append(ET.Element(f"{SVG}path", line))
+    parent[:] = children
+
+
+def _marker(shape: ET.Element, style: str, definitions: ET.Element) -> str:
+    """Return the id of the marker that draws `shape` in `style`; it is defined where it is not."""
+    look = ";".join(filter(None, [style, shape.get("style")]))
+    name = f"{shape.get('id')} {look}".replace(" ", "_")
+    if all(each.get("id") != name for each in definitions):
+        said = {"id": name, "markerUnits": "userSpaceOnUse", "overflow": "visible"}
+        marker = ET.SubElement(definitions, f"{SVG}marker", said)
+        ET.SubElement(
+            marker, f"{SVG}path", {"d": shape.attrib["d"]} | ({"style": look} if look else {})
+        )
+    return name
 
 
 def _drop_idle_clips(root: ET.Element) -> None:

@@ -12,6 +12,7 @@ from analysis import style
 from analysis.compact import SVG, compact
 
 LOOK = ("fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray")
+ROOT = {"fill": "currentColor", "stroke": "none", "font-size": "", "font-weight": ""}
 TEXT = ("font-size", "font-weight", "text-anchor")
 COMMAND = re.compile(r"([MLlhvCz])([^A-Za-z]*)")
 NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
@@ -27,6 +28,8 @@ def original():
             left.plot([1, 10, 100], [position + 0.123, 2.5, 3.5], look.line, color=look.colour)
             left.vlines([1, 10, 100], [1, 2, 3], [2, 3, 4], color=look.colour, linewidth=1.6)
             left.scatter([1, 10, 100], [1.5, 2.5, 3.5], color=look.colour, marker=look.marker)
+            marks = {"color": look.colour, "marker": look.marker}
+            left.scatter([2, 5, 9, 30], [1.1, 1.2, 2.2, 1.3], **marks)
             left.scatter([20], [2.5], facecolors="none", edgecolors=look.colour)
         left.set_ylim(1, 3)  # some of it is cut off
         left.fill_between([1, 10, 100], [1, 1, 1], [2, 3, 2], color=style.GREY, alpha=0.3)
@@ -86,7 +89,6 @@ def drawn(root):
         x, y, width, height = (float(clip[0].get(k)) for k in ("x", "y", "width", "height"))
         boxes[f"url(#{clip.get('id')})"] = (x - 0.2, y - 0.2, x + width + 0.2, y + height + 0.2)
     shapes = {each.get("id"): each for each in root.iter() if each.get("id")}
-    inherited = {"fill": "currentColor", "stroke": "none", "font-size": "", "font-weight": ""}
     found = []
 
     def visit(element, inherited, cut):
@@ -95,7 +97,16 @@ def drawn(root):
         own = styles(element, inherited)
         cut = element.get("clip-path") or cut
         look = [own.get(name, "") for name in LOOK]
-        if element.tag == f"{SVG}path" and (own["fill"], own["stroke"]) != ("none", "none"):
+        marker = re.search(r"marker:url\(#([^)]*)\)", element.get("style", ""))
+        if marker:
+            (shape,) = shapes[marker.group(1)]
+            worn = styles(shape, ROOT)
+            (outline,) = strokes(shape.get("d"))
+            for points in strokes(element.get("d")):
+                for place in points:
+                    look = [worn.get(name, "") for name in LOOK]
+                    found.append(("mark", look, is_cut([place], boxes.get(cut)), [place, *outline]))
+        elif element.tag == f"{SVG}path" and (own["fill"], own["stroke"]) != ("none", "none"):
             for points in strokes(element.get("d")):
                 found.append(("path", look, is_cut(points, boxes.get(cut)), points))
         elif element.tag == f"{SVG}use":
@@ -115,7 +126,7 @@ def drawn(root):
         for child in element:
             visit(child, own, cut)
 
-    visit(root, inherited, "")
+    visit(root, ROOT, "")
     return found
 
 
