@@ -155,7 +155,8 @@ def _library(results: Results, host: Subject) -> Iterator[Sentence]:
         said = _FASTER.get(results.text("cpu_ladder", row, "verdict"), "cannot be told apart from")
         on = threads(results, "cpu_ladder", row)
         parts += ["; on " if parts else "On ", *on, " at N\u00a0=\u00a0"]
-        parts += [order(results, "cpu_ladder", row), f" the BLAS {said} ", Code(_PACKED), ": "]
+        parts += [order(results, "cpu_ladder", row), f" the BLAS {said} ", Code(_PACKED)]
+        parts += [": a gain of "]
         parts += measured(results, "cpu_ladder", row, "gain", TIMES)
     yield Sentence("cpu_library", STATED, (*parts, "."))
 

@@ -94,12 +94,12 @@ def _wholes(results: Results, own: pd.DataFrame) -> Iterator[Sentence]:
             continue
         row = rows_of(whole)[0]
         parts: list[Part] = ["At N\u00a0=\u00a0", order(results, "cpu_split", row), " "]
-        parts += [*variant(results, "cpu_split", row), f" with its copies gains over {text} "]
-        parts += _factor(results, row)
+        parts += [*variant(results, "cpu_split", row), " with its copies gains "]
+        parts += [*_factor(results, row), f" over {text}"]
         if len(steps) > 1:
             for position, step in enumerate(rows_of(steps)):
                 name = PARTS[results.text("cpu_split", step, "part")]
-                parts += [" · " if position else ": ", *_factor(results, step), f" by {name}"]
+                parts += [", then " if position else ": ", *_factor(results, step), f" by {name}"]
             parts += [". ", *_shares(results, steps)]
         yield Sentence(f"split_{start}", STATED, (*parts, "."))
 

@@ -197,8 +197,10 @@ def split(wholes: Sequence[tuple[tuple[str, str], pd.DataFrame]]) -> Figure:
             fontsize=9,
             fontweight="bold",
         )
-    for text, colour, hatch in style.SPLIT.values():
-        axis.bar([1], [0], color=colour, hatch=hatch, linewidth=0, label=text)
+    shown = {part for _, rows in wholes for part in rows["part"]}
+    for part, (text, colour, hatch) in style.SPLIT.items():
+        if part in shown:
+            axis.bar([1], [0], color=colour, hatch=hatch, linewidth=0, label=text)
     names = ["\n".join(map(label, lines)) for lines, _ in wholes]
     axis.set_yticks(range(len(wholes)), names)
     axis.set_ylim(-0.7, len(wholes) - 0.4)

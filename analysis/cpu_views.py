@@ -30,10 +30,10 @@ from analysis.wording import Code, Part, cell, opponent, threads, variant
 GIBIBYTES = Unit(1 / 1024**3, "GiB", 3)
 # How the parts of a whole are called.
 PARTS = {
-    "source": "cache optimisation, as the source did it",
+    "source": "cache optimisation as the source did it",
     "one_thread": "vectors, registers, packing",
     "all_threads": "all cores",
-    "gpu": "the GPU, copies included",
+    "gpu": "the GPU with its copies",
     "whole": "all together",
 }
 BOUNDS = {
