@@ -13,6 +13,11 @@ from analysis import (
     claims,
     compare,
     counts,
+    cpu_claims,
+    cpu_hosts,
+    cpu_ladder,
+    cpu_roofline,
+    cpu_split,
     fits,
     gains,
     judgement,
@@ -169,8 +174,23 @@ def write_tables(
         "systems": systems.systems_table(listed, sources),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames |= _cpu_tables(printed, sources, frames["ceilings"])
     frames |= _kernel_tables(sources, frames, study.instructions_table(loaded, built))
     _write(frames, out)
+
+
+def _cpu_tables(
+    printed: pd.DataFrame, sources: list[study.Source], ceilings: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """Return what is told of hosts, and what tuning the CPU gains."""
+    hosts = cpu_hosts.hosts_table(sources)
+    return {
+        "cpu_hosts": hosts,
+        "cpu_clock": cpu_hosts.clock_table(sources),
+        "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
+        "cpu_roofline": cpu_roofline.cpu_roofline_table(sources, ceilings, hosts),
+        "cpu_split": cpu_split.cpu_split_table(printed, sources),
+    }
 
 
 def _kernel_tables(
@@ -179,11 +199,13 @@ def _kernel_tables(
     """Return what follows from times, builds and counts of accesses together."""
     accesses = frames["counts"]
     code = machine_code.machine_code_table(frames["builds"], instructions, accesses)
+    claimed = claims.claims_table(sources, code, accesses)
+    of_cpus = cpu_claims.cpu_claims_table(sources, frames["cpu_split"])
     return {
         "machine_code": code,
         "ladder": ladder.ladder_table(sources, code),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], accesses),
-        "claims": claims.claims_table(sources, code, accesses),
+        "claims": pd.concat([claimed, of_cpus], ignore_index=True),
     }
 
 

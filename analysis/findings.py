@@ -39,6 +39,7 @@ from analysis.wording import (
     bounds,
     cell,
     measured,
+    opponent,
     order,
     variant,
     verdict,
@@ -141,19 +142,37 @@ def _over_cpu(results: Results, subject: Subject, compared: pd.DataFrame) -> Sen
     index = int(gains["n"].idxmax())
     row = gains.loc[index]
     best = verdict(row["cpu_best_gain"], row["cpu_best_gain_low"], row["cpu_best_gain_high"])
-    opponent = variant(results, "gains", index, "cpu_best_")
     parts: list[Part] = [
         *("At N\u00a0=\u00a0", order(results, "gains", index)),
         ", the largest order that its CPU multiplied too, ",
         *(*variant(results, "gains", index), f" with its copies {_compared[best]}"),
-        *(" the best CPU version here (", *opponent, ", one core): gain "),
-        *measured(results, "gains", index, "cpu_best_gain", TIMES),
+        *(" the best CPU version here (", *opponent(results, "gains", index, "cpu_best_")),
+        *("): gain ", *measured(results, "gains", index, "cpu_best_gain", TIMES)),
+        *_over_naive(results, gains, index),
     ]
-    if not math.isnan(row["cpu_naive_gain"]):
-        numbers = measured(results, "gains", index, "cpu_naive_gain", TIMES)
-        parts += ["; over the naive CPU loop, the yardstick of the source, ", *numbers]
     parts += ["." if best in (GAIN, LOSS) else _reservation[best]]
+    if math.isnan(row["cpu_blas_all_gain"]) and _has_several_threads(results, subject):
+        parts += [" What a BLAS on all its cores would do was not measured."]
     return Sentence("cpu", best, tuple(parts))
+
+
+def _over_naive(results: Results, gains: pd.DataFrame, shown: int) -> list[Part]:
+    """Return the gain over the naive loop at the largest order that has one."""
+    known = gains[gains["cpu_naive_gain"].notna()]
+    if known.empty:
+        return []
+    row = int(known["n"].idxmax())
+    at: list[Part] = ["at N\u00a0=\u00a0", order(results, "gains", row), " "]
+    numbers = measured(results, "gains", row, "cpu_naive_gain", TIMES)
+    text = "; over the naive CPU loop, the yardstick of the source, "
+    return [text, *(at if row != shown else []), *numbers]
+
+
+def _has_several_threads(results: Results, subject: Subject) -> bool:
+    """Tell whether the host's process may use more than one core, as far as is known."""
+    hosts = results.frame("cpu_hosts")
+    own = hosts.loc[hosts["recording"] == subject.recording, "usable_threads"]
+    return own.empty or bool((own != 1).any())
 
 
 _compared = {
@@ -248,31 +267,39 @@ def _transfers(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
 
 
 def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
-    """Give the fastest CPU version at the largest order, next to the naive loop."""
+    """Give the fastest CPU version, on one thread and on all, next to the naive loop.
+
+    At the largest order that the naive loop has too, if there is one.
+    """
     summary = order_cells(results)
     cells = summary[(summary["recording"] == subject.recording) & (summary["device"] == CPU)]
     cells = cells[cells["total_s"].notna()]
     if cells.empty:
         yield Sentence("host", NOT_MEASURED, ("The CPU of this host was not measured.",))
         return
-    largest = cells[cells["n"] == cells["n"].max()]
+    naive = cells[cells["variant"] == "naive"]
+    largest = cells[cells["n"] == (cells if naive.empty else naive)["n"].max()]
     best = int(largest["total_s"].idxmin())
-    row = cells.loc[best]
     parts: list[Part] = [
-        f"One core of its CPU ({subject.cpu_model}) is fastest with ",
-        *(
-            *variant(results, "summary", best),
-            " at N\u00a0=\u00a0",
-            order(results, "summary", best),
-        ),
-        *(": ", *measured(results, "summary", best, "total_s", MILLISECONDS), ", "),
-        cell(results, "summary", best, "flop_per_s", GFLOPS),
+        f"Its CPU ({subject.cpu_model}) is fastest at N\u00a0=\u00a0",
+        *(order(results, "summary", best), " with ", *opponent(results, "summary", best), ": "),
+        *_time_of_cpu(results, best),
     ]
-    naive = largest[largest["variant"] == "naive"]
-    if not naive.empty and row["variant"] != "naive":
-        numbers = measured(results, "summary", int(naive.index[0]), "total_s", MILLISECONDS)
+    one = largest[largest["threads"] == 1]
+    if not one.empty and best not in one.index:
+        row = int(one["total_s"].idxmin())
+        parts += ["; on one thread with ", *variant(results, "summary", row), ": "]
+        parts += _time_of_cpu(results, row)
+    slow = largest[largest["variant"] == "naive"]
+    if not slow.empty and best not in slow.index:
+        numbers = measured(results, "summary", int(slow.index[0]), "total_s", MILLISECONDS)
         parts += ["; the naive loop takes ", *numbers]
     yield Sentence("host", STATED, (*parts, "."))
+
+
+def _time_of_cpu(results: Results, row: int) -> list[Part]:
+    time = measured(results, "summary", row, "total_s", MILLISECONDS)
+    return [*time, ", ", cell(results, "summary", row, "flop_per_s", GFLOPS)]
 
 
 def model_sentences(results: Results, source: str) -> Iterator[Sentence]:

@@ -21,7 +21,7 @@ KERNEL = "kernel"
 MEANING = {TOTAL: "transfers included", KERNEL: "kernel only"}
 _RATE = ("rate", "rate_low", "rate_high")
 _GAIN = ("gain", "gain_low", "gain_high")
-_KEY = ["is_cpu", "variant"]
+_KEY = ["is_cpu", "variant", "threads"]
 
 
 def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -45,9 +45,13 @@ def best_blocks(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Figure:
     """Draw Figure 1: the rate of every variant at order `n`, with its best block size.
 
-    `cells` are one recording's rows of summary.csv of that order, with `is_cpu`; `published` has
-    variant, is_cpu and rate in GFLOP/s.
+    `cells` are one recording's rows of summary.csv of that order, with `is_cpu`; of a GPU, threads
+    is 0. `published` has variant, is_cpu and rate in GFLOP/s.
     """
+    on_cpu = {
+        threads: with_rates(cells[cells["is_cpu"] & (cells["threads"] == threads)], TOTAL)
+        for threads in sorted(set(cells.loc[cells["is_cpu"], "threads"]))
+    }
     series = [
         ("kernel only", with_rates(cells[~cells["is_cpu"]], KERNEL), "D"),
         ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
@@ -56,7 +60,10 @@ def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Fi
             with_rates(cells[cells["host_memory"] == "pageable"], TOTAL),
             "o",
         ),
-        ("CPU, one thread", with_rates(cells[cells["is_cpu"]], TOTAL), "^"),
+        *(
+            (f"CPU, {on_threads(threads)}", rows, "^" if threads == 1 else "v")
+            for threads, rows in on_cpu.items()
+        ),
     ]
     best = [(text, best_blocks(rows, ["is_cpu", "variant"]), mark) for text, rows, mark in series]
     order = pd.concat([rows for _, rows, _ in best])
@@ -135,28 +142,6 @@ def rate_over_block(cells: pd.DataFrame) -> Figure:
     return _rates(cells[cells["block_size"].notna()], "block_size", "block size B")
 
 
-def cpu_rates(cells: pd.DataFrame, n: int) -> Figure:
-    """Draw the CPU variants' rates: over N, and over the edge of the cache block at order `n`."""
-    rows = with_rates(cells, TOTAL)
-    looks = style.looks(_keys(rows))
-    figure, axes = style.new_figure(columns=2, height=3.6)
-    swept = rows[rows["block_size"].notna() & (rows["n"] == n)]
-    best = best_blocks(rows, ["is_cpu", "variant", "n"])
-    for axis, frame, x, name in (
-        (axes[0], best, "n", "matrix order N"),
-        (axes[1], swept, "block_size", "edge of the cache block"),
-    ):
-        for key, group in frame.groupby(["is_cpu", "variant"]):
-            style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=key[1])
-        axis.set_xlabel(f"{name} (logarithmic)")
-        axis.set_ylim(0, None)
-        style.ticks_at(axis, (int(value) for value in frame[x]))
-    axes[0].set_ylabel("rate in GFLOP/s")
-    axes[1].set_title(f"blocked, N = {style.plain_number(n)}")
-    legend(figure, axes[0])
-    return figure
-
-
 def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     """Draw rates over column `x`: with transfers on the left, of the kernel alone on the right."""
     panels = [(TOTAL, with_rates(cells, TOTAL)), (KERNEL, with_rates(cells, KERNEL))]
@@ -164,10 +149,12 @@ def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     looks = style.looks(_keys(cells))
     figure, axes = style.new_figure(columns=len(panels), height=4.0)
     for axis, (quantity, rows) in zip(axes, panels, strict=True):
-        groups = dict(list(best_blocks(rows, ["is_cpu", "variant", x]).groupby(_KEY)))
-        for key in (key for key in looks if key in groups):
-            points = groups[key].sort_values(x)
-            style.points(axis, points, x, _RATE, looks[key], text=_name(*key))
+        groups = dict(list(best_blocks(rows, [*_KEY, x]).groupby(_KEY)))
+        for is_cpu, variant in looks:
+            for key in (key for key in groups if key[:2] == (is_cpu, variant)):
+                look = style.on_threads(looks[is_cpu, variant], key[2])
+                points = groups[key].sort_values(x)
+                style.points(axis, points, x, _RATE, look, text=_name(*key))
         axis.set_title(MEANING[quantity])
         axis.set_xlabel(f"{name} (logarithmic)")
         style.log_axis(axis, "y")
@@ -374,8 +361,15 @@ def _keys(rows: pd.DataFrame) -> list[tuple[bool, str]]:
     return list(zip(rows["is_cpu"], rows["variant"], strict=True))
 
 
-def _name(is_cpu: bool, variant: str) -> str:
-    return label(f"CPU {variant}" if is_cpu else variant)
+def _name(is_cpu: bool, variant: str, threads: int = 0) -> str:
+    """Return how a series is called; `threads` of a CPU are 0 where its name stands for all."""
+    on = f", {on_threads(threads)}" if threads else ""
+    return label(f"CPU {variant}{on}" if is_cpu else variant)
+
+
+def on_threads(threads: int) -> str:
+    """Return "one thread", or how many."""
+    return "one thread" if threads == 1 else f"{threads} threads"
 
 
 def legend(figure: Figure, axis: Axes, below: bool = False) -> None:

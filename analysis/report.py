@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from analysis import code_views, kernel_views, recording_views, trust_views, views
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
+from analysis.cpu_section import cpu_section
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
 from analysis.kernel_findings import claim_sentences, kernel_findings
@@ -73,6 +74,17 @@ _TOPICS = {
     "balance": "Balance",
     "nearest": "Nearest to its bound",
     "claims": "Claims",
+    "yardsticks": "Four yardsticks",
+    "split_naive": "Over the naive loop",
+    "split_source": "Over the source's better program",
+    "machine": "Machine",
+    "cpu_clock": "Clock",
+    "cpu_rates": "Rates",
+    "cpu_library": "Against the BLAS",
+    "cores": "All cores",
+    "cache_gain": "Cache optimisation",
+    "block_size": "Block size",
+    "cpu_ceiling": "Ceiling",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -82,7 +94,7 @@ _DESCRIPTIONS = {
     "table5": "published and measured Table 5",
     "table6": "published and measured Table 6",
     "summary": "every measured cell: medians, intervals, rates",
-    "gains": "gains over the naive kernel and over the CPU, with intervals",
+    "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
     "m0_fit": "fits of the model M0",
     "m0_residuals": "measured gains beside M0's, cell by cell",
     "recordings": "the recordings and whether they are stale",
@@ -92,7 +104,7 @@ _DESCRIPTIONS = {
     "telemetry": "clocks, temperature, power and throttling, cell by cell",
     "batches": "short kernels launched back to back, and one at a time",
     "cold_starts": "what a fresh process pays until its first product",
-    "ceilings": "the most that card, link and clock do",
+    "ceilings": "the most that card, link, CPU and clock do",
     "phases": "how long each part of a measurement took",
     "neighbours": "passes beside the traffic of a host's other GPUs",
     "agreement": "how many medians of recordings of the same kind of card agree",
@@ -105,6 +117,11 @@ _DESCRIPTIONS = {
     "claims": "the sources' claims, and whether they hold",
     "limits": "what a card allows a launch, by table and by driver",
     "systems": "the sources' systems: where they stand and how they fare",
+    "cpu_hosts": "hosts: CPU, threads, caches, BLAS",
+    "cpu_clock": "the clock of the CPU before and after its passes",
+    "cpu_ladder": "what each step of the CPU's ladder gains, on one thread and on all",
+    "cpu_roofline": "each CPU variant against the ceilings of its host",
+    "cpu_split": "gains over the naive CPU loop, split into their parts",
 }
 
 
@@ -205,11 +222,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "lead": _lead(figures),
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
-        "cpu_tables": [
-            (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}"))
-            for host in measured
-            if host is hosts[host.recording]
-        ],
+        **cpu_section(results, [host for host in measured if host is hosts[host.recording]], names),
         "fits": views.fits_table(results, titles, "table-fits"),
         "accesses": counts_findings(results),
         "counters": counter_findings(results),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
@@ -38,8 +38,8 @@ _COLOURS = (
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 
-# The catalogs' variants by the figures in which they are drawn together: those of source V with the
-# CPU's (dashed), and the steps of T and G with cuBLAS.
+# The catalogs' variants by the figures in which they are drawn together: those of source V with
+# those CPU variants that stand beside a GPU, the steps of T and G with cuBLAS, the CPU's.
 SOURCE_V = (
     "naive",
     "naive_coalesced",
@@ -64,13 +64,15 @@ STEPS = (
     "cublas_sgemm",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
-_CPU = ("naive", "column_buffered", "blocked")
+CPU_BESIDE = ("naive", "blas", "packed")
+_CPU_ALONE = ("loop_order", "column_buffered", "blocked")
 # In the order of the palette, so that no two of one figure have the same colour: `block_padded`
 # takes that of `naive_coalesced`, which stands among the steps.
 _ORDER = (
     *((False, name) for name in SOURCE_V),
-    *((True, name) for name in _CPU),
+    *((True, name) for name in CPU_BESIDE),
     *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
+    *((True, name) for name in _CPU_ALONE),
     *((False, name) for name in ANY_SHAPE),
 )
 
@@ -81,6 +83,14 @@ PARTS = {
     "kernel_s": ("kernel", "#d55e00", ""),
     "d2h_s": ("copy back", "#00966c", "\\"),
     "overhead_s": ("overhead", GREY, ""),
+}
+
+# The steps from the naive loop of a CPU to a GPU, in their order.
+SPLIT = {
+    "source": ("cache optimisation, one thread", "#1f7ec2", "/"),
+    "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
+    "all_threads": ("all cores", "#9a8400", "."),
+    "gpu": ("GPU, copies included", "#d55e00", ""),
 }
 
 
@@ -104,6 +114,11 @@ def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
         )
         for position, key in enumerate(order)
     }
+
+
+def on_threads(look: Look, threads: int) -> Look:
+    """Return a CPU variant's look on that many threads: dashed on one, on several dash-dotted."""
+    return replace(look, line="-.") if threads > 1 else look
 
 
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
@@ -194,4 +209,5 @@ def points(
     axis.scatter(
         place[~bounded], value[~bounded], facecolors="none", edgecolors=look.colour, **marks
     )
-    axis.plot([], [], look.line if line else "", color=look.colour, marker=look.marker, label=text)
+    how: dict[str, Any] = {"linestyle": look.line if line else "none", "marker": look.marker}
+    axis.plot([], [], color=look.colour, label=text, **how)

@@ -103,13 +103,23 @@ def measured_with(
         memories = " and ".join(sorted(gpu["host_memory"].dropna().unique()))
         parts += [f"{subject.name}, {memories} host memory"]
     if not cpu.empty:
-        parts += ["" if gpu.empty else "; ", f"one core of {subject.cpu_model}"]
+        parts += ["" if gpu.empty else "; ", f"{subject.cpu_model} on ", *_threads(results, cpu)]
     rows = [int(index) for index in [*gpu.index, *cpu.index]]
     if not rows:
         return [*parts, "nothing."]
     parts += [". Medians of ", results.derived("summary", rows, "samples.min()", COUNT), " to "]
     parts += [results.derived("summary", rows, "samples.max()", COUNT)]
     return [*parts, " samples a cell; below each median its interval."]
+
+
+def _threads(results: Results, cpu: pd.DataFrame) -> list[Part]:
+    """Return on how many threads these rows of summary.csv are: "one thread and 16"."""
+    counts = cpu["threads"].dropna()
+    parts: list[Part] = ["one thread"] if counts.eq(1).any() else []
+    if counts.gt(1).any():
+        most = results.derived("summary", [int(i) for i in cpu.index], "threads.max()", COUNT)
+        parts += [*([" and "] if parts else []), most, "" if parts else " threads"]
+    return parts
 
 
 def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> Table:
@@ -150,7 +160,8 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
     columns += [Column("gain over naive, total", "×"), Column("gain over naive, kernel", "×")]
     columns += [Column("gain over best CPU", "×")]
     caption: list[Part] = [
-        f"Every variant at N\u00a0=\u00a0{n} with its best block; naive: B\u00a0=\u00a032. "
+        f"Every variant at N\u00a0=\u00a0{n} with its best block; naive: B\u00a0=\u00a032. The "
+        "best CPU is the fastest of all its versions, on one thread or all. "
     ]
     caption += measured_with(results, subject, best, best[:0])
     name = f"Every variant at N = {n}, {subject.label}"
@@ -199,6 +210,7 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
                     number(results, "summary", row, "n", COUNT),
                     Cell((Code(results.text("summary", row, "variant")),)),
                     number(results, "summary", row, "block_size", COUNT),
+                    number(results, "summary", row, "threads", COUNT),
                     samples(results, row),
                     number(results, "summary", row, "total_s", MILLISECONDS),
                     number(results, "summary", row, "flop_per_s", GFLOPS),
@@ -209,6 +221,7 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
         Column("N"),
         Column("variant", is_number=False),
         Column("cache block"),
+        Column("threads"),
         Column("samples"),
         Column("time", "ms"),
         Column("rate", "GFLOP/s"),

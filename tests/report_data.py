@@ -29,6 +29,10 @@ UNITS |= {
     "MHz": 1e-6,
     "×": 1.0,
     "%": 100.0,
+    "KiB": 1 / 1024,
+    "MiB": 1 / 1024**2,
+    "GiB": 1 / 1024**3,
+    "GHz": 1e-9,
     "W": 1.0,
     "°C": 1.0,
 }
@@ -155,6 +159,7 @@ def cpu_cell(
     total_s: float,
     block_size: int | None = None,
     spread: float | None = 0.01,
+    threads: int = 1,
 ) -> dict[str, object]:
     """Return a row of summary.csv of a CPU."""
     return {
@@ -165,6 +170,7 @@ def cpu_cell(
         **square(n),
         "series": "orders",
         "block_size": block_size,
+        "threads": threads,
         "samples": 1 if spread is None else 20,
         "flop_per_s": 2 * n**3 / total_s,
         **interval("total_s", total_s, spread),
@@ -179,16 +185,17 @@ def gain_row(
     spread: float | None,
     block_size: int | None = 32,
 ) -> dict[str, object]:
-    """Return a row of gains.csv with a gain over the best CPU version, `blocked` with B = 64."""
+    """Return a row of gains.csv with a gain over the best CPU version, BLAS on 16 threads."""
     return {
         "source": label,
         "n": n,
         "variant": variant,
         "block_size": block_size,
         "host_memory": "pageable",
-        "cpu_best_variant": "blocked",
-        "cpu_best_block_size": 64,
+        "cpu_best_variant": "blas",
+        "cpu_best_threads": 16,
         **interval("cpu_best_gain", best, spread),
+        **interval("cpu_blas_all_gain", best, spread),
     }
 
 
@@ -293,8 +300,8 @@ def _factors(number: dict[str, str]) -> list[float]:
     if number["data-csv"] == "ceilings.csv":
         return [1e-9, 1e6, 1e9]
     if column.endswith("_hz"):
-        return [1e-6]
-    if "share" in column.split("_") or column == "occupancy":
+        return [1e-6, 1e-9]
+    if "share" in column.split("_") or column.startswith(("occupancy", "efficiency")):
         return [100.0]
     return [1e3, 1.0, 1e6] if column.endswith("_s") else [1.0]
 

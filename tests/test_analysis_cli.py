@@ -24,7 +24,8 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("environment.csv", "telemetry.csv", "batches.csv", "cold_starts.csv", "ceilings.csv"),
     *("phases.csv", "neighbours.csv", "agreement.csv", "agreement_cells.csv"),
     *("counts.csv", "counts_by_line.csv", "machine_code.csv", "ladder.csv", "roofline.csv"),
-    *("claims.csv", "limits.csv", "systems.csv"),
+    *("claims.csv", "limits.csv", "systems.csv", "cpu_hosts.csv", "cpu_clock.csv"),
+    *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv"),
 }
 FITS = {"m0_fit.csv", "m0_residuals.csv"}
 
@@ -101,7 +102,7 @@ def test_published_numbers_alone_need_no_recording(run, tmp_path):
     for name in TABLES | FITS:
         table = pd.read_csv(tmp_path / name)
         assert len(table.columns) > 2
-        known = ("table", "m0", "claims", "systems")
+        known = ("table", "m0", "claims", "systems", "cpu_split")
         assert table.empty == (not name.startswith(known)), name
 
 

@@ -20,6 +20,7 @@ from analysis.study import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 GPU_KINDS = ["figure1", "rate-size", "rate-block", "split"]
+CPU_KINDS = ["cpu", "cpu-blocks"]
 
 
 def study(folder, labels=("card",), hosts=(), **changes):
@@ -103,9 +104,9 @@ def test_every_card_host_and_source_has_its_figures(folder):
         assert (folder / f"{entry['name']}.svg").is_file()
     model = ["model", "residuals"]
     assert kinds == {
-        "card": [*GPU_KINDS, "cpu", *model],
-        "other": [*GPU_KINDS, "cpu", *model],
-        "host": ["cpu"],
+        "card": [*GPU_KINDS, *CPU_KINDS, *model],
+        "other": [*GPU_KINDS, *CPU_KINDS, *model],
+        "host": CPU_KINDS,
         "": ["figure2"],
         "published": model,
     }
@@ -114,9 +115,9 @@ def test_every_card_host_and_source_has_its_figures(folder):
 
 def test_a_host_without_gpu_and_no_recording_at_all_have_figures_too(tmp_path):
     index = drawn(study(tmp_path / "tables", labels=(), hosts=("host",)), tmp_path / "host")
-    assert list(index) == ["cpu-host", "model-published", "residuals-published"]
+    assert list(index) == ["cpu-host", "cpu-blocks-host", "model-published", "residuals-published"]
     tables(tmp_path / "none")
-    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[1:]
+    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[2:]
 
 
 def test_figures_are_the_same_bytes_in_another_process(tmp_path, folder):

@@ -99,7 +99,8 @@ def test_comparison_with_the_cpu_is_worded_by_its_interval(tmp_path, gain, word,
     found, text = said(compared(tmp_path, {1024: gain}), "cpu")
     assert found == word
     assert words in text
-    assert "blocked (B = 64)" in text
+    assert "(blas, on 16 threads)" in text
+    assert "was not measured" not in text
     others = {"is faster than", "loses against", "neither faster"} - {
         words.split(" the best")[0].removesuffix(" nor slower")
     }
@@ -215,7 +216,9 @@ def test_host_without_gpu(tmp_path):
     results = tables(tmp_path, recordings=[recording("host", gpu=False)], summary=cells)
     assert said(results, "fastest", "host")[0] == "not measured"
     _, text = said(results, "host", "host")
-    assert "fastest with blocked (B = 64) at N = 512: 50.00 ms (49.50 to 50.50)" in text
+    assert "fastest at N = 512 with blocked (B = 64), on one thread: 50.00 ms (49.50 to 50.50)" in (
+        text
+    )
     assert text.endswith("the naive loop takes 200.0 ms (no interval).")
 
 

@@ -115,7 +115,7 @@ def test_cells_without_interval_are_marked(text, base):
     summary = pd.read_csv(base / "tables" / "summary.csv")
     single = summary[(summary["samples"] == 1) & (summary["recording"] == "card")]
     assert len(single) == 1
-    table = re.search(r'id="table-cpu-card".*?</figure>', text, re.DOTALL).group()
+    table = re.search(r'id="table-cpu-cells-card".*?</figure>', text, re.DOTALL).group()
     row = re.search(
         rf'<tr data-csv="summary.csv" data-row="{single.index[0]}">.*?</tr>', table, re.DOTALL
     )

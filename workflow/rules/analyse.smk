@@ -19,6 +19,7 @@ rule tables:
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
                 *["agreement", "agreement_cells", "counts", "counts_by_line"],
                 *["machine_code", "ladder", "roofline", "claims", "limits", "systems"],
+                *["cpu_hosts", "cpu_clock", "cpu_ladder", "cpu_roofline", "cpu_split"],
             ]
         ],
     log:
