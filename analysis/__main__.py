@@ -1,4 +1,4 @@
-"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|compare``."""
+"""Command line of the analysis: ``python -m analysis tables|fit|audit|figures|report|compare``."""
 
 import argparse
 import math
@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import (
     agreement,
+    audit_text,
     claims,
     compare,
     counts,
@@ -22,6 +23,7 @@ from analysis import (
     neighbours,
     published,
     roofline,
+    statements,
     study,
     systems,
     tables,
@@ -41,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
-        if name != "figures":
+        if name not in ("audit", "figures"):
             added.add_argument(
                 "--recording",
                 action="append",
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
     command("fit", "fit the source's model to published and measured times", "published")
+    command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
@@ -107,6 +110,7 @@ def _threshold(text: str) -> float:
 
 _HELP = {
     "published": "csv of the published times",
+    "statements": "csv of the figures in the text of source V",
     "systems": "csv of the sources' systems",
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
@@ -195,6 +199,13 @@ def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -
     _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
 
 
+def write_audit(published_csv: Path, statements_csv: Path, out: Path) -> None:
+    """Write the tables of the audit of the published numbers to the folder `out`."""
+    printed, said = published.read(published_csv), statements.read(statements_csv)
+    _progress("audit: the published numbers, held against each other")
+    _write(audit_text.audit_tables(printed, said), out)
+
+
 def compare_recordings(
     a: Path, b: Path, threshold: float, everything: bool, telemetry: bool, csv: Path | None
 ) -> int:
@@ -247,6 +258,9 @@ def main() -> int | None:
         from analysis.figures import write_figures
 
         write_figures(arguments.tables, arguments.out)
+        return None
+    if arguments.command == "audit":
+        write_audit(arguments.published, arguments.statements, arguments.out)
         return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":

@@ -17,7 +17,15 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import code_views, kernel_views, recording_views, trust_views, views
+from analysis import (
+    audit_views,
+    code_views,
+    kernel_views,
+    recording_views,
+    trust_views,
+    views,
+)
+from analysis.audit_findings import audit_sentences
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
@@ -73,6 +81,12 @@ _TOPICS = {
     "balance": "Balance",
     "nearest": "Nearest to its bound",
     "claims": "Claims",
+    "audit_rates": "Printed rates",
+    "audit_constant": "A start-up constant",
+    "audit_limit": "Above its own limit",
+    "audit_headline": "The best rate",
+    "audit_cpu": "Which CPU version",
+    "audit_pairs": "Pairs that do not fit",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -105,6 +119,11 @@ _DESCRIPTIONS = {
     "claims": "the sources' claims, and whether they hold",
     "limits": "what a card allows a launch, by table and by driver",
     "systems": "the sources' systems: where they stand and how they fare",
+    "audit_cells": "every published cell: rate by its time, gain without the start-up constant",
+    "audit_constants": "start-up constants of the published tables",
+    "audit_pairs": "published block sizes in pairs, and cells that are printed twice",
+    "audit_headline": "the text's best rate beside Table 6",
+    "audit_cpu": "what the published CPU columns are",
 }
 
 
@@ -215,6 +234,8 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
         **_kernels(results, measured, names),
+        "audit": audit_sentences(results),
+        "audit_tables": audit_views.audit_tables(results),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
         "recordings": recording_views.recordings_table(results),

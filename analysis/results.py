@@ -44,6 +44,11 @@ TABLES = (
     "claims",
     "limits",
     "systems",
+    "audit_cells",
+    "audit_constants",
+    "audit_pairs",
+    "audit_headline",
+    "audit_cpu",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
@@ -53,7 +58,7 @@ _TEXT = (
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
     *("ncu_metric", "agrees", "explanation", "series", "limiter", "after", "changed", "bound"),
     *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
-    *("agree", "system", "side", "stands_at"),
+    *("agree", "system", "side", "stands_at", "implementation"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}

@@ -51,10 +51,30 @@ rule fit:
         " --out results/tables 2>&1 | tee {log} >&2"
 
 
+rule audit:
+    input:
+        published="data/published/times.csv",
+        statements="data/published/statements.csv",
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/audit_{name}.csv"
+            for name in ["cells", "constants", "pairs", "headline", "cpu"]
+        ],
+    log:
+        "results/logs/audit.log",
+    message:
+        "Auditing the published numbers"
+    shell:
+        "python -m analysis audit --published {input.published} --statements {input.statements}"
+        " --out results/tables 2>&1 | tee {log} >&2"
+
+
 rule figures:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
         code=sources("analysis"),
     output:
         directory("results/figures"),
@@ -70,6 +90,7 @@ rule render:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
