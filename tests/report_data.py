@@ -291,7 +291,7 @@ def _factors(number: dict[str, str]) -> list[float]:
     column = number.get("data-column", "")
     if column.startswith("t_"):
         return [1e12]
-    if "flop_per" in column or "bytes_per" in column:
+    if re.search(r"(flop|bytes)_per(_low|_high)?_s$", column):
         return [1e-9]
     if number["data-csv"] == "ceilings.csv":
         return [1e-9, 1e6, 1e9]
