@@ -1,0 +1,184 @@
+"""``python -m analysis advise``: what multiplying two matrices of one order takes, and on what.
+
+It reads the tables that the workflow wrote, and needs numpy alone, so that it answers at once.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from analysis.predictors import (
+    ELEMENT_BYTES,
+    Card,
+    Curve,
+    Kernel,
+    Prediction,
+    Row,
+    card,
+    combined,
+    curves,
+    ratio,
+)
+from measurement.errors import StudyError
+
+TABLES = ("cards", "transfers", "curves", "break_even")
+OPPONENTS = {
+    "naive": "naive loop, one thread",
+    "single": "best of this study, one thread",
+    "all": "packed, all threads",
+    "blas_single": "BLAS, one thread",
+    "blas_all": "BLAS, all threads",
+}
+Tables = Mapping[str, Sequence[Row]]
+
+
+def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
+    """Return the answer as text; raises StudyError for a GPU, order or table that there is not.
+
+    The time is that of a whole pass of float32 matrices of order `n` from and to host memory of
+    the kind `memory`, ``pinned`` or ``pageable``.
+    """
+    if n < 1:
+        raise StudyError(f"--n {n}: matrices have an order of at least 1; name another")
+    read = {name: _read(tables / f"{name}.csv") for name in TABLES}
+    known = [row["gpu"] for row in read["cards"]]
+    if gpu not in known:
+        raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
+    found = card(gpu, memory, read["cards"], read["transfers"], read["curves"])
+    fastest = found and found.fastest(n)
+    if found is None or fastest is None:
+        raise StudyError(
+            f"--gpu {gpu!r}: {tables} holds no fit for it with {memory} host memory; too little "
+            "was measured on it"
+        )
+    _check_memory(found, n)
+    return "\n".join(_lines(read, found, fastest, n, memory))
+
+
+def _read(path: Path) -> list[Row]:
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream))
+    except OSError:
+        raise StudyError(f"{path} is missing; make it with `make report`") from None
+
+
+def _check_memory(found: Card, n: int) -> None:
+    needed = 3 * ELEMENT_BYTES * n**2
+    if needed > found.memory_bytes:
+        raise StudyError(
+            f"--n {n}: its three matrices take {needed / 1e9:.4g} GB, and {found.label} has "
+            f"{found.memory_bytes / 1e9:.4g} GB; name a smaller order"
+        )
+
+
+def _lines(
+    read: Tables, found: Card, fastest: tuple[Kernel, Prediction], n: int, memory: str
+) -> Iterator[str]:
+    """Yield the lines of the answer."""
+    kernel, predicted = fastest
+    yield f"{found.name} ({found.label}), float32, N = {n}, {memory} host memory"
+    yield ""
+    yield f"{kernel.name}: {_time(predicted)}, {_rate(n, predicted)}"
+    parts = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
+    yield "  " + ", ".join(f"{text} {_ms(predicted.parts[p])}" for p, text in parts.items())
+    library = found.fastest(n, library=True)
+    if library:
+        yield f"{library[0].name}: {_time(library[1])}, {_rate(n, library[1])}"
+    notes = [*_kernel_notes(kernel, n)]
+    rows = []
+    for name, curve in _opponents(read, found.label):
+        cpu = _on_cpu(curve, n)
+        gain = ratio(cpu, predicted)
+        known = f"{gain[0]:.3g}x ({gain[1]:.3g} to {gain[2]:.3g})"
+        if not curve.measures(n):
+            known += " *"
+            notes.append(f"* {_outside(curve, n)}")
+        rows.append(
+            (OPPONENTS[name], _ms(cpu.time_s), known, _break_even(read, found, memory, name))
+        )
+    yield ""
+    if rows:
+        yield from _table([("CPU", "time", "the GPU is faster by", "break-even"), *rows])
+    else:
+        yield "No CPU was measured beside it."
+    if notes:
+        yield ""
+        yield from dict.fromkeys(notes)
+    yield ""
+    yield "In brackets: 95 % intervals, of predictions of a median, and of the break-even."
+
+
+def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
+    if not kernel.curve.measures(n):
+        yield f"note: {_outside(kernel.curve, n)} (kernel)"
+    if not kernel.divides(n):
+        yield (
+            f"note: {kernel.variant}'s tiles do not divide N = {n}; a kernel with bounds checks "
+            "runs then, which takes longer than predicted"
+        )
+
+
+def _outside(curve: Curve, n: int) -> str:
+    least, most = (round(math.exp(curve.log_n[end])) for end in (0, -1))
+    return f"N = {n} is outside of what was measured, {least} to {most}: extrapolated"
+
+
+def _opponents(read: Tables, label: str) -> list[tuple[str, Curve]]:
+    """Return the curves of the CPU of a GPU's host, in the order of `OPPONENTS`."""
+    recording = next(row["recording"] for row in read["cards"] if row["gpu"] == label)
+    own = [row for row in read["curves"] if row["opponent"] and row["recording"] == recording]
+    found = {first["opponent"]: curve for first, curve in curves(own)}
+    return [(name, found[name]) for name in OPPONENTS if name in found]
+
+
+def _on_cpu(curve: Curve, n: int) -> Prediction:
+    parts = {"product": math.exp(float(curve.at(n)[0]))}
+    return combined(parts, {"product": curve.half_width_at(n)})
+
+
+def _break_even(read: Tables, found: Card, memory: str, opponent: str) -> str:
+    """Return from which order on the GPU is faster than an opponent, in words."""
+    key = {"gpu": found.label, "host_memory": memory, "kernels": "study", "opponent": opponent}
+    for row in read["break_even"]:
+        if all(row[name] == value for name, value in key.items()):
+            return break_even_text(row)
+    return "not measured"
+
+
+def break_even_text(row: Row) -> str:
+    """Return a row of break_even.csv in words."""
+    place, least, largest = row["place"], row["least_n"], row["largest_n"]
+    value, low, high = (float(row[name] or "nan") for name in ("n", "n_low", "n_high"))
+    numbers = f"N = {value:.0f} ({_order(low)} to {_order(high)})"
+    if place == "measured":
+        return numbers
+    if place in ("below", "always"):
+        text = f"already at N = {least}, the smallest measured"
+        return f"{text} (extrapolated: {numbers})" if place == "below" else text
+    text = f"never in the measured range, up to N = {largest}"
+    return f"{text} (extrapolated: {numbers})" if place == "beyond" else text
+
+
+def _order(n: float) -> str:
+    return "none" if math.isinf(n) else "unknown" if math.isnan(n) else f"{n:.0f}"
+
+
+def _time(predicted: Prediction) -> str:
+    return f"{_ms(predicted.time_s)} ({_ms(predicted.low_s)} to {_ms(predicted.high_s)})"
+
+
+def _ms(time_s: float) -> str:
+    return f"{1e3 * time_s:.4g} ms"
+
+
+def _rate(n: int, predicted: Prediction) -> str:
+    return f"{2e-9 * n**3 / predicted.time_s:.4g} GFLOP/s"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
