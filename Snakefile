@@ -36,6 +36,7 @@ rule report:
         tables=rules.tables.output,
         fits=rules.fit.output,
         audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         cubins=CUBINS,

@@ -21,6 +21,7 @@ from analysis import (
     limits,
     machine_code,
     neighbours,
+    predictions,
     published,
     roofline,
     statements,
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
     command("fit", "fit the source's model to published and measured times", "published")
+    command("decide", "fit what tells from which order on a GPU pays")
     command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
@@ -199,6 +201,13 @@ def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -
     _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
 
 
+def write_decisions(recordings: Mapping[str, Path], out: Path) -> None:
+    """Write copies, curves, break-even orders and predictions to the folder `out`."""
+    sources = study.sources(study.load(recordings))
+    _progress(f"break-even orders of {', '.join(s.label for s in sources) or 'no recording'}")
+    _write(predictions.decision_tables(sources), out)
+
+
 def write_audit(published_csv: Path, statements_csv: Path, out: Path) -> None:
     """Write the tables of the audit of the published numbers to the folder `out`."""
     printed, said = published.read(published_csv), statements.read(statements_csv)
@@ -268,6 +277,8 @@ def main() -> int | None:
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
+    elif arguments.command == "decide":
+        write_decisions(paths, arguments.out)
     else:
         from analysis.report import render
 

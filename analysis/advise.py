@@ -22,13 +22,14 @@ from analysis.predictors import (
 )
 from measurement.errors import StudyError
 
-TABLES = ("cards", "transfers", "curves", "break_even")
+TABLES = ("predictors", "transfers", "curves", "break_even")
 OPPONENTS = {
     "naive": "naive loop, one thread",
     "single": "best of this study, one thread",
     "all": "packed, all threads",
     "blas_single": "BLAS, one thread",
     "blas_all": "BLAS, all threads",
+    "best": "fastest of all",
 }
 Tables = Mapping[str, Sequence[Row]]
 
@@ -42,11 +43,11 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
     if n < 1:
         raise StudyError(f"--n {n}: matrices have an order of at least 1; name another")
     read = {name: _read(tables / f"{name}.csv") for name in TABLES}
-    known = [row["gpu"] for row in read["cards"]]
+    known = [row["gpu"] for row in read["predictors"]]
     if gpu not in known:
         raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
-    found = card(gpu, memory, read["cards"], read["transfers"], read["curves"])
-    fastest = found and found.fastest(n)
+    found = card(gpu, memory, read["predictors"], read["transfers"], read["curves"])
+    fastest = found.fastest(n) if found else None
     if found is None or fastest is None:
         raise StudyError(
             f"--gpu {gpu!r}: {tables} holds no fit for it with {memory} host memory; too little "
@@ -78,56 +79,50 @@ def _lines(
 ) -> Iterator[str]:
     """Yield the lines of the answer."""
     kernel, predicted = fastest
-    yield f"{found.name} ({found.label}), float32, N = {n}, {memory} host memory"
+    yield f"{found.name} ({found.label}), two float32 matrices of order {n}, {memory} host memory"
     yield ""
     yield f"{kernel.name}: {_time(predicted)}, {_rate(n, predicted)}"
     parts = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
-    yield "  " + ", ".join(f"{text} {_ms(predicted.parts[p])}" for p, text in parts.items())
+    yield "  " + ", ".join(
+        f"{text} {_seconds(predicted.parts[part])}" for part, text in parts.items()
+    )
     library = found.fastest(n, library=True)
     if library:
         yield f"{library[0].name}: {_time(library[1])}, {_rate(n, library[1])}"
-    notes = [*_kernel_notes(kernel, n)]
-    rows = []
+    yield ""
+    notes = list(_kernel_notes(kernel, n))
+    rows = [("on the CPU", "takes", "the GPU's speedup", "the GPU is faster from")]
     for name, curve in _opponents(read, found.label):
         cpu = _on_cpu(curve, n)
-        gain = ratio(cpu, predicted)
-        known = f"{gain[0]:.3g}x ({gain[1]:.3g} to {gain[2]:.3g})"
-        if not curve.measures(n):
-            known += " *"
-            notes.append(f"* {_outside(curve, n)}")
-        rows.append(
-            (OPPONENTS[name], _ms(cpu.time_s), known, _break_even(read, found, memory, name))
-        )
+        mark = "" if curve.measures(n) else "*"
+        speedup = "{} ({} to {})".format(*map(_three_digits, ratio(cpu, predicted)))
+        break_even = _break_even(read, found, memory, name)
+        rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
+        notes += [f"* extrapolated: {_outside(curve, n)}"] if mark else []
+    yield from _table(rows) if len(rows) > 1 else ["The CPU of its host was not measured."]
     yield ""
-    if rows:
-        yield from _table([("CPU", "time", "the GPU is faster by", "break-even"), *rows])
-    else:
-        yield "No CPU was measured beside it."
-    if notes:
-        yield ""
-        yield from dict.fromkeys(notes)
-    yield ""
-    yield "In brackets: 95 % intervals, of predictions of a median, and of the break-even."
+    yield from dict.fromkeys(notes)
+    yield "In brackets: 95 % intervals, of what a median would be, and of the order."
 
 
 def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
     if not kernel.curve.measures(n):
-        yield f"note: {_outside(kernel.curve, n)} (kernel)"
+        yield f"note: extrapolated: {_outside(kernel.curve, n)} on the GPU"
     if not kernel.divides(n):
         yield (
-            f"note: {kernel.variant}'s tiles do not divide N = {n}; a kernel with bounds checks "
-            "runs then, which takes longer than predicted"
+            f"note: the tiles of {kernel.variant} do not divide N = {n}: a build with bounds "
+            "checks runs then, which may take longer"
         )
 
 
 def _outside(curve: Curve, n: int) -> str:
     least, most = (round(math.exp(curve.log_n[end])) for end in (0, -1))
-    return f"N = {n} is outside of what was measured, {least} to {most}: extrapolated"
+    return f"N = {n} is outside of the orders {least} to {most} that were measured"
 
 
 def _opponents(read: Tables, label: str) -> list[tuple[str, Curve]]:
     """Return the curves of the CPU of a GPU's host, in the order of `OPPONENTS`."""
-    recording = next(row["recording"] for row in read["cards"] if row["gpu"] == label)
+    recording = next(row["recording"] for row in read["predictors"] if row["gpu"] == label)
     own = [row for row in read["curves"] if row["opponent"] and row["recording"] == recording]
     found = {first["opponent"]: curve for first, curve in curves(own)}
     return [(name, found[name]) for name in OPPONENTS if name in found]
@@ -155,10 +150,10 @@ def break_even_text(row: Row) -> str:
     if place == "measured":
         return numbers
     if place in ("below", "always"):
-        text = f"already at N = {least}, the smallest measured"
-        return f"{text} (extrapolated: {numbers})" if place == "below" else text
+        text = f"N = {least} or less, the smallest measured"
+        return f"{text}; extrapolated {numbers}" if place == "below" else text
     text = f"never in the measured range, up to N = {largest}"
-    return f"{text} (extrapolated: {numbers})" if place == "beyond" else text
+    return f"{text}; extrapolated {numbers}" if place == "beyond" else text
 
 
 def _order(n: float) -> str:
@@ -166,15 +161,26 @@ def _order(n: float) -> str:
 
 
 def _time(predicted: Prediction) -> str:
-    return f"{_ms(predicted.time_s)} ({_ms(predicted.low_s)} to {_ms(predicted.high_s)})"
+    low, high = _seconds(predicted.low_s), _seconds(predicted.high_s)
+    return f"{_seconds(predicted.time_s)} ({low} to {high})"
 
 
-def _ms(time_s: float) -> str:
-    return f"{1e3 * time_s:.4g} ms"
+def _seconds(time_s: float) -> str:
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if time_s * factor < 1000:
+            return f"{time_s * factor:.3g} {unit}"
+    return f"{time_s:.3g} s" if time_s < 1000 else f"{time_s:.0f} s"
 
 
 def _rate(n: int, predicted: Prediction) -> str:
-    return f"{2e-9 * n**3 / predicted.time_s:.4g} GFLOP/s"
+    rate = 2.0 * n**3 / predicted.time_s
+    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
+
+
+def _three_digits(value: float) -> str:
+    """Return a number with three digits: 0.0123, 184, 33,600."""
+    text = f"{value:.3g}"
+    return f"{float(text):,.0f}" if 1000 <= value < 1e9 else text
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

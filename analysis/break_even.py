@@ -69,15 +69,14 @@ class Side:
     def _least(self, curves: list[Curve], n: FloatArray) -> FloatArray:
         """Return the least of the curves.
 
-        One that was measured at smaller orders only, where others were measured at larger ones,
-        takes part up to there.
+        One that was not measured so far up or down as others were takes part as far as it was.
         """
-        largest = float(self.orders[-1])
+        nearest = np.clip(n, *self.orders[[0, -1]])
         times = []
         for one in curves:
+            first, last = np.exp(one.log_n[[0, -1]])
             log_s = one.at(n)
-            if not one.measures(largest):
-                log_s[n > np.exp(one.log_n[-1]) * (1 + 1e-9)] = np.inf
+            log_s[(nearest < first * (1 - 1e-9)) | (nearest > last * (1 + 1e-9))] = np.inf
             times.append(log_s)
         least = np.minimum.reduce(times)
         below = n < self.orders[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import plots, style, svg
+from analysis.decision_figures import of_break_even, of_copies
 from analysis.drawings import INTERVALS, Card, Drawing, samples_text
 from analysis.kernel_figures import of_kernels
 from analysis.published import SOURCE as PUBLISHED
@@ -71,6 +72,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
             card = Card(subject, names[subject.label])
             yield from _of_gpu(results, card, rows)
             yield from of_kernels(results, card)
+            yield from of_break_even(results, card)
         if subject is hosts[subject.recording]:
             yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
     if gpus:
@@ -78,7 +80,9 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
-    yield from _of_trust(results, {gpu.label: gpu.marked_title for gpu in gpus})
+    titles = {gpu.label: gpu.marked_title for gpu in gpus}
+    yield from of_copies(results, titles)
+    yield from _of_trust(results, titles)
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:

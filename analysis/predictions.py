@@ -13,10 +13,12 @@ from analysis.results import is_library
 from analysis.study import CPU, Source, concatenated
 from analysis.transfer_tables import transfer_tables
 
-CARDS_COLUMNS = [
+PREDICTORS_COLUMNS = [
     *("recording", "gpu", "gpu_name", "multiprocessors", "memory_bytes", "launch_s"),
-    *("least_n", "largest_n"),
+    *("least_n", "largest_n", "error_bound"),
 ]
+# Held-out orders are to be predicted to this share of their medians, in the median.
+ERROR_BOUND = 0.15
 COLUMNS = [
     *("recording", "gpu", "host_memory", "variant", "block_size", "n"),
     *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
@@ -28,7 +30,7 @@ def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
     """Return, by name, what a decision for a GPU or against it rests on."""
     transfers, points = transfer_tables(found)
     tables = {
-        "cards": cards_table(found),
+        "predictors": predictors_table(found),
         "transfers": transfers,
         "transfer_points": points,
         "curves": curves_table(found),
@@ -37,11 +39,11 @@ def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
     return tables | {"predictions": predictions_table(found, tables)}
 
 
-def cards_table(found: list[Source]) -> pd.DataFrame:
+def predictors_table(found: list[Source]) -> pd.DataFrame:
     """Return what is to be known of a GPU beside its fits.
 
     launch_s is what an empty kernel takes between two events, the least that a kernel can; least_n
-    and largest_n are the orders that fits know.
+    and largest_n are the orders that fits know; error_bound is what predictions are held to.
     """
     rows = []
     for source in (source for source in found if source.device):
@@ -61,9 +63,10 @@ def cards_table(found: list[Source]) -> pd.DataFrame:
                 "launch_s": empty.median() if len(empty) else None,
                 "least_n": orders.min() if len(orders) else None,
                 "largest_n": orders.max() if len(orders) else None,
+                "error_bound": ERROR_BOUND,
             }
         )
-    return pd.DataFrame(rows, columns=CARDS_COLUMNS).astype(
+    return pd.DataFrame(rows, columns=PREDICTORS_COLUMNS).astype(
         {"least_n": "Int64", "largest_n": "Int64"}
     )
 
@@ -80,7 +83,7 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
     lies in the prediction interval. is_fastest and is_predicted_fastest mark, of the kernels of
     this study, the one that is so at this order with this kind of host memory.
     """
-    texts = {name: as_text(tables[name]) for name in ("cards", "transfers", "curves")}
+    texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
     frames = [pd.DataFrame(columns=COLUMNS)]
     for source in (source for source in found if source.device):
         cells = source.orders[source.orders["n"].isin(source.holdout_sizes)]

@@ -167,9 +167,10 @@ class Kernel:
         return VARIANTS[self.variant].kernel is None
 
     @property
-    def largest_n(self) -> int:
-        """The largest order of its curve."""
-        return round(math.exp(self.curve.log_n[-1]))
+    def orders(self) -> tuple[int, int]:
+        """The least and the largest order of its curve."""
+        least, largest = (round(math.exp(end)) for end in self.curve.log_n[[0, -1]])
+        return least, largest
 
     def divides(self, n: int) -> bool:
         """Tell whether the tiles fit into matrices of order `n`, as in what was measured."""
@@ -209,17 +210,28 @@ class Card:
     def candidates(self, n: int) -> list[Kernel]:
         """Return the kernels of which something is known at order `n`.
 
-        One that was measured at smaller orders only, where others were measured at `n` or beyond,
-        could not be launched there, or would have taken too long.
+        One that was not measured so far up or down as others were could not be launched there,
+        would have taken too long, or was not asked for: its curve is not drawn on to there.
         """
-        largest = max((kernel.largest_n for kernel in self.kernels), default=0)
-        return [k for k in self.kernels if n <= k.largest_n or k.largest_n == largest]
+        least = min((kernel.orders[0] for kernel in self.kernels), default=0)
+        largest = max((kernel.orders[1] for kernel in self.kernels), default=0)
+        nearest = min(max(n, least), largest)
+        return [k for k in self.kernels if k.orders[0] <= nearest <= k.orders[1]]
 
     def fastest(self, n: int, library: bool = False) -> tuple[Kernel, Prediction] | None:
-        """Return the fastest kernel at order `n`: of this project, or of a library."""
-        own = [k for k in self.candidates(n) if k.is_library == library]
-        found = [(kernel, self.predict(kernel, n)) for kernel in own]
-        return min(found, key=lambda pair: pair[1].time_s, default=None)
+        """Return the fastest kernel at order `n`: of this project, or of a library.
+
+        Outside of the measured orders it is the one that is so at the nearest of them: where curves
+        cross beyond what was measured, nobody knows.
+        """
+        ranked = [kernel for kernel in self.candidates(n) if kernel.is_library == library]
+        least, largest = (
+            pick((kernel.orders[end] for kernel in ranked), default=n)
+            for pick, end in ((max, 0), (min, 1))
+        )
+        nearest = min(max(n, least), largest)
+        best = min(ranked, key=lambda k: self.predict(k, nearest).time_s, default=None)
+        return (best, self.predict(best, n)) if best else None
 
 
 def combined(parts: Mapping[str, float], widths: Mapping[str, float]) -> Prediction:
@@ -264,10 +276,13 @@ def _curve(rows: Sequence[Row]) -> Curve:
 
 
 def card(
-    label: str, memory: str, cards: Iterable[Row], transfers: Iterable[Row], rows: Iterable[Row]
+    label: str, memory: str, known: Iterable[Row], transfers: Iterable[Row], rows: Iterable[Row]
 ) -> Card | None:
-    """Return a GPU of the tables cards.csv, transfers.csv, curves.csv; None: no fit of it there."""
-    own = next((row for row in cards if row["gpu"] == label), None)
+    """Return a GPU with one kind of host memory; None: there is no fit of it.
+
+    `known`, `transfers` and `rows` are those of predictors.csv, transfers.csv and curves.csv.
+    """
+    own = next((row for row in known if row["gpu"] == label), None)
     fitted = {
         row["direction"]: row
         for row in transfers

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from analysis import (
     audit_views,
     code_views,
+    decision_views,
     kernel_views,
     recording_views,
     trust_views,
@@ -27,6 +28,7 @@ from analysis import (
 )
 from analysis.audit_findings import audit_sentences
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
+from analysis.decision_findings import decision_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
 from analysis.kernel_findings import claim_sentences, kernel_findings
@@ -87,6 +89,11 @@ _TOPICS = {
     "audit_headline": "The best rate",
     "audit_cpu": "Which CPU version",
     "audit_pairs": "Pairs that do not fit",
+    "worth_pinned": "Faster from, pinned",
+    "worth_pageable": "Faster from, pageable",
+    "copies_pinned": "Copies, pinned",
+    "copies_pageable": "Copies, pageable",
+    "predicted": "Held-out orders",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -124,6 +131,12 @@ _DESCRIPTIONS = {
     "audit_pairs": "published block sizes in pairs, and cells that are printed twice",
     "audit_headline": "the text's best rate beside Table 6",
     "audit_cpu": "what the published CPU columns are",
+    "predictors": "what predictions know of each card beside its fits",
+    "transfers": "the transfer model: latency, bandwidth, and how well they predict",
+    "transfer_points": "copies as measured, and by the transfer model",
+    "curves": "times of kernels and of the CPU between the measured orders",
+    "break_even": "from which order on a card is faster than its CPU",
+    "predictions": "passes at held-out orders, measured and predicted",
 }
 
 
@@ -234,6 +247,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
         **_kernels(results, measured, names),
+        **_decisions(results, measured, names),
         "audit": audit_sentences(results),
         "audit_tables": audit_views.audit_tables(results),
         **_trust(results, measured),
@@ -269,6 +283,28 @@ def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]
         "claim_findings": claim_sentences(results),
         "claims": kernel_views.claims_table(results, "table-claims"),
         "limits": kernel_views.limits_table(results, gpus, "table-limits"),
+    }
+
+
+def _decisions(
+    results: Results, measured: list[Subject], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the part on break-even orders shows."""
+    makers = {
+        "break-even": decision_views.break_even_table,
+        "transfers": decision_views.transfers_table,
+        "predictions": decision_views.predictions_table,
+    }
+    return {
+        "decisions": decision_findings(results),
+        "decision_tables": {
+            gpu.label: [
+                make(results, gpu, f"table-{name}-{names[gpu.label]}")
+                for name, make in makers.items()
+            ]
+            for gpu in measured
+            if gpu.is_gpu
+        },
     }
 
 

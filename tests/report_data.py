@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.__main__ import write_audit, write_fits, write_tables
+from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results, evaluate
@@ -52,6 +52,7 @@ def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None =
     write_tables(recordings, PUBLISHED, SYSTEMS, [], counts or [], folder)
     write_fits(recordings, PUBLISHED, folder)
     write_audit(PUBLISHED, STATEMENTS, folder)
+    write_decisions(recordings, folder)
     return folder
 
 

@@ -51,6 +51,28 @@ rule fit:
         " --out results/tables 2>&1 | tee {log} >&2"
 
 
+rule decide:
+    input:
+        recordings=RECORDINGS,
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *["predictors", "transfers", "transfer_points", "curves", "break_even"],
+                "predictions",
+            ]
+        ],
+    log:
+        "results/logs/decide.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Fitting copies and break-even orders"
+    shell:
+        "python -m analysis decide {params.recordings} --out results/tables 2>&1 | tee {log} >&2"
+
+
 rule audit:
     input:
         published="data/published/times.csv",
@@ -75,6 +97,7 @@ rule figures:
         tables=rules.tables.output,
         fits=rules.fit.output,
         audit=rules.audit.output,
+        decisions=rules.decide.output,
         code=sources("analysis"),
     output:
         directory("results/figures"),
@@ -91,6 +114,7 @@ rule render:
         tables=rules.tables.output,
         fits=rules.fit.output,
         audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
