@@ -43,18 +43,26 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
     if n < 1:
         raise StudyError(f"--n {n}: matrices have an order of at least 1; name another")
     read = {name: _read(tables / f"{name}.csv") for name in TABLES}
-    known = [row["gpu"] for row in read["predictors"]]
-    if gpu not in known:
-        raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
-    found = card(gpu, memory, read["predictors"], read["transfers"], read["curves"])
-    fastest = found.fastest(n) if found else None
-    if found is None or fastest is None:
+    try:
+        known = [row["gpu"] for row in read["predictors"]]
+        if gpu not in known:
+            raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
+        found = card(gpu, memory, read["predictors"], read["transfers"], read["curves"])
+        opponents = _opponents(read, gpu)
+    except (KeyError, ValueError) as error:
+        raise StudyError(f"{tables}: holds no such tables ({error}); `make report` does") from None
+    if found is None or not found.candidates(n):
         raise StudyError(
-            f"--gpu {gpu!r}: {tables} holds no fit for it with {memory} host memory; too little "
-            "was measured on it"
+            f"--gpu {gpu!r}: has no fit with {memory} host memory in {tables}: too little was "
+            "measured on it"
         )
-    _check_memory(found, n)
-    return "\n".join(_lines(read, found, fastest, n, memory))
+    largest = math.isqrt(found.memory_bytes // (3 * ELEMENT_BYTES))
+    if n > largest:
+        raise StudyError(
+            f"--n {n}: three such matrices do not fit into the {found.memory_bytes / 1e9:.3g} GB "
+            f"of {gpu}; the largest have order {largest}"
+        )
+    return "\n".join(_lines(found, opponents, read["break_even"], n, memory))
 
 
 def _read(path: Path) -> list[Row]:
@@ -65,44 +73,41 @@ def _read(path: Path) -> list[Row]:
         raise StudyError(f"{path} is missing; make it with `make report`") from None
 
 
-def _check_memory(found: Card, n: int) -> None:
-    needed = 3 * ELEMENT_BYTES * n**2
-    if needed > found.memory_bytes:
-        raise StudyError(
-            f"--n {n}: its three matrices take {needed / 1e9:.4g} GB, and {found.label} has "
-            f"{found.memory_bytes / 1e9:.4g} GB; name a smaller order"
-        )
-
-
 def _lines(
-    read: Tables, found: Card, fastest: tuple[Kernel, Prediction], n: int, memory: str
+    found: Card,
+    opponents: Sequence[tuple[str, Curve]],
+    crossings: Sequence[Row],
+    n: int,
+    memory: str,
 ) -> Iterator[str]:
-    """Yield the lines of the answer."""
-    kernel, predicted = fastest
+    """Yield the lines of the answer; `crossings` are the rows of break_even.csv."""
+    fastest = [found.fastest(n, library) for library in (False, True)]
+    kernel, predicted = next(pair for pair in fastest if pair)
     yield f"{found.name} ({found.label}), two float32 matrices of order {n}, {memory} host memory"
     yield ""
-    yield f"{kernel.name}: {_time(predicted)}, {_rate(n, predicted)}"
-    parts = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
-    yield "  " + ", ".join(
-        f"{text} {_seconds(predicted.parts[part])}" for part, text in parts.items()
-    )
-    library = found.fastest(n, library=True)
-    if library:
-        yield f"{library[0].name}: {_time(library[1])}, {_rate(n, library[1])}"
+    for place, (one, time) in enumerate(pair for pair in fastest if pair):
+        yield f"{one.name}: {_time(time)}, {_rate(n, time)}"
+        if not place:
+            yield "  " + ", ".join(
+                f"{text} {_seconds(time.parts[part])}" for part, text in _PARTS.items()
+            )
     yield ""
     notes = list(_kernel_notes(kernel, n))
     rows = [("on the CPU", "takes", "the GPU's speedup", "the GPU is faster from")]
-    for name, curve in _opponents(read, found.label):
+    for name, curve in opponents:
         cpu = _on_cpu(curve, n)
         mark = "" if curve.measures(n) else "*"
         speedup = "{} ({} to {})".format(*map(_three_digits, ratio(cpu, predicted)))
-        break_even = _break_even(read, found, memory, name)
+        break_even = _break_even(crossings, found.label, memory, name)
         rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
         notes += [f"* extrapolated: {_outside(curve, n)}"] if mark else []
-    yield from _table(rows) if len(rows) > 1 else ["The CPU of its host was not measured."]
+    yield from _table(rows) if opponents else ["The CPU of its host was not measured."]
     yield ""
     yield from dict.fromkeys(notes)
     yield "In brackets: 95 % intervals, of what a median would be, and of the order."
+
+
+_PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
 
 
 def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
@@ -133,10 +138,10 @@ def _on_cpu(curve: Curve, n: int) -> Prediction:
     return combined(parts, {"product": curve.half_width_at(n)})
 
 
-def _break_even(read: Tables, found: Card, memory: str, opponent: str) -> str:
-    """Return from which order on the GPU is faster than an opponent, in words."""
-    key = {"gpu": found.label, "host_memory": memory, "kernels": "study", "opponent": opponent}
-    for row in read["break_even"]:
+def _break_even(rows: Sequence[Row], label: str, memory: str, opponent: str) -> str:
+    """Return from which order on a GPU is faster than an opponent, in words."""
+    key = {"gpu": label, "host_memory": memory, "kernels": "study", "opponent": opponent}
+    for row in rows:
         if all(row[name] == value for name, value in key.items()):
             return break_even_text(row)
     return "not measured"
@@ -144,20 +149,22 @@ def _break_even(read: Tables, found: Card, memory: str, opponent: str) -> str:
 
 def break_even_text(row: Row) -> str:
     """Return a row of break_even.csv in words."""
-    place, least, largest = row["place"], row["least_n"], row["largest_n"]
-    value, low, high = (float(row[name] or "nan") for name in ("n", "n_low", "n_high"))
-    numbers = f"N = {value:.0f} ({_order(low)} to {_order(high)})"
+    place, numbers = row["place"], f"N = {float(row['n']):.0f}{_interval(row)}"
     if place == "measured":
         return numbers
-    if place in ("below", "always"):
-        text = f"N = {least} or less, the smallest measured"
-        return f"{text}; extrapolated {numbers}" if place == "below" else text
-    text = f"never in the measured range, up to N = {largest}"
-    return f"{text}; extrapolated {numbers}" if place == "beyond" else text
+    text = f"N = {row['least_n']} or less, the smallest measured"
+    if place in ("beyond", "never"):
+        text = f"never in the measured range, up to N = {row['largest_n']}"
+    return f"{text}; extrapolated {numbers}" if place in ("below", "beyond") else text
 
 
-def _order(n: float) -> str:
-    return "none" if math.isinf(n) else "unknown" if math.isnan(n) else f"{n:.0f}"
+def _interval(row: Row) -> str:
+    """Return the interval of a break-even; 0 and infinity are open ends."""
+    low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
+    known = [f"{end:.0f}" for end in (low, high) if 0 < end < math.inf]
+    if len(known) == 2:
+        return f" ({known[0]} to {known[1]})"
+    return f" (at {'most' if high < math.inf else 'least'} {known[0]})" if known else ""
 
 
 def _time(predicted: Prediction) -> str:

@@ -1,5 +1,7 @@
 """The report's tables on break-even orders, the transfer model, and held-out orders."""
 
+from collections.abc import Mapping
+
 from analysis.advise import OPPONENTS
 from analysis.break_even import STUDY
 from analysis.decision_findings import WAYS, break_even_parts
@@ -12,12 +14,29 @@ from analysis.results import (
     Results,
     Subject,
     Unit,
+    subjects,
 )
 from analysis.views import Cell, Column, Row, Table, number, plain_table
 
 _LOG = Unit(1.0, "", 2)
 _MEGABYTES = Unit(1e-6, "MB", 3)
 _KERNELS = {STUDY: "of this study"}
+
+
+def decision_tables(results: Results, names: Mapping[str, str]) -> dict[str, list[Table]]:
+    """Return the tables of every GPU by its label; `names` are the anchors by label."""
+    makers = {
+        "break-even": break_even_table,
+        "transfers": transfers_table,
+        "predictions": predictions_table,
+    }
+    return {
+        gpu.label: [
+            make(results, gpu, f"table-{name}-{names[gpu.label]}") for name, make in makers.items()
+        ]
+        for gpu in subjects(results)
+        if gpu.is_gpu
+    }
 
 
 def break_even_table(results: Results, subject: Subject, anchor: str) -> Table:

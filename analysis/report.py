@@ -247,7 +247,8 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
         **_kernels(results, measured, names),
-        **_decisions(results, measured, names),
+        "decisions": decision_findings(results),
+        "decision_tables": decision_views.decision_tables(results, names),
         "audit": audit_sentences(results),
         "audit_tables": audit_views.audit_tables(results),
         **_trust(results, measured),
@@ -283,28 +284,6 @@ def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]
         "claim_findings": claim_sentences(results),
         "claims": kernel_views.claims_table(results, "table-claims"),
         "limits": kernel_views.limits_table(results, gpus, "table-limits"),
-    }
-
-
-def _decisions(
-    results: Results, measured: list[Subject], names: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return what the part on break-even orders shows."""
-    makers = {
-        "break-even": decision_views.break_even_table,
-        "transfers": decision_views.transfers_table,
-        "predictions": decision_views.predictions_table,
-    }
-    return {
-        "decisions": decision_findings(results),
-        "decision_tables": {
-            gpu.label: [
-                make(results, gpu, f"table-{name}-{names[gpu.label]}")
-                for name, make in makers.items()
-            ]
-            for gpu in measured
-            if gpu.is_gpu
-        },
     }
 
 
