@@ -159,7 +159,7 @@ def _knee(results: Results, row: int) -> list[Part]:
 def _predictions(results: Results, subject: Subject) -> Sentence:
     """Say how far predictions of held-out orders are from what was measured there."""
     frame = results.frame(_PREDICTIONS)
-    own = frame[(frame["gpu"] == subject.label) & frame["relative_error"].notna()]
+    own = frame[(frame["gpu"] == subject.label) & frame["error_share"].notna()]
     if own.empty:
         text = "No order was held out of the fits; how well they predict was not measured."
         return Sentence("predicted", NOT_MEASURED, (text,))
@@ -172,15 +172,15 @@ def _predictions(results: Results, subject: Subject) -> Sentence:
     for position, n in enumerate(sorted(own["n"].unique())):
         row = int(own.index[own["n"] == n][0])
         parts += [" and " if position else "", _N, order(results, _PREDICTIONS, row)]
-    median = float(own["relative_error"].abs().median())
+    median = float(own["error_share"].abs().median())
     parts += [", the ", of("n.count()", COUNT), " medians measured there are off by "]
-    parts += [of("relative_error.abs().median()", PERCENT), " in the median, "]
+    parts += [of("error_share.abs().median()", PERCENT), " in the median, "]
     known = results.frame("predictors")
     bound = int(known.index[known["gpu"] == subject.label][0])
     parts += ["within" if median <= known.at[bound, "error_bound"] else "beyond", " the "]
     parts += [cell(results, "predictors", bound, "error_bound", PERCENT), " that are asked for"]
-    worst = int(own["relative_error"].abs().idxmax())
-    parts += [", and by ", of("abs(relative_error)", PERCENT, [worst]), " at worst ("]
+    worst = int(own["error_share"].abs().idxmax())
+    parts += [", and by ", of("abs(error_share)", PERCENT, [worst]), " at worst ("]
     parts += [*variant(results, _PREDICTIONS, worst), ", "]
     parts += [results.text(_PREDICTIONS, worst, "host_memory"), ", ", _N]
     parts += [order(results, _PREDICTIONS, worst), "); ", of("inside.mean()", PERCENT)]
@@ -189,5 +189,5 @@ def _predictions(results: Results, subject: Subject) -> Sentence:
     if not fastest.empty:
         chosen = [int(index) for index in fastest.index]
         parts += [". The time predicted for the fastest kernel is off by "]
-        parts += [of("relative_error.abs().max()", PERCENT, chosen), " at most"]
+        parts += [of("error_share.abs().max()", PERCENT, chosen), " at most"]
     return Sentence("predicted", STATED, (*parts, "."))

@@ -133,7 +133,7 @@ def predictions_table(results: Results, subject: Subject, anchor: str) -> Table:
         "n": ("N", "count"),
         "time_s": ("measured", MILLISECONDS),
         "predicted_s": ("predicted", MILLISECONDS),
-        "relative_error": ("error", PERCENT),
+        "error_share": ("error", PERCENT),
         "inside": ("in the interval", "flag"),
     }
     caption = (

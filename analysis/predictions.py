@@ -22,7 +22,7 @@ ERROR_BOUND = 0.15
 COLUMNS = [
     *("recording", "gpu", "host_memory", "variant", "block_size", "n"),
     *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
-    *("relative_error", "inside", "is_library", "is_fastest", "is_predicted_fastest"),
+    *("error_share", "inside", "is_library", "is_fastest", "is_predicted_fastest"),
 ]
 
 
@@ -79,7 +79,7 @@ def as_text(frame: pd.DataFrame) -> list[Row]:
 def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row a GPU's cell at a held-out order: measured, and predicted by `tables`.
 
-    relative_error is predicted over measured, less one; inside says whether the measured median
+    error_share is predicted over measured, less one; inside says whether the measured median
     lies in the prediction interval. is_fastest and is_predicted_fastest mark, of the kernels of
     this study, the one that is so at this order with this kind of host memory.
     """
@@ -119,7 +119,7 @@ def _rows(gpu: Card, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
             "predicted_s": predicted.time_s,
             "predicted_low_s": predicted.low_s,
             "predicted_high_s": predicted.high_s,
-            "relative_error": predicted.time_s / row["total_s"] - 1,
+            "error_share": predicted.time_s / row["total_s"] - 1,
             "inside": bool(predicted.low_s <= row["total_s"] <= predicted.high_s),
             "is_library": bool(row["is_library"]),
         }

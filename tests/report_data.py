@@ -296,6 +296,8 @@ def _factors(number: dict[str, str]) -> list[float]:
         return [1e-9]
     if number["data-csv"] == "ceilings.csv":
         return [1e-9, 1e6, 1e9]
+    if column.endswith("_bytes"):
+        return [1e-6, 1.0]
     if column.endswith("_hz"):
         return [1e-6]
     if "share" in column.split("_") or column == "occupancy":
