@@ -25,9 +25,9 @@ from measurement.errors import StudyError
 TABLES = ("predictors", "transfers", "curves", "break_even")
 OPPONENTS = {
     "naive": "naive loop, one thread",
-    "single": "best of this study, one thread",
-    "all": "packed, all threads",
-    "blas_single": "BLAS, one thread",
+    "own": "fastest of this study, one thread",
+    "own_all": "packed, all threads",
+    "blas": "BLAS, one thread",
     "blas_all": "BLAS, all threads",
     "best": "fastest of all",
 }

@@ -24,8 +24,8 @@ from cpu_reference.catalog import BLAS
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
 # The CPU's ways that a GPU is held against: the naive loop, the fastest of this project on one
 # thread, the packed one on all; the BLAS on one and on all; the fastest of all of these.
-NAIVE, SINGLE, ALL, BLAS_SINGLE, BLAS_ALL, BEST = OPPONENTS = (
-    *("naive", "single", "all", "blas_single", "blas_all"),
+NAIVE, OWN, OWN_ALL, BLAS_ONE, BLAS_ALL, BEST = OPPONENTS = (
+    *("naive", "own", "own_all", "blas", "blas_all"),
     "best",
 )
 CURVES_COLUMNS = [
@@ -126,9 +126,9 @@ def opponents(source: Source) -> pd.DataFrame:
     one, blas = cells["threads"] == 1, cells["variant"] == BLAS
     kinds = {
         NAIVE: one & (cells["variant"] == "naive"),
-        SINGLE: one & ~blas,
-        ALL: ~one & ~blas,
-        BLAS_SINGLE: one & blas,
+        OWN: one & ~blas,
+        OWN_ALL: ~one & ~blas,
+        BLAS_ONE: one & blas,
         BLAS_ALL: ~one & blas,
         BEST: pd.Series(True, cells.index),
     }

@@ -23,9 +23,9 @@ _SIDES = {
     "pinned": style.Look("#1f7ec2", "o", "-"),
     "pageable": style.Look("#d55e00", "^", "-"),
     "naive": style.Look(style.GREY, "X", ":"),
-    "single": style.Look("#b0673a", "s", "--"),
-    "all": style.Look("#9a8400", "D", "--"),
-    "blas_single": style.Look("#8a6fd1", "P", "-."),
+    "own": style.Look("#b0673a", "s", "--"),
+    "own_all": style.Look("#9a8400", "D", "--"),
+    "blas": style.Look("#8a6fd1", "P", "-."),
     "blas_all": style.Look("#00966c", "v", "-."),
 }
 

@@ -10,13 +10,13 @@ from report_data import rewritten
 
 from analysis import study
 from analysis.curves import (
-    ALL,
     BEST,
     BLAS_ALL,
-    BLAS_SINGLE,
+    BLAS_ONE,
     EXPONENTS,
     NAIVE,
-    SINGLE,
+    OWN,
+    OWN_ALL,
     curve,
     curves_table,
     left_out,
@@ -141,16 +141,16 @@ def table(source):
 def test_every_way_of_the_cpu_is_its_fastest_cell(source):
     found = opponents(source)
     assert list(dict.fromkeys(found["opponent"])) == [
-        *(NAIVE, SINGLE, ALL, BLAS_SINGLE, BLAS_ALL),
+        *(NAIVE, OWN, OWN_ALL, BLAS_ONE, BLAS_ALL),
         BEST,
     ]
     at = found[found["n"] == 1024].set_index("opponent")
     names = dict(zip(at.index, zip(at["variant"], at["threads"], strict=True), strict=True))
     assert names == {
         NAIVE: ("naive", 1),
-        SINGLE: ("packed", 1),
-        ALL: ("packed", 4),
-        BLAS_SINGLE: ("blas", 1),
+        OWN: ("packed", 1),
+        OWN_ALL: ("packed", 4),
+        BLAS_ONE: ("blas", 1),
         BLAS_ALL: ("blas", 4),
         BEST: ("blas", 4),
     }
@@ -162,7 +162,7 @@ def test_a_host_with_one_thread_has_no_ways_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
     (source,) = study.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
-    assert set(opponents(source)["opponent"]) == {NAIVE, SINGLE, BLAS_SINGLE, BEST}
+    assert set(opponents(source)["opponent"]) == {NAIVE, OWN, BLAS_ONE, BEST}
 
 
 def test_the_table_holds_the_curves_and_gives_them_back(source, table):

@@ -93,12 +93,12 @@ def test_the_library_and_other_cards_are_no_part_of_the_sentence(tmp_path):
         crossing("measured", 412, 390, 440),
         crossing("measured", 333, 320, 350, kernels="library"),
         crossing("measured", 777, 700, 800, gpu="other"),
-        crossing("never", math.inf, 3000, math.inf, opponent="single"),
+        crossing("never", math.inf, 3000, math.inf, opponent="own"),
     ]
     results = tables(tmp_path, recordings=[recording("card")], break_even=rows)
     found = said(results, "worth_pinned")
     assert "412" in found
-    assert "; than the CPU's best of this study, one thread, never" in found
+    assert "; than the CPU's fastest of this study, one thread, never" in found
     assert "333" not in found
     assert "777" not in found
 
