@@ -35,6 +35,8 @@ rule report:
         # again, not even after a failure, as long as what was once made from it is there.
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         cubins=CUBINS,

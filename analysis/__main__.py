@@ -1,41 +1,23 @@
-"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|compare``."""
+"""Command line: ``python -m analysis tables|fit|decide|audit|figures|report|compare|advise``.
+
+Every command imports what it needs: `advise` answers at once, for it does without the libraries of
+the others.
+"""
 
 import argparse
 import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from analysis import (
-    agreement,
-    claims,
-    compare,
-    counts,
-    cpu_claims,
-    cpu_hosts,
-    cpu_ladder,
-    cpu_roofline,
-    cpu_split,
-    fits,
-    gains,
-    judgement,
-    ladder,
-    limits,
-    machine_code,
-    neighbours,
-    published,
-    roofline,
-    study,
-    systems,
-    tables,
-    trust,
-)
-from kernels.build import read_result
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
-from measurement.recording import read
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.study import Source
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
-        if name != "figures":
+        if name not in ("audit", "figures"):
             added.add_argument(
                 "--recording",
                 action="append",
@@ -74,8 +56,11 @@ def _parser() -> argparse.ArgumentParser:
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
     command("fit", "fit the source's model to published and measured times", "published")
+    command("decide", "fit what tells from which order on a GPU pays")
+    command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
 
@@ -90,8 +75,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
         type=_threshold,
-        default=judgement.THRESHOLD,
-        help="relative difference from which on it matters (default: %(default)s)",
+        help="relative difference from which on it matters (default: that of the report)",
     )
     parser.add_argument("--all", action="store_true", help="show also what is the same")
     parser.add_argument(
@@ -100,6 +84,27 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         help="list the cells whose total times are apart, with the state of the cards",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
+
+
+def _add_advise(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Predict what multiplying two float32 matrices of order N takes on a GPU of the report, "
+        "copies included, what it gains over the CPU, and from which order on."
+    )
+    parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
+    parser.add_argument("--n", required=True, type=int, metavar="N", help="order of the matrices")
+    parser.add_argument(
+        "--host-memory",
+        choices=("pageable", "pinned"),
+        default="pageable",
+        help="what the matrices lie in (default: %(default)s, which malloc returns)",
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=Path("results/tables"),
+        help="folder that holds the tables (default: %(default)s)",
+    )
 
 
 def _threshold(text: str) -> float:
@@ -112,6 +117,7 @@ def _threshold(text: str) -> float:
 
 _HELP = {
     "published": "csv of the published times",
+    "statements": "csv of the figures in the text of source V",
     "systems": "csv of the sources' systems",
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
@@ -146,6 +152,20 @@ def write_tables(
     out: Path,
 ) -> None:
     """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
+    from analysis import (
+        agreement,
+        counts,
+        gains,
+        limits,
+        neighbours,
+        published,
+        study,
+        systems,
+        tables,
+        trust,
+    )
+    from kernels.build import read_result
+
     printed, listed = published.read(published_csv), systems.read(systems_csv)
     loaded = study.load(recordings)
     sources = study.sources(loaded)
@@ -180,9 +200,11 @@ def write_tables(
 
 
 def _cpu_tables(
-    printed: pd.DataFrame, sources: list[study.Source], ceilings: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
+    printed: "pd.DataFrame", sources: "list[Source]", ceilings: "pd.DataFrame"
+) -> "dict[str, pd.DataFrame]":
     """Return what is told of hosts, and what tuning the CPU gains."""
+    from analysis import cpu_hosts, cpu_ladder, cpu_roofline, cpu_split
+
     hosts = cpu_hosts.hosts_table(sources)
     return {
         "cpu_hosts": hosts,
@@ -194,9 +216,13 @@ def _cpu_tables(
 
 
 def _kernel_tables(
-    sources: list[study.Source], frames: Mapping[str, pd.DataFrame], instructions: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
+    sources: "list[Source]", frames: "Mapping[str, pd.DataFrame]", instructions: "pd.DataFrame"
+) -> "dict[str, pd.DataFrame]":
     """Return what follows from times, builds and counts of accesses together."""
+    import pandas as pd
+
+    from analysis import claims, cpu_claims, ladder, machine_code, roofline
+
     accesses = frames["counts"]
     code = machine_code.machine_code_table(frames["builds"], instructions, accesses)
     claimed = claims.claims_table(sources, code, accesses)
@@ -211,20 +237,44 @@ def _kernel_tables(
 
 def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
     """Write the fits of M0 and their residuals to the folder `out`."""
+    from analysis import fits, published, study
+
     printed = published.read(published_csv)
     sources = study.sources(study.load(recordings))
     fitted, residuals = fits.fit_tables(printed, sources, _progress)
     _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
 
 
+def write_decisions(recordings: Mapping[str, Path], out: Path) -> None:
+    """Write copies, curves, break-even orders and predictions to the folder `out`."""
+    from analysis import predictions, study
+
+    sources = study.sources(study.load(recordings))
+    _progress(f"break-even orders of {', '.join(s.label for s in sources) or 'no recording'}")
+    _write(predictions.decision_tables(sources), out)
+
+
+def write_audit(published_csv: Path, statements_csv: Path, out: Path) -> None:
+    """Write the tables of the audit of the published numbers to the folder `out`."""
+    from analysis import audit_text, published, statements
+
+    printed, said = published.read(published_csv), statements.read(statements_csv)
+    _progress("audit: the published numbers, held against each other")
+    _write(audit_text.audit_tables(printed, said), out)
+
+
 def compare_recordings(
-    a: Path, b: Path, threshold: float, everything: bool, telemetry: bool, csv: Path | None
+    a: Path, b: Path, threshold: float | None, everything: bool, telemetry: bool, csv: Path | None
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
     With `telemetry`, cells that do not agree are listed with the state of both cards. Every
     comparison is written to the file `csv` if there is one.
     """
+    from analysis import agreement, compare, judgement
+    from measurement.recording import read
+
+    threshold = threshold or judgement.THRESHOLD
     recordings = read(a), read(b)
     frame = compare.compare(*recordings, threshold)
     if csv:
@@ -239,7 +289,7 @@ def compare_recordings(
     return int((frame["verdict"] == "slower").any())
 
 
-def _write(frames: Mapping[str, pd.DataFrame], out: Path) -> None:
+def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
     """Write every frame as CSV in full precision; a missing value is an empty cell."""
     for name, frame in frames.items():
         write_atomic(out / f"{name}.csv", frame.to_csv(index=False))
@@ -250,12 +300,13 @@ def _progress(line: str) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError. Only `compare` returns a status, see there.
-
-    Figures and the report are imported by the commands that need them: tables and fits do without
-    the plotting libraries.
-    """
+    """Run the command; raises StudyError. Only `compare` returns a status, see there."""
     arguments = _parser().parse_args()
+    if arguments.command == "advise":
+        from analysis.advise import advise
+
+        print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+        return None
     if arguments.command == "compare":
         return compare_recordings(
             arguments.a,
@@ -270,12 +321,17 @@ def main() -> int | None:
 
         write_figures(arguments.tables, arguments.out)
         return None
+    if arguments.command == "audit":
+        write_audit(arguments.published, arguments.statements, arguments.out)
+        return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
         csvs = (arguments.published, arguments.systems)
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
+    elif arguments.command == "decide":
+        write_decisions(paths, arguments.out)
     else:
         from analysis.report import render
 

@@ -9,6 +9,8 @@ import pandas as pd
 from analysis import plots, style, svg
 from analysis.cpu_figures import of_cpu, split_figure
 from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
+from analysis.decision_figures import of_break_even, of_copies
+from analysis.drawings import INTERVALS, Card, Drawing, samples_text
 from analysis.kernel_figures import of_kernels
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
@@ -73,6 +75,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
             card = Card(subject, names[subject.label])
             yield from _of_gpu(results, card, rows)
             yield from of_kernels(results, card)
+            yield from of_break_even(results, card)
         if subject is hosts[subject.recording]:
             host = Host(subject, names[subject.label])
             yield from of_cpu(results, host, rows[rows["is_cpu"]])
@@ -82,7 +85,9 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
-    yield from _of_trust(results, {gpu.label: gpu.marked_title for gpu in gpus})
+    titles = {gpu.label: gpu.marked_title for gpu in gpus}
+    yield from of_copies(results, titles)
+    yield from _of_trust(results, titles)
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:

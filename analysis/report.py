@@ -17,9 +17,19 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import code_views, kernel_views, recording_views, trust_views, views
+from analysis import (
+    audit_views,
+    code_views,
+    decision_views,
+    kernel_views,
+    recording_views,
+    trust_views,
+    views,
+)
+from analysis.audit_findings import audit_sentences
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.cpu_section import cpu_section
+from analysis.decision_findings import decision_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
 from analysis.kernel_findings import claim_sentences, kernel_findings
@@ -85,6 +95,17 @@ _TOPICS = {
     "cache_gain": "Cache optimisation",
     "block_size": "Block size",
     "cpu_ceiling": "Ceiling",
+    "audit_rates": "Printed rates",
+    "audit_constant": "A start-up constant",
+    "audit_limit": "Above its own limit",
+    "audit_headline": "The best rate",
+    "audit_cpu": "Which CPU version",
+    "audit_pairs": "Pairs that do not fit",
+    "worth_pinned": "Faster from, pinned",
+    "worth_pageable": "Faster from, pageable",
+    "copies_pinned": "Copies, pinned",
+    "copies_pageable": "Copies, pageable",
+    "predicted": "Held-out orders",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -122,6 +143,17 @@ _DESCRIPTIONS = {
     "cpu_ladder": "what each step of the CPU's ladder gains, on one thread and on all",
     "cpu_roofline": "each CPU variant against the ceilings of its host",
     "cpu_split": "gains over the naive CPU loop, split into their parts",
+    "audit_cells": "every published cell: rate by its time, gain without the start-up constant",
+    "audit_constants": "start-up constants of the published tables",
+    "audit_pairs": "published block sizes in pairs, and cells that are printed twice",
+    "audit_headline": "the text's best rate beside Table 6",
+    "audit_cpu": "what the published CPU columns are",
+    "predictors": "what predictions know of each card beside its fits",
+    "transfers": "the transfer model: latency, bandwidth, and how well they predict",
+    "transfer_points": "copies as measured, and by the transfer model",
+    "curves": "times of kernels and of the CPU between the measured orders",
+    "break_even": "from which order on a card is faster than its CPU",
+    "predictions": "passes at held-out orders, measured and predicted",
 }
 
 
@@ -228,6 +260,10 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
         **_kernels(results, measured, names),
+        "decisions": decision_findings(results),
+        "decision_tables": decision_views.decision_tables(results, names),
+        "audit": audit_sentences(results),
+        "audit_tables": audit_views.audit_tables(results),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
         "recordings": recording_views.recordings_table(results),

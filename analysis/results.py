@@ -49,6 +49,17 @@ TABLES = (
     "cpu_ladder",
     "cpu_roofline",
     "cpu_split",
+    "audit_cells",
+    "audit_constants",
+    "audit_pairs",
+    "audit_headline",
+    "audit_cpu",
+    "predictors",
+    "transfers",
+    "transfer_points",
+    "curves",
+    "break_even",
+    "predictions",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
@@ -60,7 +71,8 @@ _TEXT = (
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
     *("ncu_metric", "agrees", "explanation", "series", "limiter", "after", "changed", "bound"),
     *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
-    *("agree", "system", "side", "stands_at"),
+    *("agree", "system", "side", "stands_at", "implementation"),
+    *("direction", "data", "model", "opponent", "place", "kernels"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}

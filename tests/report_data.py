@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.__main__ import write_fits, write_tables
+from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results, evaluate
@@ -20,12 +20,14 @@ from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
+STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 TEMPLATE = ROOT / "report"
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e3, "µs": 1e6, "ns": 1e9, "ps": 1e12, "cycles": 1.0}
 UNITS |= {
     "GFLOP/s": 1e-9,
     "Gop/s": 1e-9,
     "GB/s": 1e-9,
+    "MB": 1e-6,
     "MHz": 1e-6,
     "×": 1.0,
     "%": 100.0,
@@ -53,6 +55,8 @@ def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None =
     """
     write_tables(recordings, PUBLISHED, SYSTEMS, [], counts or [], folder)
     write_fits(recordings, PUBLISHED, folder)
+    write_audit(PUBLISHED, STATEMENTS, folder)
+    write_decisions(recordings, folder)
     return folder
 
 
@@ -295,10 +299,12 @@ def _factors(number: dict[str, str]) -> list[float]:
     column = number.get("data-column", "")
     if column.startswith("t_"):
         return [1e12]
-    if "flop_per_s" in column:
+    if re.search(r"(flop|bytes)_per(_low|_high)?_s$", column):
         return [1e-9]
     if number["data-csv"] == "ceilings.csv":
         return [1e-9, 1e6, 1e9]
+    if column.endswith("_bytes"):
+        return [1e-6, 1.0]
     if column.endswith("_hz"):
         return [1e-6, 1e-9]
     if "share" in column.split("_") or column.startswith(("occupancy", "efficiency")):

@@ -28,6 +28,7 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv"),
 }
 FITS = {"m0_fit.csv", "m0_residuals.csv"}
+STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 
 
 @pytest.fixture
@@ -104,6 +105,16 @@ def test_published_numbers_alone_need_no_recording(run, tmp_path):
         assert len(table.columns) > 2
         known = ("table", "m0", "claims", "systems", "cpu_split")
         assert table.empty == (not name.startswith(known)), name
+
+
+def test_the_audit_needs_the_published_files_alone(run, tmp_path):
+    inputs = ["--published", PUBLISHED, "--statements", STATEMENTS, "--out", tmp_path / "out"]
+    assert run("audit", *inputs)[:2] == (0, "")
+    names = ("cells", "constants", "pairs", "headline", "cpu")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {f"audit_{name}.csv" for name in names}
+    inputs[3] = tmp_path / "no.csv"
+    fails_with(run("audit", *inputs), "no.csv", "restore it")
 
 
 def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):

@@ -188,7 +188,7 @@ def test_editing_analysis_code_reruns_the_analysis_alone(finished):
     undo = edit(finished / "analysis" / "gains.py", lambda text: text + "# edited\n")
     jobs = planned(finished)
     undo()
-    assert jobs == {"tables": 1, "fit": 1, "figures": 1, "render": 1}
+    assert jobs == {"tables": 1, "fit": 1, "audit": 1, "decide": 1, "figures": 1, "render": 1}
 
 
 def test_editing_a_kernel_rebuilds_it_and_renews_the_tables(finished):

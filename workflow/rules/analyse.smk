@@ -52,10 +52,53 @@ rule fit:
         " --out results/tables 2>&1 | tee {log} >&2"
 
 
+rule decide:
+    input:
+        recordings=RECORDINGS,
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *["predictors", "transfers", "transfer_points", "curves", "break_even"],
+                "predictions",
+            ]
+        ],
+    log:
+        "results/logs/decide.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Fitting copies and break-even orders"
+    shell:
+        "python -m analysis decide {params.recordings} --out results/tables 2>&1 | tee {log} >&2"
+
+
+rule audit:
+    input:
+        published="data/published/times.csv",
+        statements="data/published/statements.csv",
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/audit_{name}.csv"
+            for name in ["cells", "constants", "pairs", "headline", "cpu"]
+        ],
+    log:
+        "results/logs/audit.log",
+    message:
+        "Auditing the published numbers"
+    shell:
+        "python -m analysis audit --published {input.published} --statements {input.statements}"
+        " --out results/tables 2>&1 | tee {log} >&2"
+
+
 rule figures:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         code=sources("analysis"),
     output:
         directory("results/figures"),
@@ -71,6 +114,8 @@ rule render:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
