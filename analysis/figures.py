@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis import plots, style, svg
 from analysis.drawings import INTERVALS, Card, Drawing, samples_text
+from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
@@ -67,6 +68,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         rows = _cells(summary, subject)
         if rows.empty:
             continue
+        yield from of_headline(results, subject, names[subject.label], rows)
         if subject.is_gpu:
             card = Card(subject, names[subject.label])
             yield from _of_gpu(results, card, rows)

@@ -21,6 +21,7 @@ from analysis import code_views, kernel_views, recording_views, trust_views, vie
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
+from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
@@ -44,10 +45,13 @@ from measurement.files import write_atomic
 _TEMPLATE = "report.html.j2"
 # A table above this is offered gzipped.
 _LARGE_BYTES = 50_000
-_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "cards.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _TOPICS = {
-    "fastest": "Fastest way",
+    "way": "Fastest way",
+    "gain": "Gain over the CPU",
+    "worth": "Worth it from",
+    "fastest": "Kernels of this study",
     "cpu": "Against the CPU",
     "sizes": "By size",
     "kernel": "Kernel alone",
@@ -198,11 +202,13 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "topics": _TOPICS,
         "subjects": measured,
         "gpus": gpus,
+        "chosen": next(iter([*gpus, *measured]), None),
         "names": names,
+        "host_cards": _host_cards(measured, names),
+        "answers": [(subject, answers(results, subject)) for subject in measured],
         "findings": findings(results),
         "model_findings": list(model_sentences(results, PUBLISHED)),
         "figures": figures,
-        "lead": _lead(figures),
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
         "cpu_tables": [
@@ -316,11 +322,14 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _lead(figures: list[Drawing]) -> Drawing | None:
-    """Return the figure that stands beside the findings: Figure 1 of a GPU, else a CPU's."""
-    kinds = ("figure1", "cpu")
-    leading = [figure for kind in kinds for figure in figures if figure.kind == kind]
-    return leading[0] if leading else None
+def _host_cards(measured: list[Subject], names: Mapping[str, str]) -> dict[str, str]:
+    """Return by label the names of all subjects of the same host, with a space between them."""
+    return {
+        subject.label: " ".join(
+            names[other.label] for other in measured if other.recording == subject.recording
+        )
+        for subject in measured
+    }
 
 
 def _confidence(provenances: Mapping[str, Mapping[str, Any]]) -> str:

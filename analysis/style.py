@@ -164,6 +164,14 @@ def plain_number(value: float, _position: int | None = None) -> str:
     return f"{value:{group}.10g}".replace(",", "\u202f")
 
 
+def plain_time(value: float, _position: int | None = None) -> str:
+    """Return a tick label for a time in seconds: 10 µs, 1 ms, 100 ms, 10 s."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * factor >= 1 - 1e-9:
+            return f"{plain_number(value * factor)} {unit}"
+    return f"{plain_number(value * 1e9)} ns"
+
+
 def binary_size(value: float) -> str:
     """Return a tick label for a size of at least one byte: 256 B, 4 KiB, 64 MiB."""
     exponent = min(3, int(np.log2(value)) // 10)

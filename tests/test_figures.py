@@ -19,7 +19,7 @@ from analysis.figures import write_figures
 from analysis.study import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
-GPU_KINDS = ["figure1", "rate-size", "rate-block", "split"]
+GPU_KINDS = ["headline", "figure1", "rate-size", "rate-block", "split"]
 
 
 def study(folder, labels=("card",), hosts=(), **changes):
@@ -105,7 +105,7 @@ def test_every_card_host_and_source_has_its_figures(folder):
     assert kinds == {
         "card": [*GPU_KINDS, "cpu", *model],
         "other": [*GPU_KINDS, "cpu", *model],
-        "host": ["cpu"],
+        "host": ["headline", "cpu"],
         "": ["figure2"],
         "published": model,
     }
@@ -114,9 +114,9 @@ def test_every_card_host_and_source_has_its_figures(folder):
 
 def test_a_host_without_gpu_and_no_recording_at_all_have_figures_too(tmp_path):
     index = drawn(study(tmp_path / "tables", labels=(), hosts=("host",)), tmp_path / "host")
-    assert list(index) == ["cpu-host", "model-published", "residuals-published"]
+    assert list(index) == ["headline-host", "cpu-host", "model-published", "residuals-published"]
     tables(tmp_path / "none")
-    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[1:]
+    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[2:]
 
 
 def test_figures_are_the_same_bytes_in_another_process(tmp_path, folder):
@@ -193,8 +193,9 @@ def test_figures_take_the_pages_colour_and_font_and_bring_no_style_of_their_own(
 def test_axes_name_their_quantity_and_unit(folder):
     for name, root in roots(folder).items():
         words = " | ".join(texts(root))
-        expected = "gain" if name.startswith(("model", "residuals")) else "GFLOP/s"
-        assert (expected if not name.startswith("split") else "in %") in words, name
+        kind = name.partition("-")[0]
+        others = {"split": "in %", "headline": "10 ms", "model": "gain", "residuals": "gain"}
+        assert others.get(kind, "GFLOP/s") in words, name
         if not name.startswith(("split", "cpu")):
             assert "log" in words, name
 
