@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import (
     agreement,
+    cards,
     claims,
     compare,
     counts,
@@ -153,6 +154,7 @@ def write_tables(
     frames |= {
         "summary": study.summary_table(sources),
         "gains": gains.gains_table(sources),
+        "cards": cards.cards_table(sources),
         "recordings": study.recordings_table(sources),
         "checks": study.checks_table(loaded),
         "builds": study.builds_table(loaded, built),

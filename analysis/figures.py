@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import plots, style, svg
+from analysis.cards_report import of_cards
 from analysis.drawings import INTERVALS, Card, Drawing, samples_text
 from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
@@ -80,7 +81,9 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     yield from _of_model(results, PUBLISHED, "published", "published Table 5")
     for subject in gpus:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
-    yield from _of_trust(results, {gpu.label: gpu.marked_title for gpu in gpus})
+    titles = {gpu.label: gpu.marked_title for gpu in gpus}
+    yield from of_cards(results, titles)
+    yield from _of_trust(results, titles)
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:

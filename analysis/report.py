@@ -17,7 +17,7 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import code_views, kernel_views, recording_views, trust_views, views
+from analysis import cards_report, code_views, kernel_views, recording_views, trust_views, views
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
@@ -38,6 +38,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
+from analysis.threats import threats_table
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
@@ -87,6 +88,7 @@ _DESCRIPTIONS = {
     "table6": "published and measured Table 6",
     "summary": "every measured cell: medians, intervals, rates",
     "gains": "gains over the naive kernel and over the CPU, with intervals",
+    "cards": "the fastest way on each card, over that on the first card",
     "m0_fit": "fits of the model M0",
     "m0_residuals": "measured gains beside M0's, cell by cell",
     "recordings": "the recordings and whether they are stale",
@@ -220,6 +222,9 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
+        "threats": threats_table(results, measured, "table-threats"),
+        "compared": cards_report.cards_sentences(results, gpus),
+        "compared_table": cards_report.cards_table(results, gpus, "table-cards"),
         **_kernels(results, measured, names),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),

@@ -114,6 +114,14 @@ def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
     }
 
 
+def card_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each card, for figures in which the colour tells cards apart."""
+    return {
+        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, name in enumerate(labels)
+    }
+
+
 def theme() -> AbstractContextManager[None]:
     """Return the context in which every figure is drawn and saved."""
     settings = sns.axes_style("ticks") | sns.plotting_context("paper")
