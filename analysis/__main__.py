@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -257,9 +258,13 @@ def main() -> int | None:
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
     else:
+        from analysis.citation import Maker
         from analysis.report import render
+        from measurement.provenance import git
 
-        render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
+        maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
+        folders = (arguments.tables, arguments.figures, paths, arguments.template)
+        render(*folders, arguments.out, maker)
     return None
 
 

@@ -19,6 +19,7 @@ from analysis.results import (
     Results,
     Subject,
 )
+from analysis.source_tables import source_cell
 from analysis.svg import label
 from analysis.views import Cell, Column, Row, Table, number
 from analysis.wording import STATED, Code, Part, measured, order, variant
@@ -78,7 +79,7 @@ def cards_table(results: Results, gpus: Sequence[Subject], anchor: str) -> Table
     body = []
     for gpu in gpus:
         own = frame[(frame["gpu"] == gpu.label) & (frame["n"] == n)]
-        cells = [Cell((Code(gpu.label),)), Cell((gpu.name,))]
+        cells = [source_cell(gpu), Cell((gpu.name,))]
         for quantity, memory in _QUANTITIES:
             rows = own.index[(own["quantity"] == quantity) & (own["host_memory"] == memory)]
             cells += _way(results, int(rows[0]) if len(rows) else None)

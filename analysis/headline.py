@@ -169,7 +169,7 @@ _TOLD = {
 
 
 def _over_cpu(results: Results, fastest: pd.DataFrame) -> Answer:
-    """Compare the fastest way with the CPU at the largest order that both took.
+    """Compare the fastest way with the CPU at the largest order measured on both.
 
     `fastest` are the rows of gains.csv of the fastest way at each order.
     """
@@ -178,8 +178,13 @@ def _over_cpu(results: Results, fastest: pd.DataFrame) -> Answer:
     row = int(fastest.index[-1])
     best = fastest.loc[row]
     word = _verdict(best)
-    parts: list[Part] = ["At ", _N, order(results, "gains", row), ", the largest order that both "]
-    parts += ["took, ", *variant(results, "gains", row), f" from {best['host_memory']} memory, "]
+    parts: list[Part] = [
+        "At ",
+        _N,
+        order(results, "gains", row),
+        ", the largest order measured on ",
+    ]
+    parts += ["both, ", *variant(results, "gains", row), f" from {best['host_memory']} memory, "]
     parts += [f"copies included, {_COMPARED[word]} the fastest that its CPU did, "]
     parts += [*variant(results, "gains", row, "cpu_best_")]
     parts += [_threads(results, "gains", row, "cpu_best_"), ": "]
@@ -243,7 +248,7 @@ def _worth_it(results: Results, fastest: pd.DataFrame) -> Answer:
     start: list[Part] = [_N, order(results, "gains", rows[first])]
     gain = measured(results, "gains", rows[first], GAIN_COLUMN, TIMES)
     if first == 0:
-        parts: list[Part] = ["Sending the work to this card pays at every order that both took, "]
+        parts: list[Part] = ["Sending the work to this card pays at every order measured on both, "]
         parts += ["from ", *start, " to ", order(results, "gains", rows[-1])]
         parts += [": at the smallest the gain is ", *gain]
         parts += [", so the break-even lies below it and was not reached."]

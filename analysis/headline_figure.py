@@ -99,7 +99,7 @@ def _gap(results: Results, subject: Subject, rows: pd.DataFrame) -> Gap | None:
 
 def time_over_size(lines: list[Line], gap: Gap | None) -> Figure:
     """Draw the times over N; each line says at its right end what it is."""
-    figure, (axis,) = style.new_figure(width=12.0, height=4.2)
+    figure, (axis,) = style.new_figure(width=12.0, height=3.8)
     for line in lines:
         style.points(axis, line.rows, "n", _TIME, line.look)
         _name_at_the_end(axis, line)

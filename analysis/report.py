@@ -18,6 +18,7 @@ import jinja2
 from markupsafe import Markup
 
 from analysis import cards_report, code_views, kernel_views, recording_views, trust_views, views
+from analysis.citation import Maker, citation
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
@@ -143,11 +144,13 @@ def render(
     recordings: Mapping[str, Path],
     template_dir: Path | str,
     out: Path | str,
+    maker: Maker | None = None,
 ) -> None:
     """Write the report to `out`, whole or not at all.
 
-    `recordings` are the folders by id; only their provenance is read. Raises ResultsError naming
-    the table, figure, recording or template file that is missing.
+    `recordings` are the folders by id; only provenance and manifest are read. `maker` is what the
+    page says of its own making, where a command makes it. Raises ResultsError naming the table,
+    figure, recording or template file that is missing.
     """
     results = Results(tables_dir)
     template_dir = Path(template_dir)
@@ -170,6 +173,7 @@ def render(
     page = template.render(
         **_assets(template_dir),
         **_content(results, Path(figures_dir), recordings),
+        maker=maker,
     )
     write_atomic(out, page)
 
@@ -232,6 +236,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "checks": recording_views.checks_table(results),
         "builds": recording_views.builds_tables(results),
         "provenances": provenances,
+        "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "confidence": _confidence(provenances),
         "downloads": [_download(results, name) for name in TABLES],
     }

@@ -55,7 +55,7 @@ def _clocks(results: Results, subject: Subject) -> Cell:
         results.derived("telemetry", rows, f"sm_clock_hz.{end}()", MEGAHERTZ)
         for end in ("min", "max")
     )
-    return Cell((low.bare(), " to ", high))
+    return Cell((low, " to ", high))
 
 
 def _telemetry(results: Results, subject: Subject, column: str) -> list[int]:

@@ -138,7 +138,7 @@ def test_gain_is_of_the_fastest_way_at_the_largest_order_that_both_took(tmp_path
     ]
     _, number, text = said(study(tmp_path, gains=gains), "gain")
     assert number == "9.00 ×"
-    assert "At N = 1024, the largest order that both took, block (B = 32) from pinned" in text
+    assert "At N = 1024, the largest order measured on both, block (B = 32) from pinned" in text
     assert "; from pageable memory 7.00 × (6.93 to 7.07)" in text
     assert "; over BLAS on all cores, the fair yardstick, the gain was not measured." in text
 
@@ -174,7 +174,7 @@ def test_it_pays_from_the_order_on_above_which_every_gain_is_settled(tmp_path):
 def test_where_it_pays_everywhere_the_break_even_lies_below(tmp_path):
     word, number, text = worth(tmp_path, WON, WON)
     assert (word, number) == ("gain", "below N = 256")
-    assert "pays at every order that both took, from N = 256 to 512" in text
+    assert "pays at every order measured on both, from N = 256 to 512" in text
     assert "was not reached" in text
 
 

@@ -80,6 +80,7 @@ rule render:
         "results/logs/report.log",
     params:
         recordings=recording_options(),
+        tree=git(),  # named in the page
     message:
         "Writing {output}"
     shell:
