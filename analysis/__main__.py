@@ -1,4 +1,4 @@
-"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|compare``."""
+"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|crate|compare``."""
 
 import argparse
 import math
@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     command("fit", "fit the source's model to published and measured times", "published")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
 
@@ -113,7 +114,9 @@ _HELP = {
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
     "template": "folder that holds the report's template",
-    "out": "folder to write to (report: the file)",
+    "config": "the configuration in force",
+    "report": "the report",
+    "out": "folder to write to (report, crate: the file)",
 }
 
 
@@ -257,6 +260,12 @@ def main() -> int | None:
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
+    elif arguments.command == "crate":
+        from analysis.crate import Study, write_crate
+        from measurement.provenance import git
+
+        places = (arguments.config, paths, arguments.tables, arguments.report)
+        write_crate(Study(*places, git()["commit"]), arguments.out)
     else:
         from analysis.citation import Maker
         from analysis.report import render

@@ -73,6 +73,7 @@ rule render:
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
+        citation="CITATION.cff",
         code=sources("analysis"),
     output:
         "results/report.html",
