@@ -6,10 +6,10 @@ called a loss, what intervals leave open is undecided, and what was not measured
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.answers import GAIN_COLUMN, Answer, gain_verdict, not_measured, worth_it
 from analysis.results import (
     COUNT,
     MILLISECONDS,
@@ -24,32 +24,15 @@ from analysis.wording import (
     GAIN,
     LOSS,
     NO_INTERVAL,
-    NOT_MEASURED,
     UNDECIDED,
     Part,
     cell,
     measured,
     order,
     variant,
-    verdict,
 )
 
-# The gain over the fastest that the CPU did at the same order, on one thread or on all.
-GAIN_COLUMN = "cpu_best_gain"
 _N = "N\u00a0=\u00a0"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer: its `topic`, its `verdict`, the number that says it all, and the sentence."""
-
-    topic: str
-    verdict: str
-    figure: tuple[Part, ...]
-    parts: tuple[Part, ...]
-
-    def __str__(self) -> str:
-        return "".join(map(str, self.parts))
 
 
 def answers(results: Results, subject: Subject) -> list[Answer]:
@@ -64,12 +47,16 @@ def answers(results: Results, subject: Subject) -> list[Answer]:
         own = summary[on_cpu & (summary["recording"] == subject.recording)]
         return [
             _fastest_on_cpu(results, own),
-            _not_measured("gain", "No GPU was measured on this host, so there is no gain to tell."),
-            _not_measured("worth", "From which order on a GPU would pay was not measured either."),
+            not_measured("gain", "No GPU was measured on this host, so there is no gain to tell."),
+            not_measured("worth", "From which order on a GPU would pay was not measured either."),
         ]
     cells = summary[~on_cpu & (summary["gpu"] == subject.label)]
     fastest = fastest_gains(results, subject)
-    return [_fastest(results, cells), _over_cpu(results, fastest), _worth_it(results, fastest)]
+    return [
+        _fastest(results, cells),
+        _over_cpu(results, fastest),
+        worth_it(results, subject.label, fastest),
+    ]
 
 
 def fastest_gains(results: Results, subject: Subject) -> pd.DataFrame:
@@ -83,17 +70,13 @@ def _compared(results: Results, label: str) -> pd.DataFrame:
     return gains[(gains["source"] == label) & gains[GAIN_COLUMN].notna()]
 
 
-def _not_measured(topic: str, text: str) -> Answer:
-    return Answer(topic, NOT_MEASURED, ("–",), (text,))
-
-
 # ---- the fastest way
 
 
 def _fastest_on_cpu(results: Results, cells: pd.DataFrame) -> Answer:
     """Name the fastest way on a host's CPU at the largest order that any took."""
     if cells.empty:
-        return _not_measured("way", "Neither a GPU nor the CPU of this host was measured.")
+        return not_measured("way", "Neither a GPU nor the CPU of this host was measured.")
     best = int(cells.loc[cells["n"] == cells["n"].max(), "total_s"].idxmin())
     parts: list[Part] = ["No GPU was measured; the fastest way on this host's CPU to multiply two "]
     parts += ["matrices of order ", order(results, "summary", best), " is "]
@@ -106,7 +89,7 @@ def _fastest_on_cpu(results: Results, cells: pd.DataFrame) -> Answer:
 def _fastest(results: Results, cells: pd.DataFrame) -> Answer:
     """Name the fastest way at the largest order, and what comes next to it."""
     if cells.empty:
-        return _not_measured("way", "No cell was timed on this card.")
+        return not_measured("way", "No cell was timed on this card.")
     largest = cells[cells["n"] == cells["n"].max()]
     best = int(largest["total_s"].idxmin())
     row, library = largest.loc[best], is_library(largest)
@@ -174,10 +157,10 @@ def _over_cpu(results: Results, fastest: pd.DataFrame) -> Answer:
     `fastest` are the rows of gains.csv of the fastest way at each order.
     """
     if fastest.empty:
-        return _not_measured("gain", "A gain over the CPU of its host was not measured.")
+        return not_measured("gain", "A gain over the CPU of its host was not measured.")
     row = int(fastest.index[-1])
     best = fastest.loc[row]
-    word = _verdict(best)
+    word = gain_verdict(best)
     parts: list[Part] = [
         "At ",
         _N,
@@ -219,56 +202,7 @@ _YARDSTICKS = {
 }
 
 
-def _verdict(row: pd.Series) -> str:
-    return verdict(*(row[f"{GAIN_COLUMN}{bound}"] for bound in ("", "_low", "_high")))
-
-
 def _threads(results: Results, table: str, row: int, prefix: str) -> str:
     """Return on how much of the CPU a cell ran."""
     threads = results.cell(table, row, f"{prefix}threads", COUNT)
     return " on all cores" if threads and float(threads.value) > 1 else " on one core"
-
-
-# ---- from which order on
-
-
-def _worth_it(results: Results, fastest: pd.DataFrame) -> Answer:
-    """Say from which measured order on the fastest way beats the CPU, copies included.
-
-    `fastest` are the rows of gains.csv of the fastest way at each order, by order.
-    """
-    if fastest.empty:
-        text = "From which order on sending the work to this card pays was not measured."
-        return _not_measured("worth", text)
-    words = [_verdict(row) for _, row in fastest.iterrows()]
-    rows = [int(index) for index in fastest.index]
-    first = max((place + 1 for place, word in enumerate(words) if word != GAIN), default=0)
-    if first == len(rows):
-        return _never(results, rows[-1], words[-1])
-    start: list[Part] = [_N, order(results, "gains", rows[first])]
-    gain = measured(results, "gains", rows[first], GAIN_COLUMN, TIMES)
-    if first == 0:
-        parts: list[Part] = ["Sending the work to this card pays at every order measured on both, "]
-        parts += ["from ", *start, " to ", order(results, "gains", rows[-1])]
-        parts += [": at the smallest the gain is ", *gain]
-        parts += [", so the break-even lies below it and was not reached."]
-        return Answer("worth", GAIN, ("below ", *start), tuple(parts))
-    before, found = rows[first - 1], words[first - 1]
-    parts = ["Sending the work to this card pays from ", *start, " on: there the gain is ", *gain]
-    parts += ["; at ", _N, order(results, "gains", before), ", the next smaller order, it is "]
-    parts += [f"{_CALLED[found]}, ", *measured(results, "gains", before, GAIN_COLUMN, TIMES)]
-    return Answer("worth", GAIN, ("from ", *start), (*parts, "."))
-
-
-def _never(results: Results, row: int, word: str) -> Answer:
-    """Say that not even at the largest order, that of `row`, a gain is settled."""
-    largest: list[Part] = [_N, order(results, "gains", row)]
-    parts: list[Part] = [
-        "Sending the work to this card does not pay for certain at any measured order"
-    ]
-    parts += [": at the largest, ", *largest, f", it is {_CALLED[word]}, "]
-    parts += [*measured(results, "gains", row, GAIN_COLUMN, TIMES), "."]
-    return Answer("worth", word, ("not up to ", *largest), tuple(parts))
-
-
-_CALLED = {LOSS: "a loss", UNDECIDED: "undecided", NO_INTERVAL: "without interval"}

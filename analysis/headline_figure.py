@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from analysis import style
+from analysis.answers import GAIN_COLUMN
 from analysis.drawings import INTERVALS, Drawing, samples_text
-from analysis.headline import GAIN_COLUMN, fastest_gains
+from analysis.headline import fastest_gains
 from analysis.results import HOST_MEMORY_ORDER, TIMES, Results, Subject
 from analysis.svg import INK, label
 
