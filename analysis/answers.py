@@ -87,29 +87,35 @@ def _break_even(results: Results, rows: pd.DataFrame) -> Answer:
     elsewhere = rows[rows["host_memory"] != best["host_memory"]]
     if not elsewhere.empty:
         second = int(elsewhere["n"].idxmin())
-        parts += ["; with pageable memory " if memory == "pinned" else "; with pinned memory "]
-        parts += _from(results, second)
+        parts += [f"; with {elsewhere.at[second, 'host_memory']} memory "]
+        parts += _from(results, second, briefly=place == elsewhere.at[second, "place"])
     word = LOSS if place in ("beyond", "never") else GAIN
     return Answer("worth", word, tuple(figure), (*parts, "."))
 
 
-def _from(results: Results, row: int) -> list[Part]:
-    """Return from which order on the card is faster, by a row of break_even.csv."""
+def _from(results: Results, row: int, briefly: bool = False) -> list[Part]:
+    """Return from which order on the card is faster, by a row of break_even.csv.
+
+    `briefly`: what is measured and what extrapolated was said before.
+    """
     place = results.text(_BREAK_EVEN, row, "place")
     least, largest, lost, won = (
         order(results, _BREAK_EVEN, row, column)
         for column in ("least_n", "largest_n", "loses_at", "wins_at")
     )
     estimate = [_N, cell(results, _BREAK_EVEN, row, "n", COUNT), *_interval(results, row)]
-    if place == "measured":
-        return ["from ", *estimate, " on: at ", _N, lost, " it is not, at ", _N, won, " it is"]
-    if place == "below":
-        parts: list[Part] = ["already at ", _N, least, ", the smallest order measured; by "]
-        return [*parts, "extrapolation from ", *estimate, " on"]
     if place == "always":
         return ["at every order"]
-    parts = ["at no measured order on, up to ", _N, largest, ": a loss"]
-    return [*parts, "; by extrapolation from ", *estimate, " on"] if place == "beyond" else parts
+    if place == "never":
+        return ["at no order"]
+    if briefly:
+        return ["from ", *estimate, " on"]
+    if place == "measured":
+        return ["from ", *estimate, " on: at ", _N, lost, " it is not, at ", _N, won, " it is"]
+    parts: list[Part] = ["already at ", _N, least, ", the smallest order measured"]
+    if place == "beyond":
+        parts = ["at no order measured, up to ", _N, largest]
+    return [*parts, "; by extrapolation from ", *estimate, " on"]
 
 
 def _interval(results: Results, row: int) -> list[Part]:
