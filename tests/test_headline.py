@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
+from report_data import cpu_cell, gpu_cell, interval, recording, tables
 
 from analysis import style
 from analysis.headline import answers
@@ -27,6 +27,13 @@ def study(folder, cells=(), gains=(), **more):
     return tables(
         folder, recordings=[recording("card")], summary=list(cells), gains=list(gains), **more
     )
+
+
+def gain_row(variant, n, best, spread):
+    """Return a row of gains.csv with a gain over the best CPU version, `blocked` on one core."""
+    named = {"source": "card", "variant": variant, "n": n, "block_size": 32}
+    cpu = {"cpu_best_variant": "blocked", "cpu_best_block_size": 64}
+    return named | {"host_memory": "pageable"} | cpu | interval("cpu_best_gain", best, spread)
 
 
 def pinned(variant, n, total_s, **more):
@@ -123,7 +130,7 @@ def test_a_host_without_gpu_answers_for_its_cpu(tmp_path):
     ],
 )
 def test_gain_is_worded_by_its_interval(tmp_path, gain, word, words):
-    results = study(tmp_path, gains=[gain_row("card", "block", 1024, *gain)])
+    results = study(tmp_path, gains=[gain_row("block", 1024, *gain)])
     found, number, text = said(results, "gain")
     assert found == word
     assert number == f"{gain[0]:.3g} ×".replace("40 ", "40.0 ").replace("0.5 ", "0.500 ")
@@ -132,11 +139,11 @@ def test_gain_is_worded_by_its_interval(tmp_path, gain, word, words):
 
 
 def test_gain_is_of_the_fastest_way_at_the_largest_order_that_both_took(tmp_path):
-    elsewhere = gain_row("card", "block", 1024, 9.0, 0.01) | {"host_memory": "pinned"}
+    elsewhere = gain_row("block", 1024, 9.0, 0.01) | {"host_memory": "pinned"}
     gains = [
-        gain_row("card", "block", 512, 99.0, 0.01),
-        gain_row("card", "block", 1024, 7.0, 0.01),
-        gain_row("card", "naive", 1024, 2.0, 0.01),
+        gain_row("block", 512, 99.0, 0.01),
+        gain_row("block", 1024, 7.0, 0.01),
+        gain_row("naive", 1024, 2.0, 0.01),
         elsewhere,
         {"source": "card", "n": 2048, "variant": "block", "host_memory": "pinned"},
     ]
@@ -148,7 +155,7 @@ def test_gain_is_of_the_fastest_way_at_the_largest_order_that_both_took(tmp_path
 
 
 def test_other_yardsticks_are_given_where_they_were_measured(tmp_path):
-    row = gain_row("card", "block", 1024, 7.0, 0.01) | {"cpu_naive_gain": 5000.0}
+    row = gain_row("block", 1024, 7.0, 0.01) | {"cpu_naive_gain": 5000.0}
     _, _, text = said(study(tmp_path, gains=[row]), "gain")
     assert "; over the naive loop, the source's yardstick, 5000 × (no interval)" in text
 
@@ -157,7 +164,7 @@ def test_all_cores_of_the_cpu_are_the_yardstick_where_they_were_measured(tmp_pat
     columns = set(study(tmp_path / "none").frame("gains"))
     if not {"cpu_best_threads", "cpu_blas_gain", "cpu_blas_all_gain"} <= columns:
         pytest.skip("gains.csv has no yardsticks of several threads yet")
-    row = gain_row("card", "block", 1024, 7.0, 0.01) | {"cpu_best_threads": 16}
+    row = gain_row("block", 1024, 7.0, 0.01) | {"cpu_best_threads": 16}
     row |= {"cpu_blas_all_gain": 7.0, "cpu_blas_gain": 90.0}
     _, _, text = said(study(tmp_path / "all", gains=[row]), "gain")
     assert "blocked (B = 64) on all cores: 7.00 ×" in text
@@ -170,7 +177,7 @@ def test_all_cores_of_the_cpu_are_the_yardstick_where_they_were_measured(tmp_pat
 
 def worth(folder, *gains):
     """Return the answer for gains at the orders 256, 512, 1024, …"""
-    rows = [gain_row("card", "block", 256 << place, *gain) for place, gain in enumerate(gains)]
+    rows = [gain_row("block", 256 << place, *gain) for place, gain in enumerate(gains)]
     return said(study(folder, gains=rows), "worth")
 
 
@@ -294,7 +301,7 @@ def test_figure_names_its_lines_and_shows_the_gain_of_the_answer(tmp_path):
         cpu_cell("card", "naive", 512, 0.3),
         cpu_cell("card", "blocked", 512, 0.1, 64),
     ]
-    gains = [gain_row("card", "block", 512, 100.0, 0.01)]
+    gains = [gain_row("block", 512, 100.0, 0.01)]
     assert figure(study(tmp_path / "all", cells, gains)) == [
         [
             *("CPU, naive loop", "CPU, one core", "GPU, pageable memory", "GPU, pinned memory"),
