@@ -126,7 +126,8 @@ def _mark(axis: Axes, gap: Gap) -> None:
         "shrinkB": 5,
     }
     axis.annotate("", **ends, arrowprops=arrow)
-    place = (gap.n, (gap.low_s * gap.high_s) ** 0.5)
+    # Nearer to the upper end: the line of the other host memory runs below.
+    place = (gap.n, gap.low_s**0.25 * gap.high_s**0.75)
     about: dict[str, Any] = {
         "xytext": (-6, 0),
         "textcoords": "offset points",
@@ -137,7 +138,7 @@ def _mark(axis: Axes, gap: Gap) -> None:
 
 
 def _name_at_the_end(axis: Axes, line: Line) -> None:
-    """Write what a line is to the right of its last point, in the line's colour."""
+    """Write what a line is to the right of its last point."""
     last = line.rows.iloc[-1]
     axis.annotate(
         label(line.text),
@@ -145,7 +146,6 @@ def _name_at_the_end(axis: Axes, line: Line) -> None:
         xytext=(8, 0),
         textcoords="offset points",
         va="center",
-        color=line.look.colour,
         fontsize=10,
         annotation_clip=False,
     )
