@@ -1,4 +1,4 @@
-"""Command line: ``python -m analysis tables|fit|decide|audit|figures|report|compare|advise``.
+"""Command line: ``python -m analysis tables|fit|decide|audit|figures|report|crate|compare|advise``.
 
 Every command imports what it needs: `advise` answers at once, for it does without the libraries of
 the others.
@@ -6,6 +6,7 @@ the others.
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
     _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
@@ -122,7 +124,9 @@ _HELP = {
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
     "template": "folder that holds the report's template",
-    "out": "folder to write to (report: the file)",
+    "config": "the configuration in force",
+    "report": "the report",
+    "out": "folder to write to (report, crate: the file)",
 }
 
 
@@ -154,6 +158,7 @@ def write_tables(
     """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
     from analysis import (
         agreement,
+        cards,
         counts,
         gains,
         limits,
@@ -178,6 +183,7 @@ def write_tables(
     frames |= {
         "summary": study.summary_table(sources),
         "gains": gains.gains_table(sources),
+        "cards": cards.cards_table(sources),
         "recordings": study.recordings_table(sources),
         "checks": study.checks_table(loaded),
         "builds": study.builds_table(loaded, built),
@@ -332,10 +338,20 @@ def main() -> int | None:
         write_fits(paths, arguments.published, arguments.out)
     elif arguments.command == "decide":
         write_decisions(paths, arguments.out)
-    else:
-        from analysis.report import render
+    elif arguments.command == "crate":
+        from analysis.crate import Study, write_crate
+        from measurement.provenance import git
 
-        render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
+        places = (arguments.config, paths, arguments.tables, arguments.report)
+        write_crate(Study(*places, git()["commit"]), arguments.out)
+    else:
+        from analysis.citation import Maker
+        from analysis.report import render
+        from measurement.provenance import git
+
+        maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
+        folders = (arguments.tables, arguments.figures, paths, arguments.template)
+        render(*folders, arguments.out, maker)
     return None
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import plots, style, svg
+from analysis.cards_report import of_cards
 from analysis.cpu_figures import of_cpu, split_figure
-from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
 from analysis.decision_figures import of_break_even, of_copies
-from analysis.drawings import INTERVALS, Card, Drawing, samples_text
+from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
+from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
@@ -71,6 +72,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         rows = _cells(summary, subject)
         if rows.empty:
             continue
+        yield from of_headline(results, subject, names[subject.label], rows)
         if subject.is_gpu:
             card = Card(subject, names[subject.label])
             yield from _of_gpu(results, card, rows)
@@ -87,6 +89,7 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
     titles = {gpu.label: gpu.marked_title for gpu in gpus}
     yield from of_copies(results, titles)
+    yield from of_cards(results, titles)
     yield from _of_trust(results, titles)
 
 

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from analysis import (
     audit_views,
+    cards_report,
     code_views,
     decision_views,
     kernel_views,
@@ -27,11 +28,13 @@ from analysis import (
     views,
 )
 from analysis.audit_findings import audit_sentences
+from analysis.citation import Maker, citation
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.cpu_section import cpu_section
 from analysis.decision_findings import decision_findings
 from analysis.figures import INDEX
 from analysis.findings import findings, model_sentences
+from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
@@ -48,6 +51,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
+from analysis.threats import threats_table
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
@@ -55,10 +59,13 @@ from measurement.files import write_atomic
 _TEMPLATE = "report.html.j2"
 # A table above this is offered gzipped.
 _LARGE_BYTES = 50_000
-_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "cards.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _TOPICS = {
-    "fastest": "Fastest way",
+    "way": "Fastest way",
+    "gain": "Gain over the CPU",
+    "worth": "Worth it from",
+    "fastest": "Kernels of this study",
     "cpu": "Against the CPU",
     "sizes": "By size",
     "kernel": "Kernel alone",
@@ -116,6 +123,7 @@ _DESCRIPTIONS = {
     "table6": "published and measured Table 6",
     "summary": "every measured cell: medians, intervals, rates",
     "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
+    "cards": "the fastest way on each card, over that on the first card",
     "m0_fit": "fits of the model M0",
     "m0_residuals": "measured gains beside M0's, cell by cell",
     "recordings": "the recordings and whether they are stale",
@@ -186,11 +194,13 @@ def render(
     recordings: Mapping[str, Path],
     template_dir: Path | str,
     out: Path | str,
+    maker: Maker | None = None,
 ) -> None:
     """Write the report to `out`, whole or not at all.
 
-    `recordings` are the folders by id; only their provenance is read. Raises ResultsError naming
-    the table, figure, recording or template file that is missing.
+    `recordings` are the folders by id; only provenance and manifest are read. `maker` is what the
+    page says of its own making, where a command makes it. Raises ResultsError naming the table,
+    figure, recording or template file that is missing.
     """
     results = Results(tables_dir)
     template_dir = Path(template_dir)
@@ -213,6 +223,7 @@ def render(
     page = template.render(
         **_assets(template_dir),
         **_content(results, Path(figures_dir), recordings),
+        maker=maker,
     )
     write_atomic(out, page)
 
@@ -247,11 +258,13 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "topics": _TOPICS,
         "subjects": measured,
         "gpus": gpus,
+        "chosen": next(iter([*gpus, *measured]), None),
         "names": names,
+        "host_cards": _host_cards(measured, names),
+        "answers": [(subject, answers(results, subject)) for subject in measured],
         "findings": findings(results),
         "model_findings": list(model_sentences(results, PUBLISHED)),
         "figures": figures,
-        "lead": _lead(figures),
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
         **cpu_section(results, [host for host in measured if host is hosts[host.recording]], names),
@@ -259,6 +272,9 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
+        "threats": threats_table(results, measured, "table-threats"),
+        "compared": cards_report.cards_sentences(results, gpus),
+        "compared_table": cards_report.cards_table(results, gpus, "table-cards"),
         **_kernels(results, measured, names),
         "decisions": decision_findings(results),
         "decision_tables": decision_views.decision_tables(results, names),
@@ -270,6 +286,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "checks": recording_views.checks_table(results),
         "builds": recording_views.builds_tables(results),
         "provenances": provenances,
+        "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "confidence": _confidence(provenances),
         "downloads": [_download(results, name) for name in TABLES],
     }
@@ -365,11 +382,14 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _lead(figures: list[Drawing]) -> Drawing | None:
-    """Return the figure that stands beside the findings: Figure 1 of a GPU, else a CPU's."""
-    kinds = ("figure1", "cpu")
-    leading = [figure for kind in kinds for figure in figures if figure.kind == kind]
-    return leading[0] if leading else None
+def _host_cards(measured: list[Subject], names: Mapping[str, str]) -> dict[str, str]:
+    """Return by label the names of all subjects of the same host, with a space between them."""
+    return {
+        subject.label: " ".join(
+            names[other.label] for other in measured if other.recording == subject.recording
+        )
+        for subject in measured
+    }
 
 
 def _confidence(provenances: Mapping[str, Mapping[str, Any]]) -> str:

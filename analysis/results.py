@@ -22,6 +22,7 @@ TABLES = (
     *(f"table{number}" for number in range(1, 7)),
     "summary",
     "gains",
+    "cards",
     "m0_fit",
     "m0_residuals",
     "recordings",
@@ -71,7 +72,7 @@ _TEXT = (
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
     *("ncu_metric", "agrees", "explanation", "series", "limiter", "after", "changed", "bound"),
     *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
-    *("agree", "system", "side", "stands_at", "implementation"),
+    *("agree", "system", "side", "stands_at", "implementation", "first"),
     *("direction", "data", "model", "opponent", "place", "kernels"),
 )
 # The same of one table: elsewhere a value is a number.

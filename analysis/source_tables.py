@@ -48,7 +48,7 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
         row = int(index)
         printed = frame.at[row, "source"] == PUBLISHED
         cells = [number(results, name, row, "n", COUNT)]
-        cells.append(Cell((PUBLISHED,)) if printed or not subject else _source_cell(subject))
+        cells.append(Cell((PUBLISHED,)) if printed or not subject else source_cell(subject))
         for column in measures:
             unit = _unit_of(column)
             shown = as_published(unit) if printed else unit
@@ -61,7 +61,8 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
     return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
 
 
-def _source_cell(subject: Subject) -> Cell:
+def source_cell(subject: Subject) -> Cell:
+    """Return the cell that names a card, marked where it is simulated."""
     return Cell((Code(subject.label),), badge="SIMULATED" if subject.simulated else "")
 
 

@@ -129,6 +129,14 @@ def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
     }
 
 
+def card_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each card, for figures in which the colour tells cards apart."""
+    return {
+        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, name in enumerate(labels)
+    }
+
+
 def theme() -> AbstractContextManager[None]:
     """Return the context in which every figure is drawn and saved."""
     settings = sns.axes_style("ticks") | sns.plotting_context("paper")
@@ -177,6 +185,14 @@ def plain_number(value: float, _position: int | None = None) -> str:
     """Return a tick label without exponent: 0.01, 20, 2048, 50 000."""
     group = "," if abs(value) >= 1e4 else ""
     return f"{value:{group}.10g}".replace(",", "\u202f")
+
+
+def plain_time(value: float, _position: int | None = None) -> str:
+    """Return a tick label for a time in seconds: 10 µs, 1 ms, 100 ms, 10 s."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * factor >= 1 - 1e-9:
+            return f"{plain_number(value * factor)} {unit}"
+    return f"{plain_number(value * 1e9)} ns"
 
 
 def binary_size(value: float) -> str:

@@ -206,7 +206,7 @@ def gain_row(
 class Page(HTMLParser):
     """A parsed page: elements in order, and every number with the CSV cells it names."""
 
-    _VOID = ("meta", "link", "br", "hr", "img", "mspace")
+    _VOID = ("input", "meta", "link", "br", "hr", "img", "mspace")
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

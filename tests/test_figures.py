@@ -19,7 +19,7 @@ from analysis.figures import write_figures
 from analysis.study import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
-GPU_KINDS = ["figure1", "rate-size", "rate-block", "split"]
+GPU_KINDS = ["headline", "figure1", "rate-size", "rate-block", "split"]
 CPU_KINDS = ["cpu", "cpu-blocks"]
 
 
@@ -106,7 +106,7 @@ def test_every_card_host_and_source_has_its_figures(folder):
     assert kinds == {
         "card": [*GPU_KINDS, *CPU_KINDS, *model],
         "other": [*GPU_KINDS, *CPU_KINDS, *model],
-        "host": CPU_KINDS,
+        "host": ["headline", *CPU_KINDS],
         "": ["figure2"],
         "published": model,
     }
@@ -115,7 +115,8 @@ def test_every_card_host_and_source_has_its_figures(folder):
 
 def test_a_host_without_gpu_and_no_recording_at_all_have_figures_too(tmp_path):
     index = drawn(study(tmp_path / "tables", labels=(), hosts=("host",)), tmp_path / "host")
-    assert list(index) == ["cpu-host", "cpu-blocks-host", "model-published", "residuals-published"]
+    names = ["headline-host", "cpu-host", "cpu-blocks-host"]
+    assert list(index) == [*names, "model-published", "residuals-published"]
     tables(tmp_path / "none")
     assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[2:]
 
@@ -194,8 +195,9 @@ def test_figures_take_the_pages_colour_and_font_and_bring_no_style_of_their_own(
 def test_axes_name_their_quantity_and_unit(folder):
     for name, root in roots(folder).items():
         words = " | ".join(texts(root))
-        expected = "gain" if name.startswith(("model", "residuals")) else "GFLOP/s"
-        assert (expected if not name.startswith("split") else "in %") in words, name
+        kind = name.partition("-")[0]
+        others = {"split": "in %", "headline": "10 ms", "model": "gain", "residuals": "gain"}
+        assert others.get(kind, "GFLOP/s") in words, name
         if not name.startswith(("split", "cpu")):
             assert "log" in words, name
 

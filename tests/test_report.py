@@ -247,7 +247,7 @@ def test_stale_recordings_are_marked_with_the_sources_that_changed(text):
 
 def found_section(text, label):
     return re.search(
-        rf'<section class="findings" id="found-{label}">.*?</section>', text, re.DOTALL
+        rf'<section class="answers" id="found-{label}".*?</section>', text, re.DOTALL
     ).group()
 
 

@@ -15,7 +15,7 @@ rule tables:
             f"results/tables/{name}.csv"
             for name in [
                 *[f"table{number}" for number in range(1, 7)],
-                *["summary", "gains", "recordings", "checks", "builds", "environment"],
+                *["summary", "gains", "cards", "recordings", "checks", "builds", "environment"],
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
                 *["agreement", "agreement_cells", "counts", "counts_by_line"],
                 *["machine_code", "ladder", "roofline", "claims", "limits", "systems"],
@@ -119,6 +119,7 @@ rule render:
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
+        citation="CITATION.cff",
         code=sources("analysis"),
     output:
         "results/report.html",
@@ -126,6 +127,7 @@ rule render:
         "results/logs/report.log",
     params:
         recordings=recording_options(),
+        tree=git(),  # named in the page
     message:
         "Writing {output}"
     shell:
