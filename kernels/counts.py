@@ -41,6 +41,7 @@ _GLOBAL = [
         "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum",
         lambda total: total.transactions,
     ),
+    ("lines", "", lambda total: total.lines),
 ]
 _SHARED = [
     ("accesses", "", lambda total: total.accesses),
