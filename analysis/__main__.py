@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
-    command("fit", "fit the source's model to published and measured times", "published")
+    command("fit", "fit and compare models of published and measured times", "published")
     command("decide", "fit what tells from which order on a GPU pays")
     command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
@@ -242,13 +242,18 @@ def _kernel_tables(
 
 
 def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
-    """Write the fits of M0 and their residuals to the folder `out`."""
-    from analysis import fits, published, study
+    """Write what the models say of published and of recorded times to the folder `out`."""
+    from analysis import counts, machine_code, model_ratios, model_tables, published, study
 
     printed = published.read(published_csv)
-    sources = study.sources(study.load(recordings))
-    fitted, residuals = fits.fit_tables(printed, sources, _progress)
-    _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
+    loaded = study.load(recordings)
+    sources = study.sources(loaded)
+    uncounted = counts.counts_table(counts.read([]), [])
+    builds, instructions = study.builds_table(loaded), study.instructions_table(loaded)
+    code = machine_code.machine_code_table(builds, instructions, uncounted)
+    frames = model_tables.model_tables(printed, sources, code, _progress)
+    frames["model_ratios"] = model_ratios.ratios_table(sources, frames["models"])
+    _write(frames, out)
 
 
 def write_decisions(recordings: Mapping[str, Path], out: Path) -> None:

@@ -13,6 +13,7 @@ from analysis.decision_figures import of_break_even, of_copies
 from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
 from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
+from analysis.model_figures import of_models
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     Results,
@@ -84,9 +85,9 @@ def _drawings(results: Results) -> Iterator[Drawing]:
     if gpus:
         yield from _figure_2(results, gpus, summary)
     yield from split_figure(results, gpus)
-    yield from _of_model(results, PUBLISHED, "published", "published Table 5")
+    yield from of_models(results, PUBLISHED, "published", "published Tables 3–5")
     for subject in gpus:
-        yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
+        yield from of_models(results, subject.label, names[subject.label], subject.marked_title)
     titles = {gpu.label: gpu.marked_title for gpu in gpus}
     yield from of_copies(results, titles)
     yield from of_cards(results, titles)
@@ -196,33 +197,6 @@ def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> I
         "band is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; "
         f"its values are lost. {INTERVALS}",
         plots.best_over_cards(rows.assign(gpu=rows["gpu"].map(labels)), cards, n),
-    )
-
-
-def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[Drawing]:
-    residuals, fits = results.frame("m0_residuals"), results.frame("m0_fit")
-    residuals, fits = residuals[residuals["source"] == source], fits[fits["source"] == source]
-    fits = fits[fits["rho"].notna() & fits["quantity"].isin(residuals["quantity"])]
-    if fits.empty:
-        return
-    yield Drawing(
-        f"model-{name}",
-        "model",
-        source,
-        f"Gain of block over naive, measured and by M0: {title}",
-        f"Gain of the block variant over the naive one against the block size B, {title}: markers "
-        "are measured (one shape and colour for each N; a held-out one took no part in the fit), "
-        f"the curve is M0 with the fitted ρ, the shading its interval. {INTERVALS}",
-        plots.model_gains(residuals, fits),
-    )
-    yield Drawing(
-        f"residuals-{name}",
-        "residuals",
-        source,
-        f"What M0 leaves unexplained: {title}",
-        f"M0's gain over the measured gain for each N and B, {title}. A model that holds scatters "
-        "around 1 without a pattern; above 1 the kernel is slower than M0 says.",
-        plots.model_residuals(residuals[residuals["quantity"].isin(fits["quantity"])]),
     )
 
 

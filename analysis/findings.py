@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.published import SOURCE as PUBLISHED
+from analysis.models import MODELLED_SET
 from analysis.results import (
     COUNT,
     FACTOR,
     GFLOPS,
     MILLISECONDS,
     PERCENT,
-    PLAIN,
     TIMES,
     Number,
     Results,
@@ -36,7 +35,6 @@ from analysis.wording import (
     STATED,
     UNDECIDED,
     Part,
-    bounds,
     cell,
     measured,
     opponent,
@@ -94,7 +92,7 @@ def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
     yield _kernel_rate(results, *(part[part["n"] == cells["n"].max()] for part in (cells, library)))
     yield _transfers(results, cells, best)
     yield from _cpu_sentence(results, subject)
-    yield from model_sentences(results, subject.label)
+    yield _model_sentence(results, subject.label)
     yield from _gate_sentence(results, subject)
 
 
@@ -302,44 +300,21 @@ def _time_of_cpu(results: Results, row: int) -> list[Part]:
     return [*time, ", ", cell(results, "summary", row, "flop_per_s", GFLOPS)]
 
 
-def model_sentences(results: Results, source: str) -> Iterator[Sentence]:
-    """Say what M0 fitted to `source` (a label, or "published") gives and where it misses worst."""
-    fits, residuals = results.frame("m0_fit"), results.frame("m0_residuals")
-    of = "the published gains" if source == PUBLISHED else "its gains"
-    said = {"total": "with transfers", "kernel": "of the kernel alone"}
-    fitted = fits[(fits["source"] == source) & fits["rho"].notna()]
-    if fitted.empty:
-        yield Sentence("model", NOT_MEASURED, (f"M0 was not fitted to {of}.",))
-    for index, fit in fitted.iterrows():
-        row = int(str(index))
-        quantity = said.get(fit["quantity"], fit["quantity"])
-        parts: list[Part] = [f"M0 fitted to {of} {quantity}: "]
-        interval = bounds(results, "m0_fit", row, "rho", PLAIN)
-        bounded = results.text("m0_fit", row, "rho_bounded") == "True"
-        if bounded or not interval:
-            parts += ["ρ\u00a0=\u00a0", *measured(results, "m0_fit", row, "rho", PLAIN)]
-        else:
-            best = cell(results, "m0_fit", row, "rho", PLAIN)
-            parts += ["the data do not bound ρ (best value ", best, ", interval ", *interval, ")"]
-        own = residuals[residuals["source"] == source]
-        own = own[(own["quantity"] == fit["quantity"]) & own["log_residual"].notna()]
-        if not own.empty:
-            parts += [". Its gains are typically off by a factor of "]
-            parts += [results.derived("m0_fit", [row], "exp(log_rms)", FACTOR)]
-            parts += _worst_miss(results, int(own["log_residual"].abs().idxmax()))
-        yield Sentence("model", STATED if bounded else UNDECIDED, (*parts, "."))
-
-
-def _worst_miss(results: Results, row: int) -> list[Part]:
-    """Return where M0 is farthest from a measured gain, and by what factor."""
-    table = "m0_residuals"
-    return [
-        *(" and worst at N\u00a0=\u00a0", order(results, table, row)),
-        *(", B\u00a0=\u00a0", order(results, table, row, "block_size")),
-        *(", by ", results.derived(table, [row], "exp(abs(log_residual))", FACTOR)),
-        *(": measured gain ", cell(results, table, row, "gain", TIMES)),
-        *(", M0 says ", cell(results, table, row, "m0_gain", TIMES)),
-    ]
+def _model_sentence(results: Results, label: str) -> Sentence:
+    """Say which of the models predicts orders best that it was not fitted to, and how well."""
+    compared = results.frame("model_comparison")
+    own = compared[(compared["source"] == label) & compared["left_out_log_rms"].notna()]
+    own = own[own["kernels"] == MODELLED_SET]
+    if own.empty:
+        return Sentence("model", NOT_MEASURED, ("No model was fitted to its times.",))
+    first, best = int(own.index[0]), int(own["left_out_log_rms"].idxmin())
+    parts: list[Part] = ["Sizes that they were not fitted to are predicted best by the model "]
+    for row in dict.fromkeys((best, first)):
+        parts += ["" if row == best else "; by the source's own, "]
+        parts += [results.text("model_comparison", row, "model")]
+        parts += [", typically within a factor of " if row == best else ", within "]
+        parts += [results.derived("model_comparison", [row], "exp(left_out_log_rms)", FACTOR)]
+    return Sentence("model", STATED, (*parts, "."))
 
 
 def _gate_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:

@@ -46,8 +46,14 @@ class Data:
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Data":
         """Return some of the rows."""
-        parts = (getattr(self, name)[rows] for name in ("design", "log_times", "variance"))
-        return Data(*parts, self.kernels[rows], self.orders[rows], self.noise[:, rows])
+        return Data(
+            self.design[rows],
+            self.log_times[rows],
+            self.variance[rows],
+            self.kernels[rows],
+            self.orders[rows],
+            self.noise[:, rows],
+        )
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ def with_work(cells: pd.DataFrame, card: Card | None) -> pd.DataFrame:
     counters = {} if card is None else _by_kernel(card.counters)
     rows = []
     for name, n, block in cells[["variant", "n", "block_size"]].itertuples(index=False, name=None):
-        product = Product(name, _DTYPE, Shape.square(int(n)), None if pd.isna(block) else int(block))
+        product = Product(
+            name, _DTYPE, Shape.square(int(n)), None if pd.isna(block) else int(block)
+        )
         row: dict[str, float] = {}
         if variant(name).kernel is not None:
             row = _accesses(product, counters)
@@ -131,8 +133,10 @@ def _code(
 
 
 def _instructions(product: Product, code: dict[str, float]) -> float:
-    """Return how many instructions a warp issues: its main loop as often as the sums need, the rest
-    once. A loop around the main loop counts as part of the rest, so this is a little too few.
+    """Return how many instructions a warp issues.
+
+    Its main loop as often as the sums need, the rest once: what stands in a loop around the main
+    one is counted too rarely.
     """
     adds = product.shape.k * variant(product.variant).sums_a_thread(product.block_size)
     if not code["loop_multiply_adds"] > 0:

@@ -180,7 +180,7 @@ _KERNEL = ["variant", "block_size"]
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the least error of left-out orders; the first where none has one."""
+    """Return the candidate with the least error of left-out orders; the first if none has any."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))
 
 

@@ -21,19 +21,23 @@ from analysis.model_comparison import (
     comparison,
     steps,
 )
-from analysis.models import MODELS, SOURCE_V, is_modelled
+from analysis.models import (
+    ALL_SET,
+    FITTED,
+    HELD_OUT,
+    MODELLED_SET,
+    MODELS,
+    RHO,
+    SOURCE_V,
+    UNSEEN,
+    is_modelled,
+)
 from analysis.published import MACHINES
 from analysis.published import SOURCE as PUBLISHED
 from analysis.statistics import CONFIDENCE, DRAWS, SEED, FloatArray
-from analysis.study import BASELINE_BLOCK, CPU, ORDERS, Source, concatenated
+from analysis.study import BASELINE_BLOCK, CPU, Source, concatenated
 from analysis.uncertainty import Estimate, Uncertainty
 from kernels.catalog import VARIANTS
-
-# The sets of kernels that are fitted together: those that the source's model speaks of, and all of
-# the source's, in all blocks. Predicted only: kernels of other sources.
-MODELLED_SET, ALL_SET = "modelled", "all"
-FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
-RHO = "rho"
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 PARAMETERS = [
@@ -45,12 +49,13 @@ COMPARISON = [
     *("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high"),
     *("over_best", "over_best_low", "over_best_high", "verdict"),
     *("gain", "gain_low", "gain_high", "aicc", "aicc_above_least"),
-    *("judged", "beyond", "worst_variant", "worst_block_size", "worst_n", "worst_factor"),
+    *("judged_from_n", "judged_factor", "judged", "judged_within"),
+    *("worst_variant", "worst_block_size", "worst_n", "worst_factor"),
 ]
 PREDICTIONS = [
     *(*_LABELS, "model", "role", "variant", "block_size", "n", "samples"),
     *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
-    *("log_residual", "left_out_log_residual"),
+    *("in_interval", "log_residual", "left_out_log_residual"),
 ]
 _STEP_COLUMNS = [*_LABELS, *STEPS]
 _CELLS = ["variant", "block_size", "n", "time_s", "time_low_s", "time_high_s", "samples", "role"]
@@ -278,17 +283,21 @@ def _estimate(found: Estimate) -> dict[str, object]:
 
 
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
-    """Return how many cells from `LEAST_ORDER` on are predicted worse than by `FACTOR`; the worst.
+    """Return how many cells from `LEAST_ORDER` on are predicted within `FACTOR`, and the worst.
 
     By the fit to all orders. A factor above 1: the model is slower than the kernel.
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_ORDER]
-    if residual.empty:
-        return {"judged": 0, "beyond": 0}
-    worst = cells.loc[residual.abs().idxmax()]
-    return {
+    row: dict[str, object] = {
+        "judged_from_n": LEAST_ORDER,
+        "judged_factor": FACTOR,
         "judged": len(residual),
-        "beyond": int((residual.abs() > np.log(FACTOR)).sum()),
+        "judged_within": int((residual.abs() <= np.log(FACTOR)).sum()),
+    }
+    if residual.empty:
+        return row
+    worst = cells.loc[residual.abs().idxmax()]
+    return row | {
         "worst_variant": worst["variant"],
         "worst_block_size": worst["block_size"],
         "worst_n": worst["n"],
@@ -305,12 +314,15 @@ def _predictions(case: Case, one: Candidate, known: Uncertainty, unseen: bool) -
     log_predicted = log_model(design, one.fit.theta)
     low, high = known.prediction(design)
     left_out = pd.Series(one.left_out, case.cells.index[case.fitted])
+    times = cells["time_s"].to_numpy(dtype=float)
+    inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")
     frame = cells.assign(
         model=one.model,
+        in_interval=inside.mask(np.isnan(low)),
         predicted_s=np.exp(log_predicted),
         predicted_low_s=low,
         predicted_high_s=high,
-        log_residual=log_predicted - np.log(cells["time_s"].to_numpy(dtype=float)),
+        log_residual=log_predicted - np.log(times),
         left_out_log_residual=left_out.reindex(cells.index),
     )
     return frame.reindex(columns=PREDICTIONS)

@@ -25,7 +25,12 @@ SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.starts
 # Kernels of which a warp's accesses to global memory go to a line each.
 _UNCOALESCED = ("naive", "buffered_column")
 
-CONSTANT = "tau0"
+# The sets of kernels that are fitted together: those that the source's model speaks of, and all of
+# the source's, in all blocks. Roles of a cell: orders that take no part in the fit, and kernels of
+# other sources, are predicted only.
+MODELLED_SET, ALL_SET = "modelled", "all"
+FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
+CONSTANT, RHO = "tau0", "rho"
 Column = Callable[[pd.DataFrame], FloatArray]
 
 
@@ -33,12 +38,13 @@ Column = Callable[[pd.DataFrame], FloatArray]
 class Model:
     """One model: `units` are, by the name of a parameter, the units of work that it is charged for.
 
-    `adds` says in words what distinguishes it from the model `after`; `ratio` names the two
-    parameters of a global and of a shared access, whose ratio is ρ.
+    `adds` says in words what distinguishes it from the model `after`, `meaning` why; `ratio` names
+    the two parameters of a global and of a shared access, whose ratio is ρ.
     """
 
     name: str
     adds: str
+    meaning: str
     units: dict[str, Column]
     ratio: tuple[str, str]
     after: str | None = None
@@ -150,10 +156,18 @@ _TURNS = {
 MODELS: dict[str, Model] = {
     model.name: model
     for model in [
-        Model("M0", "the source's model", {"t_G": _m0_global, "t_S": _m0_shared}, _ACCESSES),
+        Model(
+            "M0",
+            "the source's model",
+            "an access of a thread costs the same, whichever thread's it is",
+            {"t_G": _m0_global, "t_S": _m0_shared},
+            _ACCESSES,
+        ),
         Model(
             "M1",
             "a constant for each launch",
+            "starting a kernel takes time, however small the matrices; in published totals the "
+            "constant is the start of the whole program",
             {CONSTANT: _one, "t_G": _m0_global, "t_S": _m0_shared},
             _ACCESSES,
             "M0",
@@ -161,13 +175,17 @@ MODELS: dict[str, Model] = {
         Model(
             "M2",
             "lanes of a warp that a small block leaves idle",
+            "a warp of 32 lanes takes as long whether they are used or not; a block of B×B threads "
+            "fills u(B) = B²/(32·⌈B²/32⌉) of them, with B = 1 one in 32",
             {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED},
             _ACCESSES,
             "M1",
         ),
         Model(
             "M3",
-            "a cost of its own for the uncoalesced accesses of the naive kernel",
+            "a cost of its own for uncoalesced accesses",
+            "neighbouring threads of the naive kernel and of buffered_column read from different "
+            "rows of A, each from a place of its own in memory",
             {
                 CONSTANT: _one,
                 "t_N": _of(_GLOBAL, uncoalesced=True),
@@ -180,6 +198,8 @@ MODELS: dict[str, Model] = {
         Model(
             "M4",
             "counted sectors and wavefronts in place of the accesses of threads",
+            "memories do not serve threads but warps; a warp's request is charged for the sectors "
+            "of 32 bytes that it touches in global memory, and for its wavefronts in shared memory",
             _SECTORS,
             ("c_G", "c_S"),
             "M3",
@@ -187,27 +207,35 @@ MODELS: dict[str, Model] = {
         Model(
             "M5",
             "instructions issued",
+            "a multiprocessor issues a few instructions a cycle, be they multiply-adds, loads or "
+            "addresses",
             _SECTORS | {"c_I": _counted("instructions")},
             ("c_G", "c_S"),
             "M4",
         ),
         Model(
             "M6",
-            "lines in place of sectors: neighbouring lanes are served at once",
+            "lines in place of sectors",
+            "the first-level cache looks up a line of 128 bytes at a time and serves its four "
+            "sectors at once, so that neighbouring lanes cost no more than one of them",
             _LINES,
             ("c_L", "c_S"),
             "M4",
         ),
         Model(
             "M7",
-            "waiting: blocks take turns on the multiprocessors, their warps wait at barriers",
+            "waiting for turns and at barriers",
+            "blocks take turns on the multiprocessors, some of which the last leaves idle; and "
+            "from barrier to barrier a block waits for its loads, which only other blocks on the "
+            "same multiprocessor can use",
             _TURNS,
             ("c_L", "c_S"),
             "M6",
         ),
         Model(
             "M8",
-            "instructions issued",
+            "instructions issued, beside lines, wavefronts and waiting",
+            "as M5 adds them to M4",
             _TURNS | {"c_I": _shared_out("instructions")},
             ("c_L", "c_S"),
             "M7",

@@ -13,14 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from analysis import style
-from analysis.model import m0_eta
 from analysis.svg import INK, label
 
 TOTAL = "total"
 KERNEL = "kernel"
 MEANING = {TOTAL: "transfers included", KERNEL: "kernel only"}
 _RATE = ("rate", "rate_low", "rate_high")
-_GAIN = ("gain", "gain_low", "gain_high")
 _KEY = ["is_cpu", "variant", "threads"]
 
 
@@ -202,64 +200,6 @@ def split_of_total(cells: pd.DataFrame) -> Figure:
         axis.set_ylim(0, 107)
         axis.grid(visible=False, axis="x")
     axes[0].set_ylabel("share of the total time in %")
-    legend(figure, axes[0])
-    return figure
-
-
-def model_gains(residuals: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Draw measured gains of the block variant over B, with M0's curve and the interval of ρ.
-
-    `residuals` and `fits` hold one source; one panel for each quantity in `fits`.
-    """
-    figure, axes = style.new_figure(columns=len(fits), height=4.0)
-    looks = style.size_looks(residuals["n"])
-    for axis, fit in zip(axes, fits.itertuples(), strict=True):
-        rows = residuals[residuals["quantity"] == fit.quantity]
-        block = np.geomspace(1, max(rows["block_size"].max(), 32), 100)
-        axis.plot(block, m0_eta(fit.rho, block), color=INK, linewidth=1.4, label="M0")
-        if not np.isnan([fit.rho_low, fit.rho_high]).any() and fit.rho_low > 0:
-            low, high = m0_eta(fit.rho_low, block), m0_eta(fit.rho_high, block)
-            shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
-            axis.fill_between(block, low, high, label="interval of ρ", **shade)
-        for n, group in rows.groupby("n"):
-            text = f"N = {style.plain_number(n)}{' (held out)' if group['holdout'].all() else ''}"
-            style.points(axis, group.sort_values("block_size"), "block_size", _GAIN, looks[n], text)
-        axis.set_title(MEANING[fit.quantity])
-        axis.set_xlabel("block size B (logarithmic)")
-        style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(value) for value in rows["block_size"]))
-    axes[0].set_ylabel("gain over naive (logarithmic)")
-    legend(figure, axes[0])
-    return figure
-
-
-def model_residuals(residuals: pd.DataFrame) -> Figure:
-    """Draw how far M0 is from each measured time, by B and by N, one row for each quantity."""
-    quantities = list(dict.fromkeys(residuals["quantity"]))
-    figure, axes = style.new_figure(columns=2, rows=len(quantities), height=3.0 * len(quantities))
-    looks = style.size_looks(residuals["n"])
-    factors = residuals.assign(factor=np.exp(residuals["log_residual"]))
-    for index, axis in enumerate(axes):
-        rows = factors[factors["quantity"] == quantities[index // 2]]
-        column, text = (("block_size", "block size B"), ("n", "matrix order N"))[index % 2]
-        axis.axhline(1, color=INK, linewidth=1)
-        for n, group in rows.groupby("n"):
-            look = looks[n]
-            axis.scatter(
-                group[column],
-                group["factor"],
-                marker=look.marker,
-                color=look.colour,
-                s=22,
-                linewidths=0,
-                label=f"N = {style.plain_number(n)}",
-            )
-        axis.set_title(f"{MEANING[quantities[index // 2]]}, by {text[-1]}")
-        axis.set_xlabel(f"{text} (logarithmic)")
-        style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(value) for value in rows[column]))
-    for axis in axes[::2]:
-        axis.set_ylabel("M0's gain / measured gain")
     legend(figure, axes[0])
     return figure
 

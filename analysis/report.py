@@ -23,6 +23,7 @@ from analysis import (
     code_views,
     decision_views,
     kernel_views,
+    model_views,
     recording_views,
     trust_views,
     views,
@@ -33,9 +34,11 @@ from analysis.counts_findings import accesses_table, counter_findings, counts_fi
 from analysis.cpu_section import cpu_section
 from analysis.decision_findings import decision_findings
 from analysis.figures import INDEX
-from analysis.findings import findings, model_sentences
+from analysis.findings import findings
 from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
+from analysis.model_findings import model_findings
+from analysis.models import MODELS
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     TABLES,
@@ -71,7 +74,7 @@ _TOPICS = {
     "kernel": "Kernel alone",
     "transfers": "Copies",
     "host": "CPU",
-    "model": "Model M0",
+    "model": "Models",
     "gate": "Correctness",
     "throttling": "Throttling",
     "clock": "Clock and events",
@@ -113,6 +116,14 @@ _TOPICS = {
     "copies_pinned": "Copies, pinned",
     "copies_pageable": "Copies, pageable",
     "predicted": "Held-out orders",
+    "m0": "The source's model",
+    "effects": "What it leaves out",
+    "predicts": "Best prediction",
+    "counted_models": "One set of constants",
+    "constants": "The constants",
+    "held_out": "Held-out orders",
+    "unseen": "Other sources' kernels",
+    "ratios": "Ratios measured apart",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -124,8 +135,11 @@ _DESCRIPTIONS = {
     "summary": "every measured cell: medians, intervals, rates",
     "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
     "cards": "the fastest way on each card, over that on the first card",
-    "m0_fit": "fits of the model M0",
-    "m0_residuals": "measured gains beside M0's, cell by cell",
+    "models": "the parameters of every fitted model",
+    "model_comparison": "how well each model predicts the sizes that it was not fitted to",
+    "model_steps": "what each step from model to model explains",
+    "model_predictions": "times by the plainest and by the best model, cell by cell",
+    "model_ratios": "the fitted ρ beside ratios of latencies and of bandwidths",
     "recordings": "the recordings and whether they are stale",
     "checks": "the correctness gate, cell by cell",
     "builds": "registers, shared memory and spills of every build",
@@ -250,7 +264,6 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
     measured = subjects(results)
     gpus = [subject for subject in measured if subject.is_gpu]
     names = anchors([subject.label for subject in measured])
-    titles = {subject.label: subject.marked_title for subject in measured}
     figures = read_figures(figures_dir)
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
     hosts = hosts_of(measured)
@@ -263,12 +276,11 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "host_cards": _host_cards(measured, names),
         "answers": [(subject, answers(results, subject)) for subject in measured],
         "findings": findings(results),
-        "model_findings": list(model_sentences(results, PUBLISHED)),
         "figures": figures,
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
         **cpu_section(results, [host for host in measured if host is hosts[host.recording]], names),
-        "fits": views.fits_table(results, titles, "table-fits"),
+        **_models(results, gpus, names),
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
@@ -314,6 +326,34 @@ def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]
         "claim_findings": claim_sentences(results),
         "claims": kernel_views.claims_table(results, "table-claims"),
         "limits": kernel_views.limits_table(results, gpus, "table-limits"),
+    }
+
+
+def _models(results: Results, gpus: list[Subject], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the part on models shows: of the published times, then of every GPU."""
+    makers = {
+        "comparison": model_views.comparison_table,
+        "parameters": model_views.parameters_table,
+        "held_out": model_views.held_out_table,
+        "ratios": model_views.ratios_table,
+    }
+    published = (PUBLISHED, PUBLISHED, "published Tables 3–5", None)
+    who = [published, *((gpu.label, names[gpu.label], gpu.marked_title, gpu) for gpu in gpus)]
+    return {
+        "model_list": list(MODELS.values()),
+        "models_of": [
+            {
+                "source": source,
+                "name": name,
+                "subject": subject,
+                "sentences": model_findings(results, source),
+                "tables": {
+                    key: make(results, source, title, f"table-model-{key.replace('_', '-')}-{name}")
+                    for key, make in makers.items()
+                },
+            }
+            for source, name, title, subject in who
+        ],
     }
 
 

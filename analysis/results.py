@@ -23,8 +23,11 @@ TABLES = (
     "summary",
     "gains",
     "cards",
-    "m0_fit",
-    "m0_residuals",
+    "models",
+    "model_comparison",
+    "model_steps",
+    "model_predictions",
+    "model_ratios",
     "recordings",
     "checks",
     "builds",
@@ -74,6 +77,7 @@ _TEXT = (
     *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
     *("agree", "system", "side", "stands_at", "implementation", "first"),
     *("direction", "data", "model", "opponent", "place", "kernels"),
+    *("parameter", "method", "adds", "role", "worst_variant", "basis", "of"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}

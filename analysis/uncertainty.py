@@ -191,8 +191,10 @@ class Uncertainty:
         return Estimate(float(value), low, high, PROFILE)
 
     def _bounds(self, value: float, profile: "_Profile") -> tuple[float, float]:
-        """Return where the least squares at a fixed value are as much above the least of all as the
-        errors drawn make likely; 0 and infinity where they are not so far up at either limit.
+        """Return between which values the data leave the parameter or ratio.
+
+        That is where the least squares with the value held exceed the least of all by no more than
+        the errors drawn make likely; 0 and infinity where they do not at either limit.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)

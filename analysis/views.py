@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
     GFLOPS,
     MILLISECONDS,
-    PICOSECONDS,
     PLAIN,
     TIMES,
     Number,
@@ -229,48 +227,6 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
     caption = tuple(measured_with(results, subject, cells[:0], cells))
     name = f"CPU cells, {subject.label}"
     return Table(anchor, name, caption, columns, tuple(rows), ("summary",))
-
-
-def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
-    """Return the fits of M0: ρ with its interval first, then what follows from the naive times."""
-    rows = []
-    for index in results.frame("m0_fit").index:
-        row = int(index)
-        source = results.text("m0_fit", row, "source")
-        bounded = results.text("m0_fit", row, "rho_bounded") == "True"
-        rho = number(results, "m0_fit", row, "rho", PLAIN)
-        if not bounded and rho.parts != ("–",):
-            rho = Cell(rho.parts, rho.low, rho.high, badge="not bounded by the data")
-        rows.append(
-            Row(
-                (
-                    Cell((titles.get(source, source),)),
-                    Cell((results.text("m0_fit", row, "quantity"),)),
-                    rho,
-                    number(results, "m0_fit", row, "t_G_s", PICOSECONDS),
-                    number(results, "m0_fit", row, "t_S_s", PICOSECONDS),
-                    number(results, "m0_fit", row, "log_rms", PLAIN),
-                    number(results, "m0_fit", row, "cells", COUNT),
-                    number(results, "m0_fit", row, "samples", COUNT),
-                ),
-                PUBLISHED if source == PUBLISHED else "",
-            )
-        )
-    columns = (
-        Column("gains of", is_number=False),
-        Column("time", is_number=False),
-        Column("ρ"),
-        Column("t_G, from the naive times", "ps"),
-        Column("t_S = t_G/ρ", "ps"),
-        Column("residual, log RMS"),
-        Column("cells"),
-        Column("samples"),
-    )
-    caption = (
-        "M0 fitted to the published gains and to each card's. In small print the interval, by "
-        "bootstrap over cells and, where there are any, the samples within them.",
-    )
-    return Table(anchor, "Fits of M0", caption, columns, tuple(rows), ("m0_fit",))
 
 
 def plain_table(

@@ -27,7 +27,10 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("claims.csv", "limits.csv", "systems.csv", "cpu_hosts.csv", "cpu_clock.csv"),
     *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv"),
 }
-FITS = {"m0_fit.csv", "m0_residuals.csv"}
+FITS = {
+    *("models.csv", "model_comparison.csv", "model_steps.csv", "model_predictions.csv"),
+    "model_ratios.csv",
+}
 STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 
 
@@ -63,13 +66,13 @@ def test_tables_and_fits_of_two_recordings(run, gpu_recording, cpu_recording, tm
     assert {path.name for path in tmp_path.iterdir()} == TABLES
     status, out, err = run("fit", *inputs)
     assert (status, out) == (0, "")
-    assert "fit of M0: card, kernel times\n" in err
+    assert "models of card: modelled kernels\n" in err
     assert {path.name for path in tmp_path.iterdir()} == TABLES | FITS
-    fits = pd.read_csv(tmp_path / "m0_fit.csv")
-    assert list(zip(fits["source"], fits["quantity"], strict=True)) == [
-        ("published", "total"),
-        ("card", "kernel"),
-        ("card", "total"),
+    fits = pd.read_csv(tmp_path / "models.csv")
+    assert list(fits.groupby(["source", "quantity", "kernels"], sort=False).groups) == [
+        ("published", "total", "modelled"),
+        ("card", "kernel", "modelled"),
+        ("card", "kernel", "all"),
     ]
     table5 = pd.read_csv(tmp_path / "table5.csv")
     assert set(table5["source"]) == {"published", "card"}
@@ -103,7 +106,7 @@ def test_published_numbers_alone_need_no_recording(run, tmp_path):
     for name in TABLES | FITS:
         table = pd.read_csv(tmp_path / name)
         assert len(table.columns) > 2
-        known = ("table", "m0", "claims", "systems", "cpu_split")
+        known = ("table", "model", "claims", "systems", "cpu_split")
         assert table.empty == (not name.startswith(known)), name
 
 

@@ -39,14 +39,19 @@ rule fit:
         recordings=RECORDINGS,
         code=sources("analysis"),
     output:
-        "results/tables/m0_fit.csv",
-        "results/tables/m0_residuals.csv",
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *["models", "model_comparison", "model_steps", "model_predictions"],
+                "model_ratios",
+            ]
+        ],
     log:
         "results/logs/fit.log",
     params:
         recordings=recording_options(),
     message:
-        "Fitting the model to published and measured times"
+        "Fitting models to published and measured times"
     shell:
         "python -m analysis fit --published {input.published} {params.recordings}"
         " --out results/tables 2>&1 | tee {log} >&2"
