@@ -33,8 +33,8 @@ class Data:
 
     `design`: units of work, shape (cells, parameters). `log_times`: of the medians in seconds.
     `variance`: of each of them, 0 where it is not known. `kernels`, `orders`: which kernel (variant
-    and block size) and which order a cell is of, numbered from 0. `noise`: bootstrap deviations of
-    the log medians, shape (draws, cells).
+    and block size) and which order a cell is of, numbered from 0 without gaps. `noise`: bootstrap
+    deviations of the log medians, shape (draws, cells).
     """
 
     design: FloatArray
@@ -45,13 +45,13 @@ class Data:
     noise: FloatArray
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Data":
-        """Return some of the rows."""
+        """Return some of the rows; kernels and orders are numbered anew."""
         return Data(
             self.design[rows],
             self.log_times[rows],
             self.variance[rows],
-            self.kernels[rows],
-            self.orders[rows],
+            np.unique(self.kernels[rows], return_inverse=True)[1],
+            np.unique(self.orders[rows], return_inverse=True)[1],
             self.noise[:, rows],
         )
 

@@ -36,7 +36,7 @@ NOT_DETERMINED, NO_INTERVAL = "not determined", "no interval"
 
 # A logarithm whose draws spread more than this is left to the profile likelihood.
 _LINEAR = 0.4
-_FEWEST_ORDERS = 2  # for an interval
+_FEWEST = 2  # orders, for an interval; kernels or orders, for what they have in common
 # Parameters of which one does what another does have no draws; their slopes are this near to alike.
 _ALIKE = 1e-8
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
@@ -113,10 +113,10 @@ class Uncertainty:
         slopes = shares(data.design, fit.theta)[:, self._free]
         reach = _least_squares(slopes, fit.weights)
         self._effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
-        self._errors = self._own_errors(data.kernels, data.orders) + data.noise
+        self.errors = self._own_errors(data.kernels, data.orders) + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
         if _are_apart(slopes, fit.weights):
-            self._steps[:, self._free] = self._errors @ reach.T
+            self._steps[:, self._free] = self.errors @ reach.T
 
     def parameter(self, index: int) -> Estimate:
         """Return a parameter with its interval, in seconds a unit."""
@@ -170,7 +170,7 @@ class Uncertainty:
 
     @property
     def _has_no_interval(self) -> bool:
-        return len(np.unique(self._data.orders)) < _FEWEST_ORDERS
+        return len(np.unique(self._data.orders)) < _FEWEST
 
     def _own_errors(self, kernels: IntArray, orders: IntArray) -> FloatArray:
         """Return errors of the model in cells of these kernels and orders, shape (draws, cells)."""
@@ -226,7 +226,7 @@ class Uncertainty:
         relative = self._data.design / (self._data.design @ self._fit.theta)[:, None]
         relative = relative / np.linalg.norm(relative, axis=0)
         reach = _least_squares(relative, self._fit.weights)[index]
-        low, high = percentile_interval(self._errors @ reach)
+        low, high = percentile_interval(self.errors @ reach)
         independent = np.sum(reach**2 / self._fit.weights)
         return float(max(((high - low) / (2 * _NORMAL)) ** 2 / independent, 1.0))
 
@@ -263,9 +263,10 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     expected = np.array(
         [[np.sum((matrix @ left @ own) ** 2) for own in members] for matrix in sums]
     )
+    counts = np.array([own.shape[1] for own in members])
+    expected[:, counts < _FEWEST] = 0  # of one kernel, what kernels have in common is not known
     scale = np.maximum(expected[:, -1], _NARROWEST)
     variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
-    counts = [own.shape[1] for own in members]
     freedoms = (
         counts[0] - len(np.flatnonzero(fit.theta)),
         counts[1] - 1,
@@ -277,5 +278,5 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
         rest = rest - mean[of]
         size = float(np.sqrt(np.mean(mean**2)))
         pattern = mean / size if size > _NARROWEST else np.zeros(len(mean))
-        effects.append(_Effects(pattern, float(variance), max(freedom, 1)))
+        effects.append(_Effects(pattern, float(variance), max(int(freedom), 1)))
     return effects
