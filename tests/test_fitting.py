@@ -59,14 +59,13 @@ def test_the_fit_is_the_least_of_a_fine_grid():
 
 
 def test_the_deepest_of_several_valleys_is_found():
-    """From where relative errors are least, or all terms are alike, a search ends at 65.84."""
-    design = np.array([[537.2322, 0, 0], [1.3756, 0.4869, 0.0694], [4.6945, 0, 11.8454],
-                       [0.6384, 0.0008, 0]])  # fmt: skip
-    log_times = np.array([-1.053, -3.272, -2.404, 1.875])
-    near = solve(design, log_times, np.ones(4), typical(design, log_times) / 3)
+    """From where relative errors are least, or all terms are alike, a search ends at 127.45."""
+    design = np.array([[2793, 0], [16240, 0.0006997], [0, 44.24], [0.7943, 0.00564]])
+    log_times = np.array([0.533, -6.216, -6.614, -2.016])
+    alike = solve(design, log_times, np.ones(4), typical(design, log_times) / 2)
     found = solve(design, log_times, np.ones(4))
-    squares = [np.sum((log_model(design, theta) - log_times) ** 2) for theta in (near, found)]
-    assert squares == pytest.approx([65.844, 48.348], abs=1e-3)
+    squares = [np.sum((log_model(design, theta) - log_times) ** 2) for theta in (alike, found)]
+    assert squares == pytest.approx([127.450, 101.148], abs=1e-3)
 
 
 def test_a_parameter_that_is_nothing_is_found_to_be_nothing():
