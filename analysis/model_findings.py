@@ -134,7 +134,10 @@ def _estimate(results: Results, row: int, symbol: str, unit: Unit) -> list[Part]
     """Return a parameter with its interval, or which end of it the data leave open."""
     status = results.text("models", row, "status")
     if status in (DETERMINED, NO_INTERVAL):
-        return [f"{symbol}{_NBSP}={_NBSP}", *measured(results, "models", row, "value", unit)]
+        value = cell(results, "models", row, "value", unit)
+        found = results.interval("models", row, "value", unit)
+        known: list[Part] = [found[0], " to ", found[1]] if found else [NO_INTERVAL]
+        return [f"{symbol}{_NBSP}={_NBSP}", value, " (", *known, ")"]
     best: list[Part] = [" (best value ", cell(results, "models", row, "value", unit), ")"]
     if status == AT_LEAST:
         low = cell(results, "models", row, "value_low", unit)

@@ -110,7 +110,7 @@ def model_tables(
             continue
         progress(f"models of {case.labels['source']}: {case.labels['kernels']} kernels")
         for name, frame in _of_case(case, candidates).items():
-            found[name].append(frame.assign(**case.labels)[columns[name]])
+            found[name].append(frame.assign(**case.labels).reindex(columns=columns[name]))
     return {name: concatenated(frames) for name, frames in found.items()}
 
 

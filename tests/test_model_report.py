@@ -197,9 +197,9 @@ def test_constants_stand_with_their_cycles(tmp_path):
     ]
     text = said(tmp_path, "constants", model_comparison=rows, models=parameters)[1]
     assert text == (
-        "By M7, a launch: τ₀ = 10.0 µs (9.0 to 11.0); a line: c_L = 4.00 ps (3.60 to 4.40), 1.05 "
-        "cycles of one multiprocessor; a step from barrier to barrier: t_B is at most 200 ns (best "
-        "value 100 ns), and the data do not tell it from nothing, 200 cycles."
+        "By M7, a launch: τ₀ = 10.0 µs (9.0 µs to 11.0 µs); a line: c_L = 4.00 ps (3.60 ps to 4.40 "
+        "ps), 1.05 cycles of one multiprocessor; a step from barrier to barrier: t_B is at most "
+        "200 ns (best value 100 ns), and the data do not tell it from nothing, 200 cycles."
     )
 
 
