@@ -16,6 +16,10 @@ except StudyError as error:
 configfile: "config.yaml"
 
 
+# What `make provenance` says of the workflow.
+report: "workflow/provenance.rst"
+
+
 # Used on request only (--software-deployment-method apptainer): the study runs in .venv, and a
 # measurement wants the bare host.
 container: "docker://python:3.11-bookworm"
@@ -26,6 +30,7 @@ include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/count.smk"
 include: "workflow/rules/analyse.smk"
+include: "workflow/rules/publish.smk"
 
 
 rule report:
@@ -35,6 +40,8 @@ rule report:
         # again, not even after a failure, as long as what was once made from it is there.
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         cubins=CUBINS,

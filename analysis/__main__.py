@@ -1,36 +1,24 @@
-"""Command line of the analysis: ``python -m analysis tables|fit|figures|report|check|compare``."""
+"""Command line of the analysis; ``python -m analysis --help`` lists its commands.
+
+Every command imports what it needs: `advise` answers at once, for it does without the libraries of
+the others.
+"""
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from analysis import (
-    agreement,
-    claims,
-    compare,
-    counts,
-    fits,
-    gains,
-    judgement,
-    ladder,
-    limits,
-    machine_code,
-    neighbours,
-    published,
-    roofline,
-    study,
-    systems,
-    tables,
-    trust,
-)
-from kernels.build import read_result
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
-from measurement.recording import read
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.study import Source
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
-        if name != "figures":
+        if name not in ("audit", "figures"):
             added.add_argument(
                 "--recording",
                 action="append",
@@ -68,12 +56,16 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
-    command("fit", "fit the source's model to published and measured times", "published")
+    command("fit", "fit and compare models of published and measured times", "published")
+    command("decide", "fit what tells from which order on a GPU pays")
+    command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
     checking = commands.add_parser("check", help="walk every number of a report back to its table")
     checking.add_argument("report", type=Path, help="the report")
     checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
+    command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
+    _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
 
@@ -88,8 +80,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
         type=_threshold,
-        default=judgement.THRESHOLD,
-        help="relative difference from which on it matters (default: %(default)s)",
+        help="relative difference from which on it matters (default: that of the report)",
     )
     parser.add_argument("--all", action="store_true", help="show also what is the same")
     parser.add_argument(
@@ -98,6 +89,27 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         help="list the cells whose total times are apart, with the state of the cards",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
+
+
+def _add_advise(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Predict what multiplying two float32 matrices of order N takes on a GPU of the report, "
+        "copies included, what it gains over the CPU, and from which order on."
+    )
+    parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
+    parser.add_argument("--n", required=True, type=int, metavar="N", help="order of the matrices")
+    parser.add_argument(
+        "--host-memory",
+        choices=("pageable", "pinned"),
+        default="pageable",
+        help="what the matrices lie in (default: %(default)s, which malloc returns)",
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        default=Path("results/tables"),
+        help="folder that holds the tables (default: %(default)s)",
+    )
 
 
 def _threshold(text: str) -> float:
@@ -110,11 +122,14 @@ def _threshold(text: str) -> float:
 
 _HELP = {
     "published": "csv of the published times",
+    "statements": "csv of the figures in the text of source V",
     "systems": "csv of the sources' systems",
     "tables": "folder that holds the tables",
     "figures": "folder that holds the figures",
     "template": "folder that holds the report's template",
-    "out": "folder to write to (report: the file)",
+    "config": "the configuration in force",
+    "report": "the report",
+    "out": "folder to write to (report, crate: the file)",
 }
 
 
@@ -144,6 +159,21 @@ def write_tables(
     out: Path,
 ) -> None:
     """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
+    from analysis import (
+        agreement,
+        cards,
+        counts,
+        gains,
+        limits,
+        neighbours,
+        published,
+        study,
+        systems,
+        tables,
+        trust,
+    )
+    from kernels.build import read_result
+
     printed, listed = published.read(published_csv), systems.read(systems_csv)
     loaded = study.load(recordings)
     sources = study.sources(loaded)
@@ -156,6 +186,7 @@ def write_tables(
     frames |= {
         "summary": study.summary_table(sources),
         "gains": gains.gains_table(sources),
+        "cards": cards.cards_table(sources),
         "recordings": study.recordings_table(sources),
         "checks": study.checks_table(loaded),
         "builds": study.builds_table(loaded, built),
@@ -172,40 +203,92 @@ def write_tables(
         "systems": systems.systems_table(listed, sources),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames |= _cpu_tables(printed, sources, frames["ceilings"])
     frames |= _kernel_tables(sources, frames, study.instructions_table(loaded, built))
     _write(frames, out)
 
 
+def _cpu_tables(
+    printed: "pd.DataFrame", sources: "list[Source]", ceilings: "pd.DataFrame"
+) -> "dict[str, pd.DataFrame]":
+    """Return what is told of hosts, and what tuning the CPU gains."""
+    from analysis import cpu_hosts, cpu_ladder, cpu_roofline, cpu_split
+
+    hosts = cpu_hosts.hosts_table(sources)
+    return {
+        "cpu_hosts": hosts,
+        "cpu_clock": cpu_hosts.clock_table(sources),
+        "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
+        "cpu_roofline": cpu_roofline.cpu_roofline_table(sources, ceilings, hosts),
+        "cpu_split": cpu_split.cpu_split_table(printed, sources),
+    }
+
+
 def _kernel_tables(
-    sources: list[study.Source], frames: Mapping[str, pd.DataFrame], instructions: pd.DataFrame
-) -> dict[str, pd.DataFrame]:
+    sources: "list[Source]", frames: "Mapping[str, pd.DataFrame]", instructions: "pd.DataFrame"
+) -> "dict[str, pd.DataFrame]":
     """Return what follows from times, builds and counts of accesses together."""
+    import pandas as pd
+
+    from analysis import claims, cpu_claims, ladder, machine_code, roofline
+
     accesses = frames["counts"]
     code = machine_code.machine_code_table(frames["builds"], instructions, accesses)
+    claimed = claims.claims_table(sources, code, accesses)
+    of_cpus = cpu_claims.cpu_claims_table(sources, frames["cpu_split"])
     return {
         "machine_code": code,
         "ladder": ladder.ladder_table(sources, code),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], accesses),
-        "claims": claims.claims_table(sources, code, accesses),
+        "claims": pd.concat([claimed, of_cpus], ignore_index=True),
     }
 
 
 def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
-    """Write the fits of M0 and their residuals to the folder `out`."""
+    """Write what the models say of published and of recorded times to the folder `out`."""
+    from analysis import counts, machine_code, model_ratios, model_tables, published, study
+
     printed = published.read(published_csv)
+    loaded = study.load(recordings)
+    sources = study.sources(loaded)
+    uncounted = counts.counts_table(counts.read([]), [])
+    builds, instructions = study.builds_table(loaded), study.instructions_table(loaded)
+    code = machine_code.machine_code_table(builds, instructions, uncounted)
+    frames = model_tables.model_tables(printed, sources, code, _progress)
+    frames["model_ratios"] = model_ratios.ratios_table(sources, frames["models"])
+    _write(frames, out)
+
+
+def write_decisions(recordings: Mapping[str, Path], out: Path) -> None:
+    """Write copies, curves, break-even orders and predictions to the folder `out`."""
+    from analysis import predictions, study
+
     sources = study.sources(study.load(recordings))
-    fitted, residuals = fits.fit_tables(printed, sources, _progress)
-    _write({"m0_fit": fitted, "m0_residuals": residuals}, out)
+    _progress(f"break-even orders of {', '.join(s.label for s in sources) or 'no recording'}")
+    _write(predictions.decision_tables(sources), out)
+
+
+def write_audit(published_csv: Path, statements_csv: Path, out: Path) -> None:
+    """Write the tables of the audit of the published numbers to the folder `out`."""
+    from analysis import audit_text, published, statements
+
+    printed, said = published.read(published_csv), statements.read(statements_csv)
+    _progress("audit: the published numbers, held against each other")
+    _write(audit_text.audit_tables(printed, said), out)
 
 
 def compare_recordings(
-    a: Path, b: Path, threshold: float, everything: bool, telemetry: bool, csv: Path | None
+    a: Path, b: Path, threshold: float | None, everything: bool, telemetry: bool, csv: Path | None
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
     With `telemetry`, cells that do not agree are listed with the state of both cards. Every
     comparison is written to the file `csv` if there is one.
     """
+    from analysis import agreement, compare, judgement
+    from measurement.recording import read
+
+    threshold = threshold or judgement.THRESHOLD
     recordings = read(a), read(b)
     frame = compare.compare(*recordings, threshold)
     if csv:
@@ -236,14 +319,14 @@ def check_report(report: Path, tables_dir: Path) -> int:
     return int(bool(faults))
 
 
-def _write(frames: Mapping[str, pd.DataFrame], out: Path) -> None:
+def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
     """Write every frame as CSV; a missing value is an empty cell."""
     for name, frame in frames.items():
         rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
         write_atomic(out / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
 
 
-def _significant(values: pd.Series) -> pd.Series:
+def _significant(values: "pd.Series") -> "pd.Series":
     """Return `values` with eight significant digits; whole numbers, which may be counts, with all.
 
     No interval is narrower than that, and digits beyond are noise that cannot be compressed.
@@ -256,12 +339,13 @@ def _progress(line: str) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError. `compare` and `check` return a status, see there.
-
-    Figures and the report are imported by the commands that need them: tables and fits do without
-    the plotting libraries.
-    """
+    """Run the command; raises StudyError. `compare` and `check` return a status, see there."""
     arguments = _parser().parse_args()
+    if arguments.command == "advise":
+        from analysis.advise import advise
+
+        print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+        return None
     if arguments.command == "compare":
         return compare_recordings(
             arguments.a,
@@ -278,16 +362,31 @@ def main() -> int | None:
 
         write_figures(arguments.tables, arguments.out)
         return None
+    if arguments.command == "audit":
+        write_audit(arguments.published, arguments.statements, arguments.out)
+        return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
         csvs = (arguments.published, arguments.systems)
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "fit":
         write_fits(paths, arguments.published, arguments.out)
-    else:
-        from analysis.report import render
+    elif arguments.command == "decide":
+        write_decisions(paths, arguments.out)
+    elif arguments.command == "crate":
+        from analysis.crate import Study, write_crate
+        from measurement.provenance import git
 
-        render(arguments.tables, arguments.figures, paths, arguments.template, arguments.out)
+        places = (arguments.config, paths, arguments.tables, arguments.report)
+        write_crate(Study(*places, git()["commit"]), arguments.out)
+    else:
+        from analysis.citation import Maker
+        from analysis.report import render
+        from measurement.provenance import git
+
+        maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
+        folders = (arguments.tables, arguments.figures, paths, arguments.template)
+        render(*folders, arguments.out, maker)
     return None
 
 

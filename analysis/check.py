@@ -10,16 +10,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from analysis import results as units
-from analysis.kernel_views import OPERATIONS
-from analysis.results import Results, Unit, evaluate, interval_columns
+from analysis.results import Results, evaluate, interval_columns
 from analysis.wording import visible
 
-_VOID = ("meta", "link", "br", "hr", "img")
+_VOID = ("input", "meta", "link", "br", "hr", "img")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _BLANK = ("", "–", "not measured")
+# What a value in the unit of its CSV is multiplied by to be shown in another.
 _FACTORS = {
-    unit.name: unit.factor for unit in (*vars(units).values(), OPERATIONS) if isinstance(unit, Unit)
+    "": 1.0,
+    "×": 1.0,
+    "%": 100.0,
+    "cycles": 1.0,
+    "s": 1.0,
+    "ms": 1e3,
+    "µs": 1e6,
+    "ns": 1e9,
+    "ps": 1e12,
+    "GFLOP/s": 1e-9,
+    "Gop/s": 1e-9,
+    "GB/s": 1e-9,
+    "MB": 1e-6,
+    "KiB": 1 / 1024,
+    "MiB": 1 / 1024**2,
+    "GiB": 1 / 1024**3,
+    "MHz": 1e-6,
+    "GHz": 1e-9,
+    "°C": 1.0,
+    "W": 1.0,
 }
 # What a number or a name stands in that says for itself where it is from.
 _PARTS = ("data", "code", "span")
@@ -27,8 +45,10 @@ _PARTS = ("data", "code", "span")
 _TRACED = ("td", "dd")
 # The list of the CSV files names them in the report's own words.
 _OWN_WORDS = "table-downloads"
+# What an anchor tells where something stands by.
+_PLACES = ("figure", "section", "dt")
 # Words of the report itself that hold a digit and are no number.
-_NAMES = re.compile(r"\bM[0-4]\b")
+_NAMES = re.compile(r"\bM\d\b")
 
 
 @dataclass
@@ -47,6 +67,7 @@ class Shown:
     unit: str = ""
     is_number: bool = True
     is_cell: bool = True
+    place: str = ""
 
     @property
     def table(self) -> str:
@@ -55,7 +76,7 @@ class Shown:
 
     def __str__(self) -> str:
         rows = ",".join(map(str, self.rows[:3])) + (",…" if len(self.rows) > 3 else "")
-        return f"{self.text!r} ({self.csv} row {rows} {self.expression})"
+        return f"{self.place}: {self.text!r} ({self.csv} row {rows} {self.expression})"
 
 
 @dataclass
@@ -92,16 +113,17 @@ class Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.shown: list[Shown] = []
         # The report's own words beside what is traced, and cells in which nothing is.
-        self.between: list[str] = []
-        self.untraced: list[str] = []
+        self.between: list[tuple[str, str]] = []
+        self.untraced: list[tuple[str, str]] = []
         self._cell = ""
-        self._figure = ""
+        self._place = ""
         self._open: list[str] = []
         self._table: _Table | None = None
         self._part: Shown | None = None
         self._texts: list[str] = []
         self._words: list[str] = []
         self._small: list[str] = []
+        self._badge = ""
         self._value: str | None = None
         self._is_traced = False
         self.feed(html)
@@ -116,16 +138,17 @@ class Reader(HTMLParser):
         if tag == "table":
             numbers = {int(number) for number in said.get("data-numbers", "").split()}
             self._table = _Table(said.get("data-csv", "").split(), numbers)
-        elif tag == "figure":
-            self._figure = said.get("id", "")
+        elif tag in _PLACES and "id" in said:
+            self._place = said["id"]
         elif table and tag == "th":
             source = int(said.get("data-source", 0))
             table.columns.append(_Column(source, said.get("data-column", "")))
         elif table and tag == "tr":
             table.rows, table.position = said.get("data-row", "").split(), -1
         elif tag in _TRACED:
-            self._texts, self._words, self._small = [], [], []
-            self._value, self._is_traced, self._cell = None, False, tag
+            self._texts, self._words, self._small, self._badge = [], [], [], ""
+            self._value, self._is_traced = None, False
+            self._cell = "words" if said.get("class") == "words" else tag
             if table and tag == "td":
                 table.position += 1
         elif tag in _PARTS:
@@ -153,7 +176,7 @@ class Reader(HTMLParser):
             part.unit = said.get("data-unit", part.unit or self._unit_above())
             # A name is set as code, or stands for the value that the markup gives.
             part.is_number = part.value is not None and _is_number(part.value)
-            self.shown.append(part)
+            self._show(part)
         return part
 
     def _unit_above(self) -> str:
@@ -168,7 +191,9 @@ class Reader(HTMLParser):
             self._part.text += data
         elif "small" in self._open:
             self._small.append(data)
-        elif "mark" not in self._open and set(_TRACED) & set(self._open):
+        elif "mark" in self._open:
+            self._badge = data
+        elif set(_TRACED) & set(self._open):
             self._texts.append(data)
             self._words += [data] if "code" not in self._open else []
 
@@ -186,24 +211,29 @@ class Reader(HTMLParser):
             self._table = None
 
     def _close_cell(self) -> None:
-        table, text = self._table, "".join(self._texts).strip()
+        # A badge alone is the cell's text; beside others it is a remark on them.
+        table, text = self._table, "".join(self._texts).strip() or self._badge
         column = table.columns[table.position] if table and table.csvs else None
         found = table.at(column.source, column.name, text) if table and column else None
-        if self._is_traced or not column or not column.name or found is None:
-            if self._figure != _OWN_WORDS:
-                self.between.append("".join(self._words))
-            if not self._is_traced and self._cell == "td" and self._figure != _OWN_WORDS:
-                self.untraced.append(" ".join([text, *self._small]))
+        if self._is_traced or self._cell == "words" or not (column and column.name and found):
+            if self._place != _OWN_WORDS and self._cell != "words":
+                self.between.append((self._place, "".join(self._words)))
+                if not self._is_traced and self._cell == "td":
+                    self.untraced.append((self._place, " ".join([text, *self._small])))
             return
         found.value = self._value
-        self.shown.append(found)
+        self._show(found)
         bounds = "".join(self._small).split(" – ")
         if len(bounds) == 2 and table:
             for text, name in zip(bounds, interval_columns(column.name), strict=True):
                 bound = table.at(column.source, name, text)
                 if bound:
                     bound.unit = found.text.partition("\u00a0")[2] or bound.unit
-                    self.shown.append(bound)
+                    self._show(bound)
+
+    def _show(self, shown: Shown) -> None:
+        shown.place = self._place
+        self.shown.append(shown)
 
 
 def _rows(text: str) -> Iterator[int]:
@@ -229,8 +259,10 @@ def check(html: str, results: Results) -> tuple[list[Shown], list[str]]:
     """
     reader = Reader(html)
     faults = [f"{shown}: {fault}" for shown in reader.shown if (fault := _fault(shown, results))]
-    faults += [f"{text!r}: a number from nowhere" for text in reader.between if _has_digit(text)]
-    faults += [f"{text!r}: a cell from nowhere" for text in reader.untraced if text not in _BLANK]
+    for place, text in reader.between:
+        faults += [f"{place}: {text!r}: a number from nowhere"] if _has_digit(text) else []
+    for place, text in reader.untraced:
+        faults += [f"{place}: {text!r}: a cell from nowhere"] if text not in _BLANK else []
     return reader.shown, faults
 
 

@@ -57,7 +57,7 @@ def not_above(low: float, high: float, expected: float) -> str:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class Rule:
     """When a claim on a ratio holds: by its bounds and the expected value, and in words."""
 
     decide: Callable[[float, float, float], str]
@@ -66,9 +66,9 @@ class _Rule:
 
 _EXACTLY = "holds if every case is the expected value exactly"
 _NO_MORE = "holds if the value is the expected one at most"
-_ABOUT = _Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
-_ABOVE = _Rule(above, "holds if the interval lies above the expected value, undecided if across it")
-_NOT_ABOVE = _Rule(
+ABOUT = Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
+ABOVE = Rule(above, "holds if the interval lies above the expected value, undecided if across it")
+_NOT_ABOVE = Rule(
     not_above, "holds if the interval lies at the expected value or below, undecided if across it"
 )
 
@@ -87,7 +87,7 @@ class _Compared:
     above: str
     below: str
     blocks: tuple[int | None, int | None]
-    rule: _Rule
+    rule: Rule
     expected: float = 1.0
     quantities: tuple[str, ...] = ("kernel",)
     largest: bool = False
@@ -100,7 +100,7 @@ _TIMES = (
         "tiles loaded in the slow order take about twice as long",
         *("V", "block_strided", "block"),
         blocks=(32, 32),
-        rule=_ABOUT,
+        rule=ABOUT,
         expected=2.0,
     ),
     _Compared(
@@ -113,7 +113,7 @@ _TIMES = (
         "a row of A in shared memory gains up to 1.75 times",
         *("V", "naive", "buffered_row"),
         blocks=(32, None),
-        rule=_ABOUT,
+        rule=ABOUT,
         expected=1.75,
         quantities=_BOTH,
         largest=True,
@@ -122,32 +122,32 @@ _TIMES = (
         "a column of B in shared memory makes it slower",
         *("V", "buffered_column", "naive"),
         blocks=(None, 32),
-        rule=_ABOVE,
+        rule=ABOVE,
         quantities=_BOTH,
     ),
     _Compared(
         "bank conflicts cost time, in tiles of 16",
         *("T", "tile_transposed_b", "tile_conflict_free"),
         blocks=(16, 16),
-        rule=_ABOVE,
+        rule=ABOVE,
     ),
     _Compared(
         "bank conflicts cost time, in tiles of 32",
         *("T", "tile_transposed_b", "tile_conflict_free"),
         blocks=(32, 32),
-        rule=_ABOVE,
+        rule=ABOVE,
     ),
     _Compared(
         "bank conflicts cost time, in register tiles",
         *("G", "register_tile_double_buffered", "register_tile_conflict_free"),
         blocks=(None, None),
-        rule=_ABOVE,
+        rule=ABOVE,
     ),
     _Compared(
         "where tiles do not divide, zeros around the matrices beat checked bounds",
         *("H", "block", "block_padded"),
         blocks=(32, 32),
-        rule=_ABOVE,
+        rule=ABOVE,
         quantities=_BOTH,
         shapes=True,
     ),
@@ -168,6 +168,11 @@ def claims_table(
         cells = source.cells[source.cells["device"] != CPU]
         for claim in _TIMES:
             rows += [_on_times(source, cells, claim, part) for part in claim.quantities]
+    return claims_frame(rows)
+
+
+def claims_frame(rows: list[Row]) -> pd.DataFrame:
+    """Return rows as a table of claims."""
     integers = ("block_size", *_SHAPE, "cases")
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
 

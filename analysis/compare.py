@@ -61,7 +61,7 @@ _TYPES = {
 }
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 _DETAILS = ("packages", "limits")  # of software and cards: too long for a line
-CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory")
+CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
 _TITLES = (
     *(*CELL_TITLES, "time", "samples"),
     *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
@@ -228,8 +228,9 @@ def duration(seconds: float) -> str:
 def cell_texts(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the cell (`CELL`) that a row is of as text, in the order of `CELL_TITLES`."""
     shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
-    parts = (row["device"], row["variant"], row["dtype"], shape, row["block_size"])
-    return tuple("" if pd.isna(part) else str(part) for part in (*parts, row["host_memory"]))
+    parts = (row["device"], row["variant"], row["dtype"], shape)
+    rest = (row["block_size"], row["host_memory"], row["threads"])
+    return tuple("" if pd.isna(part) else str(part) for part in (*parts, *rest))
 
 
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:

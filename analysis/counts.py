@@ -72,7 +72,7 @@ def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame
     theory's, see `explanations`.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})
-    table = totals.merge(_counters(found), how="left", on=[*_KERNEL, "ncu_metric"])
+    table = totals.merge(counters(found), how="left", on=[*_KERNEL, "ncu_metric"])
     table[["operation", "measure"]] = table["quantity"].str.extract(_QUANTITY)
     table["counter_over_theory"] = table["counter"] / table["theory"].where(table["theory"] > 0)
     for way in _WAYS:
@@ -87,8 +87,12 @@ def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame
 _QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 
 
-def _counters(found: Iterable[Source]) -> pd.DataFrame:
-    """Return the counters of every GPU; the median of several of one launch."""
+def counters(found: Iterable[Source]) -> pd.DataFrame:
+    """Return the counters of every GPU, one row a launch and counter.
+
+    Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter: the median of several
+    of one launch.
+    """
     keys = [*_KERNEL, "metric"]
     types = {**{name: _TYPES[name] for name in _KERNEL}, "metric": "string", "value": "Float64"}
     labels = {"recording": "string", "gpu": "string"}

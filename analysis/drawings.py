@@ -38,6 +38,25 @@ class Card:
         return Drawing(f"{kind}-{self.name}", kind, self.subject.label, title, caption, figure)
 
 
+@dataclass(frozen=True)
+class Host:
+    """A host whose CPU's figures are drawn; `name` is its anchor."""
+
+    subject: Subject
+    name: str
+
+    def drawing(self, kind: str, title: str, caption: str, figure: Figure) -> Drawing:
+        """Return a figure of this host, which the title names."""
+        title = f"{title}: {self.subject.marked_cpu}"
+        return Drawing(f"{kind}-{self.name}", kind, self.subject.label, title, caption, figure)
+
+
+def threads_text(cells: pd.DataFrame) -> str:
+    """Return on how many threads these cells of a CPU are: "one thread and 16 threads"."""
+    counts = sorted({int(count) for count in cells["threads"] if count > 0})
+    return " and ".join("one thread" if n == 1 else f"{n} threads" for n in counts)
+
+
 def samples_text(rows: pd.DataFrame) -> str:
     """Return the sentence that says how many samples the medians of these cells are of."""
     counts = rows["samples"].dropna()

@@ -7,8 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import plots, style, svg
-from analysis.drawings import INTERVALS, Card, Drawing, samples_text
+from analysis.cards_report import of_cards
+from analysis.cpu_figures import of_cpu, split_figure
+from analysis.decision_figures import of_break_even, of_copies
+from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
+from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
+from analysis.model_figures import of_models
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     Results,
@@ -59,7 +64,8 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str) -> None:
 
 def _drawings(results: Results) -> Iterator[Drawing]:
     summary = order_cells(results)
-    summary = summary.assign(is_cpu=summary["device"] == CPU)
+    threads = summary["threads"].fillna(0).astype(int)
+    summary = summary.assign(is_cpu=summary["device"] == CPU, threads=threads)
     measured = subjects(results)
     names = anchors([subject.label for subject in measured])
     gpus = [subject for subject in measured if subject.is_gpu]
@@ -68,18 +74,25 @@ def _drawings(results: Results) -> Iterator[Drawing]:
         rows = _cells(summary, subject)
         if rows.empty:
             continue
+        yield from of_headline(results, subject, names[subject.label], rows)
         if subject.is_gpu:
             card = Card(subject, names[subject.label])
             yield from _of_gpu(results, card, rows)
             yield from of_kernels(results, card)
+            yield from of_break_even(results, card)
         if subject is hosts[subject.recording]:
-            yield from _of_cpu(subject, names[subject.label], rows[rows["is_cpu"]])
+            host = Host(subject, names[subject.label])
+            yield from of_cpu(results, host, rows[rows["is_cpu"]])
     if gpus:
         yield from _figure_2(results, gpus, summary)
-    yield from _of_model(results, PUBLISHED, "published", "published Table 5")
+    yield from split_figure(results, gpus)
+    yield from of_models(results, PUBLISHED, "published", "published Tables 3–5")
     for subject in gpus:
-        yield from _of_model(results, subject.label, names[subject.label], subject.marked_title)
-    yield from _of_trust(results, {gpu.label: gpu.marked_title for gpu in gpus})
+        yield from of_models(results, subject.label, names[subject.label], subject.marked_title)
+    titles = {gpu.label: gpu.marked_title for gpu in gpus}
+    yield from of_copies(results, titles)
+    yield from of_cards(results, titles)
+    yield from _of_trust(results, titles)
 
 
 def _cells(summary: pd.DataFrame, subject: Subject) -> pd.DataFrame:
@@ -98,10 +111,11 @@ def _of_gpu(results: Results, card: Card, rows: pd.DataFrame) -> Iterator[Drawin
     n = comparison_order(gpu)
     memory = compared_memory(gpu)
     compared = without_swept_naive(rows[rows["is_cpu"] | (rows["host_memory"] == memory)])
-    compared = compared[compared["is_cpu"] | _of_source_or_fastest(compared)]
+    compared = compared[_of_fair_cpu(compared) | _of_source_or_fastest(compared)]
 
     published, at_n = _published_rates(results, n), without_swept_naive(rows[rows["n"] == n])
-    host = f" and one core of its host ({subject.cpu_model})" if at_n["is_cpu"].any() else ""
+    on_cpu = at_n[at_n["is_cpu"]]
+    host = "" if on_cpu.empty else f" and {threads_text(on_cpu)} of its host ({subject.cpu_model})"
     crosses = "" if published.empty else " Crosses: the published GTX 770."
     yield card.drawing(
         "figure1",
@@ -114,7 +128,8 @@ def _of_gpu(results: Results, card: Card, rows: pd.DataFrame) -> Iterator[Drawin
         "rate-size",
         "Rate over the matrix order",
         f"Rate over N on {subject.marked_title}, {memory} host memory, of source V's variants and "
-        "the fastest other, each with its best block size at that N; dashed: one core of the host. "
+        "the fastest other, each with its best block size at that N; of the host's CPU the naive "
+        "loop and the fastest variant, on one thread (dashed) and on all (dash-dotted). "
         f"{INTERVALS} {samples_text(compared)}",
         plots.rate_over_size(compared),
     )
@@ -142,30 +157,26 @@ def _of_gpu(results: Results, card: Card, rows: pd.DataFrame) -> Iterator[Drawin
         )
 
 
+def _of_fair_cpu(cells: pd.DataFrame) -> pd.Series:
+    """Tell which cells are of the CPU's naive loop, or of what is fastest on one thread or all.
+
+    At the largest order.
+    """
+    chosen = cells["is_cpu"] & (cells["variant"] == "naive")
+    for _, own in cells[cells["is_cpu"]].groupby("threads"):
+        largest = own[own["n"] == own["n"].max()]
+        fastest = largest.loc[largest["total_s"].idxmin()]
+        same = (cells["variant"] == fastest["variant"]) & (cells["threads"] == fastest["threads"])
+        chosen |= cells["is_cpu"] & same
+    return chosen
+
+
 def _of_source_or_fastest(cells: pd.DataFrame) -> pd.Series:
     """Tell which cells are of the source's variants, or of what is fastest at the largest order."""
     others = cells[~cells["is_cpu"] & ~cells["variant"].isin(style.SOURCE_V)]
     largest = others[others["n"] == others["n"].max()]
     fastest = set(largest.loc[largest["total_s"] == largest["total_s"].min(), "variant"])
     return cells["variant"].isin({*style.SOURCE_V, *fastest})
-
-
-def _of_cpu(subject: Subject, name: str, rows: pd.DataFrame) -> Iterator[Drawing]:
-    """Draw the CPU's own figure: its rate over the cache block, where that was swept."""
-    swept = rows[rows["block_size"].notna()]
-    if swept.empty:
-        return
-    n = int(swept["n"].max())
-    who = f"{'SIMULATED ' if subject.simulated else ''}{subject.cpu_model} ({subject.recording})"
-    yield Drawing(
-        f"cpu-{name}",
-        "cpu",
-        subject.label,
-        f"The CPU's rate: {who}",
-        f"Rate of one core of {who}: over N with the best cache block (left), over the edge of the "
-        f"cache block at N = {n} (right). {INTERVALS} {samples_text(rows)}",
-        plots.cpu_rates(rows, n),
-    )
 
 
 def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> Iterator[Drawing]:
@@ -187,33 +198,6 @@ def _figure_2(results: Results, gpus: list[Subject], summary: pd.DataFrame) -> I
         "band is what the source's text says of its own Figure 2, 100–300 GFLOP/s for most cards; "
         f"its values are lost. {INTERVALS}",
         plots.best_over_cards(rows.assign(gpu=rows["gpu"].map(labels)), cards, n),
-    )
-
-
-def _of_model(results: Results, source: str, name: str, title: str) -> Iterator[Drawing]:
-    residuals, fits = results.frame("m0_residuals"), results.frame("m0_fit")
-    residuals, fits = residuals[residuals["source"] == source], fits[fits["source"] == source]
-    fits = fits[fits["rho"].notna() & fits["quantity"].isin(residuals["quantity"])]
-    if fits.empty:
-        return
-    yield Drawing(
-        f"model-{name}",
-        "model",
-        source,
-        f"Gain of block over naive, measured and by M0: {title}",
-        f"Gain of the block variant over the naive one against the block size B, {title}: markers "
-        "are measured (one shape and colour for each N; a held-out one took no part in the fit), "
-        f"the curve is M0 with the fitted ρ, the shading its interval. {INTERVALS}",
-        plots.model_gains(residuals, fits),
-    )
-    yield Drawing(
-        f"residuals-{name}",
-        "residuals",
-        source,
-        f"What M0 leaves unexplained: {title}",
-        f"M0's gain over the measured gain for each N and B, {title}. A model that holds scatters "
-        "around 1 without a pattern; above 1 the kernel is slower than M0 says.",
-        plots.model_residuals(residuals[residuals["quantity"].isin(fits["quantity"])]),
     )
 
 

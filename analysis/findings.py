@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.published import SOURCE as PUBLISHED
+from analysis.models import MODELLED_SET
 from analysis.results import (
     COUNT,
     FACTOR,
     GFLOPS,
     MILLISECONDS,
     PERCENT,
-    PLAIN,
     TIMES,
     Number,
     Results,
@@ -36,9 +35,9 @@ from analysis.wording import (
     STATED,
     UNDECIDED,
     Part,
-    bounds,
     cell,
     measured,
+    opponent,
     order,
     variant,
     verdict,
@@ -93,7 +92,7 @@ def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
     yield _kernel_rate(results, *(part[part["n"] == cells["n"].max()] for part in (cells, library)))
     yield _transfers(results, cells, best)
     yield from _cpu_sentence(results, subject)
-    yield from model_sentences(results, subject.label)
+    yield _model_sentence(results, subject.label)
     yield from _gate_sentence(results, subject)
 
 
@@ -141,19 +140,37 @@ def _over_cpu(results: Results, subject: Subject, compared: pd.DataFrame) -> Sen
     index = int(gains["n"].idxmax())
     row = gains.loc[index]
     best = verdict(row["cpu_best_gain"], row["cpu_best_gain_low"], row["cpu_best_gain_high"])
-    opponent = variant(results, "gains", index, "cpu_best_")
     parts: list[Part] = [
         *("At N\u00a0=\u00a0", order(results, "gains", index)),
         ", the largest order that its CPU multiplied too, ",
         *(*variant(results, "gains", index), f" with its copies {_compared[best]}"),
-        *(" the best CPU version here (", *opponent, ", one core): gain "),
-        *measured(results, "gains", index, "cpu_best_gain", TIMES),
+        *(" the best CPU version here (", *opponent(results, "gains", index, "cpu_best_")),
+        *("): gain ", *measured(results, "gains", index, "cpu_best_gain", TIMES)),
+        *_over_naive(results, gains, index),
     ]
-    if not math.isnan(row["cpu_naive_gain"]):
-        numbers = measured(results, "gains", index, "cpu_naive_gain", TIMES)
-        parts += ["; over the naive CPU loop, the yardstick of the source, ", *numbers]
     parts += ["." if best in (GAIN, LOSS) else _reservation[best]]
+    if math.isnan(row["cpu_blas_all_gain"]) and _has_several_threads(results, subject):
+        parts += [" What a BLAS on all its cores would do was not measured."]
     return Sentence("cpu", best, tuple(parts))
+
+
+def _over_naive(results: Results, gains: pd.DataFrame, shown: int) -> list[Part]:
+    """Return the gain over the naive loop at the largest order that has one."""
+    known = gains[gains["cpu_naive_gain"].notna()]
+    if known.empty:
+        return []
+    row = int(known["n"].idxmax())
+    at: list[Part] = ["at N\u00a0=\u00a0", order(results, "gains", row), " "]
+    numbers = measured(results, "gains", row, "cpu_naive_gain", TIMES)
+    text = "; over the naive CPU loop, the yardstick of the source, "
+    return [text, *(at if row != shown else []), *numbers]
+
+
+def _has_several_threads(results: Results, subject: Subject) -> bool:
+    """Tell whether the host's process may use more than one core, as far as is known."""
+    hosts = results.frame("cpu_hosts")
+    own = hosts.loc[hosts["recording"] == subject.recording, "usable_threads"]
+    return own.empty or bool((own != 1).any())
 
 
 _compared = {
@@ -248,72 +265,57 @@ def _transfers(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
 
 
 def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
-    """Give the fastest CPU version at the largest order, next to the naive loop."""
+    """Give the fastest CPU version, on one thread and on all, next to the naive loop.
+
+    At the largest order that the naive loop has too, if there is one.
+    """
     summary = order_cells(results)
     cells = summary[(summary["recording"] == subject.recording) & (summary["device"] == CPU)]
     cells = cells[cells["total_s"].notna()]
     if cells.empty:
         yield Sentence("host", NOT_MEASURED, ("The CPU of this host was not measured.",))
         return
-    largest = cells[cells["n"] == cells["n"].max()]
+    naive = cells[cells["variant"] == "naive"]
+    largest = cells[cells["n"] == (cells if naive.empty else naive)["n"].max()]
     best = int(largest["total_s"].idxmin())
-    row = cells.loc[best]
     parts: list[Part] = [
-        *("One core of its CPU (", results.text("recordings", subject.row, "cpu_model")),
-        ") is fastest with ",
-        *(
-            *variant(results, "summary", best),
-            " at N\u00a0=\u00a0",
-            order(results, "summary", best),
-        ),
-        *(": ", *measured(results, "summary", best, "total_s", MILLISECONDS), ", "),
-        cell(results, "summary", best, "flop_per_s", GFLOPS),
+        *("Its CPU (", results.text("recordings", subject.row, "cpu_model")),
+        ") is fastest at N\u00a0=\u00a0",
+        *(order(results, "summary", best), " with ", *opponent(results, "summary", best), ": "),
+        *_time_of_cpu(results, best),
     ]
-    naive = largest[largest["variant"] == "naive"]
-    if not naive.empty and row["variant"] != "naive":
-        numbers = measured(results, "summary", int(naive.index[0]), "total_s", MILLISECONDS)
+    one = largest[largest["threads"] == 1]
+    if not one.empty and best not in one.index:
+        row = int(one["total_s"].idxmin())
+        parts += ["; on one thread with ", *variant(results, "summary", row), ": "]
+        parts += _time_of_cpu(results, row)
+    slow = largest[largest["variant"] == "naive"]
+    if not slow.empty and best not in slow.index:
+        numbers = measured(results, "summary", int(slow.index[0]), "total_s", MILLISECONDS)
         parts += ["; the naive loop takes ", *numbers]
     yield Sentence("host", STATED, (*parts, "."))
 
 
-def model_sentences(results: Results, source: str) -> Iterator[Sentence]:
-    """Say what M0 fitted to `source` (a label, or "published") gives and where it misses worst."""
-    fits, residuals = results.frame("m0_fit"), results.frame("m0_residuals")
-    of = "the published gains" if source == PUBLISHED else "its gains"
-    said = {"total": "with transfers", "kernel": "of the kernel alone"}
-    fitted = fits[(fits["source"] == source) & fits["rho"].notna()]
-    if fitted.empty:
-        yield Sentence("model", NOT_MEASURED, (f"M0 was not fitted to {of}.",))
-    for index, fit in fitted.iterrows():
-        row = int(str(index))
-        quantity = said.get(fit["quantity"], fit["quantity"])
-        parts: list[Part] = [f"M0 fitted to {of} {quantity}: "]
-        interval = bounds(results, "m0_fit", row, "rho", PLAIN)
-        bounded = results.text("m0_fit", row, "rho_bounded") == "True"
-        if bounded or not interval:
-            parts += ["ρ\u00a0=\u00a0", *measured(results, "m0_fit", row, "rho", PLAIN)]
-        else:
-            best = cell(results, "m0_fit", row, "rho", PLAIN)
-            parts += ["the data do not bound ρ (best value ", best, ", interval ", *interval, ")"]
-        own = residuals[residuals["source"] == source]
-        own = own[(own["quantity"] == fit["quantity"]) & own["log_residual"].notna()]
-        if not own.empty:
-            parts += [". Its gains are typically off by a factor of "]
-            parts += [results.derived("m0_fit", [row], "exp(log_rms)", FACTOR)]
-            parts += _worst_miss(results, int(own["log_residual"].abs().idxmax()))
-        yield Sentence("model", STATED if bounded else UNDECIDED, (*parts, "."))
+def _time_of_cpu(results: Results, row: int) -> list[Part]:
+    time = measured(results, "summary", row, "total_s", MILLISECONDS)
+    return [*time, ", ", cell(results, "summary", row, "flop_per_s", GFLOPS)]
 
 
-def _worst_miss(results: Results, row: int) -> list[Part]:
-    """Return where M0 is farthest from a measured gain, and by what factor."""
-    table = "m0_residuals"
-    return [
-        *(" and worst at N\u00a0=\u00a0", order(results, table, row)),
-        *(", B\u00a0=\u00a0", order(results, table, row, "block_size")),
-        *(", by ", results.derived(table, [row], "exp(abs(log_residual))", FACTOR)),
-        *(": measured gain ", cell(results, table, row, "gain", TIMES)),
-        *(", M0 says ", cell(results, table, row, "m0_gain", TIMES)),
-    ]
+def _model_sentence(results: Results, label: str) -> Sentence:
+    """Say which of the models predicts orders best that it was not fitted to, and how well."""
+    compared = results.frame("model_comparison")
+    own = compared[(compared["source"] == label) & compared["left_out_log_rms"].notna()]
+    own = own[own["kernels"] == MODELLED_SET]
+    if own.empty:
+        return Sentence("model", NOT_MEASURED, ("No model was fitted to its times.",))
+    first, best = int(own.index[0]), int(own["left_out_log_rms"].idxmin())
+    parts: list[Part] = ["Sizes that they were not fitted to are predicted best by the model "]
+    for row in dict.fromkeys((best, first)):
+        parts += ["" if row == best else "; by the source's own, "]
+        parts += [results.text("model_comparison", row, "model")]
+        parts += [", typically within a factor of " if row == best else ", within "]
+        parts += [results.derived("model_comparison", [row], "exp(left_out_log_rms)", FACTOR)]
+    return Sentence("model", STATED, (*parts, "."))
 
 
 def _gate_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:

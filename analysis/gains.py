@@ -2,14 +2,21 @@
 
 import pandas as pd
 
+from analysis.cpu_cells import YARDSTICKS, yardsticks
 from analysis.statistics import FloatArray, ratios
 from analysis.study import BASELINE_BLOCK, CPU, Source
 
-_GAINS = ("total_gain", "kernel_gain", "cpu_naive_gain", "cpu_best_gain")
+_GAINS = ("total_gain", "kernel_gain", *(f"cpu_{name}_gain" for name in YARDSTICKS))
+# What a yardstick is at an order, where that is not always the same.
+_CHOSEN: dict[str, tuple[str, ...]] = {
+    "own": ("variant", "block_size"),
+    "blas_all": ("threads",),
+    "best": ("variant", "block_size", "threads"),
+}
 COLUMNS = [
     *("source", "machine", "n", "variant", "block_size", "host_memory"),
     *(f"{gain}{bound}" for gain in _GAINS for bound in ("", "_low", "_high")),
-    *("cpu_best_variant", "cpu_best_block_size"),
+    *(f"cpu_{name}_{column}" for name, columns in _CHOSEN.items() for column in columns),
 ]
 
 
@@ -32,32 +39,30 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     "kernel", shape (rows, draws), of which the index of `cells` names the rows.
 
     total_gain and kernel_gain: time of the naive kernel in blocks of 32×32, same n and host memory,
-    over the cell's. cpu_naive_gain: the CPU's naive time at the same n over the cell's total.
-    cpu_best_gain: the same for the CPU variant and block size that is fastest at that n. NaN where
-    the other side was not measured; bounds NaN where either side has too few samples.
+    over the cell's. cpu_NAME_gain: time of that yardstick of the CPU (`analysis.cpu_cells`) at the
+    same n over the cell's total; cpu_NAME_variant, _block_size and _threads say what it is there.
+    NaN where the other side was not measured; bounds NaN where either side has too few samples.
     """
     cells = cells.assign(row=cells.index)
     gpu = cells[cells["device"] != CPU]
-    cpu = cells[cells["device"] == CPU]
     naive_gpu = gpu[
         (gpu["variant"] == "naive") & (gpu["block_size"] == BASELINE_BLOCK).fillna(False)
     ]
-    naive_cpu = cpu[cpu["variant"] == "naive"]
-    best_cpu = cpu.loc[cpu.groupby("n")["total_s"].idxmin()]
+    cpu = {name: _row_of(rows, gpu, ["n"]) for name, rows in yardsticks(cells).items()}
     baselines = {
         "total_gain": ("total", _row_of(naive_gpu, gpu, ["n", "host_memory"])),
         "kernel_gain": ("kernel", _row_of(naive_gpu, gpu, ["n", "host_memory"])),
-        "cpu_naive_gain": ("total", _row_of(naive_cpu, gpu, ["n"])),
-        "cpu_best_gain": ("total", _row_of(best_cpu, gpu, ["n"])),
+        **{f"cpu_{name}_gain": ("total", rows) for name, rows in cpu.items()},
     }
     table = gpu[["n", "variant", "block_size", "host_memory"]].reset_index(drop=True)
-    for name, (quantity, baseline) in baselines.items():
+    for gain, (quantity, baseline) in baselines.items():
         values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, gpu["row"])
-        for bound, column in zip(("", "_low", "_high"), values, strict=True):
-            table[f"{name}{bound}"] = column
-    best = cells.reindex(baselines["cpu_best_gain"][1])
-    table["cpu_best_variant"] = best["variant"].to_numpy()
-    table["cpu_best_block_size"] = best["block_size"].array
+        for bound, value in zip(("", "_low", "_high"), values, strict=True):
+            table[f"{gain}{bound}"] = value
+    for name, columns in _CHOSEN.items():
+        for column in columns:
+            chosen: pd.Series = cells[column].reindex(cpu[name])
+            table[f"cpu_{name}_{column}"] = chosen.array
     return table
 
 

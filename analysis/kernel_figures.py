@@ -15,7 +15,7 @@ def of_kernels(results: Results, card: Card) -> Iterator[Drawing]:
     """Draw the steps, the rates over N of the variants that are among them, ceilings, shapes."""
     cells = order_cells(results)
     cells = cells[(cells["gpu"] == card.subject.label) & (cells["device"] != CPU)]
-    steps = cells[cells["variant"].isin(style.STEPS)].assign(is_cpu=False)
+    steps = cells[cells["variant"].isin(style.STEPS)].assign(is_cpu=False, threads=0)
     if not steps.empty:
         yield from _steps(results, card, steps)
     yield from _roofline(results, card)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis import style
 from analysis.plots import MEANING, legend, with_rates
+from analysis.roofs import draw_peak, draw_roofs
 from analysis.svg import INK, label
 from kernels.shape import Shape
 
@@ -61,17 +62,12 @@ def roofline(rows: pd.DataFrame, ceilings: dict[str, float]) -> Figure:
     figure, (axis,) = style.new_figure(width=7.2, height=5.6)
     looks = style.looks((False, name) for name in rows["variant"])
     intensity = rows["flop_per_byte_of_sectors"].to_numpy(dtype=float)
-    peak = ceilings.get("fp32_flop_per_s", np.nan) / 1e9
+    peak = ceilings.get("fp32_flop_per_s", np.nan)
     span = np.geomspace(intensity.min() / 2, intensity.max() * 4, 200)
     if np.isfinite(peak):
-        axis.axhline(peak, color=INK, linewidth=1.2)
-        axis.annotate(
-            "multiply-adds", (span[0], peak), xytext=(0, 3), textcoords="offset points", fontsize=8
-        )
-    for quantity, (text, line) in ROOFS.items():
-        if quantity in ceilings:
-            roof = np.fmin(span * ceilings[quantity] / 1e9, peak)
-            axis.plot(span, roof, line, color=INK, linewidth=1.1, label=text)
+        draw_peak(axis, peak, span[0])
+    known = [(*ROOFS[name], ceilings[name]) for name in ROOFS if name in ceilings]
+    draw_roofs(axis, span, known, peak)
     for row in rows.itertuples():
         look = looks[(False, row.variant)]
         own = pd.DataFrame([row._asdict()])

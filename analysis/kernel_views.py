@@ -84,9 +84,9 @@ def systems_table(results: Results, subjects: Sequence[Subject], anchor: str) ->
         *(Column(subject.label, "GFLOP/s") for subject in subjects),
     ]
     caption = (
-        "Every system of the sources and, on each card (those of a CPU: on one core of its host), "
-        "the highest rate of its kernel in any cell; of integers, operations. Below it what the "
-        f"correctness gate found.{_titles(subjects)}",
+        "Every system of the sources and, on each card (those of a CPU: on its host, on as many "
+        "threads as are fastest), the highest rate of its kernel in any cell; of integers, "
+        f"operations. Below it what the correctness gate found.{_titles(subjects)}",
     )
     return Table(anchor, "Systems", caption, tuple(columns), tuple(rows), ("systems",))
 

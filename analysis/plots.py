@@ -13,15 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from analysis import style
-from analysis.model import m0_eta
 from analysis.svg import INK, label
 
 TOTAL = "total"
 KERNEL = "kernel"
 MEANING = {TOTAL: "transfers included", KERNEL: "kernel only"}
 _RATE = ("rate", "rate_low", "rate_high")
-_GAIN = ("gain", "gain_low", "gain_high")
-_KEY = ["is_cpu", "variant"]
+_KEY = ["is_cpu", "variant", "threads"]
 
 
 def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -45,9 +43,13 @@ def best_blocks(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Figure:
     """Draw Figure 1: the rate of every variant at order `n`, with its best block size.
 
-    `cells` are one recording's rows of summary.csv of that order, with `is_cpu`; `published` has
-    variant, is_cpu and rate in GFLOP/s.
+    `cells` are one recording's rows of summary.csv of that order, with `is_cpu`; of a GPU, threads
+    is 0. `published` has variant, is_cpu and rate in GFLOP/s.
     """
+    on_cpu = {
+        threads: with_rates(cells[cells["is_cpu"] & (cells["threads"] == threads)], TOTAL)
+        for threads in sorted(set(cells.loc[cells["is_cpu"], "threads"]))
+    }
     series = [
         ("kernel only", with_rates(cells[~cells["is_cpu"]], KERNEL), "D"),
         ("total, pinned memory", with_rates(cells[cells["host_memory"] == "pinned"], TOTAL), "s"),
@@ -56,7 +58,10 @@ def variants_at_size(cells: pd.DataFrame, published: pd.DataFrame, n: int) -> Fi
             with_rates(cells[cells["host_memory"] == "pageable"], TOTAL),
             "o",
         ),
-        ("CPU, one thread", with_rates(cells[cells["is_cpu"]], TOTAL), "^"),
+        *(
+            (f"CPU, {on_threads(threads)}", rows, "^" if threads == 1 else "v")
+            for threads, rows in on_cpu.items()
+        ),
     ]
     best = [(text, best_blocks(rows, ["is_cpu", "variant"]), mark) for text, rows, mark in series]
     order = pd.concat([rows for _, rows, _ in best])
@@ -135,28 +140,6 @@ def rate_over_block(cells: pd.DataFrame) -> Figure:
     return _rates(cells[cells["block_size"].notna()], "block_size", "block size B")
 
 
-def cpu_rates(cells: pd.DataFrame, n: int) -> Figure:
-    """Draw the CPU variants' rates: over N, and over the edge of the cache block at order `n`."""
-    rows = with_rates(cells, TOTAL)
-    looks = style.looks(_keys(rows))
-    figure, axes = style.new_figure(columns=2, height=3.6)
-    swept = rows[rows["block_size"].notna() & (rows["n"] == n)]
-    best = best_blocks(rows, ["is_cpu", "variant", "n"])
-    for axis, frame, x, name in (
-        (axes[0], best, "n", "matrix order N"),
-        (axes[1], swept, "block_size", "edge of the cache block"),
-    ):
-        for key, group in frame.groupby(["is_cpu", "variant"]):
-            style.points(axis, group.sort_values(x), x, _RATE, looks[key], text=key[1])
-        axis.set_xlabel(f"{name} (logarithmic)")
-        axis.set_ylim(0, None)
-        style.ticks_at(axis, (int(value) for value in frame[x]))
-    axes[0].set_ylabel("rate in GFLOP/s")
-    axes[1].set_title(f"blocked, N = {style.plain_number(n)}")
-    legend(figure, axes[0])
-    return figure
-
-
 def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     """Draw rates over column `x`: with transfers on the left, of the kernel alone on the right."""
     panels = [(TOTAL, with_rates(cells, TOTAL)), (KERNEL, with_rates(cells, KERNEL))]
@@ -164,10 +147,12 @@ def _rates(cells: pd.DataFrame, x: str, name: str) -> Figure:
     looks = style.looks(_keys(cells))
     figure, axes = style.new_figure(columns=len(panels), height=4.0)
     for axis, (quantity, rows) in zip(axes, panels, strict=True):
-        groups = dict(list(best_blocks(rows, ["is_cpu", "variant", x]).groupby(_KEY)))
-        for key in (key for key in looks if key in groups):
-            points = groups[key].sort_values(x)
-            style.points(axis, points, x, _RATE, looks[key], text=_name(*key))
+        groups = dict(list(best_blocks(rows, [*_KEY, x]).groupby(_KEY)))
+        for is_cpu, variant in looks:
+            for key in (key for key in groups if key[:2] == (is_cpu, variant)):
+                look = style.on_threads(looks[is_cpu, variant], key[2])
+                points = groups[key].sort_values(x)
+                style.points(axis, points, x, _RATE, look, text=_name(*key))
         axis.set_title(MEANING[quantity])
         axis.set_xlabel(f"{name} (logarithmic)")
         style.log_axis(axis, "y")
@@ -215,64 +200,6 @@ def split_of_total(cells: pd.DataFrame) -> Figure:
         axis.set_ylim(0, 107)
         axis.grid(visible=False, axis="x")
     axes[0].set_ylabel("share of the total time in %")
-    legend(figure, axes[0])
-    return figure
-
-
-def model_gains(residuals: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Draw measured gains of the block variant over B, with M0's curve and the interval of ρ.
-
-    `residuals` and `fits` hold one source; one panel for each quantity in `fits`.
-    """
-    figure, axes = style.new_figure(columns=len(fits), height=4.0)
-    looks = style.size_looks(residuals["n"])
-    for axis, fit in zip(axes, fits.itertuples(), strict=True):
-        rows = residuals[residuals["quantity"] == fit.quantity]
-        block = np.geomspace(1, max(rows["block_size"].max(), 32), 100)
-        axis.plot(block, m0_eta(fit.rho, block), color=INK, linewidth=1.4, label="M0")
-        if not np.isnan([fit.rho_low, fit.rho_high]).any() and fit.rho_low > 0:
-            low, high = m0_eta(fit.rho_low, block), m0_eta(fit.rho_high, block)
-            shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
-            axis.fill_between(block, low, high, label="interval of ρ", **shade)
-        for n, group in rows.groupby("n"):
-            text = f"N = {style.plain_number(n)}{' (held out)' if group['holdout'].all() else ''}"
-            style.points(axis, group.sort_values("block_size"), "block_size", _GAIN, looks[n], text)
-        axis.set_title(MEANING[fit.quantity])
-        axis.set_xlabel("block size B (logarithmic)")
-        style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(value) for value in rows["block_size"]))
-    axes[0].set_ylabel("gain over naive (logarithmic)")
-    legend(figure, axes[0])
-    return figure
-
-
-def model_residuals(residuals: pd.DataFrame) -> Figure:
-    """Draw how far M0 is from each measured time, by B and by N, one row for each quantity."""
-    quantities = list(dict.fromkeys(residuals["quantity"]))
-    figure, axes = style.new_figure(columns=2, rows=len(quantities), height=3.0 * len(quantities))
-    looks = style.size_looks(residuals["n"])
-    factors = residuals.assign(factor=np.exp(residuals["log_residual"]))
-    for index, axis in enumerate(axes):
-        rows = factors[factors["quantity"] == quantities[index // 2]]
-        column, text = (("block_size", "block size B"), ("n", "matrix order N"))[index % 2]
-        axis.axhline(1, color=INK, linewidth=1)
-        for n, group in rows.groupby("n"):
-            look = looks[n]
-            axis.scatter(
-                group[column],
-                group["factor"],
-                marker=look.marker,
-                color=look.colour,
-                s=22,
-                linewidths=0,
-                label=f"N = {style.plain_number(n)}",
-            )
-        axis.set_title(f"{MEANING[quantities[index // 2]]}, by {text[-1]}")
-        axis.set_xlabel(f"{text} (logarithmic)")
-        style.log_axis(axis, "y")
-        style.ticks_at(axis, (int(value) for value in rows[column]))
-    for axis in axes[::2]:
-        axis.set_ylabel("M0's gain / measured gain")
     legend(figure, axes[0])
     return figure
 
@@ -374,8 +301,15 @@ def _keys(rows: pd.DataFrame) -> list[tuple[bool, str]]:
     return list(zip(rows["is_cpu"], rows["variant"], strict=True))
 
 
-def _name(is_cpu: bool, variant: str) -> str:
-    return label(f"CPU {variant}" if is_cpu else variant)
+def _name(is_cpu: bool, variant: str, threads: int = 0) -> str:
+    """Return how a series is called; `threads` of a CPU are 0 where its name stands for all."""
+    on = f", {on_threads(threads)}" if threads else ""
+    return label(f"CPU {variant}{on}" if is_cpu else variant)
+
+
+def on_threads(threads: int) -> str:
+    """Return "one thread", or how many."""
+    return "one thread" if threads == 1 else f"{threads} threads"
 
 
 def legend(figure: Figure, axis: Axes, below: bool = False) -> None:

@@ -17,11 +17,28 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from analysis import code_views, kernel_views, recording_views, trust_views, views
+from analysis import (
+    audit_views,
+    cards_report,
+    code_views,
+    decision_views,
+    kernel_views,
+    model_views,
+    recording_views,
+    trust_views,
+    views,
+)
+from analysis.audit_findings import audit_sentences
+from analysis.citation import Maker, citation
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
+from analysis.cpu_section import cpu_section
+from analysis.decision_findings import decision_findings
 from analysis.figures import INDEX
-from analysis.findings import findings, model_sentences
+from analysis.findings import findings
+from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
+from analysis.model_findings import model_findings
+from analysis.models import MODELS
 from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
@@ -39,6 +56,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
+from analysis.threats import threats_table
 from analysis.traces import ranges, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.widths import is_long, width
@@ -48,16 +66,19 @@ from measurement.files import write_atomic
 _TEMPLATE = "report.html.j2"
 # A table above this is offered compressed.
 _LARGE_BYTES = 8_000
-_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "cards.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _TOPICS = {
-    "fastest": "Fastest way",
+    "way": "Fastest way",
+    "gain": "Gain over the CPU",
+    "worth": "Worth it from",
+    "fastest": "Kernels of this study",
     "cpu": "Against the CPU",
     "sizes": "By size",
     "kernel": "Kernel alone",
     "transfers": "Copies",
     "host": "CPU",
-    "model": "Model M0",
+    "model": "Models",
     "gate": "Correctness",
     "throttling": "Throttling",
     "clock": "Clock and events",
@@ -77,6 +98,36 @@ _TOPICS = {
     "balance": "Balance",
     "nearest": "Nearest to its bound",
     "claims": "Claims",
+    "yardsticks": "Four yardsticks",
+    "split_naive": "Over the naive loop",
+    "split_source": "Over the source's better program",
+    "machine": "Machine",
+    "cpu_clock": "Clock",
+    "cpu_rates": "Rates",
+    "cpu_library": "Against the BLAS",
+    "cores": "All cores",
+    "cache_gain": "Cache optimisation",
+    "block_size": "Block size",
+    "cpu_ceiling": "Ceiling",
+    "audit_rates": "Printed rates",
+    "audit_constant": "A start-up constant",
+    "audit_limit": "Above its own limit",
+    "audit_headline": "The best rate",
+    "audit_cpu": "Which CPU version",
+    "audit_pairs": "Pairs that do not fit",
+    "worth_pinned": "Faster from, pinned",
+    "worth_pageable": "Faster from, pageable",
+    "copies_pinned": "Copies, pinned",
+    "copies_pageable": "Copies, pageable",
+    "predicted": "Held-out orders",
+    "m0": "The source's model",
+    "effects": "What it leaves out",
+    "predicts": "Best prediction",
+    "counted_models": "One set of constants",
+    "constants": "The constants",
+    "held_out": "Held-out orders",
+    "unseen": "Other sources' kernels",
+    "ratios": "Ratios measured apart",
 }
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
@@ -86,9 +137,13 @@ _DESCRIPTIONS = {
     "table5": "published and measured Table 5",
     "table6": "published and measured Table 6",
     "summary": "every measured cell: medians, intervals, rates",
-    "gains": "gains over the naive kernel and over the CPU, with intervals",
-    "m0_fit": "fits of the model M0",
-    "m0_residuals": "measured gains beside M0's, cell by cell",
+    "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
+    "cards": "the fastest way on each card, over that on the first card",
+    "models": "the parameters of every fitted model",
+    "model_comparison": "how well each model predicts the sizes that it was not fitted to",
+    "model_steps": "what each step from model to model explains",
+    "model_predictions": "times by the plainest and by the best model, cell by cell",
+    "model_ratios": "the fitted ρ beside ratios of latencies and of bandwidths",
     "recordings": "the recordings and whether they are stale",
     "checks": "the correctness gate, cell by cell",
     "builds": "registers, shared memory and spills of every build",
@@ -96,7 +151,7 @@ _DESCRIPTIONS = {
     "telemetry": "clocks, temperature, power and throttling, cell by cell",
     "batches": "short kernels launched back to back, and one at a time",
     "cold_starts": "what a fresh process pays until its first product",
-    "ceilings": "the most that card, link and clock do",
+    "ceilings": "the most that card, link, CPU and clock do",
     "phases": "how long each part of a measurement took",
     "neighbours": "passes beside the traffic of a host's other GPUs",
     "agreement": "how many medians of recordings of the same kind of card agree",
@@ -109,6 +164,22 @@ _DESCRIPTIONS = {
     "claims": "the sources' claims, and whether they hold",
     "limits": "what a card allows a launch, by table and by driver",
     "systems": "the sources' systems: where they stand and how they fare",
+    "cpu_hosts": "hosts: CPU, threads, caches, BLAS",
+    "cpu_clock": "the clock of the CPU before and after its passes",
+    "cpu_ladder": "what each step of the CPU's ladder gains, on one thread and on all",
+    "cpu_roofline": "each CPU variant against the ceilings of its host",
+    "cpu_split": "gains over the naive CPU loop, split into their parts",
+    "audit_cells": "every published cell: rate by its time, gain without the start-up constant",
+    "audit_constants": "start-up constants of the published tables",
+    "audit_pairs": "published block sizes in pairs, and cells that are printed twice",
+    "audit_headline": "the text's best rate beside Table 6",
+    "audit_cpu": "what the published CPU columns are",
+    "predictors": "what predictions know of each card beside its fits",
+    "transfers": "the transfer model: latency, bandwidth, and how well they predict",
+    "transfer_points": "copies as measured, and by the transfer model",
+    "curves": "times of kernels and of the CPU between the measured orders",
+    "break_even": "from which order on a card is faster than its CPU",
+    "predictions": "passes at held-out orders, measured and predicted",
 }
 
 
@@ -141,11 +212,13 @@ def render(
     recordings: Mapping[str, Path],
     template_dir: Path | str,
     out: Path | str,
+    maker: Maker | None = None,
 ) -> None:
     """Write the report to `out`, whole or not at all.
 
-    `recordings` are the folders by id; only their provenance is read. Raises ResultsError naming
-    the table, figure, recording or template file that is missing.
+    `recordings` are the folders by id; only provenance and manifest are read. `maker` is what the
+    page says of its own making, where a command makes it. Raises ResultsError naming the table,
+    figure, recording or template file that is missing.
     """
     results = Results(tables_dir)
     template_dir = Path(template_dir)
@@ -174,6 +247,7 @@ def render(
     page = template.render(
         **_assets(template_dir),
         **_content(results, Path(figures_dir), recordings),
+        maker=maker,
     )
     write_atomic(out, page)
 
@@ -200,7 +274,6 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
     measured = subjects(results)
     gpus = [subject for subject in measured if subject.is_gpu]
     names = anchors([subject.label for subject in measured])
-    titles = {subject.label: subject.marked_title for subject in measured}
     figures = read_figures(figures_dir)
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
     hosts = hosts_of(measured)
@@ -208,29 +281,34 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "topics": _TOPICS,
         "subjects": measured,
         "gpus": gpus,
+        "chosen": next(iter([*gpus, *measured]), None),
         "names": names,
+        "host_cards": _host_cards(measured, names),
+        "answers": [(subject, answers(results, subject)) for subject in measured],
         "findings": findings(results),
-        "model_findings": list(model_sentences(results, PUBLISHED)),
         "figures": figures,
-        "lead": _lead(figures),
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
-        "cpu_tables": [
-            (host, views.cpu_table(results, host, f"table-cpu-{names[host.label]}"))
-            for host in measured
-            if host is hosts[host.recording]
-        ],
-        "fits": views.fits_table(results, titles, "table-fits"),
+        **cpu_section(results, [host for host in measured if host is hosts[host.recording]], names),
+        **_models(results, gpus, names),
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
+        "threats": threats_table(results, measured, "table-threats"),
+        "compared": cards_report.cards_sentences(results, gpus),
+        "compared_table": cards_report.cards_table(results, gpus, "table-cards"),
         **_kernels(results, measured, names),
+        "decisions": decision_findings(results),
+        "decision_tables": decision_views.decision_tables(results, names),
+        "audit": audit_sentences(results),
+        "audit_tables": audit_views.audit_tables(results),
         **_trust(results, measured),
         "environment": views.environment_table(results, "table-environment"),
         "recordings": recording_views.recordings_table(results),
         "checks": recording_views.checks_table(results),
         "builds": recording_views.builds_tables(results),
         "provenances": provenances,
+        "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "confidence": _confidence(provenances),
         "downloads": [_download(results, name) for name in TABLES],
     }
@@ -258,6 +336,34 @@ def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]
         "claim_findings": claim_sentences(results),
         "claims": kernel_views.claims_table(results, "table-claims"),
         "limits": kernel_views.limits_table(results, gpus, "table-limits"),
+    }
+
+
+def _models(results: Results, gpus: list[Subject], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the part on models shows: of the published times, then of every GPU."""
+    makers = {
+        "comparison": model_views.comparison_table,
+        "parameters": model_views.parameters_table,
+        "held_out": model_views.held_out_table,
+        "ratios": model_views.ratios_table,
+    }
+    published = (PUBLISHED, PUBLISHED, "published Tables 3–5", None)
+    who = [published, *((gpu.label, names[gpu.label], gpu.marked_title, gpu) for gpu in gpus)]
+    return {
+        "model_list": list(MODELS.values()),
+        "models_of": [
+            {
+                "source": source,
+                "name": name,
+                "subject": subject,
+                "sentences": model_findings(results, source),
+                "tables": {
+                    key: make(results, source, title, f"table-model-{key.replace('_', '-')}-{name}")
+                    for key, make in makers.items()
+                },
+            }
+            for source, name, title, subject in who
+        ],
     }
 
 
@@ -326,11 +432,14 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _lead(figures: list[Drawing]) -> Drawing | None:
-    """Return the figure that stands beside the findings: Figure 1 of a GPU, else a CPU's."""
-    kinds = ("figure1", "cpu")
-    leading = [figure for kind in kinds for figure in figures if figure.kind == kind]
-    return leading[0] if leading else None
+def _host_cards(measured: list[Subject], names: Mapping[str, str]) -> dict[str, str]:
+    """Return by label the names of all subjects of the same host, with a space between them."""
+    return {
+        subject.label: " ".join(
+            names[other.label] for other in measured if other.recording == subject.recording
+        )
+        for subject in measured
+    }
 
 
 def _confidence(provenances: Mapping[str, Mapping[str, Any]]) -> str:

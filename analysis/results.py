@@ -22,8 +22,12 @@ TABLES = (
     *(f"table{number}" for number in range(1, 7)),
     "summary",
     "gains",
-    "m0_fit",
-    "m0_residuals",
+    "cards",
+    "models",
+    "model_comparison",
+    "model_steps",
+    "model_predictions",
+    "model_ratios",
     "recordings",
     "checks",
     "builds",
@@ -44,21 +48,41 @@ TABLES = (
     "claims",
     "limits",
     "systems",
+    "cpu_hosts",
+    "cpu_clock",
+    "cpu_ladder",
+    "cpu_roofline",
+    "cpu_split",
+    "audit_cells",
+    "audit_constants",
+    "audit_pairs",
+    "audit_headline",
+    "audit_cpu",
+    "predictors",
+    "transfers",
+    "transfer_points",
+    "curves",
+    "break_even",
+    "predictions",
 )
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
     *("recording", "gpu", "device", "gpu_name", "cpu_model", "source", "machine", "variant"),
-    *("dtype", "host_memory", "build", "quantity", "cpu_best_variant", "status", "reason"),
+    *("dtype", "host_memory", "build", "quantity", "cpu_own_variant", "cpu_best_variant"),
+    *("status", "reason", "blas", "blas_version", "blas_architecture", "intensity"),
+    *("part", "start", "after_variant"),
     *("architecture", "cubin_sha256", "item", "commit", "stale_sources", "phase", "verdict"),
     *("throttle_reasons", "kind", "recording_a", "recording_b", "gpu_a", "gpu_b"),
     *("ncu_metric", "agrees", "explanation", "series", "limiter", "after", "changed", "bound"),
     *("claim", "measured", "above", "below", "rule", "compute_capability", "limit", "unit"),
-    *("agree", "system", "side", "stands_at"),
+    *("agree", "system", "side", "stands_at", "implementation", "first"),
+    *("direction", "data", "model", "opponent", "place", "kernels"),
+    *("parameter", "method", "adds", "role", "worst_variant", "basis", "of"),
 )
 # The same of one table: elsewhere a value is a number.
 _TEXT_OF = {"environment": ("value",)}
 
-_LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
+LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 # The order at which the source compares its variants (its Figures 1 and 2).
 SOURCE_ORDER = 2048
@@ -91,6 +115,9 @@ PICOSECONDS = Unit(1e12, "ps", 3)
 CYCLES = Unit(1.0, "cycles", 3)
 GIGABYTES = Unit(1e-9, "GB/s", 3)
 MEGAHERTZ = Unit(1e-6, "MHz", 4)
+GIGAHERTZ = Unit(1e-9, "GHz", 4)
+KIBIBYTES = Unit(1 / 1024, "KiB", None)
+MEBIBYTES = Unit(1 / 1024**2, "MiB", None)
 CELSIUS = Unit(1.0, "°C", 0)
 WATTS = Unit(1.0, "W", 3)
 GFLOPS = Unit(1e-9, "GFLOP/s", 4)
@@ -99,6 +126,11 @@ PLAIN = Unit(1.0, "", 3)
 FACTOR = Unit(1.0, "", 4)
 PERCENT = Unit(100.0, "%", 2)
 COUNT = Unit(1.0, "", 0)
+
+
+def size_unit(size_bytes: float) -> Unit:
+    """Return the unit in which a cache of this size is shown."""
+    return KIBIBYTES if size_bytes < 1024**2 else MEBIBYTES
 
 
 def as_published(unit: Unit) -> Unit:
@@ -307,6 +339,12 @@ class Subject:
         """The title where no badge can stand beside it: a simulated subject says so itself."""
         return f"SIMULATED {self.title}" if self.simulated else self.title
 
+    @property
+    def marked_cpu(self) -> str:
+        """The host's CPU and the recording, marked like `marked_title`."""
+        title = f"{self.cpu_model} ({self.recording})"
+        return f"SIMULATED {title}" if self.simulated else title
+
 
 def subjects(results: Results) -> list[Subject]:
     """Return what was measured, in the order of recordings.csv."""
@@ -334,7 +372,7 @@ def subjects(results: Results) -> list[Subject]:
 
 def is_library(cells: pd.DataFrame) -> pd.Series:
     """Tell which rows of summary.csv are of a library's kernel, not of one of this project."""
-    return ~cells["device"].eq(CPU) & cells["variant"].isin(_LIBRARIES)
+    return ~cells["device"].eq(CPU) & cells["variant"].isin(LIBRARIES)
 
 
 def order_cells(results: Results) -> pd.DataFrame:

@@ -122,11 +122,19 @@ def _row(
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
     if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
         row["balance_flop_per_byte"] = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
-    if bounds:
-        nearest = max(bounds, key=lambda name: bounds[name])
-        row |= {"bound": nearest, "bound_s": bounds[nearest]}
-        row["share_of_bound"] = bounds[nearest] / time_s
-    return row
+    return row | nearest_bound(bounds, time_s)
+
+
+def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
+    """Return which bound of a time is the largest, that bound, and its share of the time.
+
+    Nothing if no bound is known.
+    """
+    if not bounds:
+        return {}
+    nearest = max(bounds, key=lambda name: bounds[name])
+    found_s = bounds[nearest]
+    return {"bound": nearest, "bound_s": found_s, "share_of_bound": found_s / time_s}
 
 
 def _compulsory_bytes(shape: Shape, dtype: str) -> int:

@@ -49,9 +49,7 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
         printed = frame.at[row, "source"] == PUBLISHED
         cells = [number(results, name, row, "n", COUNT)]
         source = results.text(name, row, "source")
-        simulated = subject and subject.simulated and not printed
-        shown = (source if printed else Code(source),)
-        cells.append(Cell(shown, badge="SIMULATED" if simulated else ""))
+        cells.append(Cell((source,)) if printed or not subject else source_cell(subject, source))
         for column in measures:
             unit = _unit_of(column)
             unit = as_published(unit) if printed else unit
@@ -62,6 +60,11 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
     caption = _source_caption(results, which, subject, own)
     title = f"Table {which}, {subject.label if subject else PUBLISHED}"
     return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
+
+
+def source_cell(subject: Subject, source: str) -> Cell:
+    """Return the cell that names a card by its `source`, marked where it is simulated."""
+    return Cell((Code(source),), badge="SIMULATED" if subject.simulated else "")
 
 
 def _unit_of(column: str) -> Unit:

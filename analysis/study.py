@@ -103,8 +103,8 @@ class Source:
         """Return the times of the orders in the tidy form that the published ones have.
 
         See `published_times` for that. `quantity` is "total" or "kernel". Implementations are named
-        ``gpu_VARIANT`` and ``cpu_VARIANT``. ``gpu_naive`` is the naive kernel in blocks of 32×32,
-        without block size. The index is the row in `cells` and in `draws`.
+        ``gpu_VARIANT`` and ``cpu_VARIANT``, the latter of one thread. ``gpu_naive`` is the naive
+        kernel in blocks of 32×32, without block size. The index is the row in `cells` and `draws`.
         """
         cells = self.orders.rename(
             columns={f"{quantity}{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
@@ -117,7 +117,8 @@ class Source:
             implementation="gpu_" + gpu["variant"],
             block_size=gpu["block_size"].mask(gpu["variant"] == "naive"),
         )
-        cpu = cells[on_cpu].assign(implementation="cpu_" + cells["variant"])
+        cpu = cells[on_cpu & (cells["threads"] == 1).fillna(False)]
+        cpu = cpu.assign(implementation="cpu_" + cpu["variant"])
         return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
 
     def memory(self, quantity: str) -> str | None:
@@ -297,7 +298,8 @@ def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _facts(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         for inner in value:
-            yield from _facts(inner, str(inner.get("device", path)))
+            level = f"{path}.L{inner['level']}" if "level" in inner else path
+            yield from _facts(inner, str(inner.get("device", level)))
     elif isinstance(value, list) and value:
         yield path, " ".join(str(item) for item in value)
     elif value not in (None, []):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
@@ -38,8 +38,8 @@ _COLOURS = (
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 
-# The catalogs' variants by the figures in which they are drawn together: those of source V with the
-# CPU's (dashed), and the steps of T and G with cuBLAS.
+# The catalogs' variants by the figures in which they are drawn together: those of source V with
+# those CPU variants that stand beside a GPU, the steps of T and G with cuBLAS, the CPU's.
 SOURCE_V = (
     "naive",
     "naive_coalesced",
@@ -64,13 +64,15 @@ STEPS = (
     "cublas_sgemm",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
-_CPU = ("naive", "column_buffered", "blocked")
+CPU_BESIDE = ("naive", "blas", "packed")
+_CPU_ALONE = ("loop_order", "column_buffered", "blocked")
 # In the order of the palette, so that no two of one figure have the same colour: `block_padded`
 # takes that of `naive_coalesced`, which stands among the steps.
 _ORDER = (
     *((False, name) for name in SOURCE_V),
-    *((True, name) for name in _CPU),
+    *((True, name) for name in CPU_BESIDE),
     *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
+    *((True, name) for name in _CPU_ALONE),
     *((False, name) for name in ANY_SHAPE),
 )
 
@@ -81,6 +83,14 @@ PARTS = {
     "kernel_s": ("kernel", "#d55e00", ""),
     "d2h_s": ("copy back", "#00966c", "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
+}
+
+# The steps from the naive loop of a CPU to a GPU, in their order.
+SPLIT = {
+    "source": ("cache optimisation, one thread", "#1f7ec2", "/"),
+    "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
+    "all_threads": ("all cores", "#9a8400", "."),
+    "gpu": ("GPU, copies included", "#d55e00", ""),
 }
 
 
@@ -106,11 +116,24 @@ def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
     }
 
 
+def on_threads(look: Look, threads: int) -> Look:
+    """Return a CPU variant's look on that many threads: dashed on one, on several dash-dotted."""
+    return replace(look, line="-.") if threads > 1 else look
+
+
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
     """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
     return {
         n: Look(_RAMP[position % len(_RAMP)], _MARKERS[position % len(_MARKERS)], "-")
         for position, n in enumerate(sorted(set(sizes)))
+    }
+
+
+def card_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each card, for figures in which the colour tells cards apart."""
+    return {
+        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, name in enumerate(labels)
     }
 
 
@@ -164,6 +187,14 @@ def plain_number(value: float, _position: int | None = None) -> str:
     return f"{value:{group}.10g}".replace(",", "\u202f")
 
 
+def plain_time(value: float, _position: int | None = None) -> str:
+    """Return a tick label for a time in seconds: 10 µs, 1 ms, 100 ms, 10 s."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * factor >= 1 - 1e-9:
+            return f"{plain_number(value * factor)} {unit}"
+    return f"{plain_number(value * 1e9)} ns"
+
+
 def binary_size(value: float) -> str:
     """Return a tick label for a size of at least one byte: 256 B, 4 KiB, 64 MiB."""
     exponent = min(3, int(np.log2(value)) // 10)
@@ -194,7 +225,7 @@ def points(
     axis.scatter(
         place[~bounded], value[~bounded], facecolors="none", edgecolors=look.colour, **marks
     )
-    name = None if text is None else label(text)
     marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
-    marks |= {"linestyle": look.line if line else "none", "color": look.colour}
-    axis.plot([], [], label=name, **marks)
+    how: dict[str, Any] = marks | {"linestyle": look.line if line else "none"}
+    name = None if text is None else label(text)
+    axis.plot([], [], color=look.colour, label=name, **how)

@@ -15,7 +15,7 @@ from measurement.errors import StudyError
 SIDES = ("gpu", "cpu")
 FIELDS = ["source", "system", "side", "variant"]
 _STATUSES = ("passed", "failed", "not_launchable")
-_CELL = ["dtype", "batch", "m", "n", "k", "block_size", "host_memory"]
+_CELL = ["dtype", "batch", "m", "n", "k", "block_size", "host_memory", "threads"]
 COLUMNS = [
     *(*FIELDS, "stands_at", "recording", "gpu"),
     *(f"cells_{status}" for status in _STATUSES),
@@ -73,7 +73,7 @@ def systems_table(systems: list[System], found: list[Source]) -> pd.DataFrame:
         named = {name: getattr(system, name) for name in (*FIELDS, "stands_at")}
         own = list(_rows(system, found))
         rows += [named | row for row in own or [{}]]
-    integers = [f"cells_{s}" for s in _STATUSES] + ["batch", "m", "n", "k", "block_size"]
+    integers = [f"cells_{s}" for s in _STATUSES] + ["batch", "m", "n", "k", "block_size", "threads"]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
 
 

@@ -101,7 +101,8 @@ class Trace:
 
 def place_of(cell: Cell) -> Place | None:
     """Return the CSV cell that a cell shows and nothing else; None where it is not just one."""
-    parts = [part for part in cell.parts if part != ""]
+    # A badge alone is what the cell shows.
+    parts = [part for part in cell.parts if part != ""] or [cell.badge]
     return place(parts[0]) if len(parts) == 1 else None
 
 
@@ -139,7 +140,7 @@ def trace(table: Table) -> Trace:
 
 def _is_plain(cell: Cell) -> bool:
     """Whether a cell sorts by what is read in it."""
-    (part,) = (part for part in cell.parts if part != "")
+    part = next((part for part in cell.parts if part != ""), cell.badge)
     if cell.low or cell.note or cell.badge:
         return False
     if isinstance(part, Number):

@@ -45,7 +45,7 @@ _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _BATCHES = [*KERNEL, "launches", "rounds", *_with_bounds("kernel_batch"), "host_memory"]
 _BATCHES += [*_with_bounds("kernel"), *_RATIO]
 _COLD = [*CELL, "processes", *_with_bounds(*COLD_PARTS, "total", "warm_total"), *_RATIO]
-_CEILING = ["device", "quantity", "host_memory", "size_bytes"]
+_CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 _CEILINGS = [*_CEILING, "rounds", "value", "value_low", "value_high"]
 _PHASES = ["device", "phase", "wall_s", "busy_s", "share_not_busy"]
 
@@ -190,7 +190,7 @@ def _cold_starts(source: Source) -> pd.DataFrame:
 def ceilings_table(found: list[Source]) -> pd.DataFrame:
     """Return the median of every ceiling over its rounds; its name ends in the unit of the values.
 
-    See `measurement.ceilings` for what each quantity is.
+    See `measurement.ceilings` and `measurement.cpu_ceilings` for what each quantity is.
     """
     own = ((source, _ceilings(source.own(source.recording.ceilings))) for source in found)
     return _table(once_a_recording(own), _CEILINGS)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from analysis.cpu_cells import ALL, ONE, with_threads
 from analysis.results import (
     CELSIUS,
     COUNT,
@@ -49,9 +50,17 @@ _CEILINGS: tuple[tuple[str, str, str | None, Unit], ...] = (
     ("events without a copy between them", "empty_h2d_s", None, MICROSECONDS),
     ("events without a kernel between them", "empty_kernel_s", None, MICROSECONDS),
 )
-_ON_HOST: tuple[tuple[str, str, Unit], ...] = (
-    ("CPU: step of the clock", "timer_resolution_s", NANOSECONDS),
-    ("CPU: sample without a product", "empty_total_s", NANOSECONDS),
+# The same of a host's CPU: on one thread, on all, or (None) not of threads.
+_ON_HOST: tuple[tuple[str, str, str | None, Unit], ...] = (
+    ("CPU: multiply-adds, single precision, one thread", "fp32_flop_per_s", ONE, GFLOPS),
+    ("CPU: the same, all threads", "fp32_flop_per_s", ALL, GFLOPS),
+    ("CPU: triad in memory, one thread", "memory_bytes_per_s", ONE, GIGABYTES),
+    ("CPU: the same, all threads", "memory_bytes_per_s", ALL, GIGABYTES),
+    ("CPU: triad in the first-level cache", "l1_bytes_per_s", ONE, GIGABYTES),
+    ("CPU: triad in the second-level cache", "l2_bytes_per_s", ONE, GIGABYTES),
+    ("CPU: triad in the third-level cache", "l3_bytes_per_s", ONE, GIGABYTES),
+    ("CPU: step of the clock", "timer_resolution_s", None, NANOSECONDS),
+    ("CPU: sample without a product", "empty_total_s", None, NANOSECONDS),
 )
 _CELL: dict[str, tuple[str, str | Unit]] = {
     "variant": ("variant", "code"),
@@ -76,13 +85,15 @@ def ceilings_table(results: Results, measured: list[Subject], anchor: str) -> Ta
     for heading, quantity, memory, unit in _CEILINGS:
         cells = [_ceiling(results, own, quantity, memory, unit) for _, own, _ in owned]
         rows.append(_named_row(results, quantity, heading, cells))
-    for heading, quantity, unit in _ON_HOST:
-        cells = [_ceiling(results, own, quantity, None, unit) for _, _, own in owned]
+    for heading, quantity, threads, unit in _ON_HOST:
+        of_threads = [own[_are_of(own, threads)] for _, _, own in owned]
+        cells = [_ceiling(results, own, quantity, None, unit) for own in of_threads]
         rows.append(_named_row(results, quantity, heading, cells))
     columns = [Column("what", is_number=False), *(Column(s.label) for s, _, _ in owned)]
     caption = (
-        "Measured ceilings: the most that card, link and clock do. Copies between host and card "
-        "are of the largest size; medians over rounds, below each its interval.",
+        "Measured ceilings: the most that card, link, CPU and clock do. Copies between host and "
+        "card are of the largest size; the triad of a CPU reads two arrays and writes a third "
+        "(STREAM). Medians over rounds, below each its interval.",
     )
     shown = [row for row in rows if any(cell.parts != ("–",) for cell in row.cells[1:])]
     return Table(anchor, "Ceilings", caption, tuple(columns), tuple(shown), ("ceilings",))
@@ -96,6 +107,11 @@ def _named_row(results: Results, quantity: str, heading: str, cells: Sequence[Ce
         results.text("ceilings", int(rows[0]), "quantity").shown_as(heading) if len(rows) else ""
     )
     return Row((Cell((named or heading,)), *cells))
+
+
+def _are_of(own: pd.DataFrame, threads: str | None) -> pd.Series:
+    """Tell which rows are of a CPU on one thread or on all; None: which are not of threads."""
+    return own["threads"].isna() if threads is None else with_threads(own, threads)
 
 
 def _host_rows(frame: pd.DataFrame, subject: Subject) -> pd.DataFrame:

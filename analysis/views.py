@@ -5,17 +5,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
     GFLOPS,
     MILLISECONDS,
-    PICOSECONDS,
     PLAIN,
     TIMES,
     Number,
     Results,
     Subject,
+    Text,
     Unit,
     interval_columns,
     order_cells,
@@ -27,13 +26,17 @@ from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part, shape
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what it shows, the bounds of its interval, and a note in small print."""
+    """One cell: what it shows, the bounds of its interval, and a note in small print.
+
+    `is_words`: it holds words of the report, such as a row's heading, and nothing of a CSV.
+    """
 
     parts: tuple[Part, ...]
     low: Number | None = None
     high: Number | None = None
     note: str = ""
     badge: str = ""
+    is_words: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,17 @@ class Table:
     files: tuple[str, ...]
 
 
+def words(text: str) -> Cell:
+    """Return a cell of the report's own words."""
+    return Cell((text,), is_words=True)
+
+
+def flag(results: Results, table: str, row: int, column: str, unknown: str = "–") -> Text:
+    """Return a truth value as "yes" or "no", a blank as `unknown`."""
+    text = results.text(table, row, column)
+    return text.shown_as({"True": "yes", "False": "no", "": unknown}.get(text, text))
+
+
 def number(
     results: Results, table: str, row: int, column: str, unit: Unit, mark_interval: bool = True
 ) -> Cell:
@@ -97,13 +111,23 @@ def measured_with(
         memories = " and ".join(sorted(gpu["host_memory"].dropna().unique()))
         parts += [f"{subject.name}, {memories} host memory"]
     if not cpu.empty:
-        parts += ["" if gpu.empty else "; ", f"one core of {subject.cpu_model}"]
+        parts += ["" if gpu.empty else "; ", f"{subject.cpu_model} on ", *_threads(results, cpu)]
     rows = [int(index) for index in [*gpu.index, *cpu.index]]
     if not rows:
         return [*parts, "nothing."]
     parts += [". Medians of ", results.derived("summary", rows, "samples.min()", COUNT), " to "]
     parts += [results.derived("summary", rows, "samples.max()", COUNT)]
     return [*parts, " samples a cell; below each median its interval."]
+
+
+def _threads(results: Results, cpu: pd.DataFrame) -> list[Part]:
+    """Return on how many threads these rows of summary.csv are: "one thread and 16"."""
+    counts = cpu["threads"].dropna()
+    parts: list[Part] = ["one thread"] if counts.eq(1).any() else []
+    if counts.gt(1).any():
+        most = results.derived("summary", [int(i) for i in cpu.index], "threads.max()", COUNT)
+        parts += [*([" and "] if parts else []), most, "" if parts else " threads"]
+    return parts
 
 
 def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> Table:
@@ -144,7 +168,8 @@ def variants_table(results: Results, subject: Subject, n: int, anchor: str) -> T
     columns += [Column("gain over naive, total", "×"), Column("gain over naive, kernel", "×")]
     columns += [Column("gain over best CPU", "×")]
     caption: list[Part] = [
-        f"Every variant at N\u00a0=\u00a0{n} with its best block; naive: B\u00a0=\u00a032. "
+        f"Every variant at N\u00a0=\u00a0{n} with its best block; naive: B\u00a0=\u00a032. The "
+        "best CPU is the fastest of all its versions, on one thread or all. "
     ]
     caption += measured_with(results, subject, best, best[:0])
     name = f"Every variant at N = {n}, {subject.label}"
@@ -193,6 +218,7 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
                     number(results, "summary", row, "n", COUNT),
                     Cell((Code(results.text("summary", row, "variant")),)),
                     number(results, "summary", row, "block_size", COUNT),
+                    number(results, "summary", row, "threads", COUNT),
                     samples(results, row),
                     number(results, "summary", row, "total_s", MILLISECONDS),
                     number(results, "summary", row, "flop_per_s", GFLOPS),
@@ -203,6 +229,7 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
         Column("N"),
         Column("variant", is_number=False),
         Column("cache block"),
+        Column("threads"),
         Column("samples"),
         Column("time", "ms"),
         Column("rate", "GFLOP/s"),
@@ -210,48 +237,6 @@ def cpu_table(results: Results, subject: Subject, anchor: str) -> Table:
     caption = tuple(measured_with(results, subject, cells[:0], cells))
     name = f"CPU cells, {subject.label}"
     return Table(anchor, name, caption, columns, tuple(rows), ("summary",))
-
-
-def fits_table(results: Results, titles: dict[str, str], anchor: str) -> Table:
-    """Return the fits of M0: ρ with its interval first, then what follows from the naive times."""
-    rows = []
-    for index in results.frame("m0_fit").index:
-        row = int(index)
-        source = results.text("m0_fit", row, "source")
-        bounded = results.text("m0_fit", row, "rho_bounded") == "True"
-        rho = number(results, "m0_fit", row, "rho", PLAIN)
-        if not bounded and rho.parts != ("–",):
-            rho = Cell(rho.parts, rho.low, rho.high, badge="not bounded by the data")
-        rows.append(
-            Row(
-                (
-                    Cell((source.shown_as(titles.get(source, source)),)),
-                    Cell((results.text("m0_fit", row, "quantity"),)),
-                    rho,
-                    number(results, "m0_fit", row, "t_G_s", PICOSECONDS),
-                    number(results, "m0_fit", row, "t_S_s", PICOSECONDS),
-                    number(results, "m0_fit", row, "log_rms", PLAIN),
-                    number(results, "m0_fit", row, "cells", COUNT),
-                    number(results, "m0_fit", row, "samples", COUNT),
-                ),
-                PUBLISHED if source == PUBLISHED else "",
-            )
-        )
-    columns = (
-        Column("gains of", is_number=False),
-        Column("time", is_number=False),
-        Column("ρ"),
-        Column("t_G, from the naive times", "ps"),
-        Column("t_S = t_G/ρ", "ps"),
-        Column("residual, log RMS"),
-        Column("cells"),
-        Column("samples"),
-    )
-    caption = (
-        "M0 fitted to the published gains and to each card's. In small print the interval, by "
-        "bootstrap over cells and, where there are any, the samples within them.",
-    )
-    return Table(anchor, "Fits of M0", caption, columns, tuple(rows), ("m0_fit",))
 
 
 def plain_table(
@@ -280,9 +265,9 @@ def plain_table(
             return Cell((value if value else "–",), badge=badge)
         if kind == "shape":
             return Cell(tuple(shape(results, name, row)), badge=badge)
-        text = results.text(name, row, column)
         if kind == "flag":
-            text = text.shown_as({"True": "yes", "False": "no"}.get(text, text))
+            return Cell((flag(results, name, row, column),), badge=badge)
+        text = results.text(name, row, column)
         return Cell(((Code(text) if kind == "code" else text) if text else "–",), badge=badge)
 
     body = [

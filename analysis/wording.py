@@ -58,6 +58,20 @@ def variant(results: Results, table: str, row: int, prefix: str = "") -> list[Pa
     return [name, " (B\u00a0=\u00a0", size, ")"] if size else [name]
 
 
+def threads(results: Results, table: str, row: int, column: str = "threads") -> list[Part]:
+    """Return the parts that say on how many threads a CPU cell ran; none where that is not told."""
+    count = results.cell(table, row, column, COUNT)
+    if count is None:
+        return []
+    return ["one thread"] if float(count.value) == 1 else [count, " threads"]
+
+
+def opponent(results: Results, table: str, row: int, prefix: str = "") -> list[Part]:
+    """Return the parts that name a CPU cell: "blas, on 16 threads"."""
+    on = threads(results, table, row, f"{prefix}threads")
+    return [*variant(results, table, row, prefix), *([", on ", *on] if on else [])]
+
+
 def measured(
     results: Results, table: str, row: int, column: str, unit: Unit, brackets: str = " ("
 ) -> list[Part]:

@@ -41,6 +41,7 @@ _GLOBAL = [
         "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum",
         lambda total: total.transactions,
     ),
+    ("lines", "", lambda total: total.lines),
 ]
 _SHARED = [
     ("accesses", "", lambda total: total.accesses),
@@ -63,6 +64,18 @@ _UNEVEN = 70
 _LARGEST = Shape.square(_UNEVEN)
 
 Row = dict[str, object]
+
+
+def ncu_metric(quantity: str) -> str:
+    """Return Nsight Compute's name of a quantity such as global_load_sectors; empty: it has none.
+
+    Raises KeyError for what is no quantity.
+    """
+    memory, way, measure = quantity.split("_", 2)
+    listed = _SHARED if memory == "shared" else _GLOBAL
+    metrics = {name: metric for name, metric, _ in listed}
+    return metrics[measure].format("st" if way == "store" else "ld")
+
 
 
 @dataclass(frozen=True)
@@ -179,10 +192,10 @@ def _quantities(
 ) -> Iterator[Row]:
     known = counted or theory
     assert known is not None
-    for quantity, metric, value in _SHARED if operation.startswith("shared") else _GLOBAL:
+    for quantity, _, value in _SHARED if operation.startswith("shared") else _GLOBAL:
         yield cell | {
             "quantity": f"{operation}_{quantity}",
-            "ncu_metric": metric.format("st" if operation.endswith("store") else "ld"),
+            "ncu_metric": ncu_metric(f"{operation}_{quantity}"),
             "count": "" if counted is None else value(counted),
             "theory": "" if theory is None else value(theory),
             "merged": "" if merged is None else value(merged),

@@ -2,8 +2,8 @@
 
 An `Access` says how the address of one load or store of the source depends on the thread;
 `kernels.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
-card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes; a request to
-shared memory is served in phases of 32, 16 or 8 lanes for accesses of 4, 8 or 16 bytes, two phases
+card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
+make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8 lanes for accesses of 4, 8 or 16 bytes, two phases
 together where lanes access the same address in pairs (each and its neighbour, or each and the one
 two further), and each phase needs as many wavefronts as the most words that one of 32 banks has to
 give. Matrices begin at a multiple of 256 bytes, as CUDA allocates them.
@@ -22,6 +22,7 @@ WARP = 32
 BANKS = 32
 WORD_BYTES = 4
 SECTOR_BYTES = 32
+LINE_BYTES = 128
 WIDEST_BYTES = 16  # of one thread's access
 OPERATIONS = ("global_load", "global_store", "shared_load", "shared_store")
 
@@ -106,13 +107,15 @@ Access = GlobalAccess | SharedAccess
 class Total:
     """Accesses of threads, requests of warps, and sectors or wavefronts (`transactions`).
 
-    `ideal`: the fewest wavefronts that the requests could have had; 0 for global memory.
+    `ideal`: the fewest wavefronts that the requests could have had; 0 for global memory. `lines`:
+    the lines that requests to global memory touch; 0 for shared memory.
     """
 
     accesses: int = 0
     requests: int = 0
     transactions: int = 0
     ideal: int = 0
+    lines: int = 0
 
     def __add__(self, other: "Total") -> "Total":
         return Total(
@@ -120,6 +123,7 @@ class Total:
             self.requests + other.requests,
             self.transactions + other.transactions,
             self.ideal + other.ideal,
+            self.lines + other.lines,
         )
 
     def times(self, count: int) -> "Total":
@@ -174,18 +178,19 @@ def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.
 
 # ---- Global memory
 
-# How many starts begin at which element of a sector.
+# How many starts begin at which element of a line.
 _Begins = Counter[int]
 
 
 def _global(access: GlobalAccess, block: _Block) -> Total:
-    """Sum over the starts; those of the same threads that begin alike in a sector cost the same."""
+    """Sum over the starts; those of the same threads that begin alike in a line cost the same."""
+    per_line = LINE_BYTES // access.element_bytes
     per_sector = SECTOR_BYTES // access.element_bytes
     offsets = [block.each(axis.offset) for axis in access.axes]
     elements = sum(axis.weight * offset for axis, offset in zip(access.axes, offsets, strict=True))
-    sectors = (np.arange(per_sector)[:, None, None] + elements) // per_sector
+    shifted = np.arange(per_line)[:, None, None] + elements
     groups = [
-        _starts(axis, int(offset.max()), per_sector).items()
+        _starts(axis, int(offset.max()), per_line).items()
         for axis, offset in zip(access.axes, offsets, strict=True)
     ]
     total = Total()
@@ -194,17 +199,19 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
         begins = _Begins({0: 1})
         for offset, (inside, more) in zip(offsets, group, strict=True):
             active &= offset < inside
-            begins = _sums(begins, more, per_sector)
-        touched = _distinct(sectors, active)[1].sum(axis=(1, 2))
+            begins = _sums(begins, more, per_line)
         once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
         total += once.times(begins.total())
-        total += Total(
-            transactions=sum(int(touched[begin]) * count for begin, count in begins.items())
+        sectors, lines = (
+            _distinct(shifted // size, active)[1].sum(axis=(1, 2)) for size in (per_sector, per_line)
         )
+        for begin, count in begins.items():
+            touched = Total(transactions=int(sectors[begin]), lines=int(lines[begin]))
+            total += touched.times(count)
     return total
 
 
-def _starts(axis: Axis, largest: int, per_sector: int) -> dict[int, _Begins]:
+def _starts(axis: Axis, largest: int, per_line: int) -> dict[int, _Begins]:
     """Group the starts by the offsets, of those up to `largest`, that are inside: all below a key.
 
     A start where all are inside is in the group ``largest + 1``.
@@ -212,17 +219,17 @@ def _starts(axis: Axis, largest: int, per_sector: int) -> dict[int, _Begins]:
     starts = np.arange(0, axis.extent, axis.tile)
     inside = np.minimum(axis.extent - starts, largest + 1)
     groups: dict[int, _Begins] = {}
-    keys = zip(inside.tolist(), (axis.weight * starts % per_sector).tolist(), strict=True)
+    keys = zip(inside.tolist(), (axis.weight * starts % per_line).tolist(), strict=True)
     for (below, begin), count in Counter(keys).items():
         groups.setdefault(below, _Begins())[begin] = count
     return groups
 
 
-def _sums(one: _Begins, other: _Begins, per_sector: int) -> _Begins:
+def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
     """Return where the sums of two sets of starts begin."""
     found = _Begins()
     for (begin, count), (distance, times) in product(one.items(), other.items()):
-        found[(begin + distance) % per_sector] += count * times
+        found[(begin + distance) % per_line] += count * times
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.__main__ import write_fits, write_tables
+from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
 from analysis.check import check
 from analysis.figures import write_figures
 from analysis.report import render
@@ -20,6 +20,7 @@ from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
+STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 TEMPLATE = ROOT / "report"
 
 
@@ -38,6 +39,8 @@ def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None =
     """
     write_tables(recordings, PUBLISHED, SYSTEMS, [], counts or [], folder)
     write_fits(recordings, PUBLISHED, folder)
+    write_audit(PUBLISHED, STATEMENTS, folder)
+    write_decisions(recordings, folder)
     return folder
 
 
@@ -169,6 +172,7 @@ def cpu_cell(
     total_s: float,
     block_size: int | None = None,
     spread: float | None = 0.01,
+    threads: int = 1,
 ) -> dict[str, object]:
     """Return a row of summary.csv of a CPU."""
     return {
@@ -179,6 +183,7 @@ def cpu_cell(
         **square(n),
         "series": "orders",
         "block_size": block_size,
+        "threads": threads,
         "samples": 1 if spread is None else 20,
         "flop_per_s": 2 * n**3 / total_s,
         **interval("total_s", total_s, spread),
@@ -193,23 +198,24 @@ def gain_row(
     spread: float | None,
     block_size: int | None = 32,
 ) -> dict[str, object]:
-    """Return a row of gains.csv with a gain over the best CPU version, `blocked` with B = 64."""
+    """Return a row of gains.csv with a gain over the best CPU version, BLAS on 16 threads."""
     return {
         "source": label,
         "n": n,
         "variant": variant,
         "block_size": block_size,
         "host_memory": "pageable",
-        "cpu_best_variant": "blocked",
-        "cpu_best_block_size": 64,
+        "cpu_best_variant": "blas",
+        "cpu_best_threads": 16,
         **interval("cpu_best_gain", best, spread),
+        **interval("cpu_blas_all_gain", best, spread),
     }
 
 
 class Page(HTMLParser):
     """A parsed page: its elements in order, and the texts of its title, scripts and sentences."""
 
-    _VOID = ("meta", "link", "br", "hr", "img", "mspace")
+    _VOID = ("input", "meta", "link", "br", "hr", "img", "mspace")
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -24,9 +24,14 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("environment.csv", "telemetry.csv", "batches.csv", "cold_starts.csv", "ceilings.csv"),
     *("phases.csv", "neighbours.csv", "agreement.csv", "agreement_cells.csv"),
     *("counts.csv", "counts_by_line.csv", "machine_code.csv", "ladder.csv", "roofline.csv"),
-    *("claims.csv", "limits.csv", "systems.csv"),
+    *("claims.csv", "limits.csv", "systems.csv", "cpu_hosts.csv", "cpu_clock.csv"),
+    *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv"),
 }
-FITS = {"m0_fit.csv", "m0_residuals.csv"}
+FITS = {
+    *("models.csv", "model_comparison.csv", "model_steps.csv", "model_predictions.csv"),
+    "model_ratios.csv",
+}
+STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 
 
 @pytest.fixture
@@ -61,13 +66,13 @@ def test_tables_and_fits_of_two_recordings(run, gpu_recording, cpu_recording, tm
     assert {path.name for path in tmp_path.iterdir()} == TABLES
     status, out, err = run("fit", *inputs)
     assert (status, out) == (0, "")
-    assert "fit of M0: card, kernel times\n" in err
+    assert "models of card: modelled kernels\n" in err
     assert {path.name for path in tmp_path.iterdir()} == TABLES | FITS
-    fits = pd.read_csv(tmp_path / "m0_fit.csv")
-    assert list(zip(fits["source"], fits["quantity"], strict=True)) == [
-        ("published", "total"),
-        ("card", "kernel"),
-        ("card", "total"),
+    fits = pd.read_csv(tmp_path / "models.csv")
+    assert list(fits.groupby(["source", "quantity", "kernels"], sort=False).groups) == [
+        ("published", "total", "modelled"),
+        ("card", "kernel", "modelled"),
+        ("card", "kernel", "all"),
     ]
     table5 = pd.read_csv(tmp_path / "table5.csv")
     assert set(table5["source"]) == {"published", "card"}
@@ -101,8 +106,18 @@ def test_published_numbers_alone_need_no_recording(run, tmp_path):
     for name in TABLES | FITS:
         table = pd.read_csv(tmp_path / name)
         assert len(table.columns) > 2
-        known = ("table", "m0", "claims", "systems")
+        known = ("table", "model", "claims", "systems", "cpu_split")
         assert table.empty == (not name.startswith(known)), name
+
+
+def test_the_audit_needs_the_published_files_alone(run, tmp_path):
+    inputs = ["--published", PUBLISHED, "--statements", STATEMENTS, "--out", tmp_path / "out"]
+    assert run("audit", *inputs)[:2] == (0, "")
+    names = ("cells", "constants", "pairs", "headline", "cpu")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {f"audit_{name}.csv" for name in names}
+    inputs[3] = tmp_path / "no.csv"
+    fails_with(run("audit", *inputs), "no.csv", "restore it")
 
 
 def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):

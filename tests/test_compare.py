@@ -34,7 +34,7 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
     on_cpu = device == "cpu"
     frame = pd.DataFrame({"total_s": np.asarray(times, float)})
     frame["kernel_s"] = np.nan if on_cpu else (frame["total_s"] if kernel is None else kernel)
-    rest = (None, None) if on_cpu else (32, "pinned")
+    rest = (None, None, 1) if on_cpu else (32, "pinned", None)
     key = (device, variant, "float32", 1, n, n, n, *rest)
     types = {name: recording.TABLES["samples.csv.gz"][name] for name in CELL}
     return frame.assign(**dict(zip(CELL, key, strict=True))).astype(types)
@@ -342,7 +342,7 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
         *(("3", "faster"), ("5", "undecided"), ("4", "slower"), ("2", "slower")),
     ]
     assert len(compare.table(frame, everything=True).splitlines()) == 6
-    assert " ".join(lines[2].split()[4:]) == "total 1, 1 1.000 s 1.000 s 1.000 undecided"
+    assert " ".join(lines[2].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
     assert compare.summary(frame, 0.02) == (
         "1 same, 1 faster, 2 slower, 1 undecided; "

@@ -14,12 +14,38 @@ import pytest
 from matplotlib.colors import to_rgb
 from report_data import cpu_cell, gpu_cell, recording, tables
 
-from analysis import plots, style, svg
+from analysis import model_plots, plots, style, svg
 from analysis.figures import write_figures
+from analysis.model_figures import gains_of
 from analysis.study import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
-GPU_KINDS = ["figure1", "rate-size", "rate-block", "split"]
+GPU_KINDS = ["headline", "figure1", "rate-size", "rate-block", "split"]
+CPU_KINDS = ["cpu", "cpu-blocks"]
+
+
+def rho_row(label, low, high):
+    """Return a row of models.csv: M0's ratio."""
+    rho = {"parameter": "rho", "value": 10.0, "value_low": low, "value_high": high}
+    return {"source": label, "kernels": "modelled", "model": "M0"} | rho
+
+
+def predicted_rows(label):
+    """Return rows of model_predictions.csv: M0 and M8, held-out orders, and a kernel unseen."""
+    cells = [("naive", 32), ("block", 8), ("block", 32), ("buffered_row", None)]
+    found = []
+    for kernels, models in (("modelled", ("M0", "M8")), ("all", ("M4", "M8"))):
+        for model in models:
+            for n in (512, 2048):
+                role = "held out" if n == 512 else "fitted"
+                found += [(kernels, model, role, name, block, n) for name, block in cells]
+    found.append(("all", "M8", "unseen", "tile_uncoalesced", 32, 512))
+    names = ["kernels", "model", "role", "variant", "block_size", "n"]
+    times = {"time_s": 2.0, "time_low_s": 1.9, "time_high_s": 2.1, "predicted_s": 3.0}
+    return [
+        dict(zip(names, row, strict=True)) | times | {"source": label, "log_residual": 0.4}
+        for row in found
+    ]
 
 
 def study(folder, labels=("card",), hosts=(), **changes):
@@ -39,37 +65,10 @@ def study(folder, labels=("card",), hosts=(), **changes):
             cells += [cpu_cell(label, "blocked", n, n**3 * b * 1e-11, b) for b in (16, 64)]
     rows = [recording(label, **changes) for label in labels]
     rows += [recording(label, gpu=False, **changes) for label in hosts]
-    fits, residuals = [], []
-    for label in labels:
-        for quantity in ("kernel", "total"):
-            fits.append(
-                {
-                    "source": label,
-                    "quantity": quantity,
-                    "rho": 10.0,
-                    "rho_low": 9.0,
-                    "rho_high": 12.0,
-                    "rho_bounded": True,
-                    "log_rms": 0.1,
-                }
-            )
-            residuals += [
-                {
-                    "source": label,
-                    "quantity": quantity,
-                    "n": n,
-                    "block_size": b,
-                    "gain": 2.0,
-                    "gain_low": 1.9,
-                    "gain_high": 2.1,
-                    "m0_gain": 3.0,
-                    "log_residual": 0.4,
-                    "holdout": n == 512,
-                }
-                for n in (512, 2048)
-                for b in (8, 32)
-            ]
-    tables(folder, recordings=rows, summary=cells, m0_fit=fits, m0_residuals=residuals)
+    models = [rho_row(label, 9.0, 12.0) for label in labels]
+    predictions = [row for label in labels for row in predicted_rows(label)]
+    rows = {"recordings": rows, "models": models, "model_predictions": predictions}
+    tables(folder, summary=cells, **rows)
     return folder
 
 
@@ -101,22 +100,24 @@ def test_every_card_host_and_source_has_its_figures(folder):
     for entry in index:
         kinds.setdefault(entry["source"], []).append(entry["kind"])
         assert (folder / f"{entry['name']}.svg").is_file()
-    model = ["model", "residuals"]
+    published = ["model", "residuals"]
+    model = [*published, "residuals-all", "unseen"]
     assert kinds == {
-        "card": [*GPU_KINDS, "cpu", *model],
-        "other": [*GPU_KINDS, "cpu", *model],
-        "host": ["cpu"],
+        "card": [*GPU_KINDS, *CPU_KINDS, *model],
+        "other": [*GPU_KINDS, *CPU_KINDS, *model],
+        "host": ["headline", *CPU_KINDS],
         "": ["figure2"],
-        "published": model,
+        "published": published,
     }
     assert len(list(folder.glob("*.svg"))) == len(index)
 
 
 def test_a_host_without_gpu_and_no_recording_at_all_have_figures_too(tmp_path):
     index = drawn(study(tmp_path / "tables", labels=(), hosts=("host",)), tmp_path / "host")
-    assert list(index) == ["cpu-host", "model-published", "residuals-published"]
+    names = ["headline-host", "cpu-host", "cpu-blocks-host"]
+    assert list(index) == [*names, "model-published", "residuals-published"]
     tables(tmp_path / "none")
-    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[1:]
+    assert list(drawn(tmp_path / "none", tmp_path / "out")) == list(index)[2:]
 
 
 def test_figures_are_the_same_bytes_in_another_process(tmp_path, folder):
@@ -190,11 +191,16 @@ def test_figures_take_the_pages_colour_and_font_and_bring_no_style_of_their_own(
         assert "#ffffff" not in text
 
 
+_FACTOR = "predicted / measured time"
+
+
 def test_axes_name_their_quantity_and_unit(folder):
     for name, root in roots(folder).items():
         words = " | ".join(texts(root))
-        expected = "gain" if name.startswith(("model", "residuals")) else "GFLOP/s"
-        assert (expected if not name.startswith("split") else "in %") in words, name
+        kind = name.partition("-")[0]
+        others = {"split": "in %", "headline": "10 ms", "model": "gain"}
+        others |= {"residuals": _FACTOR, "unseen": _FACTOR}
+        assert others.get(kind, "GFLOP/s") in words, name
         if not name.startswith(("split", "cpu")):
             assert "log" in words, name
 
@@ -291,18 +297,45 @@ def test_a_value_without_interval_is_a_hollow_marker():
 
 
 def test_the_curve_of_the_model_is_m0():
-    fits = pd.DataFrame([{"quantity": "total", "rho": 8.0, "rho_low": 4.0, "rho_high": np.inf}])
-    residuals = pd.DataFrame(
-        [{"quantity": "total", "n": 512, "block_size": 8, "gain": 2.0, "holdout": True}]
-    ).assign(gain_low=np.nan, gain_high=np.nan)
-    (axis, *_) = plots.model_gains(residuals, fits).axes
+    rho = pd.Series({"value": 8.0, "value_low": 4.0, "value_high": np.inf})
+    cells = pd.DataFrame([{"n": 512, "block_size": 8, "gain": 2.0, "role": "held out"}])
+    cells = cells.assign(gain_low=np.nan, gain_high=np.nan, predicted_gain=3.0)
+    (axis,) = model_plots.gains(cells, rho, "M7").axes
     curve = next(line for line in axis.lines if line.get_label() == "M0")
     block, gain = curve.get_data()
     assert gain == pytest.approx(8 * block / (8 + block))
     band = next(c for c in axis.collections if c.get_label() == "interval of ρ")
     top = band.get_paths()[0].vertices
     assert top[:, 1].max() == pytest.approx(32.0), "an unbounded ρ gives a gain of B"
-    assert "N = 512 (held out)" in axis.get_legend_handles_labels()[1]
+    assert {"N = 512 (held out)", "M7"} <= set(axis.get_legend_handles_labels()[1])
+    dotted = [line for line in axis.lines if line.get_linestyle() == ":"]
+    assert any(list(line.get_ydata()) == [3.0] for line in dotted)
+
+
+def test_gains_are_of_the_same_order_from_the_ends_of_both_intervals():
+    cells = pd.DataFrame(predicted_rows("card"))
+    cells = cells[(cells["kernels"] == "modelled") & (cells["model"] == "M8")]
+    cells.loc[cells["variant"] == "naive", "predicted_s"] = 12.0
+    found = gains_of(cells)
+    assert sorted(zip(found["n"], found["block_size"], strict=True)) == [
+        *((512, 8), (512, 32)),
+        *((2048, 8), (2048, 32)),
+    ]
+    assert set(found["predicted_gain"]) == {4.0}
+    assert set(found["gain_low"]) == {1.9 / 2.1}
+    assert set(found["gain_high"]) == {2.1 / 1.9}
+
+
+def test_errors_are_drawn_for_each_model_by_block_and_by_order():
+    cells = pd.DataFrame(predicted_rows("card"))
+    cells = cells[cells["kernels"] == "modelled"]
+    axes = model_plots.errors(cells, ["M0", "M8"]).axes
+    titles = [axis.get_title() for axis in axes]
+    assert titles == ["M0, by B", "M0, by N", "M8, by B", "M8, by N"]
+    places = np.concatenate([c.get_offsets() for c in axes[2].collections])
+    assert set(places[:, 0]) == {0.5, 8, 32}, "what has no block size stands at the left"
+    assert [text.get_text() for text in axes[2].get_xticklabels()] == ["none", "8", "32"]
+    np.testing.assert_allclose(places[:, 1], np.exp(0.4))
 
 
 def luminance(colour):

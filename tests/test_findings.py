@@ -5,7 +5,7 @@ import math
 import pytest
 from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
 
-from analysis.findings import findings, model_sentences
+from analysis.findings import findings
 from analysis.results import (
     FACTOR,
     MILLISECONDS,
@@ -99,7 +99,8 @@ def test_comparison_with_the_cpu_is_worded_by_its_interval(tmp_path, gain, word,
     found, text = said(compared(tmp_path, {1024: gain}), "cpu")
     assert found == word
     assert words in text
-    assert "blocked (B = 64)" in text
+    assert "(blas, on 16 threads)" in text
+    assert "was not measured" not in text
     others = {"is faster than", "loses against", "neither faster"} - {
         words.split(" the best")[0].removesuffix(" nor slower")
     }
@@ -215,7 +216,9 @@ def test_host_without_gpu(tmp_path):
     results = tables(tmp_path, recordings=[recording("host", gpu=False)], summary=cells)
     assert said(results, "fastest", "host")[0] == "not measured"
     _, text = said(results, "host", "host")
-    assert "fastest with blocked (B = 64) at N = 512: 50.00 ms (49.50 to 50.50)" in text
+    assert "fastest at N = 512 with blocked (B = 64), on one thread: 50.00 ms (49.50 to 50.50)" in (
+        text
+    )
     assert text.endswith("the naive loop takes 200.0 ms (no interval).")
 
 
@@ -232,65 +235,45 @@ def test_failed_cells_are_counted(tmp_path):
     assert said(results, "gate")[1].startswith("3 of the planned cells failed")
 
 
-def fit_row(**changes):
+def model_row(model, left_out_log_rms):
+    """Return a row of model_comparison.csv."""
     return {
         "source": "card",
-        "quantity": "kernel",
-        "rho": 12.0,
-        "rho_low": 11.0,
-        "rho_high": 13.5,
-        "rho_bounded": True,
-        "log_rms": math.log(1.25),
-    } | changes
-
-
-def residual_row(n, block_size, gain, m0_gain):
-    return {
-        "source": "card",
-        "quantity": "kernel",
-        "n": n,
-        "block_size": block_size,
-        "gain": gain,
-        "m0_gain": m0_gain,
-        "log_residual": math.log(m0_gain / gain),
+        "kernels": "modelled",
+        "model": model,
+        "left_out_log_rms": left_out_log_rms,
     }
 
 
-def model_text(folder, fit):
-    residuals = [residual_row(512, 8, 4.0, 5.0), residual_row(1024, 2, 6.0, 1.5)]
-    results = tables(folder, m0_fit=[fit], m0_residuals=residuals)
-    (sentence,) = model_sentences(results, "card")
-    return sentence.verdict, str(sentence).replace("\u00a0", " ")
-
-
-def test_model_gives_rho_with_interval_and_its_worst_miss(tmp_path):
-    word, text = model_text(tmp_path, fit_row())
+def test_the_model_that_predicts_best_is_named_beside_the_source_s(tmp_path):
+    cells = [gpu_cell("card", "block", 512, 0.01)]
+    rows = [
+        model_row("M0", math.log(4)),
+        model_row("M1", math.log(2)),
+        model_row("M2", math.log(3)),
+    ]
+    results = tables(tmp_path, recordings=[recording("card")], summary=cells, model_comparison=rows)
+    word, text = said(results, "model")
     assert word == "stated"
-    assert "ρ = 12.0 (11.0 to 13.5)" in text
-    assert "typically off by a factor of 1.250" in text
-    assert "worst at N = 1024, B = 2, by 4.000: measured gain 6.00 ×, M0 says 1.50 ×." in text
+    assert text == (
+        "Sizes that they were not fitted to are predicted best by the model M1, typically within "
+        "a factor of 2.000; by the source's own, M0, within 4.000."
+    )
+    alone = tables(
+        tmp_path, recordings=[recording("card")], summary=cells, model_comparison=rows[:1]
+    )
+    assert said(alone, "model")[1].endswith("by the model M0, typically within a factor of 4.000.")
 
 
-def test_unbounded_rho_is_said_to_be(tmp_path):
-    word, text = model_text(tmp_path, fit_row(rho_high=math.inf, rho_bounded=False))
-    assert word == "undecided"
-    assert "the data do not bound ρ (best value 12.0, interval 11.0 to ∞)" in text
-
-
-def test_rho_without_interval_is_said_to_have_none(tmp_path):
-    _, text = model_text(tmp_path, fit_row(rho_low=None, rho_high=None, rho_bounded=False))
-    assert "ρ = 12.0 (no interval)" in text
-
-
-def test_model_that_was_not_fitted(tmp_path):
-    (sentence,) = model_sentences(tables(tmp_path), "card")
-    assert (sentence.verdict, str(sentence)) == ("not measured", "M0 was not fitted to its gains.")
-    (published,) = model_sentences(tables(tmp_path), "published")
-    assert "M0 fitted to the published gains with transfers: ρ" in str(published)
+def test_a_card_without_model_is_said_to_have_none(tmp_path):
+    cells = [gpu_cell("card", "block", 512, 0.01)]
+    results = tables(tmp_path, recordings=[recording("card")], summary=cells)
+    assert said(results, "model") == ("not measured", "No model was fitted to its times.")
 
 
 def test_every_number_of_a_sentence_is_its_csv_cell(tmp_path):
-    results = compared(tmp_path, {256: (0.5, 0.1), 512: (2.0, 0.1)}, m0_fit=[fit_row()])
+    models = [model_row("M0", 1.0), model_row("M2", 0.5)]
+    results = compared(tmp_path, {256: (0.5, 0.1), 512: (2.0, 0.1)}, model_comparison=models)
     numbers = [p for f in findings(results) for s in f.sentences for p in s.parts if p != str(p)]
     traced = [p for p in numbers if hasattr(p, "expression")]
     assert len(traced) > 20

@@ -4,24 +4,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.cpu_cells import YARDSTICKS
 from analysis.gains import COLUMNS, gains, gains_table
 from analysis.statistics import bootstrap_cells, summarise
 from analysis.study import sources
 from analysis.tables import LAYOUTS, build
 from measurement.recording import CELL, Recording
 
-TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size"), "Int64")
-# Device, variant, dtype, n, block size and host memory; the medians of total and kernel in seconds.
+TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
+# Device, variant, dtype, n, block size, host memory and threads; the medians of total and kernel in
+# seconds.
 TIMES = {
-    ("gpu0", "naive", "float32", 512, 32, "pinned"): (8.0, 6.0),
-    ("gpu0", "naive", "float32", 512, 16, "pinned"): (10.0, 9.0),
-    ("gpu0", "block", "float32", 512, 16, "pinned"): (2.0, 1.0),
-    ("gpu0", "naive", "float32", 512, 32, "pageable"): (12.0, 6.0),
-    ("gpu0", "block", "float32", 512, 16, "pageable"): (4.0, 1.5),
-    ("gpu0", "buffered_row", "float32", 256, None, "pinned"): (1.0, 0.5),
-    ("cpu", "naive", "float32", 512, None, None): (100.0, np.nan),
-    ("cpu", "blocked", "float32", 512, 64, None): (20.0, np.nan),
-    ("cpu", "blocked", "float32", 512, 8, None): (30.0, np.nan),
+    ("gpu0", "naive", "float32", 512, 32, "pinned", None): (8.0, 6.0),
+    ("gpu0", "naive", "float32", 512, 16, "pinned", None): (10.0, 9.0),
+    ("gpu0", "block", "float32", 512, 16, "pinned", None): (2.0, 1.0),
+    ("gpu0", "naive", "float32", 512, 32, "pageable", None): (12.0, 6.0),
+    ("gpu0", "block", "float32", 512, 16, "pageable", None): (4.0, 1.5),
+    ("gpu0", "buffered_row", "float32", 256, None, "pinned", None): (1.0, 0.5),
+    ("cpu", "naive", "float32", 512, None, None, 1): (100.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 64, None, 1): (20.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 8, None, 1): (30.0, np.nan),
+    ("cpu", "blas", "float32", 512, None, None, 1): (10.0, np.nan),
+    ("cpu", "blas", "float32", 512, None, None, 16): (1.0, np.nan),
+    ("cpu", "packed", "float32", 512, None, None, 16): (1.2, np.nan),
 }
 
 
@@ -30,10 +35,10 @@ def samples_of(times, count=9):
     steps = 1 + 0.01 * (np.arange(count) - count // 2)
     rows = [
         (
-            *(device, name, dtype, 1, n, n, n, block, memory),
+            *(device, name, dtype, 1, n, n, n, block, memory, threads),
             *(total * step, np.nan, 0.0, kernel * step, 0.0),
         )
-        for (device, name, dtype, n, block, memory), (total, kernel) in times.items()
+        for (device, name, dtype, n, block, memory, threads), (total, kernel) in times.items()
         for step in steps
     ]
     parts = ["total_s", "host_s", "h2d_s", "kernel_s", "d2h_s"]
@@ -54,17 +59,41 @@ def test_gains_by_hand():
     block = table.loc[("block", 512, 16, "pinned")]
     assert block["total_gain"] == pytest.approx(4)
     assert block["kernel_gain"] == pytest.approx(6)
-    assert block["cpu_naive_gain"] == pytest.approx(50)
-    assert block["cpu_best_gain"] == pytest.approx(10)
-    assert (block["cpu_best_variant"], block["cpu_best_block_size"]) == ("blocked", 64)
     assert table.loc[("naive", 512, 16, "pinned"), "total_gain"] == pytest.approx(0.8)
+
+
+def test_gains_are_over_every_yardstick_of_the_cpu():
+    block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pinned")]
+    expected = {"naive": 50, "own": 10, "blas": 5, "blas_all": 0.5, "best": 0.5}
+    assert {name: block[f"cpu_{name}_gain"] for name in expected} == pytest.approx(expected)
+    assert list(expected) == list(YARDSTICKS)
+    assert (block["cpu_own_variant"], block["cpu_own_block_size"]) == ("blocked", 64)
+    assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blas", 16)
+    assert block["cpu_blas_all_threads"] == 16
+
+
+def test_yardsticks_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
+    without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
+    block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
+    missing = [f"cpu_{name}_gain{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
+    assert block[[*missing, "cpu_blas_all_threads"]].isna().all()
+    assert block["cpu_best_gain"] == block["cpu_own_gain"] == pytest.approx(10)
+    assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
+
+
+def test_packed_on_all_threads_can_be_the_best_and_is_no_yardstick_of_one_thread():
+    faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
+    block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
+    assert (block["cpu_best_variant"], block["cpu_best_gain"]) == ("packed", pytest.approx(0.25))
+    assert block["cpu_own_gain"] == pytest.approx(10)
+    assert block["cpu_blas_all_gain"] == pytest.approx(0.5)
 
 
 def test_host_memory_is_compared_with_the_same():
     block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pageable")]
     assert block["total_gain"] == pytest.approx(3)
     assert block["kernel_gain"] == pytest.approx(4)
-    assert block["cpu_best_gain"] == pytest.approx(5)
+    assert block["cpu_blas_gain"] == pytest.approx(2.5)
 
 
 def test_the_baseline_gains_exactly_one_over_itself():
@@ -75,8 +104,7 @@ def test_the_baseline_gains_exactly_one_over_itself():
 
 def test_what_was_not_measured_has_no_gain():
     row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
-    assert row.drop(["cpu_best_variant", "cpu_best_block_size"]).isna().all()
-    assert pd.isna(row["cpu_best_variant"])
+    assert row.isna().all()
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
     assert table_of(samples_of(without)).isna().all(axis=None)
 

@@ -53,17 +53,20 @@ def test_wavefronts_of_shared_stores(host_builds, tmp_path, body, expected):
 
 
 @pytest.mark.parametrize(
-    ("index", "sectors"),
-    [("i", 8), ("i + 1", 9), ("0", 2), ("8 * i", 64), ("2 * i", 16), ("63 - i", 8), ("i / 8", 2)],
+    ("index", "sectors", "lines"),
+    [
+        *(("i", 8, 2), ("i + 1", 10, 4), ("0", 2, 2), ("8 * i", 64, 16)),
+        *(("2 * i", 16, 4), ("63 - i", 8, 2), ("i / 8", 2, 2)),
+    ],
 )
-def test_sectors_of_global_loads(host_builds, tmp_path, index, sectors):
-    # 64 threads are two warps; shifted by a word, the first touches one sector more, as the second.
+def test_sectors_and_lines_of_global_loads(host_builds, tmp_path, index, sectors, lines):
+    # 64 threads are two warps; shifted by a word, each touches one sector and one line more.
     body = f"const int i = {TID}; p[512 + i] = p[{index}];"
     run = compiled(host_builds, tmp_path, body).run((1,), (64,), [np.zeros(1024, np.float32)])
     load = next(count for count in run.counts if count.operation == "global_load")
     assert load.accesses == 64
     assert load.requests == 2
-    assert load.transactions == sectors + (index == "i + 1")
+    assert (load.transactions, load.lines) == (sectors, lines)
 
 
 def test_visits_of_a_loop_are_requests_of_their_own(host_builds, tmp_path):

@@ -42,39 +42,40 @@ def of_shared(element, threads=WARP, element_bytes=4, vector=1, times=1, blocks=
 
 
 @pytest.mark.parametrize(
-    ("element_bytes", "weight", "sectors"),
+    ("element_bytes", "weight", "sectors", "lines"),
     [
-        (4, 1, 4),  # neighbours: 128 bytes
-        (8, 1, 8),
-        (4, 4, 16),  # float4
-        (4, 0, 1),  # all the same
-        (4, 2, 8),
-        (4, 512, 32),  # a column
-        (8, 512, 32),
+        (4, 1, 4, 1),  # neighbours: 128 bytes
+        (8, 1, 8, 2),
+        (4, 4, 16, 4),  # float4
+        (4, 0, 1, 1),  # all the same
+        (4, 2, 8, 2),
+        (4, 8, 32, 8),
+        (4, 512, 32, 32),  # a column
+        (8, 512, 32, 32),
     ],
 )
-def test_sectors_of_one_request(element_bytes, weight, sectors):
+def test_sectors_and_lines_of_one_request(element_bytes, weight, sectors, lines):
     found = of_global(WARP, (32, 32, along_x, weight), element_bytes=element_bytes)
-    assert found == Total(32, 1, sectors)
+    assert found == Total(32, 1, sectors, lines=lines)
 
 
 def test_rows_that_begin_within_a_sector_touch_one_more():
-    """Of 33 rows of 33 words, numbers 0, 8, 16, 24 and 32 begin with a sector."""
+    """Of 33 rows of 33 words, 0, 8, 16, 24 and 32 begin with a sector, 0 and 32 with a line."""
     found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1))
-    assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5)
-    # Of doubles a sector holds four: each fourth row begins with one.
+    assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5, lines=2 + 31 * 2)
+    # Of doubles a sector holds four: each fourth row begins with one, each sixteenth with a line.
     found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
-    assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9)
+    assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9, lines=3 * 2 + 30 * 3)
 
 
 def test_threads_that_are_outside_take_no_part():
     """A matrix of 5 rows of 10 words, and warps of 8×4 threads: four tiles, three in part outside.
 
     The whole tile's words are 0–7, 10–17, 20–27 and 30–37: sectors 0 to 4. Right of it are 8–9,
-    18–19, 28–29 and 38–39, below 40–47, at the corner 48–49.
+    18–19, 28–29 and 38–39, below 40–47, at the corner 48–49. Words 32 and on are a second line.
     """
     found = of_global((8, 4), (5, 4, along_y, 10), (10, 8, along_x, 1))
-    assert found == Total(50, 4, 5 + 4 + 1 + 1)
+    assert found == Total(50, 4, 5 + 4 + 1 + 1, lines=2 + 2 + 1 + 1)
 
 
 def test_a_coordinate_without_weight_says_how_often():
@@ -118,7 +119,7 @@ def test_lanes_without_a_thread_ask_for_nothing():
     # 40 threads: a warp and eight lanes, one phase of float4.
     assert of_shared(lambda x, y: 4 * x, (40, 1), vector=4) == Total(40, 2, 5, 5)
     assert of_shared(lambda x, y: 32 * x, (10, 1)) == Total(10, 1, 10, 1)
-    assert of_global((5, 3), (5, 5, along_x, 1), (3, 3, along_y, 8)) == Total(15, 1, 3)
+    assert of_global((5, 3), (5, 5, along_x, 1), (3, 3, along_y, 8)) == Total(15, 1, 3, lines=1)
 
 
 def test_shared_accesses_happen_in_every_block_as_often_as_told():
@@ -154,12 +155,13 @@ def requests_of(access, threads):
 
 
 def enumerated_global(access, threads):
-    accesses = requests = sectors = 0
+    accesses = requests = sectors = lines = 0
     for elements in requests_of(access, threads):
         accesses += len(elements)
         requests += 1
         sectors += len({element * access.element_bytes // 32 for element in elements})
-    return Total(accesses, requests, sectors)
+        lines += len({element * access.element_bytes // 128 for element in elements})
+    return Total(accesses, requests, sectors, lines=lines)
 
 
 def phases_of(begins, width):

@@ -78,7 +78,7 @@ def test_probes_are_listed_as_a_build_and_nowhere_as_a_variant(base, text):
         "<code>probes</code>"
         in re.search(r'id="table-builds-two".*?</figure>', text, re.DOTALL).group()
     )
-    for name in ("summary", "gains", "m0_residuals"):
+    for name in ("summary", "gains", "model_predictions"):
         assert "probes" not in (base / "tables" / f"{name}.csv").read_text()
     for path in (base / "figures").glob("*.svg"):
         assert "probes" not in path.read_text()

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from measurement import recording
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
+PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "requirements.lock"]
 CONFIG = """
 study:
   seed: 1
@@ -109,6 +111,32 @@ def edit(file, change):
     return lambda: file.write_text(before)
 
 
+def test_snakemake_tells_how_the_report_came_to_be_without_network(finished):
+    before = planned(finished)
+    out = finished / "results" / "provenance.html"
+    done = snakemake(finished, "report", "--report", str(out))
+    assert done.returncode == 0, done.stderr
+    page = out.read_text()
+    for rule in ("measure", "count", "tables", "fit", "figures", "render"):
+        assert f'"{rule}"' in page, rule
+    assert "python -m analysis tables" in re.sub(r"<[^>]*>", "", page), "the code of the rules"
+    assert "this host, device auto" in page, "what was studied"
+    assert planned(finished) == before, "it makes nothing stale"
+
+
+def test_the_study_is_packed_as_a_crate(finished):
+    pytest.importorskip("rocrate", reason="the package rocrate is not installed")
+    done = snakemake(finished, "crate")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(finished / "results" / "ro-crate.zip") as archive:
+        names = set(archive.namelist())
+        packed = yaml.safe_load(archive.read("config.yaml"))
+    assert packed == yaml.safe_load(CONFIG), "the configuration in force"
+    for name in ("data/recordings/card", "results/recordings/local"):
+        assert f"{name}/samples.csv.gz" in names
+    assert {"Snakefile", "results/report.html", "results/tables/summary.csv"} <= names
+
+
 def test_report_is_made_from_live_and_recorded_measurements(finished):
     assert "</html>" in (finished / "results" / "report.html").read_text()
     live = recording.read(finished / "results" / "recordings" / "local")
@@ -188,7 +216,7 @@ def test_editing_analysis_code_reruns_the_analysis_alone(finished):
     undo = edit(finished / "analysis" / "gains.py", lambda text: text + "# edited\n")
     jobs = planned(finished)
     undo()
-    assert jobs == {"tables": 1, "fit": 1, "figures": 1, "render": 1}
+    assert jobs == {"tables": 1, "fit": 1, "audit": 1, "decide": 1, "figures": 1, "render": 1}
 
 
 def test_editing_a_kernel_rebuilds_it_and_renews_the_tables(finished):

@@ -16,15 +16,16 @@ uint32_t make_distinct(uint32_t *values, uint32_t count) {
     return std::unique(values, values + count) - values;
 }
 
-// Sectors that the lanes' accesses fall into. An aligned access lies within one.
-uint32_t sectors(const uint32_t *addresses, uint32_t count) {
+// Sectors (or lines) of so many bytes that the lanes' accesses fall into. An aligned access lies
+// within one.
+uint32_t parts(const uint32_t *addresses, uint32_t count, uint32_t bytes) {
     uint32_t values[WARP], kept = 0;
     bool rising = true;
     for (uint32_t i = 0; i < count; ++i) {
-        const uint32_t sector = addresses[i] / SECTOR_BYTES;
-        if (kept && values[kept - 1] == sector) continue;
-        rising &= !kept || values[kept - 1] < sector;
-        values[kept++] = sector;
+        const uint32_t part = addresses[i] / bytes;
+        if (kept && values[kept - 1] == part) continue;
+        rising &= !kept || values[kept - 1] < part;
+        values[kept++] = part;
     }
     return rising ? kept : make_distinct(values, kept);
 }
@@ -83,7 +84,8 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
     count.accesses += all.count;
     ++count.requests;
     if (!count.is_shared) {
-        count.transactions += sectors(all.addresses, all.count);
+        count.transactions += parts(all.addresses, all.count, SECTOR_BYTES);
+        count.lines += parts(all.addresses, all.count, LINE_BYTES);
         return;
     }
     const uint32_t phase = WAVEFRONT_BYTES / count.bytes;

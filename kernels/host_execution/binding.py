@@ -62,6 +62,7 @@ class _Count(ctypes.Structure):
         ("requests", ctypes.c_uint64),
         ("transactions", ctypes.c_uint64),
         ("ideal", ctypes.c_uint64),
+        ("lines", ctypes.c_uint64),
     )
 
 
@@ -95,7 +96,7 @@ class LineCount:
 
     `operation` is global_load, global_store, shared_load or shared_store. A transaction of global
     memory is a sector, one of shared memory a wavefront; `ideal` is the fewest wavefronts that the
-    requests could have had (0 for global memory).
+    requests could have had (0 for global memory), `lines` the lines that they touch (0 for shared).
     """
 
     line: int
@@ -105,6 +106,7 @@ class LineCount:
     requests: int
     transactions: int
     ideal: int
+    lines: int
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ class Kernel:
                     count.requests,
                     count.transactions,
                     count.ideal,
+                    count.lines,
                 )
                 for line, count in zip(lines, counts, strict=True)
             ],

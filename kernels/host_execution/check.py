@@ -137,7 +137,7 @@ def sums(run: Run) -> dict[str, Total]:
     found = dict.fromkeys(OPERATIONS, Total())
     for count in run.counts:
         found[count.operation] += Total(
-            count.accesses, count.requests, count.transactions, count.ideal
+            count.accesses, count.requests, count.transactions, count.ideal, count.lines
         )
     return found
 
@@ -180,6 +180,6 @@ def _compare_counts(named: str, name: str, run: Run, theory: dict[str, Total]) -
             lines = sorted({count.line for count in run.counts if count.operation == operation})
             raise KernelFault(
                 f"{named}:{','.join(map(str, lines)) or 0}: {name}: {operation}: accesses, "
-                f"requests, transactions, ideal are {astuple(counted[operation])}, by theory "
+                f"requests, transactions, ideal, lines are {astuple(counted[operation])}, by theory "
                 f"{astuple(theory[operation])}"
             )

@@ -22,6 +22,7 @@ namespace host_execution {
 constexpr uint32_t WARP = 32;
 constexpr uint32_t MAX_THREADS = 1024;
 constexpr uint32_t SECTOR_BYTES = 32;
+constexpr uint32_t LINE_BYTES = 128;
 constexpr uint32_t BANKS = 32;
 constexpr uint32_t WORD_BYTES = 4;
 constexpr uint32_t MAX_ACCESS_BYTES = 16;  // of a thread
@@ -73,6 +74,7 @@ struct Count {
     uint32_t is_shared, is_store, bytes, padding;
     uint64_t accesses, requests;
     uint64_t transactions, ideal;  // sectors and 0 of global, wavefronts and the fewest of shared
+    uint64_t lines;                // of global, 0 of shared
 };
 
 struct Launch {

@@ -15,10 +15,11 @@ rule tables:
             f"results/tables/{name}.csv"
             for name in [
                 *[f"table{number}" for number in range(1, 7)],
-                *["summary", "gains", "recordings", "checks", "builds", "environment"],
+                *["summary", "gains", "cards", "recordings", "checks", "builds", "environment"],
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
                 *["agreement", "agreement_cells", "counts", "counts_by_line"],
                 *["machine_code", "ladder", "roofline", "claims", "limits", "systems"],
+                *["cpu_hosts", "cpu_clock", "cpu_ladder", "cpu_roofline", "cpu_split"],
             ]
         ],
     log:
@@ -38,16 +39,62 @@ rule fit:
         recordings=RECORDINGS,
         code=sources("analysis"),
     output:
-        "results/tables/m0_fit.csv",
-        "results/tables/m0_residuals.csv",
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *["models", "model_comparison", "model_steps", "model_predictions"],
+                "model_ratios",
+            ]
+        ],
     log:
         "results/logs/fit.log",
     params:
         recordings=recording_options(),
     message:
-        "Fitting the model to published and measured times"
+        "Fitting models to published and measured times"
     shell:
         "python -m analysis fit --published {input.published} {params.recordings}"
+        " --out results/tables 2>&1 | tee {log} >&2"
+
+
+rule decide:
+    input:
+        recordings=RECORDINGS,
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/{name}.csv"
+            for name in [
+                *["predictors", "transfers", "transfer_points", "curves", "break_even"],
+                "predictions",
+            ]
+        ],
+    log:
+        "results/logs/decide.log",
+    params:
+        recordings=recording_options(),
+    message:
+        "Fitting copies and break-even orders"
+    shell:
+        "python -m analysis decide {params.recordings} --out results/tables 2>&1 | tee {log} >&2"
+
+
+rule audit:
+    input:
+        published="data/published/times.csv",
+        statements="data/published/statements.csv",
+        code=sources("analysis"),
+    output:
+        [
+            f"results/tables/audit_{name}.csv"
+            for name in ["cells", "constants", "pairs", "headline", "cpu"]
+        ],
+    log:
+        "results/logs/audit.log",
+    message:
+        "Auditing the published numbers"
+    shell:
+        "python -m analysis audit --published {input.published} --statements {input.statements}"
         " --out results/tables 2>&1 | tee {log} >&2"
 
 
@@ -55,6 +102,8 @@ rule figures:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         code=sources("analysis"),
     output:
         directory("results/figures"),
@@ -70,9 +119,12 @@ rule render:
     input:
         tables=rules.tables.output,
         fits=rules.fit.output,
+        audit=rules.audit.output,
+        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         template=files_below("report"),
+        citation="CITATION.cff",
         code=sources("analysis"),
     output:
         "results/report.html",
@@ -80,6 +132,7 @@ rule render:
         "results/logs/report.log",
     params:
         recordings=recording_options(),
+        tree=git(),  # named in the page
     message:
         "Writing {output}"
     shell:

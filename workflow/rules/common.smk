@@ -19,6 +19,7 @@ from measurement import recording
 from measurement.config import validate
 from measurement.discovery import select
 from measurement.files import write_atomic
+from measurement.provenance import git
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))

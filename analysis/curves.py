@@ -1,0 +1,181 @@
+"""Times between and beyond the measured orders: a monotone curve of log time over log N.
+
+Between orders it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
+5 (1984) 300; scipy's ``PchipInterpolator``), so that times that grow keep growing. Beyond them it
+goes on as steeply as between the last two, but no less and no more than what is physical
+(`EXPONENTS`). What it may be off by is told by leaving out each order in turn.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import PchipInterpolator
+from scipy.stats import t as student_t
+
+from analysis.predictors import Curve, fill
+from analysis.statistics import CONFIDENCE, FloatArray
+from analysis.study import CPU, Source, concatenated, once_a_recording
+from cpu_reference.catalog import BLAS
+
+# Least and greatest exponent of N below the measured orders, and above them: with N a time does not
+# fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
+# matrices, N².
+EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
+# The CPU's ways that a GPU is held against: the naive loop, the fastest of this project on one
+# thread, the packed one on all; the BLAS on one and on all; the fastest of all of these.
+NAIVE, OWN, OWN_ALL, BLAS_ONE, BLAS_ALL, BEST = OPPONENTS = (
+    *("naive", "own", "own_all", "blas", "blas_all"),
+    "best",
+)
+CURVES_COLUMNS = [
+    *("recording", "gpu", "opponent", "variant", "block_size", "threads", "n"),
+    *("samples", "time_s", "time_low_s", "time_high_s", "filled_s", "slope", "outer_slope"),
+    *("half_width_octave", "half_width", "orders_left_out"),
+]
+_UPPER = (1 + CONFIDENCE) / 2
+
+
+def curve(n: FloatArray, time_s: FloatArray) -> Curve:
+    """Return the curve through times in seconds, shape (orders,) or (orders, draws).
+
+    `n` are at least two orders, sorted. See the module for what lies between and beyond them.
+    """
+    log_n, log_s = np.log(n), np.log(time_s)
+    slopes = PchipInterpolator(log_n, log_s).derivative()(log_n)
+    step = (log_n[1:] - log_n[:-1])[(slice(None),) + (None,) * (log_s.ndim - 1)]
+    secants = np.diff(log_s, axis=0) / step
+    outer = [np.clip(secants[end], *EXPONENTS[end]) for end in (0, -1)]
+    return Curve(log_n, log_s, slopes, np.array(outer))
+
+
+def left_out(n: FloatArray, time_s: FloatArray) -> FloatArray:
+    """Return log(predicted/measured) of each order, over how far the others are from it.
+
+    The others' curve predicts it; `analysis.predictors.Curve.reach` is the distance. Needs three
+    orders; all shapes are (orders,).
+    """
+    errors = []
+    for place in range(len(n)):
+        kept = np.arange(len(n)) != place
+        others = curve(n[kept], time_s[kept])
+        error = others.at(n[place])[0] - math.log(time_s[place])
+        errors.append(error / others.reach(n[place])[0])
+    return np.array(errors)
+
+
+def curves_table(found: list[Source]) -> pd.DataFrame:
+    """Return the curves of every GPU's kernels and of its CPU's `OPPONENTS`, one row an order.
+
+    filled_s is the time over `analysis.predictors.fill` (of a CPU: the time), which the curve goes
+    through with the slope d log(filled_s)/d log n; outer_slope, in the first and last row, goes on
+    beyond. half_width_octave is that of a 95 % prediction interval one octave away, from
+    orders_left_out errors (for kernels, of all of a GPU's together); half_width that of the widest
+    measured interval. Held-out orders take no part.
+    """
+    frames = [pd.DataFrame(columns=CURVES_COLUMNS)]
+    on_cpu = ((source, opponents(source)) for source in found)
+    for source, rows in once_a_recording(on_cpu):
+        own = [_curves(cells, None) for _, cells in rows.groupby("opponent", sort=False)]
+        for cells in own:
+            frames.append(_with_scatter([cells]).assign(recording=source.recording_id))
+        if source.device:
+            kernels = [
+                _curves(cells, _multiprocessors(source))
+                for _, cells in kernel_cells(source).groupby(
+                    ["variant", "block_size"], dropna=False, sort=True
+                )
+                if len(cells) > 1
+            ]
+            if kernels:
+                names = {"recording": source.recording_id, "gpu": source.label}
+                frames.append(_with_scatter(kernels).assign(**names))
+    return concatenated([frame[CURVES_COLUMNS] for frame in frames]).astype(
+        {"block_size": "Int64", "threads": "Int64", "n": "Int64"}
+    )
+
+
+def _multiprocessors(source: Source) -> int:
+    devices = source.recording.provenance["devices"]
+    return next(int(d["multiprocessors"]) for d in devices if d["device"] == source.device)
+
+
+def kernel_cells(source: Source) -> pd.DataFrame:
+    """Return the cells of a GPU's kernels at the fitted orders, times named time_s and so on.
+
+    Variants that have work on the host are left out: nothing here describes that.
+    """
+    cells = source.orders[source.orders["device"] != CPU]
+    cells = cells[cells["host_memory"] == source.memory("kernel")]
+    cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
+    cells = cells[cells["host_s"].isna()]
+    names = {f"kernel{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    return cells.rename(columns=names).sort_values(["variant", "block_size", "n"])
+
+
+def opponents(source: Source) -> pd.DataFrame:
+    """Return the CPU's cells that stand for `OPPONENTS` at each order, with that column.
+
+    Where several do, the fastest one does. A host that has one thread has no cells on all. The
+    index stays that of `source.cells`.
+    """
+    cells = source.orders[source.orders["device"] == CPU]
+    cells = cells[~cells["n"].isin(source.holdout_sizes)]
+    names = {f"total{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    cells = cells.rename(columns=names)
+    one, blas = cells["threads"] == 1, cells["variant"] == BLAS
+    kinds = {
+        NAIVE: one & (cells["variant"] == "naive"),
+        OWN: one & ~blas,
+        OWN_ALL: ~one & ~blas,
+        BLAS_ONE: one & blas,
+        BLAS_ALL: ~one & blas,
+        BEST: pd.Series(True, cells.index),
+    }
+    frames = []
+    for kind, chosen in kinds.items():
+        own = cells[chosen.fillna(False)]
+        best = own.loc[own.groupby("n")["time_s"].idxmin()].sort_values("n")
+        if len(best) > 1:
+            frames.append(best.assign(opponent=kind))
+    return pd.concat(frames) if frames else cells.iloc[:0].assign(opponent="")
+
+
+def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
+    """Return the rows of one curve without what it may be off by."""
+    fills = [
+        fill(row["variant"], _block(row["block_size"]), int(row["n"]), multiprocessors)
+        if multiprocessors
+        else 1.0
+        for row in cells.to_dict("records")
+    ]
+    rows = cells.assign(filled_s=cells["time_s"] / np.array(fills), outer_slope=np.nan)
+    found = curve(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
+    rows["slope"] = found.slopes
+    rows.iloc[[0, -1], rows.columns.get_loc("outer_slope")] = found.outer
+    return rows.reindex(columns=CURVES_COLUMNS)
+
+
+def _block(value: object) -> int | None:
+    return None if pd.isna(value) else int(str(value))
+
+
+def _with_scatter(curves: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return curves one below the other with what they may be off by, told by all together."""
+    sides = [
+        [rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")]
+        for rows in curves
+        if len(rows) > 2
+    ]
+    errors = np.concatenate([left_out(*side) for side in sides]) if sides else np.array([])
+    table = pd.concat(curves)
+    table["orders_left_out"] = len(errors)
+    table["half_width_octave"] = (
+        student_t.ppf(_UPPER, len(errors)) * math.sqrt(float(np.mean(errors**2)))
+        if len(errors)
+        else math.inf
+    )
+    widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
+    by = [table[name] for name in ("variant", "block_size")]
+    own = widths.groupby(by, dropna=False).transform("max") if len(curves) > 1 else widths.max()
+    return table.assign(half_width=own).fillna({"half_width": 0.0})

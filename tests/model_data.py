@@ -1,0 +1,90 @@
+"""Synthetic times from known parameters, of kernels and orders like those of the study."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from analysis.fitting import Data
+from analysis.kernel_work import Card, with_work
+from analysis.machine_code import EXACT
+from analysis.models import MODELS, SOURCE_V, is_modelled
+from analysis.statistics import DRAWS
+from kernels.catalog import VARIANTS
+
+SIZES = (256, 512, 1024, 2048, 4096)
+BLOCKS = (1, 2, 4, 8, 16, 32)
+LARGEST = {1: 1024, 2: 2048}  # order of a block size
+SAMPLES = 15
+# Parameters of the order of an H100's, for every model.
+TRUTH = {
+    "tau0": 1e-5,
+    "t_G": 1e-12,
+    "t_N": 2.5e-12,
+    "t_S": 2e-13,
+    "c_G": 4e-12,
+    "c_L": 4e-12,
+    "c_S": 3.5e-12,
+    "t_B": 1e-7,
+    "c_I": 1.5e-12,
+}
+_CODE = ["variant", "dtype", "block_size", "build", "registers_per_thread", "static_shared_bytes"]
+_CODE += ["instructions", "loop_instructions", "loop_multiply_adds"]
+_NO_COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_metric", "counter"]
+
+
+@cache
+def cells(every: bool = False) -> pd.DataFrame:
+    """Return the cells that M0 speaks of, or those of all kernels of source V, with their work."""
+    rows, code = [], []
+    for name in SOURCE_V:
+        for block in (VARIANTS[name].block_sizes and BLOCKS) or (None,):
+            if not VARIANTS[name].takes_block(block):
+                continue
+            # A loop around eight multiply-adds, of which every kernel has some more of its own.
+            around = 12 + 3 * len(code) % 17
+            code.append((name, "float32", block, EXACT, 32, 0, 60 + around, 8 + around, 8))
+            most = 1024 if block is None else LARGEST.get(block, max(SIZES))
+            rows += [(name, block, n) for n in SIZES if n <= most]
+    frame = pd.DataFrame(rows, columns=["variant", "block_size", "n"])
+    frame = frame.astype({"block_size": "Int64"})
+    codes = pd.DataFrame(code, columns=_CODE).astype({"block_size": "Int64"})
+    card = Card(132, "9.0", codes, pd.DataFrame(columns=_NO_COUNTERS))
+    chosen = frame if every else frame[is_modelled(frame)]
+    return with_work(chosen.reset_index(drop=True), card)
+
+
+def truth(model: str, **changes: float) -> np.ndarray:
+    """Return the true parameters of a model."""
+    return np.array([(TRUTH | changes)[name] for name in MODELS[model].parameters])
+
+
+def times(
+    model: str,
+    seed: int,
+    noise: tuple[float, float, float, float],
+    frame: pd.DataFrame | None = None,
+    **changes: float,
+) -> Data:
+    """Return times with lognormal errors of kernels, of orders, of cells, of samples (`noise`).
+
+    `changes` are true parameters other than `TRUTH`; `frame` is `cells()` unless given.
+    """
+    frame = cells() if frame is None else frame
+    design = MODELS[model].design(frame)
+    rng = np.random.default_rng(seed)
+    kernels = frame.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy()
+    orders = frame.groupby("n").ngroup().to_numpy()
+    of_kernels, of_orders, of_cells, of_samples = noise
+    median = of_samples * np.sqrt(np.pi / 2 / SAMPLES)  # of the median of so many samples
+    error = of_kernels * rng.standard_normal(kernels.max() + 1)[kernels]
+    error += of_orders * rng.standard_normal(orders.max() + 1)[orders]
+    error += np.hypot(of_cells, median) * rng.standard_normal(len(frame))
+    return Data(
+        design,
+        np.log(design @ truth(model, **changes)) + error,
+        np.full(len(frame), median**2),
+        kernels,
+        orders,
+        median * rng.standard_normal((DRAWS, len(frame))),
+    )

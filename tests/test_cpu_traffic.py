@@ -1,0 +1,165 @@
+"""Traffic of the CPU variants by formula, held against their accesses replayed through a cache."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from analysis.cpu_traffic import (
+    LINE,
+    LINE_BYTES,
+    asked_bytes,
+    fetched_bytes,
+    flop_per_byte,
+    is_bound,
+    matrix_bytes,
+)
+from cpu_reference.catalog import VARIANTS
+
+N = 96
+MATRIX = matrix_bytes(N)
+Place = Callable[[int, int], int]
+
+
+def replayed_bytes(lines: Iterator[int], cache_bytes: int) -> int:
+    """Bytes fetched by a cache that keeps the lines used last."""
+    cache: OrderedDict[int, None] = OrderedDict()
+    missed = 0
+    for line in lines:
+        if line in cache:
+            cache.move_to_end(line)
+            continue
+        missed += 1
+        cache[line] = None
+        if len(cache) * LINE_BYTES > cache_bytes:
+            cache.popitem(last=False)
+    return missed * LINE_BYTES
+
+
+def a(row, column):
+    return (row * N + column) // LINE
+
+
+def b(row, column):
+    return a(N + row, column)
+
+
+def c(row, column):
+    return a(2 * N + row, column)
+
+
+def buffer(place):
+    return a(3 * N, place)
+
+
+# The loops of the C files; where one runs along a row, an access for each line is as good as one
+# for each element.
+
+
+def naive(_block):
+    for i in range(N):
+        for j in range(N):
+            for k in range(N):
+                yield a(i, k)
+                yield b(k, j)
+            yield c(i, j)
+
+
+def loop_order(_block):
+    for i in range(N):
+        yield from (c(i, j) for j in range(0, N, LINE))
+        for k in range(N):
+            yield a(i, k)
+            for j in range(0, N, LINE):
+                yield b(k, j)
+                yield c(i, j)
+
+
+def column_buffered(_block):
+    for j in range(N):
+        for k in range(N):
+            yield b(k, j)
+            yield buffer(k)
+        for i in range(N):
+            for k in range(0, N, LINE):
+                yield a(i, k)
+                yield buffer(k)
+            yield c(i, j)
+
+
+def blocked(block):
+    yield from (c(i, j) for i in range(N) for j in range(0, N, LINE))
+    for i0 in range(0, N, block):
+        for k0 in range(0, N, block):
+            for j0 in range(0, N, block):
+                for i in range(i0, i0 + block):
+                    for k in range(k0, k0 + block):
+                        yield a(i, k)
+                        for j in range(j0, j0 + block, LINE):
+                            yield b(k, j)
+                            yield c(i, j)
+
+
+@pytest.mark.parametrize(
+    ("loops", "block", "cache_bytes"),
+    [
+        (naive, None, 4096),  # not even the lines of a column fit
+        (naive, None, 12288),  # they do
+        (naive, None, MATRIX + 2048),  # B does
+        (loop_order, None, 512),  # no row of C fits
+        (loop_order, None, 2048),
+        (loop_order, None, MATRIX + 2048),
+        (column_buffered, None, 512),  # no column fits
+        (column_buffered, None, 8192),
+        (column_buffered, None, MATRIX + 16384),  # A and the lines of two columns fit
+        (blocked, 32, 1024),  # no block fits
+        (blocked, 32, 6144),  # one block does
+        (blocked, 48, 12288),
+        (blocked, 16, 6144),  # three blocks do
+        (blocked, 32, 24576),
+        (blocked, 16, 16384),  # two rows of blocks do
+        (blocked, 32, 36864),
+        (blocked, 16, MATRIX + 24576),  # B and three rows of blocks do
+        *((loops, 32, 3 * MATRIX + 1024) for loops in (naive, loop_order, blocked)),
+    ],
+)
+def test_formulas_are_what_a_cache_fetches(loops, block, cache_bytes):
+    replayed = replayed_bytes(loops(block), cache_bytes)
+    formula = fetched_bytes(loops.__name__, N, block, cache_bytes)
+    assert formula == pytest.approx(replayed, rel=0.1 if cache_bytes > MATRIX else 0.02)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("n", [256, 2048])
+def test_a_larger_cache_never_fetches_more_and_none_less_than_the_matrices(name, n):
+    sizes = [2**power for power in range(10, 31)]
+    for block in (8, 64, 512) if VARIANTS[name].blocked else (None,):
+        found = [fetched_bytes(name, n, block, size) for size in sizes]
+        assert found == sorted(found, reverse=True), (block, found)
+        assert found[-1] == 3 * matrix_bytes(n) <= asked_bytes(name, n)
+
+
+def test_a_variant_without_formula_is_bounded_by_the_matrices_alone():
+    assert {name for name in VARIANTS if is_bound(name)} == {"packed", "blas"}
+    assert flop_per_byte("packed", 1536, None, 48 << 10) == 1536 / 6
+    assert asked_bytes("blas", 64) == 3 * matrix_bytes(64)
+
+
+def test_intensities_of_large_matrices_in_a_small_cache():
+    """Multiply-adds of two flop: naive's take a line of B, the streaming ones an element."""
+    n, cache = 2048, 48 << 10
+    assert flop_per_byte("naive", n, None, cache) == pytest.approx(2 / 68, rel=0.01)
+    assert flop_per_byte("loop_order", n, None, cache) == pytest.approx(2 / 4, rel=0.01)
+    assert flop_per_byte("column_buffered", n, None, cache) == pytest.approx(2 / 4, rel=0.02)
+    assert flop_per_byte("blocked", n, 32, cache) == pytest.approx(2 / (8 / 32), rel=0.02)
+    assert flop_per_byte("blocked", n, 96, cache) == pytest.approx(2 / (12 / 96), rel=0.02)
+    assert flop_per_byte("blocked", n, 512, cache) == pytest.approx(2 / 4, rel=0.01)
+
+
+def test_a_block_as_large_as_the_matrix_is_the_matrix():
+    assert fetched_bytes("blocked", 256, 512, 4096) == fetched_bytes("blocked", 256, 256, 4096)
+
+
+def test_what_loops_ask_for_is_by_the_multiply_add():
+    assert asked_bytes("naive", 256) == 8 * 256**3
+    assert asked_bytes("blocked", 256) == 12 * 256**3

@@ -1,0 +1,121 @@
+"""What a launch asks of a card: counted by hand, taken from counters, or not known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.kernel_work import COLUMNS, Card, with_work
+from analysis.machine_code import EXACT
+from kernels.counts import ncu_metric
+
+N = 1024
+BLOCKS = (N // 32) ** 2
+MULTIPROCESSORS = 132
+CODE = ["variant", "dtype", "block_size", "build", "registers_per_thread", "static_shared_bytes"]
+CODE += ["instructions", "loop_instructions", "loop_multiply_adds"]
+COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_metric", "counter"]
+
+
+def cells(*rows):
+    frame = pd.DataFrame(rows, columns=["variant", "n", "block_size"])
+    return frame.astype({"block_size": "Int64"})
+
+
+def card(code=(), counters=(), capability="9.0"):
+    return Card(
+        MULTIPROCESSORS,
+        capability,
+        pd.DataFrame(code, columns=CODE).astype({"block_size": "Int64"}),
+        pd.DataFrame(counters, columns=COUNTERS).astype({"block_size": "Int64"}),
+    )
+
+
+# 84 instructions of the main loop do 32 multiply-adds, 37 stand outside of it.
+BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
+NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
+
+
+def test_block_by_hand():
+    found = with_work(cells(("block", N, 32)), card([BLOCK32])).iloc[0]
+    warps = BLOCKS * 32
+    tiles = N // 32
+    # A warp's load of a row of a tile: one line of four sectors; C is stored likewise.
+    requests = warps * tiles * 2 + warps
+    assert (found["sectors"], found["lines"]) == (4 * requests, requests)
+    # For each tile it stores two rows, reads 32 rows of B and eight times four elements of A, which
+    # half of a warp are served at once.
+    assert found["wavefronts"] == warps * tiles * (2 + 32 + 2 * 8)
+    assert found["instructions"] == warps * (37 + tiles * 84)
+    # 1024 blocks on 132 multiprocessors: some have eight. Two fit at once: four turns of 32 tiles.
+    assert found["imbalance"] == pytest.approx(8 * 132 / 1024)
+    assert found["waits"] == 4 * 32
+
+
+def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
+    row = ("buffered_row", "float32", None, EXACT, 32, 0, 50, 20, 4)
+    asked = cells(("naive", N, 32), ("buffered_row", N, None))
+    found = with_work(asked, card([NAIVE32, row]))
+    assert found["waits"].tolist() == [0, 4]  # 1024 blocks of 1024 threads, two at once
+    assert found["wavefronts"].tolist()[0] == 0
+    # Neighbouring threads of naive read and store down a column: 32 lines; B's element is shared.
+    loads = N**3 // 32
+    assert found["lines"].tolist()[0] == loads * 33 + N * N // 32 * 32
+
+
+def test_what_a_block_of_few_threads_asks_is_counted_by_warps():
+    one, four = (with_work(cells(("block", 256, block)), None).iloc[0]["lines"] for block in (1, 2))
+    assert one == pytest.approx(256**3 * 2 + 256**2)
+    assert four == pytest.approx(256**3 / 2 / 4 * 4 + 256**2 / 4 * 2)
+
+
+def test_a_counter_of_the_card_goes_before_theory():
+    key = ("block", "float32", 1, N, N, N, 32)
+    loads, stores = (ncu_metric(f"shared_{way}_wavefronts") for way in ("load", "store"))
+    sectors = ncu_metric("global_load_sectors")
+    counters = [(*key, loads, 1e9), (*key, stores, 2e9), (*key, sectors, 5e9)]
+    asked = cells(("block", N, 32), ("block", 512, 32))
+    found = with_work(asked, card(counters=counters))
+    theory = with_work(asked, None)
+    assert found["wavefronts"].iloc[0] == 3e9
+    stored = N * N // 32 * 4
+    assert found["sectors"].iloc[0] == 5e9 + stored
+    assert found["lines"].iloc[0] == theory["lines"].iloc[0], "of which there is no counter"
+    np.testing.assert_array_equal(found.iloc[1][["sectors", "wavefronts"]],
+                                  theory.iloc[1][["sectors", "wavefronts"]])  # fmt: skip
+
+
+def test_what_is_not_known_is_empty():
+    asked = cells(("block", N, 32), ("cublas_sgemm", N, None))
+    bare = with_work(asked, None)
+    assert bare[COLUMNS].iloc[0].isna().tolist() == [False, False, False, True, True, True]
+    assert bare[COLUMNS].iloc[1].isna().all()
+    without_code = with_work(asked, card()).iloc[0]
+    assert without_code["imbalance"] > 1
+    assert np.isnan([without_code["instructions"], without_code["waits"]]).all()
+    unknown = with_work(asked, card([BLOCK32], capability="3.0")).iloc[0]
+    assert np.isnan(unknown["waits"])
+    assert unknown["instructions"] > 0
+    no_loop = (*BLOCK32[:-1], 0)
+    assert np.isnan(with_work(asked, card([no_loop])).iloc[0]["instructions"])
+
+
+def test_an_order_that_the_block_does_not_divide_has_the_guarded_build_s_code_or_the_exact_one_s():
+    guarded = ("block", "float32", 32, "guarded", 32, 8192, 221, 84, 32)
+    odd, even = cells(("block", N - 1, 32)), cells(("block", N, 32))
+    of = {
+        name: with_work(asked, card(code)).iloc[0]["instructions"]
+        for name, asked, code in (
+            ("odd", odd, [BLOCK32, guarded]),
+            ("odd, exact only", odd, [BLOCK32]),
+            ("even", even, [BLOCK32, guarded]),
+        )
+    }
+    assert of["odd"] - of["odd, exact only"] == BLOCKS * 32 * 100
+    assert of["even"] == BLOCKS * 32 * (37 + 32 * 84)
+
+
+def test_cells_keep_their_index_and_columns():
+    asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
+    found = with_work(asked, card([BLOCK32]))
+    assert list(found.index) == [7, 3]
+    assert list(found) == [*asked, *COLUMNS]

@@ -1,0 +1,140 @@
+"""The models' formulas, by hand and by their properties."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.kernel_work import COLUMNS
+from analysis.models import MODELS, SOURCE_V, is_modelled, m0_eta, utilisation
+
+POSITIVE = st.floats(1e-3, 1e6)
+BLOCKS = st.integers(1, 32)
+ORDERS = st.integers(2, 8192)
+T_G = 3e-12
+
+
+def cell(variant, n, block_size=None, **work):
+    """Return one cell as a frame; `work` are its counts, those not named are not known."""
+    counts = dict.fromkeys(COLUMNS, np.nan) | work
+    row = {"variant": variant, "n": n, "block_size": block_size} | counts
+    return pd.DataFrame([row]).astype({"block_size": "Int64"})
+
+
+def time_s(model, cells, **parameters):
+    """Return the time that a model with these parameters gives to one cell."""
+    theta = [parameters[name] for name in MODELS[model].parameters]
+    return float((MODELS[model].design(cells) @ theta)[0])
+
+
+def test_eta_by_hand():
+    assert m0_eta(32, 32) == pytest.approx(16)
+    assert m0_eta(1, 1) == pytest.approx(0.5)
+    np.testing.assert_allclose(m0_eta(3, [1, 3, 6]), [0.75, 1.5, 2])
+    np.testing.assert_allclose(m0_eta(np.inf, [1, 32]), [1, 32], rtol=1e-14)
+    np.testing.assert_allclose(m0_eta(5, 1e9), 5, rtol=1e-6)
+    np.testing.assert_array_equal(m0_eta(0, [1, 32]), 0)
+
+
+def test_m0_by_hand():
+    costs = {"t_G": 2, "t_S": 1}
+    assert time_s("M0", cell("naive", 10, 32), **costs) == 2 * 1000 * 2
+    assert time_s("M0", cell("buffered_row", 10), **costs) == 2000 + 200 + 1000
+    assert time_s("M0", cell("buffered_column", 10), **costs) == 2000 + 200 + 1000
+    assert time_s("M0", cell("block", 10, 4), **costs) == 2 * 1000 * (2 / 4 + 1)
+
+
+def test_what_m0_does_not_speak_of_has_no_time():
+    for name, block in (("naive", 16), ("block_strided", 32), ("block_unroll4", 32)):
+        assert not is_modelled(cell(name, 64, block)).any()
+        assert np.isnan(MODELS["M0"].design(cell(name, 64, block))).all()
+    assert is_modelled(cell("naive", 64, 32)).all()
+    assert is_modelled(cell("buffered_row", 64)).all()
+
+
+@given(POSITIVE, BLOCKS, ORDERS)
+@settings(deadline=None)
+def test_the_gain_is_the_ratio_of_times(rho, block, n):
+    costs = {"t_G": T_G, "t_S": T_G / rho}
+    naive, tiled = (
+        time_s("M0", cell(name, n, b), **costs) for name, b in (("naive", 32), ("block", block))
+    )
+    assert naive / tiled == pytest.approx(float(m0_eta(rho, block)), rel=1e-12)
+
+
+@given(POSITIVE, st.floats(1.001, 100), BLOCKS)
+@settings(deadline=None)
+def test_the_gain_increases_with_rho_and_with_the_block_and_is_below_both(rho, factor, block):
+    gain = m0_eta(rho, block)
+    assert gain < m0_eta(rho * factor, block)
+    assert gain < m0_eta(rho, block + 1)
+    assert gain < block
+    assert gain < rho
+
+
+@given(POSITIVE, ORDERS)
+@settings(deadline=None)
+def test_the_buffered_gain_stays_below_two(rho, n):
+    costs = {"t_G": T_G, "t_S": T_G / rho}
+    naive = time_s("M0", cell("naive", n, 32), **costs)
+    gain = naive / time_s("M0", cell("buffered_row", n), **costs)
+    assert gain < 2
+    assert gain == pytest.approx(2 / (1 + 1 / n + 1 / rho), rel=1e-12)
+
+
+@given(POSITIVE, BLOCKS, ORDERS, st.floats(1e-9, 1e3))
+@settings(deadline=None)
+def test_each_of_the_source_s_extensions_is_m0_where_it_adds_nothing(rho, block, n, t_n):
+    costs = {"t_G": T_G, "t_S": T_G / rho, "tau0": 0.0, "t_N": T_G}
+    for name, b in (("naive", 32), ("buffered_row", None), ("buffered_column", None)):
+        times = [time_s(model, cell(name, n, b), **costs) for model in ("M0", "M1", "M2", "M3")]
+        assert times == pytest.approx([times[0]] * 4, rel=1e-12)
+    tiled = cell("block", n, block)
+    plain = time_s("M0", tiled, **costs)
+    assert time_s("M1", tiled, **(costs | {"tau0": 1.0})) == pytest.approx(plain + 1)
+    assert time_s("M2", tiled, **costs) * float(utilisation(block)) == pytest.approx(plain)
+    other = costs | {"t_N": t_n}
+    assert time_s("M3", tiled, **other) == time_s("M2", tiled, **costs)
+    assert time_s("M3", cell("buffered_row", n), **other) == time_s(
+        "M2", cell("buffered_row", n), **costs
+    )
+    for name, b in (("naive", 32), ("buffered_column", None)):
+        ratio = time_s("M3", cell(name, n, b), **(other | {"t_S": 0.0}))
+        ratio /= time_s("M2", cell(name, n, b), **(costs | {"t_S": 0.0}))
+        assert ratio == pytest.approx(t_n / T_G, rel=1e-9)
+
+
+def test_lanes_in_use_by_hand():
+    np.testing.assert_allclose(utilisation([1, 2, 4, 8, 16, 32]), [1 / 32, 1 / 8, 1 / 2, 1, 1, 1])
+    # 25 and 49 threads are one warp and two.
+    np.testing.assert_allclose(utilisation([5, 7]), [25 / 32, 49 / 64])
+
+
+def test_counted_models_charge_for_counts():
+    work = {"sectors": 10, "lines": 5, "wavefronts": 7, "instructions": 100, "waits": 3}
+    one = cell("block_strided", 64, 32, **work, imbalance=2)
+    costs = {"tau0": 1, "c_G": 2, "c_L": 3, "c_S": 4, "c_I": 0.5, "t_B": 6}
+    assert time_s("M4", one, **costs) == 1 + 2 * 10 + 4 * 7
+    assert time_s("M5", one, **costs) == 1 + 2 * 10 + 4 * 7 + 0.5 * 100
+    assert time_s("M6", one, **costs) == 1 + 3 * 5 + 4 * 7
+    assert time_s("M7", one, **costs) == 1 + 2 * (3 * 5 + 4 * 7) + 6 * 3
+    assert time_s("M8", one, **costs) == 1 + 2 * (3 * 5 + 4 * 7 + 0.5 * 100) + 6 * 3
+    unknown = cell("block_strided", 64, 32, **(work | {"instructions": np.nan}), imbalance=2)
+    assert np.isnan(time_s("M5", unknown, **costs))
+    assert time_s("M4", unknown, **costs) == time_s("M4", one, **costs)
+
+
+def test_each_model_comes_after_one_that_is_there_and_has_a_ratio():
+    seen = []
+    for name, model in MODELS.items():
+        assert model.after is None if name == "M0" else model.after in seen
+        assert set(model.ratio) <= set(model.parameters)
+        seen.append(name)
+
+
+def test_source_v_is_all_that_the_catalog_has_of_it():
+    assert set(SOURCE_V) == {
+        *("naive", "buffered_column", "buffered_row", "block", "block_strided"),
+        *("block_unroll4", "block_unroll8"),
+    }

@@ -1,0 +1,39 @@
+# The study as an RO-Crate: workflow, inputs, results and their provenance in one file.
+
+
+rule crate:
+    input:
+        report=rules.render.output,
+        tables=rules.tables.output,
+        fits=rules.fit.output,
+        recordings=RECORDINGS,
+        published=files_below("data/published"),
+        tree=[
+            path
+            for folder in [
+                "analysis",
+                "cpu_reference",
+                "kernels",
+                "measurement",
+                "report",
+                "workflow",
+            ]
+            for path in files_below(folder)
+        ],
+        files=[
+            *["Snakefile", "Makefile", "pyproject.toml", "README.md", "LICENSE", "CITATION.cff"],
+            *sorted(path.name for path in Path().glob("requirements*.lock")),
+        ],
+    output:
+        "results/ro-crate.zip",
+    log:
+        "results/logs/crate.log",
+    params:
+        recordings=recording_options(),
+        study=config,  # in the file of the configuration in force
+        commit=git(),
+    message:
+        "Packing {output}"
+    shell:
+        "python -m analysis crate --config results/config.yaml --tables results/tables"
+        " --report {input.report} {params.recordings} --out {output} 2>&1 | tee {log} >&2"
