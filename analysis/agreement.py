@@ -90,8 +90,9 @@ def agreement_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     The first has a row a kind of cell and quantity ("total", "kernel", "kernel_batch"); share is
     that of the common cells whose medians are within `tolerance`. CPUs are compared once for two
-    recordings, where they are of the same model and were measured by the same protocol. The second has a row a cell: ratio is B/A with its
-    bootstrap interval, and on a GPU both sides' state as in `trust.telemetry`.
+    recordings, where they are of the same model and were measured by the same protocol. The second
+    has a row a cell: ratio is B/A with its bootstrap interval, and on a GPU both sides' state as in
+    `trust.telemetry`.
     """
     states = {source.label: _state(source) for pair in pairs(found) for source in pair}
     shares, frames = [], [pd.DataFrame(columns=_CELLS)]

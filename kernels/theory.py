@@ -6,7 +6,8 @@ card: 32 lanes make a request; a request to global memory touches sectors of 32 
 make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8
 lanes for accesses of 4, 8 or 16 bytes, two phases together where lanes access the same address in
 pairs (each and its neighbour, or each and the one two further), and each phase needs as many
-wavefronts as the most words that one of 32 banks has to give. Matrices begin at a multiple of 256 bytes, as CUDA allocates them.
+wavefronts as the most words that one of 32 banks has to give. Matrices begin at a multiple of 256
+bytes, as CUDA allocates them.
 """
 
 from collections import Counter
