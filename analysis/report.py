@@ -51,7 +51,6 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
-from analysis.threats import threats_table
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.wording import Code
 from measurement.files import write_atomic
@@ -132,6 +131,7 @@ _DESCRIPTIONS = {
     "summary": "every measured cell: medians, intervals, rates",
     "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
     "cards": "the fastest way on each card, over that on the first card",
+    "threats": "what speaks against the numbers, card by card",
     "models": "the parameters of every fitted model",
     "model_comparison": "how well each model predicts the sizes that it was not fitted to",
     "model_steps": "what each step from model to model explains",
@@ -281,7 +281,7 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
-        "threats": threats_table(results, measured, "table-threats"),
+        "threats": trust_views.threats_table(results, "table-threats"),
         "compared": cards_report.cards_sentences(results, gpus),
         "compared_table": cards_report.cards_table(results, gpus, "table-cards"),
         **_kernels(results, measured, names),
