@@ -158,7 +158,9 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     path = folder / "r.partial" / "journal.jsonl"
     rng = random.Random(5)
     rows = {name: len(rows) for name, rows in content(whole).items()}
-    lines = rows[SAMPLES] + rows["checks.csv"] + rows["batches.csv.gz"] + rows["neighbours.csv"] // 2
+    lines = (
+        rows[SAMPLES] + rows["checks.csv"] + rows["batches.csv.gz"] + rows["neighbours.csv"] // 2
+    )
     # Each attempt is killed once the journal has so many lines, in whatever it is doing then.
     goals = sorted(rng.sample(range(1, lines), 20))
     kept = b""
