@@ -170,6 +170,7 @@ def write_tables(
         study,
         systems,
         tables,
+        threats,
         trust,
     )
     from kernels.build import read_result
@@ -203,6 +204,7 @@ def write_tables(
         "systems": systems.systems_table(listed, sources),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames["threats"] = threats.threats_table(frames)
     frames |= _cpu_tables(printed, sources, frames["ceilings"])
     frames |= _kernel_tables(sources, frames, study.instructions_table(loaded, built))
     _write(frames, out)

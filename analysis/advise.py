@@ -26,7 +26,7 @@ TABLES = ("predictors", "transfers", "curves", "break_even")
 OPPONENTS = {
     "naive": "naive loop, one thread",
     "own": "fastest of this study, one thread",
-    "own_all": "packed, all threads",
+    "own_all": "fastest of this study, all threads",
     "blas": "BLAS, one thread",
     "blas_all": "BLAS, all threads",
     "best": "fastest of all",

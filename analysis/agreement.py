@@ -90,8 +90,9 @@ def agreement_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     The first has a row a kind of cell and quantity ("total", "kernel", "kernel_batch"); share is
     that of the common cells whose medians are within `tolerance`. CPUs are compared once for two
-    recordings, where they are of the same model. The second has a row a cell: ratio is B/A with its
-    bootstrap interval, and on a GPU both sides' state as in `trust.telemetry`.
+    recordings, where they are of the same model and were measured by the same protocol. The second
+    has a row a cell: ratio is B/A with its bootstrap interval, and on a GPU both sides' state as in
+    `trust.telemetry`.
     """
     states = {source.label: _state(source) for pair in pairs(found) for source in pair}
     shares, frames = [], [pd.DataFrame(columns=_CELLS)]
@@ -122,12 +123,22 @@ def _comparisons(found: list[Source]) -> Iterator[tuple[Source, Source, str, str
     """Yield what is compared: two sources, kind of cell, quantity."""
     hosts: set[tuple[str, str]] = set()
     for a, b in pairs(found):
-        models = [source.recording.provenance["host"]["cpu_model"] for source in (a, b)]
-        same_host = models[0] == models[1] and (a.recording_id, b.recording_id) not in hosts
+        comparable = _of_host(a) == _of_host(b) and (a.recording_id, b.recording_id) not in hosts
         hosts.add((a.recording_id, b.recording_id))
         for kind, quantities in _KINDS.items():
-            if kind != ON_CPU or same_host:
+            if kind != ON_CPU or comparable:
                 yield from ((a, b, kind, quantity) for quantity in quantities)
+
+
+def _of_host(source: Source) -> tuple[str, dict[str, Any]]:
+    """Return what two recordings must share for their CPUs to be compared.
+
+    That is the model of the CPU and how it was measured: a product that finds its matrices in the
+    caches is faster than one that does not.
+    """
+    provenance = source.recording.provenance
+    protocol = provenance["configuration"].get("protocol", {})
+    return provenance["host"]["cpu_model"], {k: v for k, v in protocol.items() if "cpu" in k}
 
 
 def _named(source: Source, kind: str) -> tuple[str, str | None]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.curves import curve, left_out, opponents
+from analysis.curves import Misses, curve, left_out, opponents
 from analysis.predictors import MATRICES, Curve
 from analysis.results import is_library
 from analysis.statistics import DRAWS, SEED, FloatArray, percentile_interval, seeded
@@ -34,14 +34,15 @@ _RELEVANT = 2.0  # a variant that nowhere comes this near to the fastest one is 
 class Side:
     """One side of a comparison: its variants as curves, of the medians and of bootstrap draws.
 
-    `spread` is the standard deviation of log time that a curve is off by one octave away from what
-    was measured (`analysis.predictors.Curve.reach`), NaN where nothing tells; `unsure` the number
-    of cells without interval. Below the measured orders no time is less than `floor_s`.
+    `spreads` are the standard deviations of log time that a curve is off by one octave away from
+    what was measured (`analysis.predictors.Curve.reach`), between the orders and beyond them, NaN
+    where nothing tells; `unsure` is the number of cells without interval. Below the measured orders
+    no time is less than `floor_s`.
     """
 
     curves: list[Curve]
     drawn: list[Curve]
-    spread: float
+    spreads: tuple[float, float]
     unsure: int
     floor_s: float = 0.0
 
@@ -63,8 +64,10 @@ class Side:
         orders = self.orders
         reach = Curve(np.log(orders), orders, orders, orders).reach(n)
         signs = rng.standard_normal((len(orders) + 1, DRAWS))
-        missed = self.spread * reach[:, None] * signs[np.searchsorted(orders, n)]
-        return self._least(self.drawn, n) + missed
+        between, beyond = self.spreads
+        spread = np.where((n > orders[0]) & (n < orders[-1]), between, beyond)
+        missed = np.where(reach > 0, spread * reach, 0.0)[:, None]
+        return self._least(self.drawn, n) + missed * signs[np.searchsorted(orders, n)]
 
     def _least(self, curves: list[Curve], n: FloatArray) -> FloatArray:
         """Return the least of the curves.
@@ -100,16 +103,15 @@ def side(
     fastest = pd.concat(groups).groupby("n")["total_s"].min()
     near = [own["total_s"].to_numpy() < _RELEVANT * fastest[own["n"]].to_numpy() for own in groups]
     groups = [own for own, is_near in zip(groups, near, strict=True) if is_near.any()]
-    curves, drawn, errors, unsure = [], [], [], 0
+    curves, drawn, missed, unsure = [], [], [], 0
     for own in groups:
         n, time_s = (own[name].to_numpy(dtype=float) for name in ("n", "total_s"))
         samples = draws[own.index.to_numpy(dtype=int)]
         unsure += int(np.isnan(samples[:, 0]).sum())
         curves.append(curve(n, time_s))
         drawn.append(curve(n, np.where(np.isnan(samples), time_s[:, None], samples)))
-        errors += list(left_out(n, time_s)) if len(n) > 2 else []
-    spread = float(np.sqrt(np.mean(np.square(errors)))) if errors else float("nan")
-    return Side(curves, drawn, spread, unsure, floor_s)
+        missed.append(left_out(n, time_s))
+    return Side(curves, drawn, Misses.of(missed).spreads, unsure, floor_s)
 
 
 def break_even_table(found: list[Source], transfers: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,6 @@ from analysis.results import (
     Results,
     Subject,
 )
-from analysis.source_tables import source_cell
 from analysis.svg import label
 from analysis.views import Cell, Column, Row, Table, number
 from analysis.wording import STATED, Code, Part, measured, order, variant
@@ -79,7 +78,9 @@ def cards_table(results: Results, gpus: Sequence[Subject], anchor: str) -> Table
     body = []
     for gpu in gpus:
         own = frame[(frame["gpu"] == gpu.label) & (frame["n"] == n)]
-        cells = [source_cell(gpu, gpu.label), Cell((gpu.name,))]
+        label, gpu_name = (results.text("recordings", gpu.row, c) for c in ("gpu", "gpu_name"))
+        badge = "SIMULATED" if gpu.simulated else ""
+        cells = [Cell((Code(label),), badge=badge), Cell((gpu_name,))]
         for quantity, memory in _QUANTITIES:
             rows = own.index[(own["quantity"] == quantity) & (own["host_memory"] == memory)]
             cells += _way(results, int(rows[0]) if len(rows) else None)

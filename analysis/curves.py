@@ -7,6 +7,8 @@ goes on as steeply as between the last two, but no less and no more than what is
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -31,7 +33,8 @@ NAIVE, OWN, OWN_ALL, BLAS_ONE, BLAS_ALL, BEST = OPPONENTS = (
 CURVES_COLUMNS = [
     *("recording", "gpu", "opponent", "variant", "block_size", "threads", "n"),
     *("samples", "time_s", "time_low_s", "time_high_s", "filled_s", "slope", "outer_slope"),
-    *("half_width_octave", "half_width", "orders_left_out"),
+    *("half_width_between", "half_width_beyond", "half_width"),
+    *("left_out_between", "left_out_beyond"),
 ]
 _UPPER = (1 + CONFIDENCE) / 2
 
@@ -49,19 +52,54 @@ def curve(n: FloatArray, time_s: FloatArray) -> Curve:
     return Curve(log_n, log_s, slopes, np.array(outer))
 
 
-def left_out(n: FloatArray, time_s: FloatArray) -> FloatArray:
-    """Return log(predicted/measured) of each order, over how far the others are from it.
+@dataclass(frozen=True)
+class Misses:
+    """log(predicted/measured) of orders left out, over how far the others are from them.
 
-    The others' curve predicts it; `analysis.predictors.Curve.reach` is the distance. Needs three
-    orders; all shapes are (orders,).
+    `between` are those between the others, `beyond` the smallest and the largest.
+    """
+
+    between: FloatArray
+    beyond: FloatArray
+
+    @classmethod
+    def of(cls, sides: Iterable["Misses"]) -> "Misses":
+        """Return those of several curves together."""
+        found = [(np.empty(0), np.empty(0)), *((one.between, one.beyond) for one in sides)]
+        return cls(*(np.concatenate(errors) for errors in zip(*found, strict=True)))
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """Root mean squares between and beyond; NaN where there are none."""
+        return _rms(self.between), _rms(self.beyond)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """Half of 95 % prediction intervals, by Student's t; infinite where nothing tells."""
+        widths = (
+            float(student_t.ppf(_UPPER, len(errors))) * _rms(errors) if len(errors) else math.inf
+            for errors in (self.between, self.beyond)
+        )
+        between, beyond = widths
+        return between, beyond
+
+
+def _rms(errors: FloatArray) -> float:
+    return math.sqrt(float(np.mean(errors**2))) if len(errors) else math.nan
+
+
+def left_out(n: FloatArray, time_s: FloatArray) -> Misses:
+    """Return what the curve of the others misses of each order; shapes are (orders,).
+
+    `analysis.predictors.Curve.reach` is the distance. Below three orders nothing is left out.
     """
     errors = []
-    for place in range(len(n)):
+    for place in range(len(n)) if len(n) > 2 else ():
         kept = np.arange(len(n)) != place
         others = curve(n[kept], time_s[kept])
         error = others.at(n[place])[0] - math.log(time_s[place])
         errors.append(error / others.reach(n[place])[0])
-    return np.array(errors)
+    return Misses(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
 
 
 def curves_table(found: list[Source]) -> pd.DataFrame:
@@ -69,9 +107,9 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
 
     filled_s is the time over `analysis.predictors.fill` (of a CPU: the time), which the curve goes
     through with the slope d log(filled_s)/d log n; outer_slope, in the first and last row, goes on
-    beyond. half_width_octave is that of a 95 % prediction interval one octave away, from
-    orders_left_out errors (for kernels, of all of a GPU's together); half_width that of the widest
-    measured interval. Held-out orders take no part.
+    beyond. half_width_between and half_width_beyond are those of 95 % prediction intervals one
+    octave away, from that many orders left out (for kernels, of all of a GPU's together);
+    half_width is that of the widest measured interval. Held-out orders take no part.
     """
     frames = [pd.DataFrame(columns=CURVES_COLUMNS)]
     on_cpu = ((source, opponents(source)) for source in found)
@@ -162,19 +200,14 @@ def _block(value: object) -> int | None:
 
 def _with_scatter(curves: list[pd.DataFrame]) -> pd.DataFrame:
     """Return curves one below the other with what they may be off by, told by all together."""
-    sides = [
-        [rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")]
+    missed = Misses.of(
+        left_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
         for rows in curves
-        if len(rows) > 2
-    ]
-    errors = np.concatenate([left_out(*side) for side in sides]) if sides else np.array([])
-    table = pd.concat(curves)
-    table["orders_left_out"] = len(errors)
-    table["half_width_octave"] = (
-        student_t.ppf(_UPPER, len(errors)) * math.sqrt(float(np.mean(errors**2)))
-        if len(errors)
-        else math.inf
     )
+    table = pd.concat(curves)
+    table["half_width_between"], table["half_width_beyond"] = missed.half_widths
+    table["left_out_between"] = len(missed.between)
+    table["left_out_beyond"] = len(missed.beyond)
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
     by = [table[name] for name in ("variant", "block_size")]
     own = widths.groupby(by, dropna=False).transform("max") if len(curves) > 1 else widths.max()

@@ -1,11 +1,12 @@
 """From which order on a GPU pays, what its copies cost, how well that predicts, in sentences."""
 
 import math
+from collections.abc import Iterator
 
 import pandas as pd
 
 from analysis.advise import OPPONENTS
-from analysis.break_even import BELOW, BEYOND, MEASURED, NEVER, STUDY
+from analysis.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER, STUDY
 from analysis.findings import Findings, Sentence
 from analysis.results import (
     COUNT,
@@ -57,33 +58,59 @@ def _worth(results: Results, subject: Subject, memory: str) -> Sentence:
     if own.empty:
         text = f"From which order on it pays with {memory} host memory was not measured."
         return Sentence(topic, NOT_MEASURED, (text,))
-    parts: list[Part] = [f"With copies from and to {memory} memory the card is faster than "]
-    for position, index in enumerate(own.index):
-        row = int(index)
-        parts += ["; than " if position else "", _opponent(results, row), " "]
-        parts += break_even_parts(results, row)
+    clauses = [*_between_orders(results, own), *_at_the_ends(results, own)]
+    parts: list[Part] = [
+        f"With copies from and to {memory} memory the card is faster than the CPU "
+    ]
+    for position, clause in enumerate(clauses):
+        parts += ["; " if position else "", *clause]
     return Sentence(topic, STATED, (*parts, "."))
 
 
+def _between_orders(results: Results, own: pd.DataFrame) -> Iterator[list[Part]]:
+    """Yield a clause for each opponent that is overtaken between two measured orders."""
+    for index in own.index[own["place"] == MEASURED]:
+        yield [*break_even_parts(results, int(index)), ", with ", _opponent(results, int(index))]
+
+
+def _at_the_ends(results: Results, own: pd.DataFrame) -> Iterator[list[Part]]:
+    """Yield a clause for those that are overtaken before the measured orders, or not in them."""
+    for places, edge in (((BELOW, ALWAYS), "least_n"), ((BEYOND, NEVER), "largest_n")):
+        for _, rows in own[own["place"].isin(places)].groupby(edge):
+            first = int(rows.index[0])
+            clause: list[Part] = [*_end(results, first), ", with "]
+            for position, index in enumerate(rows.index):
+                clause += [", " if position else "", _opponent(results, int(index))]
+                if rows.at[index, "place"] in (BELOW, BEYOND):
+                    clause += [" (extrapolated: ", *_estimate(results, int(index)), ")"]
+            yield clause
+
+
 def _opponent(results: Results, row: int) -> str:
-    return f"the CPU's {OPPONENTS[results.text(_BREAK_EVEN, row, 'opponent')]},"
+    return OPPONENTS[results.text(_BREAK_EVEN, row, "opponent")].replace(", ", " on ")
 
 
 def break_even_parts(results: Results, row: int) -> list[Part]:
     """Return a row of break_even.csv in words, with its numbers."""
     place = results.text(_BREAK_EVEN, row, "place")
-    least, largest, loses, wins = (
-        order(results, _BREAK_EVEN, row, column)
-        for column in ("least_n", "largest_n", "loses_at", "wins_at")
-    )
-    estimate: list[Part] = [_N, cell(results, _BREAK_EVEN, row, "n", COUNT)]
-    estimate += _interval(results, row)
+    estimate = _estimate(results, row)
     if place == MEASURED:
-        return ["from ", *estimate, " on: at ", _N, loses, " it is not, at ", _N, wins, " it is"]
-    parts: list[Part] = ["already at ", _N, least, ", the smallest order measured"]
-    if place in (BEYOND, NEVER):
-        parts = ["never in the measured range, up to ", _N, largest]
-    return [*parts, ", extrapolated ", *estimate] if place in (BELOW, BEYOND) else parts
+        loses, wins = (order(results, _BREAK_EVEN, row, f"{end}_at") for end in ("loses", "wins"))
+        return ["from ", *estimate, " on, between ", _N, loses, " and ", _N, wins]
+    parts = _end(results, row)
+    return [*parts, ", extrapolated: ", *estimate] if place in (BELOW, BEYOND) else parts
+
+
+def _end(results: Results, row: int) -> list[Part]:
+    if results.text(_BREAK_EVEN, row, "place") in (BELOW, ALWAYS):
+        least = order(results, _BREAK_EVEN, row, "least_n")
+        return ["already at ", _N, least, ", the smallest order measured"]
+    largest = order(results, _BREAK_EVEN, row, "largest_n")
+    return ["never in the measured range, up to ", _N, largest]
+
+
+def _estimate(results: Results, row: int) -> list[Part]:
+    return [_N, cell(results, _BREAK_EVEN, row, "n", COUNT), *_interval(results, row)]
 
 
 def _interval(results: Results, row: int) -> list[Part]:

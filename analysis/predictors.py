@@ -52,15 +52,16 @@ class Curve:
 
     `log_n` has the shape (orders,), `log_s` and `slopes` (d log s/d log n at the orders) have
     (orders,) or (orders, draws), `outer` (the slopes below and above) has (2,) or (2, draws).
-    `half_width_octave` is what the curve may be off by at a distance of one octave (see `reach`);
-    `half_width` what the measured times themselves may be.
+    `between` and `beyond` are what the curve may be off by at a distance of one octave (`reach`),
+    between measured orders and beyond them, `half_width` what the measured times themselves may be.
     """
 
     log_n: FloatArray
     log_s: FloatArray
     slopes: FloatArray
     outer: FloatArray
-    half_width_octave: float = 0.0
+    between: float = 0.0
+    beyond: float = 0.0
     half_width: float = 0.0
 
     def at(self, n: npt.ArrayLike) -> FloatArray:
@@ -108,7 +109,9 @@ class Curve:
 
     def half_width_at(self, n: float) -> float:
         """Return the half-width of the prediction interval at order `n`."""
-        return math.hypot(self.half_width_octave * float(self.reach(n)[0]), self.half_width)
+        octave = self.between if self.measures(n) else self.beyond
+        reach = float(self.reach(n)[0])
+        return math.hypot(octave * reach if reach else 0.0, self.half_width)
 
     def measures(self, n: float) -> bool:
         """Tell whether `n` is within the measured orders."""
@@ -270,8 +273,7 @@ def _curve(rows: Sequence[Row]) -> Curve:
         np.log(column("filled_s")),
         column("slope"),
         np.array([float(rows[end]["outer_slope"]) for end in (0, -1)]),
-        float(rows[0]["half_width_octave"]),
-        float(rows[0]["half_width"]),
+        *(float(rows[0][f"half_width{of}"]) for of in ("_between", "_beyond", "")),
     )
 
 

@@ -23,7 +23,6 @@ from analysis import (
     code_views,
     decision_views,
     kernel_views,
-    model_views,
     recording_views,
     trust_views,
     views,
@@ -37,9 +36,7 @@ from analysis.figures import INDEX
 from analysis.findings import findings
 from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
-from analysis.model_findings import model_findings
-from analysis.models import MODELS
-from analysis.published import SOURCE as PUBLISHED
+from analysis.model_section import model_section
 from analysis.results import (
     COUNT,
     TABLES,
@@ -56,7 +53,6 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
-from analysis.threats import threats_table
 from analysis.traces import ranges, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.widths import is_long, width
@@ -139,6 +135,7 @@ _DESCRIPTIONS = {
     "summary": "every measured cell: medians, intervals, rates",
     "gains": "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
     "cards": "the fastest way on each card, over that on the first card",
+    "threats": "what speaks against the numbers, card by card",
     "models": "the parameters of every fitted model",
     "model_comparison": "how well each model predicts the sizes that it was not fitted to",
     "model_steps": "what each step from model to model explains",
@@ -290,11 +287,11 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "source_tables": _source_tables(results, measured, names),
         "variant_tables": _variant_tables(results, gpus, names),
         **cpu_section(results, [host for host in measured if host is hosts[host.recording]], names),
-        **_models(results, gpus, names),
+        **model_section(results, gpus, names),
         "accesses": counts_findings(results),
         "counters": counter_findings(results),
         "accesses_table": accesses_table(results, "table-accesses"),
-        "threats": threats_table(results, measured, "table-threats"),
+        "threats": trust_views.threats_table(results, "table-threats"),
         "compared": cards_report.cards_sentences(results, gpus),
         "compared_table": cards_report.cards_table(results, gpus, "table-cards"),
         **_kernels(results, measured, names),
@@ -336,34 +333,6 @@ def _kernels(results: Results, measured: list[Subject], names: Mapping[str, str]
         "claim_findings": claim_sentences(results),
         "claims": kernel_views.claims_table(results, "table-claims"),
         "limits": kernel_views.limits_table(results, gpus, "table-limits"),
-    }
-
-
-def _models(results: Results, gpus: list[Subject], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the part on models shows: of the published times, then of every GPU."""
-    makers = {
-        "comparison": model_views.comparison_table,
-        "parameters": model_views.parameters_table,
-        "held_out": model_views.held_out_table,
-        "ratios": model_views.ratios_table,
-    }
-    published = (PUBLISHED, PUBLISHED, "published Tables 3–5", None)
-    who = [published, *((gpu.label, names[gpu.label], gpu.marked_title, gpu) for gpu in gpus)]
-    return {
-        "model_list": list(MODELS.values()),
-        "models_of": [
-            {
-                "source": source,
-                "name": name,
-                "subject": subject,
-                "sentences": model_findings(results, source),
-                "tables": {
-                    key: make(results, source, title, f"table-model-{key.replace('_', '-')}-{name}")
-                    for key, make in makers.items()
-                },
-            }
-            for source, name, title, subject in who
-        ],
     }
 
 

@@ -23,6 +23,7 @@ TABLES = (
     "summary",
     "gains",
     "cards",
+    "threats",
     "models",
     "model_comparison",
     "model_steps",

@@ -26,6 +26,7 @@ from analysis.results import (
     Unit,
     as_published,
 )
+from analysis.threats import WIDE
 from analysis.trust import TOTAL
 from analysis.views import Cell, Column, Row, Table, number, plain_table
 from analysis.wording import Part
@@ -250,6 +251,41 @@ def cold_starts_table(results: Results, anchor: str) -> Table:
     caption = ("A program's first pass: medians over fresh processes, below each its interval.",)
     rows = list(results.frame("cold_starts").index)
     return plain_table(results, "cold_starts", rows, columns, anchor, "Cold starts", caption)
+
+
+def threats_table(results: Results, anchor: str) -> Table:
+    """Return what speaks against the numbers, a row a card (or a host without one)."""
+    columns: dict[str, tuple[str, str | Unit]] = {
+        "recording": ("recording", "code"),
+        "gpu": ("card", "code"),
+        "samples": ("samples", "count"),
+        "samples_throttled": ("taken while it throttled", "count"),
+        "share_throttled": ("their share", PERCENT),
+        "share_moved": ("a total without them moves by, at most", PERCENT),
+        "sm_clock_low_hz": ("clock, least", MEGAHERTZ),
+        "sm_clock_high_hz": ("clock, most", MEGAHERTZ),
+        "totals": ("totals", "count"),
+        "totals_without_interval": ("without interval", "count"),
+        "totals_wide": (f"whose interval reaches beyond {100 * WIDE:g}\u00a0%", "count"),
+        "medians_compared": ("medians in another recording of the kind too", "count"),
+        "medians_found_again": ("found again there", "count"),
+        "cells_failed": ("cells failed", "count"),
+        "stale": ("sources changed since", "flag"),
+        "dirty": ("changes not committed", "flag"),
+        "simulated": ("simulated", "flag"),
+    }
+
+    def decorate(row: int, column: str) -> str:
+        flags = {"stale": "stale", "simulated": "SIMULATED"}
+        is_set = column in flags and results.text("threats", row, column) == "True"
+        return flags[column] if is_set else ""
+
+    caption = (
+        "What the recordings tell of threats to their own numbers. The CPU's totals count with "
+        "each card of its host.",
+    )
+    rows, name = list(results.frame("threats").index), "Threats to validity"
+    return plain_table(results, "threats", rows, columns, anchor, name, caption, decorate)
 
 
 def telemetry_table(results: Results, anchor: str) -> Table:

@@ -77,7 +77,6 @@ def ncu_metric(quantity: str) -> str:
     return metrics[measure].format("st" if way == "store" else "ld")
 
 
-
 @dataclass(frozen=True)
 class Counting:
     """What one table is of: a variant, and the shapes at which it runs or is predicted only."""

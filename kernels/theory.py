@@ -3,10 +3,11 @@
 An `Access` says how the address of one load or store of the source depends on the thread;
 `kernels.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
 card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
-make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8 lanes for accesses of 4, 8 or 16 bytes, two phases
-together where lanes access the same address in pairs (each and its neighbour, or each and the one
-two further), and each phase needs as many wavefronts as the most words that one of 32 banks has to
-give. Matrices begin at a multiple of 256 bytes, as CUDA allocates them.
+make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8
+lanes for accesses of 4, 8 or 16 bytes, two phases together where lanes access the same address in
+pairs (each and its neighbour, or each and the one two further), and each phase needs as many
+wavefronts as the most words that one of 32 banks has to give. Matrices begin at a multiple of 256
+bytes, as CUDA allocates them.
 """
 
 from collections import Counter
@@ -203,7 +204,8 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
         once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
         total += once.times(begins.total())
         sectors, lines = (
-            _distinct(shifted // size, active)[1].sum(axis=(1, 2)) for size in (per_sector, per_line)
+            _distinct(shifted // words, active)[1].sum(axis=(1, 2))
+            for words in (per_sector, per_line)
         )
         for begin, count in begins.items():
             touched = Total(transactions=int(sectors[begin]), lines=int(lines[begin]))

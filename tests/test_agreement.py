@@ -123,6 +123,17 @@ def test_hosts_are_compared_once_and_only_if_of_one_model(two):
     assert agreement.ON_CPU not in set(kinds)
 
 
+def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
+    def measured_with(**protocol):
+        configuration = two.provenance["configuration"] | {"protocol": protocol}
+        return replace(two, provenance=two.provenance | {"configuration": configuration})
+
+    for other, compared in [({"cpu_warm_pass_s": 0.5}, True), ({"cpu_warm_pass_s": 0}, False)]:
+        pair = {"x": measured_with(cpu_warm_pass_s=0.5, warm_up_s=1), "y": measured_with(**other)}
+        kinds = agreement.agreement_tables(study.sources(pair))[0]["kind"]
+        assert (agreement.ON_CPU in set(kinds)) is compared
+
+
 def test_only_common_cells_count(one):
     few = replace(one, samples=one.samples[one.samples["n"] == 256], batches=one.batches[:0])
     shares, cells = agreement.agreement_tables(study.sources({"x": few, "y": one}))

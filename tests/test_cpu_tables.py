@@ -232,19 +232,28 @@ def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
     )
 
 
-def test_without_caches_and_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
+def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
+    made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
+    found = study.sources({"card": made})
+    row = one(
+        cpu_roofline_table(found, trust.ceilings_table(found), hosts_table(found)), "loop_order"
+    )
+    assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
+    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_past_l1"]]).all()
+
+
+def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
     ceilings = gpu_recording.ceilings
-    old = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
-    old = rewritten(old, tmp_path / "old", ceilings=ceilings[ceilings["threads"].isna()])
-    found = study.sources({"old": old})
+    none = ceilings[ceilings["threads"].isna()]
+    found = study.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
     row = one(
         cpu_roofline_table(found, trust.ceilings_table(found), hosts_table(found)),
         "blocked",
         recording="old",
     )
     assert row["flop_per_s"] > 0
-    assert pd.isna([row["bound"], row["share_of_bound"], row["flop_per_byte_past_l1"]]).all()
+    assert pd.isna([row["bound"], row["share_of_bound"]]).all()
     assert row["flop_per_byte_asked"] == 2 / 12
 
 

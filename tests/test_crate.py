@@ -240,7 +240,7 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
     command += ["--published", "data/published/times.csv"]
     command += ["--recording", "card=data/recordings/card"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert (out / "m0_fit.csv").is_file()
+    assert (out / "models.csv").is_file()
 
 
 def test_the_same_study_gives_the_same_crate(packed, study, tmp_path):

@@ -1,12 +1,14 @@
 """Curves of time over N: through what was measured, monotone, and bounded beyond it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_data import rewritten
+from scipy.stats import t as student_t
 
 from analysis import study
 from analysis.curves import (
@@ -17,6 +19,7 @@ from analysis.curves import (
     NAIVE,
     OWN,
     OWN_ALL,
+    Misses,
     curve,
     curves_table,
     left_out,
@@ -94,11 +97,37 @@ def test_the_reach_is_none_at_an_order_and_one_an_octave_beyond():
 
 def test_an_order_left_out_is_predicted_by_the_others():
     time_s = 1e-12 * ORDERS**3
-    assert left_out(ORDERS, time_s) == pytest.approx(np.zeros(5), abs=1e-6)
-    time_s[2] *= 2
-    errors = left_out(ORDERS, time_s)
+    exact = left_out(ORDERS, time_s)
+    assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
+    assert exact.beyond == pytest.approx(np.zeros(2), abs=1e-6)
+    middle, largest = time_s.copy(), time_s.copy()
+    middle[2] *= 2
     # one octave to either side: a distance of the square root of one half
-    assert errors[2] == pytest.approx(-math.log(2) / math.sqrt(0.5))
+    assert left_out(ORDERS, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
+    largest[4] *= 2
+    assert left_out(ORDERS, largest).beyond[1] == pytest.approx(-math.log(2))
+
+
+def test_the_errors_of_several_curves_are_told_together():
+    one, other = (
+        Misses(np.array([0.1, -0.3]), np.array([0.2])),
+        Misses(np.array([0.2]), np.empty(0)),
+    )
+    both = Misses.of([one, other])
+    assert both.spreads == pytest.approx((math.sqrt(0.14 / 3), 0.2))
+    assert both.half_widths[0] == pytest.approx(student_t.ppf(0.975, 3) * math.sqrt(0.14 / 3))
+    assert math.isnan(Misses.of([]).spreads[0])
+    assert Misses.of([]).half_widths == (math.inf, math.inf)
+
+
+def test_between_and_beyond_are_off_by_their_own_errors():
+    found = replace(curve(ORDERS, ORDERS**3), between=0.2, beyond=0.7, half_width=0.05)
+    assert found.half_width_at(512) == pytest.approx(0.05)
+    assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
+    assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
+    nothing = replace(found, between=math.inf, beyond=math.inf)
+    assert nothing.half_width_at(256) == pytest.approx(0.05)
+    assert math.isinf(nothing.half_width_at(300))
 
 
 # ---- the last blocks of a launch
@@ -194,8 +223,9 @@ def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
 
 def test_single_samples_and_few_orders_say_so(source, table):
     cpu = table[table["opponent"] == NAIVE]
-    assert (cpu["orders_left_out"] == 3).all()
-    assert np.isfinite(cpu["half_width_octave"]).all()
+    assert (cpu["left_out_between"] == 1).all()
+    assert (cpu["left_out_beyond"] == 2).all()
+    assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
     assert cpu["half_width"].iloc[0] == pytest.approx(
         float(np.log(cpu["time_high_s"] / cpu["time_low_s"]).max() / 2)
     )
@@ -204,4 +234,4 @@ def test_single_samples_and_few_orders_say_so(source, table):
 def test_two_orders_tell_nothing_of_what_lies_between(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "host", gpus=0, sizes=(256, 512), samples=6)
     table = curves_table(study.sources({"host": recorded}))
-    assert np.isinf(table["half_width_octave"]).all()
+    assert np.isinf(table[["half_width_between", "half_width_beyond"]]).all(axis=None)

@@ -51,54 +51,57 @@ def crossing(place, n, low, high, **changes):
     [
         (
             crossing("measured", 412.4, 390.2, 440.7),
-            "all threads, from N = 412 (390 to 441) on: at N = 256 it is not, at N = 512 it is.",
+            "from N = 412 (390 to 441) on, between N = 256 and N = 512, with BLAS on all threads.",
         ),
         (
             crossing("below", 70.2, 0, 90, loses_at=None, wins_at=256),
-            "all threads, already at N = 256, the smallest order measured, extrapolated N = 70 "
-            "(at most 90).",
+            "already at N = 256, the smallest order measured, with BLAS on all threads "
+            "(extrapolated: N = 70 (at most 90)).",
         ),
         (
             crossing("always", 0, 0, 0, loses_at=None, wins_at=256),
-            "all threads, already at N = 256, the smallest order measured.",
+            "already at N = 256, the smallest order measured, with BLAS on all threads.",
         ),
         (
             crossing("never", math.inf, 2500, math.inf, loses_at=2048, wins_at=None),
-            "all threads, never in the measured range, up to N = 2048.",
+            "never in the measured range, up to N = 2048, with BLAS on all threads.",
         ),
         (
             crossing("beyond", 3000, 2500, math.inf, loses_at=2048, wins_at=None),
-            "all threads, never in the measured range, up to N = 2048, extrapolated N = 3000 "
-            "(at least 2500).",
+            "never in the measured range, up to N = 2048, with BLAS on all threads "
+            "(extrapolated: N = 3000 (at least 2500)).",
         ),
         (
             crossing("measured", 400, math.nan, math.nan),
-            "all threads, from N = 400 (no interval) on: at N = 256 it is not, at N = 512 it is.",
+            "from N = 400 (no interval) on, between N = 256 and N = 512, with BLAS on all threads.",
         ),
     ],
 )
 def test_where_it_pays_is_said_as_it_was_found(tmp_path, row, text):
     results = tables(tmp_path, recordings=[recording("card")], break_even=[row])
     found = said(results, "worth_pinned")
-    assert found == (
-        f"With copies from and to pinned memory the card is faster than the CPU's BLAS, {text}"
-    )
+    start = "With copies from and to pinned memory the card is faster than the CPU "
+    assert found == start + text
     assert "was not measured" in said(results, "worth_pageable")
 
 
-def test_the_library_and_other_cards_are_no_part_of_the_sentence(tmp_path):
+def test_opponents_are_told_together_where_they_fare_alike(tmp_path):
     rows = [
+        crossing("below", 27, 16, 41, opponent="naive"),
         crossing("measured", 412, 390, 440),
+        crossing("below", 107, 74, 140, opponent="own"),
         crossing("measured", 333, 320, 350, kernels="library"),
         crossing("measured", 777, 700, 800, gpu="other"),
-        crossing("never", math.inf, 3000, math.inf, opponent="own"),
+        crossing("never", math.inf, 3000, math.inf, opponent="best", largest_n=4096),
     ]
     results = tables(tmp_path, recordings=[recording("card")], break_even=rows)
-    found = said(results, "worth_pinned")
-    assert "412" in found
-    assert "; than the CPU's fastest of this study, one thread, never" in found
-    assert "333" not in found
-    assert "777" not in found
+    assert said(results, "worth_pinned") == (
+        "With copies from and to pinned memory the card is faster than the CPU from N = 412 "
+        "(390 to 440) on, between N = 256 and N = 512, with BLAS on all threads; already at "
+        "N = 256, the smallest order measured, with naive loop on one thread (extrapolated: "
+        "N = 27 (16 to 41)), fastest of this study on one thread (extrapolated: N = 107 (74 to "
+        "140)); never in the measured range, up to N = 4096, with fastest of all."
+    )
 
 
 def line(direction, **changes):

@@ -158,6 +158,7 @@ def test_other_yardsticks_are_given_where_they_were_measured(tmp_path):
     row = gain_row("block", 1024, 7.0, 0.01) | {"cpu_naive_gain": 5000.0}
     _, _, text = said(study(tmp_path, gains=[row]), "gain")
     assert "; over the naive loop, the source's yardstick, 5000 × (no interval)" in text
+    assert text.endswith("over BLAS on all cores, the fair yardstick, the gain was not measured.")
 
 
 def test_all_cores_of_the_cpu_are_the_yardstick_where_they_were_measured(tmp_path):

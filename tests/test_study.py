@@ -273,3 +273,18 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):
         study.load({"card": path})
+
+
+def test_times_of_a_cpu_are_of_one_thread(gpu_recording):
+    (source,) = study.sources({"card": gpu_recording})
+    times = source.times("total")
+    packed = times[times["implementation"] == "cpu_packed"]
+    assert list(packed["n"]) == sorted(set(packed["n"]))
+    assert set(source.cells.loc[packed.index, "threads"]) == {1}
+
+
+def test_caches_are_told_by_their_level(gpu_recording):
+    table = study.environment_table({"card": gpu_recording}).set_index("item")["value"]
+    assert table["host.caches.L1.bytes"] == "32768"
+    assert table["host.caches.L3.shared_by"] == "4"
+    assert table["host.usable_threads"] == "4"

@@ -17,11 +17,11 @@ reads of shared memory that nobody has written.
 What it counts, for each source line: accesses of threads; requests of warps, where a request is
 what the lanes of a warp access from one place in the code, at their same visit to it since the last
 barrier; for global memory the sectors of 32 bytes that a request falls into, and the lines of 128
-bytes; for shared memory the wavefronts of a request (the most distinct words that one of the 32 banks has to give, for 32, 16 or
-8 lanes at a time if an access is 4, 8 or 16 bytes; for twice as many of 8 or 16 bytes where lanes
-access the same address in pairs) and the fewest that it could have had. That is how Nsight
-Compute's counters of L1 are defined (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), but
-for the pairs, which were found by these counters on an H100.
+bytes; for shared memory the wavefronts of a request (the most distinct words that one of the 32
+banks has to give, for 32, 16 or 8 lanes at a time if an access is 4, 8 or 16 bytes; for twice as
+many of 8 or 16 bytes where lanes access the same address in pairs) and the fewest that it could
+have had. That is how Nsight Compute's counters of L1 are defined (NVIDIA, Nsight Compute Profiling
+Guide, Memory Tables), but for the pairs, which were found by these counters on an H100.
 
 Elements may be float32, float64 or 32-bit integers; a kernel for several of them is compiled once
 for each (``-DELEMENT=``).

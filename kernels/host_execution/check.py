@@ -180,6 +180,6 @@ def _compare_counts(named: str, name: str, run: Run, theory: dict[str, Total]) -
             lines = sorted({count.line for count in run.counts if count.operation == operation})
             raise KernelFault(
                 f"{named}:{','.join(map(str, lines)) or 0}: {name}: {operation}: accesses, "
-                f"requests, transactions, ideal, lines are {astuple(counted[operation])}, by theory "
-                f"{astuple(theory[operation])}"
+                f"requests, transactions, ideal, lines are {astuple(counted[operation])}, "
+                f"by theory {astuple(theory[operation])}"
             )
