@@ -123,6 +123,7 @@ class Reader(HTMLParser):
         self._open: list[str] = []
         self._table: _Table | None = None
         self._part: Shown | None = None
+        self._bracket = ""
         self._texts: list[str] = []
         self._words: list[str] = []
         self._small: list[str] = []
@@ -154,7 +155,7 @@ class Reader(HTMLParser):
             if table and tag == "td":
                 table.position += 1
         elif tag in _PARTS:
-            self._part = self._told(said)
+            self._part, self._bracket = self._told(said), said.get("data-interval", "")
             if self._part is None:
                 self._value = said.get("data-value", self._value)
 
@@ -204,11 +205,21 @@ class Reader(HTMLParser):
             raise ValueError(f"<{opened}> is closed by </{tag}>")
         if tag in _PARTS:
             self._is_traced |= self._part is not None
-            self._part = None
+            if self._part and self._bracket:
+                self._part_interval(self._part)
+            self._part, self._bracket = None, ""
         elif tag in _TRACED:
             self._close_cell()
         elif tag == "table":
             self._table = None
+
+    def _part_interval(self, part: Shown) -> None:
+        """Tell a number of a sentence from its interval behind the bracket."""
+        part.text, _, bounds = part.text.partition(self._bracket)
+        unit = part.text.partition("\u00a0")[2]
+        names = interval_columns(part.expression)
+        for text, name in zip(bounds.split(" to "), names, strict=True):
+            self._show(Shown(part.csv, part.rows, name, text, unit=unit))
 
     def _close_cell(self) -> None:
         # A badge alone is the cell's text; beside others it is a remark on them.

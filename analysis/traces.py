@@ -95,6 +95,39 @@ class Trace:
         return found == [(place.csv, (place.row,), column) for column in wanted]
 
 
+class Measured(NamedTuple):
+    """A number of a sentence and, in the same row of its CSV, its interval."""
+
+    value: Number
+    bracket: str
+    low: Number
+    high: Number
+
+
+def fused(parts: Sequence[Part]) -> list[Part | Measured]:
+    """Return `parts`, each number whose interval follows it together with that."""
+    found: list[Part | Measured] = []
+    rest = list(parts)
+    while rest:
+        match rest:
+            case [
+                Number() as value,
+                str() as bracket,
+                Number() as low,
+                " to ",
+                Number() as high,
+                *_,
+            ]:
+                bounds = [(each.table, each.rows, each.expression) for each in (low, high)]
+                wanted = interval_columns(value.expression) if value.is_cell else ()
+                if bounds == [(value.table, value.rows, column) for column in wanted]:
+                    found.append(Measured(value, bracket, low, high))
+                    del rest[:5]
+                    continue
+        found.append(rest.pop(0))
+    return found
+
+
 def place_of(cell: Cell) -> Place | None:
     """Return the CSV cell that a cell shows and nothing else; None where it is not just one."""
     # A badge alone is what the cell shows.
