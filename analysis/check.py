@@ -164,15 +164,17 @@ class Reader(HTMLParser):
 
     def _told(self, said: dict[str, str]) -> Shown | None:
         """Return what a part says of its own origin; None where it follows its column."""
-        if "data-expression" in said:
-            rows = tuple(_rows(said["data-rows"]))
-            part: Shown | None = Shown(said["data-csv"], rows, said["data-expression"])
-        elif "data-csv" in said:
-            part = Shown(said["data-csv"], (int(said["data-row"]),), said["data-column"])
-        elif "data-column" in said and self._table:
-            part = self._table.at(int(said.get("data-source", 0)), said["data-column"])
-        else:
+        expression = said.get("data-expression", said.get("data-column"))
+        if expression is None:
             return None
+        if "data-csv" in said:
+            rows = _rows(said.get("data-rows", said.get("data-row", "")))
+            part: Shown | None = Shown(said["data-csv"], tuple(rows), expression)
+        elif self._table:
+            part = self._table.at(int(said.get("data-source", 0)), expression)
+        else:
+            # In a sentence file and rows are said once.
+            part = Shown(self.shown[-1].csv, self.shown[-1].rows, expression)
         if part:
             part.is_cell = "data-expression" not in said
             part.value = said.get("data-value")

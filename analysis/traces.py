@@ -7,13 +7,13 @@ cell that does not follow its column says for itself where it is from.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from analysis.results import Number, Text, interval_columns
 from analysis.views import Cell, Table
-from analysis.wording import Code, Part
+from analysis.wording import Code, Part, visible
 
 
 class Place(NamedTuple):
@@ -103,10 +103,41 @@ class Measured(NamedTuple):
     low: Number
     high: Number
 
+    def __str__(self) -> str:
+        return f"{self.value}{self.bracket}{self.low} to {self.high}"
 
-def fused(parts: Sequence[Part]) -> list[Part | Measured]:
-    """Return `parts`, each number whose interval follows it together with that."""
-    found: list[Part | Measured] = []
+
+def sentence(parts: Sequence[Part]) -> Iterator[tuple[Part | Measured, dict[str, str]]]:
+    """Yield the parts of a sentence, each with what its markup says of where it is from.
+
+    File and rows that are those of the part before it are not said again; a number and its
+    interval are one part.
+    """
+    before: tuple[str, tuple[int, ...]] | None = None
+    at: tuple[str, tuple[int, ...]]
+    for part in _fused(parts):
+        number = part.value if isinstance(part, Measured) else part
+        text = number.text if isinstance(number, Code) else number
+        if isinstance(text, Text):
+            at, said = (text.table, (text.row,)), {"column": text.column}
+            said |= {"value": visible(text.value)} if text != text.value else {}
+        elif isinstance(number, Number):
+            at = (number.table, number.rows)
+            said = {"column" if number.is_cell else "expression": number.expression}
+            said |= {"unit": number.unit} if number.unit and not number.says_unit else {}
+            said |= {"interval": part.bracket} if isinstance(part, Measured) else {}
+        else:
+            yield part, {}
+            continue
+        if at != before:
+            rows = {"row": str(at[1][0])} if "column" in said else {"rows": ranges(at[1])}
+            said = {"csv": f"{at[0]}.csv", **rows, **said}
+        before = at
+        yield part, {f"data-{name}": value for name, value in said.items()}
+
+
+def _fused(parts: Sequence[Part]) -> Iterator[Part | Measured]:
+    """Yield `parts`, each number whose interval follows it together with that."""
     rest = list(parts)
     while rest:
         match rest:
@@ -121,11 +152,10 @@ def fused(parts: Sequence[Part]) -> list[Part | Measured]:
                 bounds = [(each.table, each.rows, each.expression) for each in (low, high)]
                 wanted = interval_columns(value.expression) if value.is_cell else ()
                 if bounds == [(value.table, value.rows, column) for column in wanted]:
-                    found.append(Measured(value, bracket, low, high))
+                    yield Measured(value, bracket, low, high)
                     del rest[:5]
                     continue
-        found.append(rest.pop(0))
-    return found
+        yield rest.pop(0)
 
 
 def place_of(cell: Cell) -> Place | None:
