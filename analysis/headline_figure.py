@@ -69,7 +69,7 @@ def of_headline(
 def _lines(rows: pd.DataFrame) -> Iterator[Line]:
     """Yield the lines that there are, those of the CPU first."""
     cpu, gpu = rows[rows["is_cpu"]], rows[~rows["is_cpu"]]
-    shared = cpu["threads"].fillna(1) > 1 if "threads" in cpu else pd.Series(False, cpu.index)
+    shared = cpu["threads"] > 1
     groups = {
         "CPU, naive loop": (_CPU_NAIVE, cpu[(cpu["variant"] == "naive") & ~shared]),
         "CPU, one core": (_CPU_ONE, cpu[~shared]),
