@@ -27,6 +27,8 @@ ro-crate: report
 	@$(RUN) snakemake crate --cores $(CORES) --quiet host reason
 	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
 
+# Where there is a Chromium, the report is opened in it.
+test: LAYERS := $(if $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),browser)
 test: setup
 	@$(RUN) pytest
 
@@ -56,6 +58,7 @@ LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --gen
 lock: setup
 	$(RUN) $(LOCK) pyproject.toml --group test -o requirements.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --group dev --extra crate -c requirements.lock -o requirements-dev.lock
+	$(RUN) $(LOCK) --group browser -c requirements.lock -o requirements-browser.lock
 	$(RUN) $(LOCK) pyproject.toml --group test --extra gpu -c requirements.lock -o requirements-gpu.lock
 	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
 	for group in compiler disassembler build uv; do \

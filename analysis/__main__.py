@@ -1,4 +1,4 @@
-"""Command line: ``python -m analysis tables|fit|decide|audit|figures|report|crate|compare|advise``.
+"""Command line of the analysis; ``python -m analysis --help`` lists its commands.
 
 Every command imports what it needs: `advise` answers at once, for it does without the libraries of
 the others.
@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
+    checking = commands.add_parser("check", help="walk every number of a report back to its table")
+    checking.add_argument("report", type=Path, help="the report")
+    checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
     command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
     _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
@@ -302,10 +305,35 @@ def compare_recordings(
     return int((frame["verdict"] == "slower").any())
 
 
+def check_report(report: Path, tables_dir: Path) -> int:
+    """Print what of a report is not what the tables have; return 1 if anything is, else 0."""
+    from analysis.check import check, summary
+    from analysis.results import Results
+
+    try:
+        page = report.read_text()
+    except OSError as error:
+        raise StudyError(
+            f"{report} cannot be read ({error.strerror}); make it with `make report`"
+        ) from None
+    shown, faults = check(page, Results(tables_dir))
+    print("\n".join([*faults, summary(shown, faults)]), flush=True)
+    return int(bool(faults))
+
+
 def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
-    """Write every frame as CSV in full precision; a missing value is an empty cell."""
+    """Write every frame as CSV; a missing value is an empty cell."""
     for name, frame in frames.items():
-        write_atomic(out / f"{name}.csv", frame.to_csv(index=False))
+        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
+        write_atomic(out / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
+
+
+def _significant(values: "pd.Series") -> "pd.Series":
+    """Return `values` with eight significant digits; whole numbers, which may be counts, with all.
+
+    No interval is narrower than that, and digits beyond are noise that cannot be compressed.
+    """
+    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.7e}"), na_action="ignore")
 
 
 def _progress(line: str) -> None:
@@ -313,7 +341,7 @@ def _progress(line: str) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError. Only `compare` returns a status, see there."""
+    """Run the command; raises StudyError. `compare` and `check` return a status, see there."""
     arguments = _parser().parse_args()
     if arguments.command == "advise":
         from analysis.advise import advise
@@ -329,6 +357,8 @@ def main() -> int | None:
             arguments.telemetry,
             arguments.csv,
         )
+    if arguments.command == "check":
+        return check_report(arguments.report, arguments.tables)
     if arguments.command == "figures":
         from analysis.figures import write_figures
 

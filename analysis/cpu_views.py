@@ -24,7 +24,7 @@ from analysis.results import (
     without_swept_naive,
 )
 from analysis.study import CPU
-from analysis.views import Cell, Column, Row, Table, number, plain_table
+from analysis.views import Cell, Column, Row, Table, number, plain_table, words
 from analysis.wording import Code, Part, cell, opponent, threads, variant
 
 GIBIBYTES = Unit(1 / 1024**3, "GiB", 3)
@@ -59,7 +59,7 @@ def hosts_table(results: Results, hosts: Sequence[Subject], anchor: str) -> Tabl
     columns = [_host_facts(results, places[host.recording], host.recording) for host in shown]
     headings = list(columns[0]) if columns else []
     rows = [
-        Row((Cell((heading,)), *(Cell(tuple(facts[heading])) for facts in columns)))
+        Row((words(heading), *(Cell(tuple(facts[heading])) for facts in columns)))
         for heading in headings
         if any(facts[heading] != ["–"] for facts in columns)
     ]
@@ -98,9 +98,8 @@ def _host_facts(results: Results, row: int, recording: str) -> dict[str, list[Pa
         sharers = results.cell("cpu_hosts", row, f"l{level}_shared_by", COUNT)
         shared: list[Part] = [", CPUs: ", sharers] if sharers else []
         facts[f"L{level} for data"] = [size, *shared] if size else ["–"]
-    words = [results.text("cpu_hosts", row, f"blas{part}") for part in ("", "_version")]
-    named = " ".join(word for word in words if word)
-    facts["BLAS"] = [named or "–"]
+    blas, version = (results.text("cpu_hosts", row, f"blas{part}") for part in ("", "_version"))
+    facts["BLAS"] = [blas, " ", version] if blas else ["–"]
     facts["code of the BLAS for"] = [results.text("cpu_hosts", row, "blas_architecture") or "–"]
     return facts | _clock_facts(results, recording)
 
@@ -289,15 +288,17 @@ def split_table(results: Results, subject: Subject, anchor: str) -> Table:
     rows = []
     for index in own.index:
         row = int(index)
-        printed = frame.at[row, "recording"] == PUBLISHED
+        source = results.text("cpu_split", row, "recording")
+        printed = source == PUBLISHED
+        part = results.text("cpu_split", row, "part")
         rows.append(
             Row(
                 (
-                    Cell((PUBLISHED if printed else Code(subject.label),)),
+                    Cell((source if printed else Code(subject.label),)),
                     Cell((results.text("cpu_split", row, "host_memory") or "–",)),
                     number(results, "cpu_split", row, "n", COUNT),
                     Cell((Code(results.text("cpu_split", row, "start")),)),
-                    Cell((PARTS[results.text("cpu_split", row, "part")],)),
+                    Cell((part.shown_as(PARTS[part]),)),
                     Cell(tuple(_side(results, row, "after_"))),
                     Cell(tuple(_side(results, row, ""))),
                     number(results, "cpu_split", row, "factor", TIMES, mark_interval=not printed),

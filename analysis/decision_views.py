@@ -49,8 +49,9 @@ def break_even_table(results: Results, subject: Subject, anchor: str) -> Table:
             name: results.text("break_even", row, name)
             for name in ("opponent", "host_memory", "kernels")
         }
-        cells = [Cell((OPPONENTS[text["opponent"]],)), Cell((text["host_memory"],))]
-        cells += [Cell((_KERNELS.get(text["kernels"], "of the library"),))]
+        opponent, kernels = text["opponent"], text["kernels"]
+        cells = [Cell((opponent.shown_as(OPPONENTS[opponent]),)), Cell((text["host_memory"],))]
+        cells += [Cell((kernels.shown_as(_KERNELS.get(kernels, "of the library")),))]
         cells += [Cell(tuple(break_even_parts(results, row)))]
         counts = ("loses_at", "wins_at", "cells_without_interval")
         cells += [number(results, "break_even", row, name, COUNT) for name in counts]
@@ -82,6 +83,7 @@ def transfers_table(results: Results, subject: Subject, anchor: str) -> Table:
         }
         way = WAYS.get(text["direction"], "beside copies and kernel")
         badge = "used" if text["used"] == "True" else ""
+        way = text["direction"].shown_as(way)
         cells = [Cell((text["host_memory"],)), Cell((way,)), Cell((text["data"],))]
         cells += [Cell((text["model"],), badge=badge)]
         cells += [

@@ -51,8 +51,9 @@ def write_figures(tables_dir: Path | str, out_dir: Path | str) -> None:
     results, out = Results(tables_dir), Path(out_dir)
     with style.theme():
         drawn = list(_drawings(results))
-        for drawing in drawn:
-            text = svg.render(drawing.figure, drawing.name, drawing.title, drawing.caption)
+        for number, drawing in enumerate(drawn, start=1):
+            said = (drawing.title, drawing.caption)
+            text = svg.render(drawing.figure, drawing.name, f"f{number}", *said)
             write_atomic(out / f"{drawing.name}.svg", text)
     fields = ("name", "kind", "source", "title", "caption")
     index = [{field: getattr(drawing, field) for field in fields} for drawing in drawn]

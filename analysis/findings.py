@@ -79,8 +79,8 @@ def _on_gpu(results: Results, subject: Subject) -> Iterator[Sentence]:
     cells = cells[cells["total_s"].notna()]
     library, cells = cells[is_library(cells)], cells[~is_library(cells)]
     if cells.empty:
-        name = subject.name
-        yield Sentence("fastest", NOT_MEASURED, (f"On {name} no cell was timed.",))
+        name = results.text("recordings", subject.row, "gpu_name")
+        yield Sentence("fastest", NOT_MEASURED, ("On ", name, " no cell was timed."))
         yield from _cpu_sentence(results, subject)
         return
     compared = cells[cells["host_memory"] == compared_memory(cells)]
@@ -279,7 +279,8 @@ def _cpu_sentence(results: Results, subject: Subject) -> Iterator[Sentence]:
     largest = cells[cells["n"] == (cells if naive.empty else naive)["n"].max()]
     best = int(largest["total_s"].idxmin())
     parts: list[Part] = [
-        f"Its CPU ({subject.cpu_model}) is fastest at N\u00a0=\u00a0",
+        *("Its CPU (", results.text("recordings", subject.row, "cpu_model")),
+        ") is fastest at N\u00a0=\u00a0",
         *(order(results, "summary", best), " with ", *opponent(results, "summary", best), ": "),
         *_time_of_cpu(results, best),
     ]

@@ -102,7 +102,10 @@ def shapes(cells: pd.DataFrame, quantity: str) -> Figure:
             place = own["shape"].map(places)
             axis.hlines(place, own["rate_low"], own["rate_high"], color=look.colour, linewidth=1.6)
             axis.scatter(own["rate"], place, marker=look.marker, color=look.colour, s=26, lw=0)
-        axis.set_yticks(range(len(found)), [str(shape) for shape in found] if not position else [])
+        axis.set_yticks(
+            range(len(found)),
+            [str(shape).replace("x", "×") for shape in found] if not position else [],
+        )
         axis.set_ylim(-0.6, len(found) - 0.4)
         axis.set_title(f"{dtype}, {MEANING[quantity]}")
         axis.set_xlabel("10⁹ operations/s (log)")

@@ -67,8 +67,8 @@ def systems_table(results: Results, subjects: Sequence[Subject], anchor: str) ->
     for key, group in frame.groupby(["source", "system", "side"], sort=False):
         first = int(group.index[0])
         cells = [
-            Cell((str(key[0]),)),
-            Cell((str(key[1]),)),
+            Cell((results.text("systems", first, "source"),)),
+            Cell((results.text("systems", first, "system"),)),
             Cell((Code(results.text("systems", first, "variant")),)),
             Cell((Code(results.text("systems", first, "stands_at")),)),
         ]
@@ -227,19 +227,25 @@ def _shape_row(results: Results, row: int, timed: int | None) -> Row:
             Cell(tuple(shape(results, "checks", row))),
             number(results, "checks", row, "block_size", COUNT),
             Cell((results.text("checks", row, "build") or "–",)),
-            Cell((results.text("checks", row, "status").replace("_", " "),)),
+            Cell((_status(results, row),)),
             *times,
         )
     )
+
+
+def _status(results: Results, row: int) -> Part:
+    status = results.text("checks", row, "status")
+    return status.shown_as(status.replace("_", " "))
 
 
 def limits_table(results: Results, gpus: Sequence[Subject], anchor: str) -> Table:
     """Return what a card allows a launch: by its compute capability, and by its driver."""
     frame = results.frame("limits")
     rows = []
-    for limit, group in frame.groupby("limit", sort=False):
-        unit = results.text("limits", int(group.index[0]), "unit")
-        cells = [Cell((f"{limit}, {unit}" if unit else str(limit),))]
+    for _, group in frame.groupby("limit", sort=False):
+        first = int(group.index[0])
+        name, unit = (results.text("limits", first, column) for column in ("limit", "unit"))
+        cells = [Cell((name.shown_as(f"{name}, {unit}") if unit else name,))]
         for gpu in gpus:
             own = group[group["gpu"] == gpu.label]
             for column in ("of_capability", "of_driver"):

@@ -17,7 +17,7 @@ from analysis.results import (
     Results,
 )
 from analysis.uncertainty import DETERMINED
-from analysis.views import Cell, Column, Row, Table, number
+from analysis.views import Cell, Column, Row, Table, flag, number
 from analysis.wording import Code, Part
 
 _SETS = {MODELLED_SET: "M0's kernels", ALL_SET: "all of V's"}
@@ -55,7 +55,7 @@ def comparison_table(results: Results, source: str, title: str, anchor: str) -> 
 
 def _compared(results: Results, row: int) -> Row:
     table = "model_comparison"
-    verdict = results.text(table, row, "verdict")
+    kernels, verdict = (results.text(table, row, name) for name in ("kernels", "verdict"))
     within: tuple[Part, ...] = (
         results.cell(table, row, "judged_within", COUNT) or "–",
         " of ",
@@ -64,7 +64,7 @@ def _compared(results: Results, row: int) -> Row:
     missed = results.derived(table, [row], "exp(left_out_log_rms)", FACTOR)
     return Row(
         (
-            Cell((_SETS[results.text(table, row, "kernels")],)),
+            Cell((kernels.shown_as(_SETS[kernels]),)),
             Cell((results.text(table, row, "model"),)),
             number(results, table, row, "parameters", COUNT),
             number(results, table, row, "cells", COUNT),
@@ -120,8 +120,8 @@ def _parameter(results: Results, row: int) -> Row:
     return Row(
         (
             Cell((results.text(table, row, "model"),)),
-            Cell((Code(shown.symbol),)),
-            Cell((shown.of,)),
+            Cell((Code(name.shown_as(shown.symbol)),)),
+            Cell((name.shown_as(shown.of),)),
             Cell((value or "–",), low, high),
             _said(results.text(table, row, "status")),
             Cell((results.text(table, row, "method") or "–",)),
@@ -168,12 +168,9 @@ def _held_out(results: Results, row: int) -> Row:
             number(results, table, row, "time_s", MILLISECONDS),
             number(results, table, row, "predicted_s", MILLISECONDS),
             Cell((results.derived(table, [row], "exp(log_residual)", FACTOR),)),
-            Cell((_YES_NO.get(results.text(table, row, "in_interval"), "–"),)),
+            Cell((flag(results, table, row, "in_interval"),)),
         )
     )
-
-
-_YES_NO = {"True": "yes", "False": "no"}
 
 
 def ratios_table(results: Results, source: str, title: str, anchor: str) -> Table:
@@ -199,11 +196,12 @@ def _ratio(results: Results, row: int) -> Row:
         results.text("model_ratios", row, name) for name in ("basis", "of", "status")
     )
     charged = MODELS[of].ratio if basis == FIT else None
+    meaning = _MEANINGS[basis] if charged is None else _CHARGED[charged]
     return Row(
         (
             Cell((basis,)),
-            Cell((MEMORY_NAMES.get(of, of),)),
-            Cell((_MEANINGS[basis] if charged is None else _CHARGED[charged],)),
+            Cell((of.shown_as(MEMORY_NAMES.get(of, of)),)),
+            Cell((basis.shown_as(meaning),)),
             number(results, "model_ratios", row, "value", TIMES),
             _said(status),
         )

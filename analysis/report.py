@@ -5,7 +5,7 @@ on the time or place of rendering: the same input gives the same bytes.
 """
 
 import base64
-import gzip
+import bz2
 import hashlib
 import json
 from collections.abc import Mapping
@@ -38,11 +38,13 @@ from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.model_section import model_section
 from analysis.results import (
+    COUNT,
     TABLES,
     Number,
     Results,
     ResultsError,
     Subject,
+    Text,
     anchors,
     comparison_order,
     hosts_of,
@@ -51,13 +53,15 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
+from analysis.traces import ranges, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
-from analysis.wording import Code
+from analysis.widths import is_long, width
+from analysis.wording import Code, visible
 from measurement.files import write_atomic
 
 _TEMPLATE = "report.html.j2"
-# A table above this is offered gzipped.
-_LARGE_BYTES = 50_000
+# A table above this is offered compressed.
+_LARGE_BYTES = 8_000
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "cards.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _TOPICS = {
@@ -195,7 +199,7 @@ class Download:
     table: str
     file: str
     description: str
-    rows: int
+    rows: Number
     href: str
 
 
@@ -222,9 +226,15 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        # Names come from outside.
+        finalize=lambda part: (
+            visible(part) if isinstance(part, str) and not isinstance(part, Markup) else part
+        ),
     )
     environment.tests["number"] = lambda part: isinstance(part, Number)
     environment.tests["code"] = lambda part: isinstance(part, Code)
+    environment.tests["traced"] = lambda part: isinstance(part, Text)
+    environment.globals |= {"trace": trace, "ranges": ranges, "width": width, "is_long": is_long}
     try:
         template = environment.get_template(_TEMPLATE)
     except jinja2.TemplateNotFound:
@@ -424,13 +434,13 @@ def read_figures(figures_dir: Path) -> list[Drawing]:
 
 
 def _download(results: Results, name: str) -> Download:
-    """Return a table as a link; a large one gzipped, without time stamp: it is a tenth then."""
+    """Return a table as a link; a large one compressed: it is a tenth then."""
     data = results.bytes[name]
     file = f"{name}.csv"
     href = "data:text/csv;charset=utf-8," + quote(data, safe=",;:.()/|-_=+*!@$[]{}")
     if len(data) > _LARGE_BYTES:
-        packed = gzip.compress(data, mtime=0)
-        file += ".gz"
-        href = "data:application/gzip;base64," + base64.b64encode(packed).decode()
-    rows = len(results.frame(name))
+        packed = bz2.compress(data)
+        file += ".bz2"
+        href = "data:application/x-bzip2;base64," + base64.b64encode(packed).decode()
+    rows = results.derived(name, range(len(results.frame(name))), "index.size", COUNT)
     return Download(name, file, _DESCRIPTIONS[name], rows, href)

@@ -143,7 +143,7 @@ def as_published(unit: Unit) -> Unit:
 class Number:
     """A number as shown (`text`, `unit`) and where it comes from.
 
-    `value` is the number in full precision: the CSV's own text, or for an expression over `rows`
+    `value` is the number as the CSV has it, in its own text, or for an expression over `rows`
     of `table` the shortest text that reads back as the same float. `expression` is a column name or
     what `pandas.DataFrame.eval` computes over those rows.
     """
@@ -154,9 +154,10 @@ class Number:
     table: str
     rows: tuple[int, ...]
     expression: str
+    says_unit: bool = True
 
     def __str__(self) -> str:
-        return f"{self.text}\u00a0{self.unit}" if self.unit else self.text
+        return f"{self.text}\u00a0{self.unit}" if self.unit and self.says_unit else self.text
 
     @property
     def is_cell(self) -> bool:
@@ -165,7 +166,26 @@ class Number:
 
     def bare(self) -> "Number":
         """Return the same number without its unit, for use where the unit is said nearby."""
-        return replace(self, unit="")
+        return replace(self, says_unit=False)
+
+
+class Text(str):
+    """The text of one CSV cell, which remembers where it stands, and as what it is shown."""
+
+    value: str
+    table: str
+    row: int
+    column: str
+
+    def __new__(cls, shown: str, value: str, table: str, row: int, column: str) -> "Text":
+        """Return `shown`, which stands for the CSV's text `value`."""
+        text = super().__new__(cls, shown)
+        text.value, text.table, text.row, text.column = value, table, row, column
+        return text
+
+    def shown_as(self, words: str) -> "Text":
+        """Return other words for the same cell, such as "yes" for True."""
+        return Text(words, self.value, self.table, self.row, self.column)
 
 
 class Results:
@@ -202,9 +222,10 @@ class Results:
         """Return the table `name`, blank cells as NaN."""
         return self._frames[name]
 
-    def text(self, name: str, row: int, column: str) -> str:
+    def text(self, name: str, row: int, column: str) -> Text:
         """Return one cell exactly as the CSV has it."""
-        return str(self._texts[name].at[row, column])
+        found = str(self._texts[name].at[row, column])
+        return Text(found, found, name, int(row), column)
 
     def cell(
         self, name: str, row: int, column: str, unit: Unit, like: float | None = None
@@ -218,7 +239,9 @@ class Results:
             return None
         value = float(frame.at[row, column])
         shown = show(value, unit, value if like is None else like)
-        return Number(shown, unit.name, self.text(name, row, column), name, (int(row),), column)
+        return Number(
+            shown, unit.name, str(self.text(name, row, column)), name, (int(row),), column
+        )
 
     def interval(
         self, name: str, row: int, column: str, unit: Unit

@@ -48,11 +48,12 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
         row = int(index)
         printed = frame.at[row, "source"] == PUBLISHED
         cells = [number(results, name, row, "n", COUNT)]
-        cells.append(Cell((PUBLISHED,)) if printed or not subject else source_cell(subject))
+        source = results.text(name, row, "source")
+        cells.append(Cell((source,)) if printed or not subject else source_cell(subject, source))
         for column in measures:
             unit = _unit_of(column)
-            shown = as_published(unit) if printed else unit
-            cells.append(number(results, name, row, column, shown, mark_interval=not printed))
+            unit = as_published(unit) if printed else unit
+            cells.append(number(results, name, row, column, unit, mark_interval=not printed))
         rows.append(Row(tuple(cells), PUBLISHED if printed else ""))
     columns = [Column("N"), Column("source", is_number=False)]
     columns += [Column(_heading(column, which), _unit_of(column).name) for column in measures]
@@ -61,9 +62,9 @@ def source_table(results: Results, which: int, subject: Subject | None, anchor: 
     return Table(anchor, title, caption, tuple(columns), tuple(rows), (name,))
 
 
-def source_cell(subject: Subject) -> Cell:
-    """Return the cell that names a card, marked where it is simulated."""
-    return Cell((Code(subject.label),), badge="SIMULATED" if subject.simulated else "")
+def source_cell(subject: Subject, source: str) -> Cell:
+    """Return the cell that names a card by its `source`, marked where it is simulated."""
+    return Cell((Code(source),), badge="SIMULATED" if subject.simulated else "")
 
 
 def _unit_of(column: str) -> Unit:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from analysis.svg import INK
+from analysis.svg import INK, label
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -78,10 +78,10 @@ _ORDER = (
 
 # The parts of a transfer-inclusive time, in the order in which they pass.
 PARTS = {
-    "host_s": ("work on the host", "#9a8400", "."),
-    "h2d_s": ("copy to the device", "#1f7ec2", "/"),
+    "host_s": ("work on the host", "#9a8400", ".."),
+    "h2d_s": ("copy to the device", "#1f7ec2", "//"),
     "kernel_s": ("kernel", "#d55e00", ""),
-    "d2h_s": ("copy back", "#00966c", "\\"),
+    "d2h_s": ("copy back", "#00966c", "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
 }
 
@@ -225,5 +225,7 @@ def points(
     axis.scatter(
         place[~bounded], value[~bounded], facecolors="none", edgecolors=look.colour, **marks
     )
-    how: dict[str, Any] = {"linestyle": look.line if line else "none", "marker": look.marker}
-    axis.plot([], [], color=look.colour, label=text, **how)
+    marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
+    how: dict[str, Any] = marks | {"linestyle": look.line if line else "none"}
+    name = None if text is None else label(text)
+    axis.plot([], [], color=look.colour, label=name, **how)

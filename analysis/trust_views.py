@@ -1,5 +1,7 @@
 """The report's tables on how far the numbers can be trusted; long lists of cells are cut short."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -83,11 +85,11 @@ def ceilings_table(results: Results, measured: list[Subject], anchor: str) -> Ta
     rows = []
     for heading, quantity, memory, unit in _CEILINGS:
         cells = [_ceiling(results, own, quantity, memory, unit) for _, own, _ in owned]
-        rows.append(Row((Cell((heading,)), *cells)))
+        rows.append(_named_row(results, quantity, heading, cells))
     for heading, quantity, threads, unit in _ON_HOST:
         of_threads = [own[_are_of(own, threads)] for _, _, own in owned]
         cells = [_ceiling(results, own, quantity, None, unit) for own in of_threads]
-        rows.append(Row((Cell((heading,)), *cells)))
+        rows.append(_named_row(results, quantity, heading, cells))
     columns = [Column("what", is_number=False), *(Column(s.label) for s, _, _ in owned)]
     caption = (
         "Measured ceilings: the most that card, link, CPU and clock do. Copies between host and "
@@ -96,6 +98,16 @@ def ceilings_table(results: Results, measured: list[Subject], anchor: str) -> Ta
     )
     shown = [row for row in rows if any(cell.parts != ("–",) for cell in row.cells[1:])]
     return Table(anchor, "Ceilings", caption, tuple(columns), tuple(shown), ("ceilings",))
+
+
+def _named_row(results: Results, quantity: str, heading: str, cells: Sequence[Cell]) -> Row:
+    """Return the row of one ceiling; its heading stands for the quantity's name in the CSV."""
+    of = results.frame("ceilings")["quantity"]
+    rows = of.index[of == quantity]
+    named = (
+        results.text("ceilings", int(rows[0]), "quantity").shown_as(heading) if len(rows) else ""
+    )
+    return Row((Cell((named or heading,)), *cells))
 
 
 def _are_of(own: pd.DataFrame, threads: str | None) -> pd.Series:

@@ -14,6 +14,7 @@ from analysis.results import (
     Number,
     Results,
     Subject,
+    Text,
     Unit,
     interval_columns,
     order_cells,
@@ -25,13 +26,17 @@ from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part, shape
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what it shows, the bounds of its interval, and a note in small print."""
+    """One cell: what it shows, the bounds of its interval, and a note in small print.
+
+    `is_words`: it holds words of the report, such as a row's heading, and nothing of a CSV.
+    """
 
     parts: tuple[Part, ...]
     low: Number | None = None
     high: Number | None = None
     note: str = ""
     badge: str = ""
+    is_words: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,6 @@ class Row:
     cells: tuple[Cell, ...]
     kind: str = ""
 
-    @property
-    def origin(self) -> Number | None:
-        """The first number taken from one CSV cell: file and row go for all of that row."""
-        parts = (part for cell in self.cells for part in cell.parts)
-        return next((p for p in parts if isinstance(p, Number) and p.is_cell), None)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -70,6 +69,17 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     files: tuple[str, ...]
+
+
+def words(text: str) -> Cell:
+    """Return a cell of the report's own words."""
+    return Cell((text,), is_words=True)
+
+
+def flag(results: Results, table: str, row: int, column: str, unknown: str = "–") -> Text:
+    """Return a truth value as "yes" or "no", a blank as `unknown`."""
+    text = results.text(table, row, column)
+    return text.shown_as({"True": "yes", "False": "no", "": unknown}.get(text, text))
 
 
 def number(
@@ -255,9 +265,9 @@ def plain_table(
             return Cell((value if value else "–",), badge=badge)
         if kind == "shape":
             return Cell(tuple(shape(results, name, row)), badge=badge)
-        text = results.text(name, row, column)
         if kind == "flag":
-            text = {"True": "yes", "False": "no"}.get(text, text)
+            return Cell((flag(results, name, row, column),), badge=badge)
+        text = results.text(name, row, column)
         return Cell(((Code(text) if kind == "code" else text) if text else "–",), badge=badge)
 
     body = [
@@ -287,7 +297,8 @@ def environment_table(results: Results, anchor: str) -> Table:
             else NOT_MEASURED
             for recording in recordings
         ]
-        body.append(Row((Cell((str(item),)), *(Cell((text or "–",)) for text in texts))))
+        named = results.text("environment", list(frame["item"]).index(item), "item")
+        body.append(Row((Cell((named,)), *(Cell((text or "–",)) for text in texts))))
     columns = (
         Column("fact", is_number=False),
         *(Column(str(r), is_number=False) for r in recordings),

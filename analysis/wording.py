@@ -1,6 +1,7 @@
 """The words and numbers that sentences and captions are made of."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from analysis.results import COUNT, Number, Results, Unit
@@ -26,6 +27,17 @@ UNDECIDED = "undecided"
 NO_INTERVAL = "no interval"
 NOT_MEASURED = "not measured"
 STATED = "stated"
+
+
+# Control characters, and marks that turn the direction of all text after them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return `text` with what acts unseen written out, as in "[U+202E]"."""
+    return _UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
 
 
 def verdict(gain: float, low: float, high: float) -> str:

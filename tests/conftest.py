@@ -1,5 +1,6 @@
 """Synthetic recordings: times computed from known parameters, marked as simulated."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated_tables
+import yaml
 
 import cpu_reference.catalog
 from kernels.catalog import VARIANTS, variant
@@ -308,3 +310,22 @@ def card() -> CudaDevice:
     if not cards:
         pytest.skip("no NVIDIA GPU on this host")
     return cards[0]
+
+
+@pytest.fixture(scope="session")
+def measured_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the report of three recorded GPUs: tables, figures, report.html."""
+    from report_data import report  # drawing takes a second to import
+
+    base = tmp_path_factory.mktemp("measured")
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    paths = {e["id"]: ROOT / e["recording"] for e in config["gpus"] if "recording" in e}
+    gpus = {name: len(recording.read(path).provenance["devices"]) for name, path in paths.items()}
+    chosen = next(
+        names
+        for count in range(1, len(gpus) + 1)
+        for names in itertools.combinations(gpus, count)
+        if sum(gpus[name] for name in names) == 3
+    )
+    report(base, {name: paths[name] for name in chosen})
+    return base

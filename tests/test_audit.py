@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_data import PUBLISHED, STATEMENTS, TEMPLATE, Page, chain
+from report_data import PUBLISHED, STATEMENTS, TEMPLATE, Page, chain, traced_tables
 
 from analysis import statements
 from analysis.__main__ import write_audit
@@ -267,9 +267,8 @@ def test_the_report_has_a_paragraph_for_each_point_and_traces_it(tables, tmp_pat
     part = text[text.index('<section id="audit"') : text.index('<section id="figures"')]
     for topic in TOPICS:
         assert f'<dt id="audit-{topic}">' in part
-    traced = {number["data-csv"] for number in page.numbers}
     names = ("cells", "constants", "pairs", "headline", "cpu")
-    assert {f"audit_{name}.csv" for name in names} <= traced
+    assert {f"audit_{name}" for name in names} <= traced_tables(page, Results(tables))
     assert part.count("<table") == 3
 
 

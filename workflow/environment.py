@@ -1,11 +1,12 @@
 """Set up ``.venv`` from the hash-locked requirements: what ``make setup`` runs.
 
-    python3 workflow/environment.py [dev]
+    python3 workflow/environment.py [dev] [browser]
 
 Needs nothing but the standard library. Each lock is one layer: `base` for everything, `dev` for
-the linters, `compiler` where no nvcc is found, `disassembler` where nvcc comes without nvdisasm,
-`gpu` (PyCUDA) where an NVIDIA GPU is found. A layer that is in place leaves a stamp with the digest
-of its lock, so that the next call installs nothing and uses no network.
+the linters, `browser` for the tests of the report in Chromium, `compiler` where no nvcc is found,
+`disassembler` where nvcc comes without nvdisasm, `gpu` (PyCUDA) where an NVIDIA GPU is found. A
+layer that is in place leaves a stamp with the digest of its lock, so that the next call installs
+nothing and uses no network.
 """
 
 import ast
