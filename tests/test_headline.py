@@ -226,17 +226,17 @@ def break_even(n, low, high, place="measured", memory="pinned", opponent="best",
         (
             break_even(300.2, 280.0, 333.0),
             *("gain", "from N = 300"),
-            "beats its CPU from N = 300 (280 to 333) on: at N = 256 it is not, at N = 512 it is.",
+            "beats its CPU from N = 300 (280 to 333) on, between N = 256 and N = 512.",
         ),
         (
             break_even(60.0, 0.0, 70.0, "below"),
             *("gain", "below N = 128"),
-            "already at N = 128, the smallest order measured, extrapolated N = 60 (at most 70).",
+            "already at N = 128, the smallest order measured, extrapolated: N = 60 (at most 70).",
         ),
         (
             break_even(3000.0, 2000.0, INFINITE, "beyond"),
             *("loss", "not up to N = 1024"),
-            "never in the measured range, up to N = 1024, extrapolated N = 3000 (at least 2000).",
+            "never in the measured range, up to N = 1024, extrapolated: N = 3000 (at least 2000).",
         ),
         (
             break_even(0.0, 0.0, 0.0, "always"),
