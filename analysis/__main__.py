@@ -329,11 +329,11 @@ def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
 
 
 def _significant(values: "pd.Series") -> "pd.Series":
-    """Return `values` with eight significant digits; whole numbers, which may be counts, with all.
+    """Return `values` with six significant digits; whole numbers, which may be counts, with all.
 
     No interval is narrower than that, and digits beyond are noise that cannot be compressed.
     """
-    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.7e}"), na_action="ignore")
+    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.5e}"), na_action="ignore")
 
 
 def _progress(line: str) -> None:

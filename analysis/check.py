@@ -48,6 +48,7 @@ _OWN_WORDS = "table-downloads"
 # What an anchor tells where something stands by.
 _PLACES = ("figure", "section", "dt")
 # Words of the report itself that hold a digit and are no number.
+_STARTS_NUMBER = re.compile(r"−?[\d∞]")
 _NAMES = re.compile(r"\bM\d\b")
 
 
@@ -55,8 +56,8 @@ _NAMES = re.compile(r"\bM\d\b")
 class Shown:
     """What a page shows of CSV cells: `rows` and an `expression` over them, or just one cell.
 
-    `value` is what the markup says that the CSV has (None: it says nothing), `unit` what stands
-    beside the number or above it.
+    `value` is what the CSV calls a name that is shown in other words (None: what is shown), `unit`
+    what stands beside the number or above it.
     """
 
     csv: str
@@ -65,9 +66,13 @@ class Shown:
     text: str = ""
     value: str | None = None
     unit: str = ""
-    is_number: bool = True
     is_cell: bool = True
     place: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it looks like a number."""
+        return self.value is None and bool(_STARTS_NUMBER.match(self.text))
 
     @property
     def table(self) -> str:
@@ -91,7 +96,6 @@ class _Table:
     """What a table says of its cells' origin while it is read."""
 
     csvs: list[str]
-    numbers: set[int]
     columns: list[_Column] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
     position: int = -1
@@ -102,7 +106,6 @@ class _Table:
             return None
         found = Shown(self.csvs[source], (int(self.rows[source]),), column, text)
         found.unit = self.columns[self.position].unit
-        found.is_number = self.position + 1 in self.numbers
         return found
 
 
@@ -120,6 +123,7 @@ class Reader(HTMLParser):
         self._open: list[str] = []
         self._table: _Table | None = None
         self._part: Shown | None = None
+        self._bracket = ""
         self._texts: list[str] = []
         self._words: list[str] = []
         self._small: list[str] = []
@@ -136,8 +140,7 @@ class Reader(HTMLParser):
             self._open.append(tag)
         table = self._table
         if tag == "table":
-            numbers = {int(number) for number in said.get("data-numbers", "").split()}
-            self._table = _Table(said.get("data-csv", "").split(), numbers)
+            self._table = _Table(said.get("data-csv", "").split())
         elif tag in _PLACES and "id" in said:
             self._place = said["id"]
         elif table and tag == "th":
@@ -152,9 +155,9 @@ class Reader(HTMLParser):
             if table and tag == "td":
                 table.position += 1
         elif tag in _PARTS:
-            self._part = self._told(said)
-            if self._part is None and tag == "data":
-                self._value = said["value"]
+            self._part, self._bracket = self._told(said), said.get("data-interval", "")
+            if self._part is None:
+                self._value = said.get("data-value", self._value)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Pass over what holds nothing: parts of drawings and formulas."""
@@ -172,10 +175,8 @@ class Reader(HTMLParser):
             return None
         if part:
             part.is_cell = "data-expression" not in said
-            part.value = said.get("value")
+            part.value = said.get("data-value")
             part.unit = said.get("data-unit", part.unit or self._unit_above())
-            # A name is set as code, or stands for the value that the markup gives.
-            part.is_number = part.value is not None and _is_number(part.value)
             self._show(part)
         return part
 
@@ -204,11 +205,21 @@ class Reader(HTMLParser):
             raise ValueError(f"<{opened}> is closed by </{tag}>")
         if tag in _PARTS:
             self._is_traced |= self._part is not None
-            self._part = None
+            if self._part and self._bracket:
+                self._part_interval(self._part)
+            self._part, self._bracket = None, ""
         elif tag in _TRACED:
             self._close_cell()
         elif tag == "table":
             self._table = None
+
+    def _part_interval(self, part: Shown) -> None:
+        """Tell a number of a sentence from its interval behind the bracket."""
+        part.text, _, bounds = part.text.partition(self._bracket)
+        unit = part.text.partition("\u00a0")[2]
+        names = interval_columns(part.expression)
+        for text, name in zip(bounds.split(" to "), names, strict=True):
+            self._show(Shown(part.csv, part.rows, name, text, unit=unit))
 
     def _close_cell(self) -> None:
         # A badge alone is the cell's text; beside others it is a remark on them.
@@ -254,8 +265,8 @@ def check(html: str, results: Results) -> tuple[list[Shown], list[str]]:
     """Return all that a page shows of the tables, and one line for each thing that is not theirs.
 
     A number has to be its CSV cell's, in the unit that it is shown in, right to its last digit; a
-    name its cell's text; a dash has to stand for a blank. No cell of a table may be of the report's
-    own words, and no digit in a sentence.
+    name its cell's text, or said to stand for it; a dash has to stand for a blank. Of the report's
+    own words no digit may stand in a cell or a sentence, and no cell that does not say so.
     """
     reader = Reader(html)
     faults = [f"{shown}: {fault}" for shown in reader.shown if (fault := _fault(shown, results))]
@@ -274,19 +285,14 @@ def _fault(shown: Shown, results: Results) -> str:
     """Return what is wrong with one shown number or name; "" where nothing is."""
     if shown.is_cell:
         written = str(results.text(shown.table, shown.rows[0], shown.expression))
-        if shown.value not in (None, visible(written)):
-            return f"the markup says {shown.value}, the CSV {written}"
     else:
-        computed = evaluate(results.frame(shown.table), shown.rows, shown.expression)
-        if float(shown.value or "nan") != computed:
-            return f"the markup says {shown.value}, the CSV gives {computed}"
-        written = repr(computed)
-    if shown.text in _BLANK and shown.text != written:
-        return "" if written == "" else f"the CSV has {written}"
-    if shown.is_number and _is_number(written):
-        return "" if _is_rounded(shown, float(written)) else f"the CSV has {written}"
+        written = repr(evaluate(results.frame(shown.table), shown.rows, shown.expression))
     told = shown.text if shown.value is None else shown.value
-    return "" if told == visible(written) else f"the CSV has {written}"
+    if told == visible(written) or (told in _BLANK and written == ""):
+        return ""
+    if shown.is_number and _is_number(written) and _is_rounded(shown, float(written)):
+        return ""
+    return f"the CSV has {written}"
 
 
 def _is_rounded(shown: Shown, value: float) -> bool:

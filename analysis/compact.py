@@ -21,12 +21,14 @@ _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 _COMMAND = re.compile(r"([A-Za-z])([^A-Za-z]*)")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _NO_TURN = re.compile(r" ?rotate\(-?0 [^)]*\)")
+# How matplotlib draws one, around the origin and beginning below it.
+_CIRCLE = "MCCCCCCCCz"
 # A mark alone takes fewer bytes than a marker and its line.
 _FEWEST_ON_A_LINE = 4
-# Within an axis, lines of the grid, ticks and labels alternate; alike beside alike they can be
-# drawn together.
-_AXIS = "matplotlib.axis"
-_IN_AXIS = (f"{SVG}path", f"{SVG}use", f"{SVG}text")
+# Within an axis or a legend, lines, marks and texts alternate; alike beside alike they can be drawn
+# together.
+_MIXED = ("matplotlib.axis", "legend")
+_ORDER = (f"{SVG}path", f"{SVG}use", f"{SVG}text")
 
 
 def compact(root: ET.Element, prefix: str) -> None:
@@ -40,9 +42,9 @@ def compact(root: ET.Element, prefix: str) -> None:
     for element in root.iter():
         _shorten(element)
     for element in root.iter(f"{SVG}g"):
-        if element.get("id", "").startswith(_AXIS):
+        if element.get("id", "").startswith(_MIXED):
             _flatten(element, _is_plain_group)
-            element[:] = sorted(element, key=_place_in_axis)
+            element[:] = sorted(element, key=_place_in_group)
     definitions = _gather_definitions(root)
     for element in list(root.iter()):
         _string(element, definitions)
@@ -70,8 +72,9 @@ def _shorten(element: ET.Element) -> None:
         )
     if "d" in element.attrib:
         # Marks are drawn around their own origin, a few points wide.
-        digits = 2 if "id" in element.attrib else 1
-        element.set("d", _path(element.attrib["d"], digits))
+        is_mark, data = "id" in element.attrib, element.attrib["d"]
+        is_circle = is_mark and "".join(re.findall("[A-Za-z]", data)) == _CIRCLE
+        element.set("d", _circle(data) if is_circle else _path(data, 2 if is_mark else 1))
     if "style" in element.attrib:
         rules = [rule.strip().replace(": ", ":") for rule in element.attrib["style"].split(";")]
         kept = [rule for rule in rules if rule and not rule.startswith(_INHERITED)]
@@ -85,6 +88,13 @@ def _number(value: float, digits: int = 1) -> str:
     short = f"{value:.{digits}f}"
     short = short.rstrip("0").rstrip(".") if "." in short else short
     return {"-0": "0"}.get(short, re.sub(r"^(-?)0\.", r"\1.", short))
+
+
+def _circle(data: str) -> str:
+    """Return matplotlib's circle as two arcs."""
+    radius = _number(float(_NUMBER.findall(data)[1]), 2)
+    arcs = (f"A{radius} {radius} 0 1 1 0 {sign}{radius}" for sign in ("-", ""))
+    return "".join([f"M0 {radius}", *arcs, "z"])
 
 
 def _path(data: str, digits: int) -> str:
@@ -115,8 +125,8 @@ def _step(at: list[int], to: list[int]) -> tuple[str, list[int]]:
     return ("v", [down]) if down else ("h", [right])
 
 
-def _place_in_axis(element: ET.Element) -> int:
-    return _IN_AXIS.index(element.tag) if element.tag in _IN_AXIS else len(_IN_AXIS)
+def _place_in_group(element: ET.Element) -> int:
+    return _ORDER.index(element.tag) if element.tag in _ORDER else len(_ORDER)
 
 
 def _renumber(root: ET.Element, prefix: str) -> None:

@@ -53,7 +53,7 @@ from analysis.results import (
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
 from analysis.study import CPU
-from analysis.traces import ranges, trace
+from analysis.traces import Measured, fused, is_plain, ranges, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.widths import is_long, width
 from analysis.wording import Code, visible
@@ -234,7 +234,10 @@ def render(
     environment.tests["number"] = lambda part: isinstance(part, Number)
     environment.tests["code"] = lambda part: isinstance(part, Code)
     environment.tests["traced"] = lambda part: isinstance(part, Text)
-    environment.globals |= {"trace": trace, "ranges": ranges, "width": width, "is_long": is_long}
+    environment.globals |= {"trace": trace, "ranges": ranges, "width": width}
+    environment.tests["measured"] = lambda part: isinstance(part, Measured)
+    environment.globals |= {"fused": fused}
+    environment.globals |= {"is_long": is_long, "is_plain": is_plain}
     try:
         template = environment.get_template(_TEMPLATE)
     except jinja2.TemplateNotFound:

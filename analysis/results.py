@@ -139,6 +139,9 @@ def as_published(unit: Unit) -> Unit:
     return replace(unit, digits=None)
 
 
+_TO_MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f")
+
+
 @dataclass(frozen=True)
 class Number:
     """A number as shown (`text`, `unit`) and where it comes from.
@@ -158,6 +161,12 @@ class Number:
 
     def __str__(self) -> str:
         return f"{self.text}\u00a0{self.unit}" if self.unit and self.says_unit else self.text
+
+    @property
+    def key(self) -> str:
+        """The number as shown, as a machine reads it: what a table is sorted by."""
+        text = self.text.translate(_TO_MACHINE).replace("×10", "e")
+        return {"∞": "Infinity", "-∞": "-Infinity", "undefined": ""}.get(text, text)
 
     @property
     def is_cell(self) -> bool:

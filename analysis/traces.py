@@ -38,14 +38,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Column:
-    """The CSV column that a table's column shows, and its file's position; "": none, or several.
-
-    `is_plain`: each number is written so that it can be read back, with nothing beside it.
-    """
+    """The CSV column that a table's column shows, and its file's position; "": none, or several."""
 
     name: str = ""
     source: int = 0
-    is_plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +95,39 @@ class Trace:
         return found == [(place.csv, (place.row,), column) for column in wanted]
 
 
+class Measured(NamedTuple):
+    """A number of a sentence and, in the same row of its CSV, its interval."""
+
+    value: Number
+    bracket: str
+    low: Number
+    high: Number
+
+
+def fused(parts: Sequence[Part]) -> list[Part | Measured]:
+    """Return `parts`, each number whose interval follows it together with that."""
+    found: list[Part | Measured] = []
+    rest = list(parts)
+    while rest:
+        match rest:
+            case [
+                Number() as value,
+                str() as bracket,
+                Number() as low,
+                " to ",
+                Number() as high,
+                *_,
+            ]:
+                bounds = [(each.table, each.rows, each.expression) for each in (low, high)]
+                wanted = interval_columns(value.expression) if value.is_cell else ()
+                if bounds == [(value.table, value.rows, column) for column in wanted]:
+                    found.append(Measured(value, bracket, low, high))
+                    del rest[:5]
+                    continue
+        found.append(rest.pop(0))
+    return found
+
+
 def place_of(cell: Cell) -> Place | None:
     """Return the CSV cell that a cell shows and nothing else; None where it is not just one."""
     # A badge alone is what the cell shows.
@@ -133,20 +162,15 @@ def trace(table: Table) -> Trace:
         if number == len(sources):
             sources.append(Source(csv))
         sources[number].rows.update(rows)
-        cells = [table.rows[index].cells[position] for index in rows]
-        columns.append(Column(name, number, all(_is_plain(cell) for cell in cells)))
+        columns.append(Column(name, number))
     return Trace(table, tuple(sources), tuple(columns))
 
 
-def _is_plain(cell: Cell) -> bool:
-    """Whether a cell sorts by what is read in it."""
-    part = next((part for part in cell.parts if part != ""), cell.badge)
-    if cell.low or cell.note or cell.badge:
-        return False
-    if isinstance(part, Number):
-        return part.text.replace(".", "", 1).isdecimal() and not (part.unit and part.says_unit)
-    text = part.text if isinstance(part, Code) else part
-    return isinstance(text, Text) and text == text.value
+def is_plain(cell: Cell) -> bool:
+    """Whether a cell of one number sorts by what is read in it."""
+    number = next((part for part in cell.parts if isinstance(part, Number)), None)
+    alone = not (cell.low or cell.note or cell.badge)
+    return alone and number is not None and str(number) == number.key
 
 
 def ranges(rows: Sequence[int]) -> str:

