@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
-from analysis.results import COUNT, TABLES, TIMES, Results
+from analysis.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER
+from analysis.curves import BEST
+from analysis.decision_findings import break_even_parts
+from analysis.results import COUNT, TIMES, Results
 from analysis.wording import (
     GAIN,
     LOSS,
@@ -54,11 +56,10 @@ def worth_it(results: Results, label: str, fastest: pd.DataFrame) -> Answer:
     `fastest` are the rows of gains.csv of its fastest way at each order, by order; they answer
     where no break-even was computed.
     """
-    if _BREAK_EVEN in TABLES:
-        frame = results.frame(_BREAK_EVEN)
-        own = frame[(frame["gpu"] == label) & (frame["opponent"] == "best")]
-        if not own.empty:
-            return _break_even(results, own)
+    frame = results.frame(_BREAK_EVEN)
+    own = frame[(frame["gpu"] == label) & (frame["opponent"] == BEST)]
+    if not own.empty:
+        return _break_even(results, own)
     if fastest.empty:
         text = "From which order on sending the work to this card pays was not measured."
         return not_measured("worth", text)
@@ -78,59 +79,19 @@ def _break_even(results: Results, rows: pd.DataFrame) -> Answer:
     place, memory = str(best["place"]), str(best["host_memory"])
     least, largest = (order(results, _BREAK_EVEN, row, f"{end}_n") for end in ("least", "largest"))
     figure = {
-        "measured": ("from ", _N, cell(results, _BREAK_EVEN, row, "n", COUNT)),
-        "below": ("below ", _N, least),
-        "always": ("every N",),
+        MEASURED: ("from ", _N, cell(results, _BREAK_EVEN, row, "n", COUNT)),
+        BELOW: ("below ", _N, least),
+        ALWAYS: ("every N",),
     }.get(place, ("not up to ", _N, largest))
-    parts: list[Part] = [f"With copies from and to {memory} memory this card is faster than its "]
-    parts += ["CPU ", *_from(results, row)]
+    parts: list[Part] = [f"Copies from and to {memory} memory included, this card beats its CPU "]
+    parts += [*break_even_parts(results, row)]
     elsewhere = rows[rows["host_memory"] != best["host_memory"]]
     if not elsewhere.empty:
         second = int(elsewhere["n"].idxmin())
         parts += [f"; with {elsewhere.at[second, 'host_memory']} memory "]
-        parts += _from(results, second, briefly=place == elsewhere.at[second, "place"])
-    word = LOSS if place in ("beyond", "never") else GAIN
+        parts += break_even_parts(results, second)
+    word = LOSS if place in (BEYOND, NEVER) else GAIN
     return Answer("worth", word, tuple(figure), (*parts, "."))
-
-
-def _from(results: Results, row: int, briefly: bool = False) -> list[Part]:
-    """Return from which order on the card is faster, by a row of break_even.csv.
-
-    `briefly`: what is measured and what extrapolated was said before.
-    """
-    place = results.text(_BREAK_EVEN, row, "place")
-    least, largest, lost, won = (
-        order(results, _BREAK_EVEN, row, column)
-        for column in ("least_n", "largest_n", "loses_at", "wins_at")
-    )
-    estimate = [_N, cell(results, _BREAK_EVEN, row, "n", COUNT), *_interval(results, row)]
-    if place == "always":
-        return ["at every order"]
-    if place == "never":
-        return ["at no order"]
-    if briefly:
-        return ["from ", *estimate, " on"]
-    if place == "measured":
-        return ["from ", *estimate, " on: at ", _N, lost, " it is not, at ", _N, won, " it is"]
-    parts: list[Part] = ["already at ", _N, least, ", the smallest order measured"]
-    if place == "beyond":
-        parts = ["at no order measured, up to ", _N, largest]
-    return [*parts, "; by extrapolation from ", *estimate, " on"]
-
-
-def _interval(results: Results, row: int) -> list[Part]:
-    """Return the interval of a break-even; an end that is zero or infinite is open."""
-    like = float(results.frame(_BREAK_EVEN).at[row, "n"])
-    ends = {
-        end: results.cell(_BREAK_EVEN, row, f"n_{end}", COUNT, like)
-        for end in ("low", "high")
-        if 0 < results.frame(_BREAK_EVEN).at[row, f"n_{end}"] < np.inf
-    }
-    if len(ends) == 2:
-        return [" (", ends["low"] or "", " to ", ends["high"] or "", ")"]
-    words = {"low": " (at least ", "high": " (at most "}
-    known: list[Part] = [part for end, n in ends.items() for part in (words[end], n or "", ")")]
-    return known or [f" ({NO_INTERVAL})"]
 
 
 # ---- by the measured orders

@@ -14,7 +14,7 @@ NAIVE = "naive"
 ONE, ALL = "one", "all"
 # What the source did to its CPU program: its own variants but the naive one.
 SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V," and name != NAIVE]
-_OWN = [name for name, v in VARIANTS.items() if v.compiled]
+OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
 # What gains over the CPU are over, from the plainest to what is hardest to beat.
 YARDSTICKS = {
@@ -44,7 +44,7 @@ def yardsticks(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     variant = cells["variant"]
     chosen = {
         "naive": one & (variant == NAIVE),
-        "own": one & variant.isin(_OWN),
+        "own": one & variant.isin(OWN),
         "blas": one & (variant == BLAS),
         "blas_all": all_threads & (variant == BLAS),
         "best": one | all_threads,

@@ -77,12 +77,12 @@ def split_figure(results: Results, cards: list[Subject]) -> Iterator[Drawing]:
     for name, source in [("published", PUBLISHED), *shown] if shown else []:
         published = source == PUBLISHED
         own = frame[frame["recording"] == source] if published else frame[frame["gpu"] == source]
-        memory = next((m for m in HOST_MEMORY_ORDER if (own["host_memory"] == m).any()), None)
-        own = own if memory is None else own[own["host_memory"] == memory]
-        if not own.empty:
-            n = plain_number(int(own["n"].iloc[0]))
-            at = f"N = {n}" if memory is None else f"N = {n}, {memory}"
-            wholes.append(((name, at), own[own["part"] != WHOLE]))
+        for memory in HOST_MEMORY_ORDER if not published else ("",):
+            rows = own[own["host_memory"].fillna("") == memory]
+            if not rows.empty:
+                n = plain_number(int(rows["n"].iloc[0]))
+                at = f"N = {n}, {memory}" if memory else f"N = {n}"
+                wholes.append(((name, at), rows[rows["part"] != WHOLE]))
     if wholes:
         yield Drawing(
             "cpu-split",

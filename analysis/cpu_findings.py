@@ -208,8 +208,10 @@ def _cache_gain(results: Results, host: Subject) -> Iterator[Sentence]:
     parts += [") gains ", *measured(results, "claims", row, "value", TIMES)]
     parts += [" over the naive loop at N\u00a0=\u00a0", order(results, "claims", row)]
     parts += [", where the source has ", cell(results, "claims", row, "expected", TIMES)]
-    decided = f": its claim {_DECIDED[word]}." if word in _DECIDED else ": that is undecided."
-    yield Sentence("cache_gain", word, (*parts, decided))
+    bounded = results.interval("claims", row, "value", TIMES) is not None
+    undecided = "that is undecided" if bounded else "without an interval nothing is decided"
+    decided = f"its claim {_DECIDED[word]}" if word in _DECIDED else undecided
+    yield Sentence("cache_gain", word, (*parts, f": {decided}."))
 
 
 def _below(results: Results, row: int) -> list[Part]:

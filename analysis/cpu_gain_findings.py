@@ -75,14 +75,19 @@ def _yardsticks(results: Results, subject: Subject) -> Iterator[Sentence]:
 
 
 def _split(results: Results, subject: Subject) -> Iterator[Sentence]:
-    """Say what the card's gains over the source's two CPU programs are made up of."""
+    """Say what the card's gains over the source's two CPU programs are made up of.
+
+    Over the naive loop from each kind of host memory, over the better one from that of the source.
+    """
     frame = results.frame("cpu_split")
     own = frame[frame["gpu"] == subject.label]
-    own = own[own["host_memory"] == compared_memory(own)]
     if own.empty:
         text = "What a gain over the naive CPU loop is made up of was not measured."
         yield Sentence("split_naive", NOT_MEASURED, (text,))
-    yield from _wholes(results, own)
+        return
+    compared = own["host_memory"] == compared_memory(own)
+    yield from _wholes(results, own[compared])
+    yield from _wholes(results, own[~compared & (own["start"] == "naive")])
 
 
 def _wholes(results: Results, own: pd.DataFrame) -> Iterator[Sentence]:
@@ -94,7 +99,9 @@ def _wholes(results: Results, own: pd.DataFrame) -> Iterator[Sentence]:
             continue
         row = rows_of(whole)[0]
         parts: list[Part] = ["At N\u00a0=\u00a0", order(results, "cpu_split", row), " "]
-        parts += [*variant(results, "cpu_split", row), " with its copies gains "]
+        memory = results.text("cpu_split", row, "host_memory")
+        copies = f"with its copies from and to {memory} memory" if memory else "with its copies"
+        parts += [*variant(results, "cpu_split", row), f" {copies} gains "]
         parts += [*_factor(results, row), f" over {text}"]
         if len(steps) > 1:
             for position, step in enumerate(rows_of(steps)):

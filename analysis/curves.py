@@ -15,21 +15,19 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import t as student_t
 
+from analysis.cpu_cells import ALL, OWN, fastest, with_threads, yardsticks
 from analysis.predictors import Curve, fill
 from analysis.statistics import CONFIDENCE, FloatArray
 from analysis.study import CPU, Source, concatenated, once_a_recording
-from cpu_reference.catalog import BLAS
 
 # Least and greatest exponent of N below the measured orders, and above them: with N a time does not
 # fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
 # matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
-# The CPU's ways that a GPU is held against: the naive loop, the fastest of this project on one
-# thread, the packed one on all; the BLAS on one and on all; the fastest of all of these.
-NAIVE, OWN, OWN_ALL, BLAS_ONE, BLAS_ALL, BEST = OPPONENTS = (
-    *("naive", "own", "own_all", "blas", "blas_all"),
-    "best",
-)
+# The CPU's ways that a GPU is held against: the yardsticks of gains and, beside the BLAS on all
+# threads, the fastest of this project on all.
+OWN_ALL, BEST = "own_all", "best"
+OPPONENTS = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 CURVES_COLUMNS = [
     *("recording", "gpu", "opponent", "variant", "block_size", "threads", "n"),
     *("samples", "time_s", "time_low_s", "time_high_s", "filled_s", "slope", "outer_slope"),
@@ -157,26 +155,15 @@ def opponents(source: Source) -> pd.DataFrame:
     Where several do, the fastest one does. A host that has one thread has no cells on all. The
     index stays that of `source.cells`.
     """
-    cells = source.orders[source.orders["device"] == CPU]
-    cells = cells[~cells["n"].isin(source.holdout_sizes)]
+    cells = source.orders[~source.orders["n"].isin(source.holdout_sizes)]
+    own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
+    found = yardsticks(cells) | {OWN_ALL: fastest(cells[own_all])}
     names = {f"total{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
-    cells = cells.rename(columns=names)
-    one, blas = cells["threads"] == 1, cells["variant"] == BLAS
-    kinds = {
-        NAIVE: one & (cells["variant"] == "naive"),
-        OWN: one & ~blas,
-        OWN_ALL: ~one & ~blas,
-        BLAS_ONE: one & blas,
-        BLAS_ALL: ~one & blas,
-        BEST: pd.Series(True, cells.index),
-    }
-    frames = []
-    for kind, chosen in kinds.items():
-        own = cells[chosen.fillna(False)]
-        best = own.loc[own.groupby("n")["time_s"].idxmin()].sort_values("n")
-        if len(best) > 1:
-            frames.append(best.assign(opponent=kind))
-    return pd.concat(frames) if frames else cells.iloc[:0].assign(opponent="")
+    frames = [
+        found[name].rename(columns=names).sort_values("n").assign(opponent=name)
+        for name in OPPONENTS
+    ]
+    return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
 
 
 def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:

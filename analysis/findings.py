@@ -108,7 +108,7 @@ def _fastest(results: Results, cells: pd.DataFrame, best: int) -> Sentence:
     row = cells.loc[best]
     n = order(results, "summary", best)
     parts: list[Part] = [
-        *("The fastest way to multiply two matrices of order ", n),
+        *("Of the kernels of this study the fastest for two matrices of order ", n),
         f", copies from and to {row['host_memory']} host memory included, is ",
         *(*variant(results, "summary", best), ": "),
         *(*measured(results, "summary", best, "total_s", MILLISECONDS), ", "),

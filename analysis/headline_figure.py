@@ -69,7 +69,7 @@ def of_headline(
 def _lines(rows: pd.DataFrame) -> Iterator[Line]:
     """Yield the lines that there are, those of the CPU first."""
     cpu, gpu = rows[rows["is_cpu"]], rows[~rows["is_cpu"]]
-    shared = cpu["threads"].fillna(1) > 1 if "threads" in cpu else pd.Series(False, cpu.index)
+    shared = cpu["threads"] > 1
     groups = {
         "CPU, naive loop": (_CPU_NAIVE, cpu[(cpu["variant"] == "naive") & ~shared]),
         "CPU, one core": (_CPU_ONE, cpu[~shared]),
@@ -116,25 +116,12 @@ def time_over_size(lines: list[Line], gap: Gap | None) -> Figure:
 
 
 def _mark(axis: Axes, gap: Gap) -> None:
-    """Draw an arrow between the two times of a gain, and write the gain beside it."""
-    ends: dict[str, Any] = {"xy": (gap.n, gap.low_s), "xytext": (gap.n, gap.high_s)}
-    arrow: dict[str, Any] = {
-        "arrowstyle": "<->",
-        "color": INK,
-        "linewidth": 1,
-        "shrinkA": 5,
-        "shrinkB": 5,
-    }
-    axis.annotate("", **ends, arrowprops=arrow)
-    # Nearer to the upper end: the line of the other host memory runs below.
-    place = (gap.n, gap.low_s**0.25 * gap.high_s**0.75)
-    about: dict[str, Any] = {
-        "xytext": (-6, 0),
-        "textcoords": "offset points",
-        "ha": "right",
-        "va": "center",
-    }
-    axis.annotate(gap.text, place, **about, fontsize=11, weight="bold")
+    """Draw an arrow between the two times of a gain, and write the gain below it."""
+    arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
+    ends = {"xy": (gap.n, gap.low_s), "xytext": (gap.n, gap.high_s)}
+    axis.annotate("", ends["xy"], ends["xytext"], arrowprops=arrow)
+    below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
+    axis.annotate(gap.text, ends["xy"], **below, va="top", fontsize=11, weight="bold")
 
 
 def _name_at_the_end(axis: Axes, line: Line) -> None:

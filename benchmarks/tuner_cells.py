@@ -104,7 +104,7 @@ def configurations(config: dict[str, Any]) -> list[dict[str, Any]]:
             "block_sizes": block_sizes,
             "series": [],
             "host_memory": ["pinned"],
-            "cpu": {"variants": ["naive"], "sizes": [16], "block_sizes": [8]},
+            "cpu": {"variants": ["naive"], "sizes": [16], "block_sizes": [8], "threads": [1]},
             "protocol": study["protocol"] | protocol,
         }
         gpus = [{"id": "local", "device": 0}]

@@ -25,7 +25,7 @@ TABLES = {f"table{number}.csv" for number in range(1, 7)} | {
     *("phases.csv", "neighbours.csv", "agreement.csv", "agreement_cells.csv"),
     *("counts.csv", "counts_by_line.csv", "machine_code.csv", "ladder.csv", "roofline.csv"),
     *("claims.csv", "limits.csv", "systems.csv", "cpu_hosts.csv", "cpu_clock.csv"),
-    *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv"),
+    *("cpu_ladder.csv", "cpu_roofline.csv", "cpu_split.csv", "cards.csv", "threats.csv"),
 }
 FITS = {
     *("models.csv", "model_comparison.csv", "model_steps.csv", "model_predictions.csv"),

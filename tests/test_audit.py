@@ -74,6 +74,7 @@ def test_the_six_points_as_published(audited):
     assert "Of 25 rates printed beside their times, 25 are 2N³/t" in audited["rates"]
     assert "the constant is 0.0542 s (0.0527 to 0.0557)" in audited["constant"]
     assert "that table does not hold it" in audited["constant"]
+    assert "(0.055 s − 0.0542 s) over 0.0005 s is 1.61 ×" in audited["constant"]
     assert "2.37 × (2.11 to 2.69)" in audited["limit"]
     assert "is above that limit" in audited["limit"]
     assert "344 GFLOP/s at N = 2048, means t = 0.0499 s" in audited["headline"]

@@ -226,3 +226,42 @@ def test_hostile_names_stay_text(visit, evil):
     heading = page.locator("h3", has_text="alert").first
     assert "<script>alert('x')</script>" in heading.inner_text()
     assert "[U+202E]" in heading.inner_text(), "what turns the direction of text is written out"
+
+
+SHOWN = """selector => [...document.querySelectorAll(selector)]
+  .filter(e => e.getClientRects().length > 0).map(e => e.id || e.dataset.cards)"""
+BOTTOMS = """selector => [...document.querySelectorAll(selector)]
+  .map(e => e.getBoundingClientRect().bottom)"""
+
+
+def test_answers_and_figure_stand_above_the_fold(visit, simulated):
+    page, _ = visit(simulated)
+    first = ".answers:first-of-type"
+    assert page.viewport_size == {"width": DESK, "height": 900}
+    answers = page.evaluate(BOTTOMS, f"{first} dd")[:6]
+    assert len(answers) == 6
+    figure = page.evaluate(BOTTOMS, ".answers svg")[0]
+    assert 0 < max(answers) < figure <= 900
+
+
+def test_the_page_shows_the_first_card_until_another_is_chosen(visit, simulated):
+    page, _ = visit(simulated)
+    assert page.evaluate(SHOWN, ".answers") == ["found-two-gpu0"]
+    cards = set(page.evaluate(SHOWN, "[data-cards]:not([id])"))
+    assert cards <= {"two-gpu0", "two-gpu0 two-gpu1"}
+    page.check("#card-two-gpu1", force=True)
+    assert page.evaluate(SHOWN, ".answers") == ["found-two-gpu1"]
+    tables = page.evaluate(SHOWN, "#tables figure")
+    assert tables == [f"table-{k}-two-gpu1" for k in range(1, 7)]
+    assert page.evaluate(SHOWN, "#figure-cpu-two-gpu0"), "the CPU is that of both cards' host"
+    page.check("#card-", force=True)
+    every = ["found-two-gpu0", "found-two-gpu1", "found-host"]
+    assert page.evaluate(SHOWN, ".answers") == every
+
+
+def test_a_link_to_what_is_of_another_card_shows_it(visit, simulated):
+    page, _ = visit(simulated)
+    page.check("#card-two-gpu1", force=True)
+    page.evaluate("location.hash = '#table-5-two-gpu0'")
+    assert page.evaluate(SHOWN, "#table-5-two-gpu0")
+    assert not page.evaluate(SHOWN, "#table-4-two-gpu0")

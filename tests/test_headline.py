@@ -8,7 +8,7 @@ from report_data import cpu_cell, gpu_cell, interval, recording, tables
 from analysis import style
 from analysis.headline import answers
 from analysis.headline_figure import of_headline
-from analysis.results import TABLES, order_cells, subjects
+from analysis.results import order_cells, subjects
 from analysis.study import CPU
 
 INFINITE = math.inf
@@ -162,12 +162,9 @@ def test_other_yardsticks_are_given_where_they_were_measured(tmp_path):
 
 
 def test_all_cores_of_the_cpu_are_the_yardstick_where_they_were_measured(tmp_path):
-    columns = set(study(tmp_path / "none").frame("gains"))
-    if not {"cpu_best_threads", "cpu_blas_gain", "cpu_blas_all_gain"} <= columns:
-        pytest.skip("gains.csv has no yardsticks of several threads yet")
     row = gain_row("block", 1024, 7.0, 0.01) | {"cpu_best_threads": 16}
     row |= {"cpu_blas_all_gain": 7.0, "cpu_blas_gain": 90.0}
-    _, _, text = said(study(tmp_path / "all", gains=[row]), "gain")
+    _, _, text = said(study(tmp_path, gains=[row]), "gain")
     assert "blocked (B = 64) on all cores: 7.00 ×" in text
     assert "; over BLAS on one thread 90.0 ×" in text
     assert "not measured" not in text
@@ -216,11 +213,6 @@ def test_where_it_never_pays_for_certain_that_is_said(tmp_path, last, word, word
 # ---- the break-even, where it was computed
 
 
-needs_break_even = pytest.mark.skipif(
-    "break_even" not in TABLES, reason="there is no table of break-even orders yet"
-)
-
-
 def break_even(n, low, high, place="measured", memory="pinned", opponent="best", **more):
     """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
     bounds = {"n": n, "n_low": low, "n_high": high, "loses_at": 256, "wins_at": 512}
@@ -228,32 +220,34 @@ def break_even(n, low, high, place="measured", memory="pinned", opponent="best",
     return named | {"place": place, "least_n": 128, "largest_n": 1024} | bounds | more
 
 
-@needs_break_even
 @pytest.mark.parametrize(
     ("row", "word", "number", "words"),
     [
         (
             break_even(300.2, 280.0, 333.0),
             *("gain", "from N = 300"),
-            "its CPU from N = 300 (280 to 333) on: at N = 256 it is not, at N = 512 it is.",
+            "beats its CPU from N = 300 (280 to 333) on, between N = 256 and N = 512.",
         ),
         (
             break_even(60.0, 0.0, 70.0, "below"),
             *("gain", "below N = 128"),
-            "already at N = 128, the smallest order measured; by extrapolation from N = 60 "
-            "(at most 70) on.",
+            "already at N = 128, the smallest order measured, extrapolated: N = 60 (at most 70).",
         ),
         (
             break_even(3000.0, 2000.0, INFINITE, "beyond"),
             *("loss", "not up to N = 1024"),
-            "at no order measured, up to N = 1024; by extrapolation from N = 3000 (at least "
-            "2000) on.",
+            "never in the measured range, up to N = 1024, extrapolated: N = 3000 (at least 2000).",
         ),
-        (break_even(0.0, 0.0, 0.0, "always"), "gain", "every N", "its CPU at every order."),
+        (
+            break_even(0.0, 0.0, 0.0, "always"),
+            "gain",
+            "every N",
+            "already at N = 128, the smallest order measured.",
+        ),
         (
             break_even(INFINITE, INFINITE, INFINITE, "never"),
             *("loss", "not up to N = 1024"),
-            "its CPU at no order.",
+            "beats its CPU never in the measured range, up to N = 1024.",
         ),
     ],
 )
@@ -263,7 +257,6 @@ def test_break_even_is_worded_by_its_place(tmp_path, row, word, number, words):
     assert found[2].endswith(words)
 
 
-@needs_break_even
 def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu(tmp_path):
     rows = [
         break_even(500.0, 450.0, 550.0, memory="pageable"),
@@ -274,8 +267,8 @@ def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu(tmp_path):
     ]
     _, number, text = said(study(tmp_path, break_even=rows), "worth")
     assert number == "from N = 300"
-    assert "With copies from and to pinned memory this card is faster than its CPU from" in text
-    assert text.endswith("; with pageable memory from N = 500 (450 to 550) on.")
+    assert "Copies from and to pinned memory included, this card beats its CPU from N = 300" in text
+    assert "; with pageable memory from N = 500 (450 to 550) on" in text
 
 
 # ---- the figure
