@@ -16,7 +16,7 @@ from analysis.results import (
     TIMES,
     Results,
 )
-from analysis.uncertainty import DETERMINED
+from analysis.uncertainty import AT_LEAST, AT_MOST, DETERMINED
 from analysis.views import Cell, Column, Row, Table, flag, number
 from analysis.wording import Code, Part
 
@@ -117,6 +117,8 @@ def _parameter(results: Results, row: int) -> Row:
     unit = parameter_unit(name, float(results.frame(table).at[row, "value"]))
     value = results.cell(table, row, "value", unit)
     low, high = results.interval(table, row, "value", unit) or (None, None)
+    if results.text(table, row, "status") in (AT_MOST, AT_LEAST):  # often far from the best value
+        low, high = (results.cell(table, row, f"value_{end}", unit) for end in ("low", "high"))
     return Row(
         (
             Cell((results.text(table, row, "model"),)),

@@ -160,7 +160,7 @@ def test_held_out_orders_are_predicted_within_their_intervals(tables):
     assert frame["error_share"].abs().median() < 0.05
     assert frame["inside"].mean() >= 0.95
     by_hand = frame["predicted_s"] / frame["time_s"] - 1
-    assert frame["error_share"].to_numpy() == pytest.approx(by_hand.to_numpy(), abs=1e-6)
+    assert frame["error_share"].to_numpy() == pytest.approx(by_hand.to_numpy(), abs=2e-5)
     inside = (frame["predicted_low_s"] <= frame["time_s"]) & (
         frame["time_s"] <= frame["predicted_high_s"]
     )

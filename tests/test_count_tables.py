@@ -375,7 +375,7 @@ def test_the_part_stands_in_the_page_with_every_number_traced(base):
     assert 'id="accesses-two-gpu1"' in part
     assert 'id="accesses-two-gpu0"' not in part
     assert "SIMULATED</mark></h3>" in part
-    rows = re.findall(r'<tr data-csv="counts.csv".*?</tr>', part, re.DOTALL)
+    rows = re.findall(r"<tr data-row.*?</tr>", part, re.DOTALL)
     kernels = len(KERNELS) + 2 * (len(KERNELS) - 2)
     assert len(rows) == kernels, "loads of global memory, and shared where there is any"
     assert sum(WIDE in row for row in rows) == 2

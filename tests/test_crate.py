@@ -168,7 +168,8 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
         for side in ("input", "output")
         for parameter in ids(workflow[side])
     }
-    assert set(examples) == {"config", "systems", "times", "recordings", "report", "tables"}
+    published = {path.stem for path in (ROOT / "data" / "published").glob("*.csv")}
+    assert set(examples) == {"config", "recordings", "report", "tables", *published}
     assert examples["config"] == {"config.yaml"}
     assert examples["recordings"] == {"data/recordings/card/", "data/recordings/host/"}
     assert examples["report"] == {"results/report.html"}
@@ -176,7 +177,7 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
     run = graph["#run"]
     assert ids(run["instrument"]) == {"Snakefile"}
     assert ids(run["object"]) == set.union(
-        *(examples[name] for name in ("config", "systems", "times", "recordings"))
+        *(examples[name] for name in ("config", "recordings", *published))
     )
     assert ids(run["result"]) == examples["report"] | examples["tables"]
     card = graph["data/recordings/card/"]

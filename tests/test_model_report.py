@@ -302,6 +302,7 @@ def test_a_model_stands_once_in_the_parameters_fitted_to_the_most_kernels(tmp_pa
         parameter("rho", 1.0, "M4"),
         parameter("rho", 2.0, "M4", "all"),
         parameter("tau0", 1e-5, "M4", "all", low=0, status="at most", method="profile likelihood"),
+        parameter("c_S", 1e-10, "M4", "all", low=0.0123, high=math.inf, status="at least"),
     ]
     table = parameters_table(tables(tmp_path, models=rows), "card", "Card", "table-x")
     found = texts_of(table)
@@ -309,7 +310,9 @@ def test_a_model_stands_once_in_the_parameters_fitted_to_the_most_kernels(tmp_pa
         ("M0", "ρ", "12.0"),
         ("M4", "ρ", "2.00"),
         ("M4", "τ₀", "10.0 µs"),
+        ("M4", "c_S", "100 ps"),
     ]
+    assert str(table.rows[3].cells[3].low).replace("\u00a0", " ") == "1.23 ps"
     assert found[0][4:6] == ["determined", "bootstrap"]
     assert found[2][4:6] == ["at most", "profile likelihood"]
     assert str(table.rows[2].cells[3].high).replace("\u00a0", " ") == "11.0 µs"

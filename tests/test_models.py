@@ -84,7 +84,7 @@ def test_the_buffered_gain_stays_below_two(rho, n):
 
 
 @given(POSITIVE, BLOCKS, ORDERS, st.floats(1e-9, 1e3))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_each_of_the_source_s_extensions_is_m0_where_it_adds_nothing(rho, block, n, t_n):
     costs = {"t_G": T_G, "t_S": T_G / rho, "tau0": 0.0, "t_N": T_G}
     for name, b in (("naive", 32), ("buffered_row", None), ("buffered_column", None)):
