@@ -118,6 +118,12 @@ def test_a_variant_of_the_report_is_drawn_in_colours_of_its_own():
         assert len({looks[key].colour for key in group}) == len(group)
 
 
+def shows(row, key):
+    """Tell whether a row has a number, rounded as the page rounds it."""
+    shown = [float(value) for value in re.findall(r'<data value="([^"]*)"', row)]
+    return any(value == pytest.approx(float(key), rel=0.005) for value in shown)
+
+
 def test_steps_are_listed_with_gain_verdict_and_change(text, results):
     rows = rows_of(text, "table-ladder-card")
     ladder = results.frame("ladder")
@@ -133,7 +139,7 @@ def test_steps_are_listed_with_gain_verdict_and_change(text, results):
         & (ladder["quantity"] == "kernel")
         & (ladder["host_memory"] == "pinned")
     ]
-    assert f'<data value="{results.cell("ladder", own, "gain", TIMES).key}"' in row
+    assert shows(row, results.cell("ladder", own, "gain", TIMES).key)
 
 
 def test_machine_code_stands_beside_the_times_of_its_kernel(text, results):
@@ -148,7 +154,7 @@ def test_machine_code_stands_beside_the_times_of_its_kernel(text, results):
     cell &= (summary["n"] == 2048) & (summary["host_memory"] == "pinned")
     (place,) = summary.index[cell]
     time = results.cell("summary", place, "kernel_s", MILLISECONDS)
-    assert f'<data value="{time.key}"' in row
+    assert shows(row, time.key)
 
 
 def test_bounds_have_a_name_for_readers():
