@@ -15,7 +15,16 @@ rule tables:
             f"results/tables/{name}.csv"
             for name in [
                 *[f"table{number}" for number in range(1, 7)],
-                *["summary", "gains", "cards", "threats", "recordings", "checks", "builds", "environment"],
+                *[
+                    "summary",
+                    "gains",
+                    "cards",
+                    "threats",
+                    "recordings",
+                    "checks",
+                    "builds",
+                    "environment",
+                ],
                 *["telemetry", "batches", "cold_starts", "ceilings", "phases", "neighbours"],
                 *["agreement", "agreement_cells", "counts", "counts_by_line"],
                 *["machine_code", "ladder", "roofline", "claims", "limits", "systems"],
