@@ -10,7 +10,7 @@ from measurement.recording import CELL, TABLES
 
 def passes(alone, beside, count=1, kernel=1.0, n=1024):
     """The pairs of one cell, of order n, with these times of the copy to the card."""
-    key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned")
+    key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned", pd.NA)
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
         frame = pd.DataFrame({"h2d_s": np.asarray(times, float)})

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_data import PUBLISHED, SYSTEMS, TEMPLATE
+from report_data import PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE
 
 from analysis.study import ROOT
 
@@ -31,23 +31,24 @@ def reports(make_recording, tmp_path_factory):
 
 
 def made(recordings, base, place):
-    """Make a report below `base` as the workflow does, in processes of their own."""
+    """Make a report in `base` as the workflow does, in processes of their own, with its paths."""
     options = []
     for path in recordings:
         shutil.copytree(path, base / path.name)
-        options += ["--recording", f"{path.name}={base / path.name}"]
-    tables, figures = base / "tables", base / "figures"
-    inputs = ["--tables", tables, "--figures", figures, "--template", TEMPLATE]
+        options += ["--recording", f"{path.name}={path.name}"]
+    inputs = ["--tables", "tables", "--figures", "figures", "--template", TEMPLATE]
     for command in (
-        ["tables", "--published", PUBLISHED, "--systems", SYSTEMS, *options, "--out", tables],
-        ["fit", "--published", PUBLISHED, *options, "--out", tables],
-        ["figures", "--tables", tables, "--out", figures],
-        ["report", *inputs, *options, "--out", base / "report.html"],
+        ["tables", "--published", PUBLISHED, "--systems", SYSTEMS, *options, "--out", "tables"],
+        ["fit", "--published", PUBLISHED, *options, "--out", "tables"],
+        ["decide", *options, "--out", "tables"],
+        ["audit", "--published", PUBLISHED, "--statements", STATEMENTS, "--out", "tables"],
+        ["figures", "--tables", "tables", "--out", "figures"],
+        ["report", *inputs, *options, "--out", "report.html"],
     ):
         subprocess.run(
             [sys.executable, "-m", "analysis", *map(str, command)],
-            cwd=ROOT,
-            env=os.environ | place,
+            cwd=base,
+            env=os.environ | place | {"PYTHONPATH": str(ROOT)},
             check=True,
             capture_output=True,
         )

@@ -210,9 +210,10 @@ def test_lock_pins_every_package_by_hash_and_names_no_source(lock):
 def test_locks_hold_what_the_project_asks_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
+    extras = project["project"]["optional-dependencies"]
     wanted = {
         "requirements.lock": project["project"]["dependencies"] + groups["test"],
-        "requirements-gpu.lock": project["project"]["optional-dependencies"]["gpu"],
+        **{f"requirements-{name}.lock": extras[name] for name in extras},
         **{f"requirements-{name}.lock": groups[name] for name in groups if name != "test"},
     }
     assert {lock.name for lock in LOCKS} == set(wanted)
