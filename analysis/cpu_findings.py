@@ -117,9 +117,10 @@ def _clock(results: Results, host: Subject) -> Iterator[Sentence]:
         parts += [cell(results, "cpu_clock", row, "samples_moved", COUNT), " of "]
         parts += [cell(results, "cpu_clock", row, "samples", COUNT), " passes. Other threads of "]
         parts += ["the process had a CPU for "]
-        parts += [cell(results, "cpu_clock", row, "others_at_work", PERCENT), " of a pass in the "]
-        parts += ["median, for ", cell(results, "cpu_clock", row, "others_at_work_max", PERCENT)]
-        yield Sentence("cpu_clock", STATED, (*parts, " at most."))
+        parts += [cell(results, "cpu_clock", row, "others_at_work", PERCENT), " of the time, in "]
+        parts += ["the passes of one cell for "]
+        parts += [cell(results, "cpu_clock", row, "others_at_work_max", PERCENT), " at most."]
+        yield Sentence("cpu_clock", STATED, tuple(parts))
 
 
 def _rates(results: Results, host: Subject) -> Iterator[Sentence]:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from analysis.statistics import grouped
 from analysis.study import CPU, Source, concatenated, once_a_recording
+from measurement.recording import CELL
 
 LEVELS = (1, 2, 3)
 # A clock that changes by more than this from before a pass to after it has moved.
@@ -46,8 +47,9 @@ def clock_table(found: list[Source]) -> pd.DataFrame:
 
     Medians and extremes over the samples of which it is known; samples_moved counts those whose
     clock after the pass is off that before by more than `tolerance`. others_at_work is the CPU time
-    of other threads of the process over the time of the pass, in the median and at most: none where
-    a product runs on one thread.
+    of other threads of the process over the time of the passes, of all of them and of the cell with
+    the most: none where products run on one thread. Of single passes it would mislead: a system
+    books the time of a thread at its ticks, which may be longer than a pass.
     """
     frames = [pd.DataFrame(columns=CLOCK_COLUMNS)]
     samples = ((source, source.own(source.recording.samples)) for source in found)
@@ -69,6 +71,10 @@ def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
                 f"clock_{when}_max_hz": clock.max(),
             }
         moved = (clocks["after"] / clocks["before"] - 1).abs() > MOVED
-        others = own["other_threads_s"] / own["total_s"]
-        row |= {"samples_moved": int(moved.sum()), "others_at_work": others.median()}
-        yield row | {"others_at_work_max": others.max()}
+        row |= {"samples_moved": int(moved.sum()), "others_at_work": _others_at_work(own)}
+        cells = [_others_at_work(cell) for _, cell in grouped(own, CELL)]
+        yield row | {"others_at_work_max": max(cells)}
+
+
+def _others_at_work(samples: pd.DataFrame) -> float:
+    return float(samples["other_threads_s"].sum() / samples["total_s"].sum())

@@ -138,12 +138,12 @@ def _clock(results: Results, row: int | None, when: str) -> list[Part]:
 
 
 def _others(results: Results, row: int | None) -> list[Part]:
-    """Return how many CPUs other threads had at work in a pass, in the median and at most."""
+    """Return how many CPUs other threads had, in all passes and in those of a cell at most."""
     if row is None:
         return ["–"]
     names = ("others_at_work", "others_at_work_max")
-    median, most = (cell(results, "cpu_clock", row, name, PLAIN) for name in names)
-    return [median, ", at most ", most]
+    whole, most = (cell(results, "cpu_clock", row, name, PLAIN) for name in names)
+    return [whole, ", in a cell at most ", most]
 
 
 def _moved(results: Results, row: int | None) -> list[Part]:

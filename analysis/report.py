@@ -238,9 +238,10 @@ def _content(results: Results, figures_dir: Path, recordings: Mapping[str, Path]
         "recordings": recording_views.recordings_table(results),
         "checks": recording_views.checks_table(results),
         "builds": recording_views.builds_tables(results),
-        "provenances": provenances,
+        "compilers": _compilers(provenances),
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "confidence": _confidence(provenances),
+        "folders": {name: str(path) for name, path in recordings.items()},
         "downloads": [download(results, name) for name in TABLES],
     }
 
@@ -343,6 +344,16 @@ def _host_cards(measured: list[Subject], names: Mapping[str, str]) -> dict[str, 
         )
         for subject in measured
     }
+
+
+def _compilers(provenances: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """Return each compiler with its flags, and the recordings that were built so."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, provenance in provenances.items():
+        for compiler in ("gcc", "nvcc") if provenance["devices"] else ("gcc",):
+            flags = " ".join(provenance["compile"].get(f"{compiler}_flags") or [])
+            found.setdefault((compiler, flags), []).append(name)
+    return [(*built, names) for built, names in found.items()]
 
 
 def _confidence(provenances: Mapping[str, Mapping[str, Any]]) -> str:

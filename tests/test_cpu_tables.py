@@ -111,6 +111,19 @@ def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording
         # the first sample of each cell ended at nine tenths of the clock
         assert row["samples_moved"] == (own["round"] == 0).sum()
         assert row["others_at_work"] == pytest.approx(threads - 1)
+        assert row["others_at_work_max"] == pytest.approx(threads - 1)
+
+
+def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_path):
+    samples = gpu_recording.samples.copy()
+    alone = (samples["device"] == "cpu") & (samples["threads"] == 1)
+    cell = samples[alone & (samples["n"] == 256) & (samples["variant"] == "packed")]
+    ticked_s = 50 * cell["total_s"].iloc[0]
+    samples.loc[cell.index[0], "other_threads_s"] = ticked_s
+    made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
+    row = clock_table(study.sources({"ticked": made})).set_index("threads").loc[1]
+    assert row["others_at_work_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
+    assert row["others_at_work"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
 
 
 def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_path):

@@ -76,7 +76,8 @@ def test_what_is_of_one_card_is_marked_as_such(base):
 
 def test_names_from_outside_render_as_text(make_recording, tmp_path):
     changes = {"started_utc": "2024-01-01T00:00:00Z"}
-    made = make_recording(tmp_path / "plain", sizes=(256,), holdout=(), samples=6, **changes)
+    folder = tmp_path / EVIL[:-100] / ("x" * 200)  # as long as a name may be, and longer in all
+    made = make_recording(folder, sizes=(256,), holdout=(), samples=6, **changes)
     devices = [made.provenance["devices"][0] | {"name": EVIL}]
     host = made.provenance["host"] | {"cpu_model": EVIL}
     flags = {"gcc_flags": [EVIL], "nvcc_flags": [EVIL]}
