@@ -30,7 +30,7 @@ ro-crate: report
 # Where there is a Chromium, the report is opened in it.
 test: LAYERS := $(if $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),browser)
 test: setup
-	@$(RUN) pytest
+	@$(RUN) pytest --numprocesses auto --maxprocesses $(CORES) --dist loadfile
 
 lint: LAYERS := dev
 lint: setup
