@@ -144,7 +144,7 @@ def predictions_table(results: Results, subject: Subject, anchor: str) -> Table:
         "the interval of the median, and that of the prediction.",
     )
     rows = [int(index) for index in shown.index]
-    name = f"Held-out orders, {subject.label}"
+    name = f"Passes at held-out orders, {subject.label}"
     return plain_table(results, "predictions", rows, columns, anchor, name, caption, decorate)
 
 

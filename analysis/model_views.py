@@ -156,7 +156,7 @@ def held_out_table(results: Results, source: str, title: str, anchor: str) -> Ta
         f"Orders that took no part in the fit, {title}: the measured median with its interval, and "
         f"the prediction by {model} with the interval in which 95 % of such cells lie.",
     )
-    name = f"Held-out orders, {source}"
+    name = f"Kernels at held-out orders, {source}"
     return Table(anchor, name, caption, columns, tuple(rows), ("model_predictions",))
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
 from analysis.check import check
+from analysis.citation import Maker
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results
@@ -22,6 +23,7 @@ PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
 STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 TEMPLATE = ROOT / "report"
+MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
 
 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
@@ -48,8 +50,9 @@ def report(base: Path, recordings: dict[str, Path], tables_dir: Path | None = No
     """Draw the figures and render the report below `base`; return the page's text."""
     tables_dir = tables_dir or chain(recordings, base / "tables")
     write_figures(tables_dir, base / "figures")
-    render(tables_dir, base / "figures", recordings, TEMPLATE, base / "report.html")
-    return (base / "report.html").read_text()
+    page = base / "report.html"
+    render(tables_dir, base / "figures", recordings, TEMPLATE, page, MAKER)
+    return page.read_text()
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 import pandas as pd
 import pytest
 from report_data import (
+    MAKER,
     TEMPLATE,
     Page,
     report,
@@ -212,7 +213,7 @@ def test_the_page_is_small_enough(base):
 
 def test_the_same_input_gives_the_same_bytes(base, recordings, text):
     out = base / "again.html"
-    render(base / "tables", base / "figures", recordings, TEMPLATE, out)
+    render(base / "tables", base / "figures", recordings, TEMPLATE, out, MAKER)
     assert out.read_text() == text
 
 
