@@ -1,14 +1,14 @@
 """The CSV tables inside of the page, as links that save them."""
 
 import base64
-import bz2
+import lzma
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from analysis.results import COUNT, Number, Results
 
 # A table above this is offered compressed.
-_LARGE_BYTES = 8_000
+_LARGE_BYTES = 5_000
 _DESCRIPTIONS = {
     "table1": "published and measured Table 1",
     "table2": "published and measured Table 2",
@@ -81,8 +81,8 @@ def download(results: Results, name: str) -> Download:
     file = f"{name}.csv"
     href = "data:text/csv;charset=utf-8," + quote(data, safe=",;:.()/|-_=+*!@$[]{}")
     if len(data) > _LARGE_BYTES:
-        packed = bz2.compress(data)
-        file += ".bz2"
-        href = "data:application/x-bzip2;base64," + base64.b64encode(packed).decode()
+        packed = lzma.compress(data, preset=9)
+        file += ".xz"
+        href = "data:application/x-xz;base64," + base64.b64encode(packed).decode()
     rows = results.derived(name, range(len(results.frame(name))), "index.size", COUNT)
     return Download(name, file, _DESCRIPTIONS[name], rows, href)

@@ -1,9 +1,9 @@
 """The report: every number is the CSV's, every link has its target, nothing is fetched."""
 
 import base64
-import bz2
 import hashlib
 import html
+import lzma
 import re
 from itertools import pairwise
 from urllib.parse import unquote_to_bytes
@@ -137,18 +137,18 @@ def test_every_section_figure_and_table_has_an_anchor(page):
 
 def test_every_download_is_the_csv_file_byte_for_byte(page, text, base):
     links = {a["download"]: a["href"] for t, a in page.elements if t == "a" and "download" in a}
-    names = [name.removesuffix(".bz2") for name in links]
+    names = [name.removesuffix(".xz") for name in links]
     assert set(names) == {path.name for path in (base / "tables").glob("*.csv")}
     for name, (file, link) in zip(names, links.items(), strict=True):
         kind, data = link.split(",", 1)
         written = (base / "tables" / name).read_bytes()
-        if len(written) > 8_000:
-            assert (file, kind) == (f"{name}.bz2", "data:application/x-bzip2;base64")
-            assert bz2.decompress(base64.b64decode(data)) == written
+        if len(written) > 5_000:
+            assert (file, kind) == (f"{name}.xz", "data:application/x-xz;base64")
+            assert lzma.decompress(base64.b64decode(data)) == written
         else:
             assert (file, kind) == (name, "data:text/csv;charset=utf-8")
             assert unquote_to_bytes(data) == written
-    assert any(file.endswith(".bz2") for file in links)
+    assert any(file.endswith(".xz") for file in links)
     assert any(file.endswith(".csv") for file in links)
     counts = re.findall(r">(\d+)(?:</\w+>)?</td></tr>", text[text.index("table-downloads") :])
     assert [int(n) for n in counts] == [len(pd.read_csv(base / "tables" / name)) for name in names]
@@ -183,9 +183,7 @@ def test_nothing_is_fetched(page, text):
     for address in addresses:
         assert address.startswith(("#", "data:")), address
     links = [a["href"] for t, a in page.elements if t == "a"]
-    assert all(
-        link.startswith(("#", "data:text/csv", "data:application/x-bzip2")) for link in links
-    )
+    assert all(link.startswith(("#", "data:text/csv", "data:application/x-xz")) for link in links)
 
 
 def test_the_browser_is_told_to_fetch_and_run_nothing_else(page):
