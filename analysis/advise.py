@@ -93,6 +93,7 @@ def _lines(
             )
     yield ""
     notes = list(_kernel_notes(kernel, n))
+    outside: dict[str, list[str]] = {}  # names of what was measured in the same orders
     rows = [("on the CPU", "takes", "the GPU's speedup", "the GPU is faster from")]
     for name, curve in opponents:
         cpu = _on_cpu(curve, n)
@@ -100,10 +101,14 @@ def _lines(
         speedup = "{} ({} to {})".format(*map(_three_digits, ratio(cpu, predicted)))
         break_even = _break_even(crossings, found.label, memory, name)
         rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
-        notes += [f"* extrapolated: {_outside(curve, n)}"] if mark else []
+        if mark:
+            outside.setdefault(_outside(curve, n), []).append(OPPONENTS[name])
     yield from _table(rows) if opponents else ["The CPU of its host was not measured."]
     yield ""
-    yield from dict.fromkeys(notes)
+    yield from notes
+    for orders, names in outside.items():
+        told = f" ({'; '.join(names)})" if len(outside) > 1 else ""
+        yield f"* extrapolated{told}: {orders}"
     yield "In brackets: 95 % intervals, of what a median would be, and of the order."
 
 

@@ -245,6 +245,19 @@ def test_it_says_where_it_extrapolates_and_where_tiles_do_not_divide(run, tables
     assert outside.count("* extrapolated: N = 5000") == 1
 
 
+def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
+    copied = shutil.copytree(tables, tmp_path / "tables")
+    curves = pd.read_csv(copied / "curves.csv", dtype=str)
+    naive = curves["opponent"] == "naive"
+    assert naive.any()
+    curves[~naive | (curves["n"].astype(int) < 1024)].to_csv(copied / "curves.csv", index=False)
+    lines = run("--gpu", "card", "--n", 5000, "--tables", copied)[1].splitlines()
+    told = [line for line in lines if line.startswith("* extrapolated")]
+    assert len(told) == 2
+    assert told[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside of")
+    assert "BLAS, one thread; BLAS, all threads" in told[1]
+
+
 def test_one_and_the_largest_order_that_fits_are_answered(run, tables):
     assert run("--gpu", "card", "--n", 1, "--tables", tables)[0] == 0
     largest = math.isqrt(2**34 // 12)
