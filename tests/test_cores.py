@@ -114,15 +114,20 @@ def test_caches_that_are_not_told_are_left_out(host):
     assert caches(host(**cache_files(0, "", "Data", "48K"))) == []
 
 
+def _waits_s(limit_s):
+    begin = time.perf_counter()
+    wait_until_alone(limit_s)
+    return time.perf_counter() - begin
+
+
 def test_threads_at_work_are_waited_for():
     """One that computes without the interpreter's lock, as those of a BLAS do."""
     data = b"x" * (64 << 20)
     busy = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", data, b"salt", 1_000_000))
     wait_until_alone()
     busy.start()
-    begin = time.perf_counter()
-    wait_until_alone(0.05)
-    assert time.perf_counter() - begin >= 0.05
+    # It may still have to wait for the lock when it is looked at first.
+    assert any(_waits_s(0.05) >= 0.05 for _ in range(100))
     assert busy.is_alive()
     wait_until_alone(60)
     assert not busy.is_alive()
