@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER
 from analysis.curves import BEST
 from analysis.decision_findings import break_even_parts
-from analysis.results import COUNT, TIMES, Results
+from analysis.results import COUNT, TIMES, Results, rows_of
 from analysis.wording import (
     GAIN,
     LOSS,
@@ -100,7 +100,7 @@ def _break_even(results: Results, rows: pd.DataFrame) -> Answer:
 def _by_measured_orders(results: Results, fastest: pd.DataFrame) -> Answer:
     """Say from which measured order on every gain over the CPU is settled."""
     words = [gain_verdict(row) for _, row in fastest.iterrows()]
-    rows = [int(index) for index in fastest.index]
+    rows = rows_of(fastest)
     first = max((place + 1 for place, word in enumerate(words) if word != GAIN), default=0)
     if first == len(rows):
         return _never(results, rows[-1], words[-1])

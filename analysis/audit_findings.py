@@ -16,6 +16,7 @@ from analysis.results import (
     Results,
     Unit,
     as_published,
+    rows_of,
 )
 from analysis.wording import (
     GAIN,
@@ -57,15 +58,11 @@ def _missing(topic: str, what: str) -> Sentence:
     return Sentence(topic, NOT_MEASURED, (f"The published tables hold no {what}.",))
 
 
-def _rows(frame: pd.DataFrame) -> list[int]:
-    return [int(index) for index in frame.index]
-
-
 def _count(results: Results, table: str, frame: pd.DataFrame, column: str) -> Part:
     """Return how many rows `frame` has, as a number that can be traced."""
     if frame.empty:
         return "none"
-    return results.derived(table, _rows(frame), f"{column}.count()", COUNT)
+    return results.derived(table, rows_of(frame), f"{column}.count()", COUNT)
 
 
 def _at(results: Results, table: str, row: int) -> list[Part]:
@@ -93,13 +90,13 @@ def _rates(results: Results) -> Sentence:
     printed = cells[cells["printed_flop_per_s"].notna()]
     if printed.empty:
         return _missing("audit_rates", "rate")
-    agrees = pd.Series([results.text(_CELLS, row, "rate_agrees") for row in _rows(printed)])
+    agrees = pd.Series([results.text(_CELLS, row, "rate_agrees") for row in rows_of(printed)])
     wrong = printed[(agrees != "True").to_numpy()]
     right = printed.drop(wrong.index)
     parts: list[Part] = ["Of ", _count(results, _CELLS, printed, "table"), " rates printed beside "]
     parts += ["their times, ", _count(results, _CELLS, right, "table"), " are ", _RATE]
     parts += [" of the printed time within the rounding of both"]
-    for position, row in enumerate(_rows(wrong)):
+    for position, row in enumerate(rows_of(wrong)):
         parts += ["; " if position else ", and these are not: ", *_one_rate(results, row)]
     apart = (printed["flop_per_s"] / printed["printed_flop_per_s"] - 1).abs()
     if wrong.empty:
@@ -130,10 +127,10 @@ def _constant(results: Results) -> Sentence:
     if cold.empty:
         return _missing("audit_constant", "times to fit a constant to")
     parts: list[Part] = []
-    for row in _rows(cold):
+    for row in rows_of(cold):
         parts += _fitted(results, row)
-    for row in _rows(warm[warm["machine"].isin(cold["machine"])]):
-        start = _rows(cold[cold["machine"] == warm.at[row, "machine"]])[0]
+    for row in rows_of(warm[warm["machine"].isin(cold["machine"])]):
+        start = rows_of(cold[cold["machine"] == warm.at[row, "machine"]])[0]
         least = np.fmin(cold.at[start, "constant_s"], cold.at[start, "constant_low_s"])
         parts += ["The shortest time of Table\u00a0", order(results, _CONSTANTS, row, "last_table")]
         parts += [", ", cell(results, _CONSTANTS, row, "shortest_s", _PRINTED_S), ", is "]
@@ -179,7 +176,7 @@ def _read_across(results: Results) -> list[Part]:
         return []
     best = own.loc[own.groupby("n")["time_s"].idxmin()]
     parts: list[Part] = ["Its gains are over the naive times of the cold tables: "]
-    for position, row in enumerate(_rows(best.iloc[[0, -1]] if len(best) > 1 else best)):
+    for position, row in enumerate(rows_of(best.iloc[[0, -1]] if len(best) > 1 else best)):
         naive = _time(results, _CELLS, row, "naive_time_s")
         constant = cell(results, _CELLS, row, "naive_constant_s", _SECONDS)
         parts += [", and at " if position else "at ", _N, order(results, _CELLS, row), " "]
@@ -280,7 +277,7 @@ def _cpu(results: Results) -> Sentence:
     if frame.empty:
         return _missing("audit_cpu", "CPU time")
     known = frame[frame["over_headline"].notna()]
-    row = _rows(known if not known.empty else frame)[-1]
+    row = rows_of(known if not known.empty else frame)[-1]
 
     def shown(column: str, unit: Unit) -> Part:
         return cell(results, _CPU, row, column, unit)

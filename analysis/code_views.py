@@ -7,7 +7,6 @@ from analysis.kernel_views import (
     Columns,
     compared_kernel_memory,
     largest,
-    rows_of,
     samples_of,
 )
 from analysis.machine_code import EXACT
@@ -23,6 +22,7 @@ from analysis.results import (
     Unit,
     compared_memory,
     comparison_order,
+    rows_of,
 )
 from analysis.views import Cell, Column, Row, Table, number, plain_table
 from analysis.wording import Code, Part, shape, variant

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.counts import ARBITRATION, NOT_EXPLAINED, WIDE
 from analysis.findings import Findings, Sentence
-from analysis.results import COUNT, PERCENT, PLAIN, Results, Unit, subjects
+from analysis.results import COUNT, PERCENT, PLAIN, Results, Unit, rows_of, subjects
 from analysis.study import BASELINE_BLOCK
 from analysis.views import Table, plain_table
 from analysis.wording import NOT_MEASURED, STATED, UNDECIDED, Code, Part, cell, order
@@ -45,10 +45,6 @@ def counter_findings(results: Results) -> list[Findings]:
     return found
 
 
-def _rows(frame: pd.DataFrame) -> list[int]:
-    return [int(index) for index in frame.index]
-
-
 def _on_host(results: Results, frame: pd.DataFrame) -> Sentence:
     """Say how many kernels were run on the host, and in how many each count is theory's."""
     run = frame[frame["host"].notna()]
@@ -58,7 +54,7 @@ def _on_host(results: Results, frame: pd.DataFrame) -> Sentence:
     agreeing = (run["host"] == run["theory"]).groupby([run[k] for k in _KERNEL], dropna=False)
     same = agreeing.transform("all")
     kernels = ~run.duplicated(_KERNEL)  # one row for each
-    rows = _rows(run[kernels])
+    rows = rows_of(run[kernels])
     parts: list[Part] = [results.derived(_TABLE, rows, "variant.nunique()", COUNT)]
     blocks = results.derived(_TABLE, rows, "block_size.nunique()", COUNT)
     types = results.derived(_TABLE, rows, "dtype.nunique()", COUNT)
@@ -70,7 +66,7 @@ def _on_host(results: Results, frame: pd.DataFrame) -> Sentence:
 
 
 def _number(results: Results, frame: pd.DataFrame) -> Part:
-    return results.derived(_TABLE, _rows(frame), "variant.count()", COUNT)
+    return results.derived(_TABLE, rows_of(frame), "variant.count()", COUNT)
 
 
 def _sectors(results: Results, frame: pd.DataFrame) -> Iterator[Sentence]:
@@ -85,9 +81,9 @@ def _sectors(results: Results, frame: pd.DataFrame) -> Iterator[Sentence]:
         return
     run = loads.groupby("n")["variant"].nunique()
     shown = loads[loads["n"] == run.index[run == run.max()].max()]
-    rows = _rows(shown.sort_values("host_per_request", ascending=False, kind="stable"))
+    rows = rows_of(shown.sort_values("host_per_request", ascending=False, kind="stable"))
     parts: list[Part] = [f"At N{_NBSP}={_NBSP}", order(results, _TABLE, rows[0])]
-    blocks = _rows(shown[shown["block_size"].notna()])
+    blocks = rows_of(shown[shown["block_size"].notna()])
     if blocks:
         size = order(results, _TABLE, blocks[0], "block_size")
         parts += [f", in blocks of B{_NBSP}={_NBSP}", size]
@@ -190,7 +186,7 @@ def accesses_table(results: Results, anchor: str) -> Table:
         "are its own too.",
     )
     name = "Memory accesses a request"
-    return plain_table(results, _TABLE, _rows(shown), columns, anchor, name, caption)
+    return plain_table(results, _TABLE, rows_of(shown), columns, anchor, name, caption)
 
 
 def _square(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from analysis.cpu_claims import BLOCK_SIZE, CACHE_GAIN
 from analysis.cpu_hosts import LEVELS
 from analysis.cpu_views import BOUNDS, cache_size
 from analysis.findings import Findings, Sentence
-from analysis.kernel_views import rows_of
 from analysis.ladder import DOES_NOT_PAY, PAYS
 from analysis.results import (
     COUNT,
@@ -25,6 +24,7 @@ from analysis.results import (
     Results,
     Subject,
     order_cells,
+    rows_of,
 )
 from analysis.study import CPU
 from analysis.wording import (

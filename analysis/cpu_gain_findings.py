@@ -7,9 +7,17 @@ import pandas as pd
 from analysis.cpu_split import GPU, WHOLE
 from analysis.cpu_views import PARTS
 from analysis.findings import Findings, Sentence
-from analysis.kernel_views import rows_of
 from analysis.published import SOURCE as PUBLISHED
-from analysis.results import LIBRARIES, PERCENT, TIMES, Results, Subject, compared_memory, subjects
+from analysis.results import (
+    LIBRARIES,
+    PERCENT,
+    TIMES,
+    Results,
+    Subject,
+    compared_memory,
+    rows_of,
+    subjects,
+)
 from analysis.wording import (
     NOT_MEASURED,
     STATED,

@@ -17,6 +17,7 @@ from analysis.results import (
     Results,
     Subject,
     Unit,
+    rows_of,
     subjects,
 )
 from analysis.transfer_tables import PASSES
@@ -190,7 +191,7 @@ def _predictions(results: Results, subject: Subject) -> Sentence:
     if own.empty:
         text = "No order was held out of the fits; how well they predict was not measured."
         return Sentence("predicted", NOT_MEASURED, (text,))
-    rows = [int(index) for index in own.index]
+    rows = rows_of(own)
 
     def of(expression: str, unit: Unit, chosen: list[int] = rows) -> Number:
         return results.derived(_PREDICTIONS, chosen, expression, unit)
@@ -214,7 +215,7 @@ def _predictions(results: Results, subject: Subject) -> Sentence:
     parts += [" of them lie in their prediction intervals"]
     fastest = own[own["is_predicted_fastest"].astype(str) == "True"]
     if not fastest.empty:
-        chosen = [int(index) for index in fastest.index]
+        chosen = rows_of(fastest)
         parts += [". The time predicted for the fastest kernel is off by "]
         parts += [of("error_share.abs().max()", PERCENT, chosen), " at most"]
     return Sentence("predicted", STATED, (*parts, "."))

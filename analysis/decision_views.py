@@ -14,6 +14,7 @@ from analysis.results import (
     Results,
     Subject,
     Unit,
+    rows_of,
     subjects,
 )
 from analysis.views import Cell, Column, Row, Table, number, plain_table
@@ -143,7 +144,7 @@ def predictions_table(results: Results, subject: Subject, anchor: str) -> Table:
         "measured and as predicted, and the library's; all others are in the CSV. In small print "
         "the interval of the median, and that of the prediction.",
     )
-    rows = [int(index) for index in shown.index]
+    rows = rows_of(shown)
     name = f"Passes at held-out orders, {subject.label}"
     return plain_table(results, "predictions", rows, columns, anchor, name, caption, decorate)
 

@@ -7,7 +7,7 @@ import pandas as pd
 from analysis.claims import DOES_NOT_HOLD, HOLDS
 from analysis.code_views import BOUND_NAMES
 from analysis.findings import Findings, Sentence
-from analysis.kernel_views import compared_kernel_memory, largest, rows_of
+from analysis.kernel_views import compared_kernel_memory, largest
 from analysis.ladder import DOES_NOT_PAY, PAYS
 from analysis.results import (
     COUNT,
@@ -18,6 +18,7 @@ from analysis.results import (
     TIMES,
     Results,
     Subject,
+    rows_of,
     subjects,
 )
 from analysis.wording import (

@@ -15,6 +15,7 @@ from analysis.results import (
     Unit,
     compared_memory,
     order_cells,
+    rows_of,
 )
 from analysis.style import ANY_SHAPE
 from analysis.views import Cell, Column, Row, Table, number, samples
@@ -24,11 +25,6 @@ from kernels.variant import ELEMENTS
 OPERATIONS = Unit(1e-9, "Gop/s", 4)
 EDGES = ["batch", "m", "n", "k"]
 Columns = dict[str, tuple[str, str | Unit]]
-
-
-def rows_of(frame: pd.DataFrame) -> list[int]:
-    """Return the numbers of a frame's rows."""
-    return [int(index) for index in frame.index]
 
 
 def largest(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from analysis.findings import Sentence
-from analysis.kernel_views import rows_of
 from analysis.model_comparison import BEST, NOT_TOLD
 from analysis.model_ratios import BANDWIDTH, FIT, LATENCY
 from analysis.models import ALL_SET, CONSTANT, HELD_OUT, MODELLED_SET, RHO, UNSEEN
@@ -24,6 +23,7 @@ from analysis.results import (
     Number,
     Results,
     Unit,
+    rows_of,
 )
 from analysis.uncertainty import AT_LEAST, AT_MOST, DETERMINED, NO_INTERVAL
 from analysis.wording import (

@@ -1,6 +1,5 @@
 """The report's tables of the models: parameters, comparison, held-out orders, ratios."""
 
-from analysis.kernel_views import rows_of
 from analysis.model_comparison import FACTOR as WITHIN
 from analysis.model_comparison import LEAST_ORDER, WORSE
 from analysis.model_findings import MEMORY_NAMES, PARAMETER_NAMES, parameter_unit
@@ -15,6 +14,7 @@ from analysis.results import (
     PLAIN,
     TIMES,
     Results,
+    rows_of,
 )
 from analysis.uncertainty import AT_LEAST, AT_MOST, DETERMINED
 from analysis.views import Cell, Column, Row, Table, flag, number

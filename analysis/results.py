@@ -385,6 +385,11 @@ def is_library(cells: pd.DataFrame) -> pd.Series:
     return ~cells["device"].eq(CPU) & cells["variant"].isin(LIBRARIES)
 
 
+def rows_of(frame: pd.DataFrame) -> list[int]:
+    """Return the numbers of the rows of `frame`, rows of a table: what `Results.derived` takes."""
+    return [int(index) for index in frame.index]
+
+
 def order_cells(results: Results) -> pd.DataFrame:
     """Return the rows of summary.csv that are of the study's orders, with their numbers."""
     summary = results.frame("summary")

@@ -23,6 +23,7 @@ from analysis.results import (
     Results,
     Subject,
     as_published,
+    rows_of,
     subjects,
 )
 from analysis.study import CPU
@@ -67,10 +68,6 @@ def _own(results: Results, table: str, subject: Subject) -> pd.DataFrame:
     return frame[(frame["recording"] == subject.recording) & (frame["device"] == CPU)]
 
 
-def _rows(frame: pd.DataFrame) -> list[int]:
-    return [int(index) for index in frame.index]
-
-
 def _throttling(results: Results, subject: Subject) -> Iterator[Sentence]:
     """Say how many samples are marked, by what, and what leaving them out changes."""
     own = _own(results, "telemetry", subject)
@@ -79,13 +76,13 @@ def _throttling(results: Results, subject: Subject) -> Iterator[Sentence]:
         text = "What clocks, temperature and power were during the samples was not recorded."
         yield Sentence("throttling", NOT_MEASURED, (text,))
         return
-    count = results.derived("telemetry", _rows(known), "samples.sum()", COUNT)
+    count = results.derived("telemetry", rows_of(known), "samples.sum()", COUNT)
     marked = known[known["samples_throttled"] > 0]
     if marked.empty:
         parts = ("The card throttled during none of its ", count, " samples.")
         yield Sentence("throttling", STATED, parts)
         return
-    rows = _rows(marked)
+    rows = rows_of(marked)
     slowed = results.derived("telemetry", rows, "samples_throttled.sum()", COUNT)
     share = "samples_throttled.sum() / samples.sum()"
     lists = (results.text("telemetry", row, "throttle_reasons").split(" + ") for row in rows)
@@ -95,7 +92,7 @@ def _throttling(results: Results, subject: Subject) -> Iterator[Sentence]:
         STATED,
         (
             *("The card throttled during ", slowed, " of its ", count, " samples ("),
-            *(results.derived("telemetry", _rows(known), share, PERCENT), "; "),
+            *(results.derived("telemetry", rows_of(known), share, PERCENT), "; "),
             *_listed([Code(reason) for reason in reasons]),
             *("). They stay in every median. ", *_without_marked(results, marked)),
         ),
@@ -118,7 +115,7 @@ def _without_marked(results: Results, marked: pd.DataFrame) -> list[Part]:
         parts += ["."]
     lost = marked[marked["unmarked_total_s"].isna()]
     if not lost.empty:
-        number = results.derived("telemetry", _rows(lost), "variant.count()", COUNT)
+        number = results.derived("telemetry", rows_of(lost), "variant.count()", COUNT)
         parts += [" " if parts else "", "Cells in which every sample is marked: ", number, "."]
     return parts
 
@@ -163,7 +160,7 @@ def _shortest(results: Results, cells: pd.DataFrame, column: str) -> list[Part]:
 def _busy(results: Results, subject: Subject) -> Iterator[Sentence]:
     """Give the share of the time of measuring that was not the device's work."""
     own = _own(results, "phases", subject)
-    rows = _rows(own[own["phase"].isin(MEASURING) & (own["wall_s"] > 0)])
+    rows = rows_of(own[own["phase"].isin(MEASURING) & (own["wall_s"] > 0)])
     if not rows:
         yield Sentence("busy", NOT_MEASURED, ("How long the measurement took was not recorded.",))
         return
@@ -180,7 +177,7 @@ def _batches(results: Results, subject: Subject) -> Iterator[Sentence]:
     own = own[own["ratio"].notna()]
     if own.empty:
         return
-    rows, worst = _rows(own), int(own["ratio"].idxmax())
+    rows, worst = rows_of(own), int(own["ratio"].idxmax())
     yield Sentence(
         "batches",
         STATED,
@@ -207,7 +204,7 @@ _COLD_WORDS = {
 
 def _cold(results: Results, subject: Subject) -> Iterator[Sentence]:
     """Give what a fresh process pays, beside a warm pass and what the source printed."""
-    for row in _rows(_own(results, "cold_starts", subject)):
+    for row in rows_of(_own(results, "cold_starts", subject)):
         memory = results.text("cold_starts", row, "host_memory")
         parts: list[Part] = ["From the start of the driver to the product of "]
         parts += [*variant(results, "cold_starts", row), " at "]
@@ -251,12 +248,12 @@ def _neighbours_of(results: Results, memory: str, rows: pd.DataFrame) -> Sentenc
     words = set(rows["verdict"])
     overall = next(word for word in _SLOWS if word in words)
     slows = "slows some copies" if SLOWER in words and len(words) > 1 else _SLOWS[overall]
-    first = _rows(rows)[0]
+    first = rows_of(rows)[0]
     parts: list[Part] = [f"With {memory} host memory the traffic of the host's other GPUs ("]
     parts += [order(results, "neighbours", first, "neighbours"), f") {slows}"]
     parts += [f" at N{_NBSP}={_NBSP}", order(results, "neighbours", first)]
     for quantity, way in _WAYS.items():
-        for row in _rows(rows[rows["quantity"] == quantity]):
+        for row in rows_of(rows[rows["quantity"] == quantity]):
             ratio = measured(results, "neighbours", row, "ratio", TIMES)
             word = results.text("neighbours", row, "verdict")
             parts += [": " if quantity == "h2d" else ", ", f"{way} ", *ratio]
@@ -287,9 +284,9 @@ def agreement_sentences(results: Results) -> list[tuple[str, Sentence]]:
     found: list[tuple[str, Sentence]] = []
     labels = [frame[f"gpu_{side}"].fillna(frame[f"recording_{side}"]) for side in "ab"]
     for (a, b), pair in frame.groupby(labels, sort=False):
-        tolerance = cell(results, "agreement", _rows(pair)[0], "tolerance", as_published(PERCENT))
+        tolerance = cell(results, "agreement", rows_of(pair)[0], "tolerance", as_published(PERCENT))
         parts: list[Part] = ["Within ", tolerance, " of each other are the medians of "]
-        for position, row in enumerate(_rows(pair)):
+        for position, row in enumerate(rows_of(pair)):
             quantity = _QUANTITIES[results.text("agreement", row, "quantity")]
             kind = results.text("agreement", row, "kind")
             parts += [", " if position else ""]

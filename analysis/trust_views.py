@@ -25,6 +25,7 @@ from analysis.results import (
     Subject,
     Unit,
     as_published,
+    rows_of,
 )
 from analysis.threats import WIDE
 from analysis.trust import TOTAL
@@ -200,7 +201,7 @@ def apart_table(results: Results, anchor: str) -> Table:
             f"power_{side}_w": (f"power, {side.upper()}", WATTS),
             f"samples_throttled_{side}": (f"throttled, {side.upper()}", "count"),
         }
-    rows = [int(row) for row in apart.index]
+    rows = rows_of(apart)
     caption = _cut(
         results, "agreement_cells", rows, "Cells whose medians do not agree, farthest apart first"
     )
@@ -223,7 +224,7 @@ def neighbours_table(results: Results, anchor: str) -> Table:
         "verdict": ("verdict", "text"),
     }
     moved = (frame["ratio"] - 1).abs().sort_values(ascending=False, kind="stable")
-    rows = [int(row) for row in moved.index]
+    rows = rows_of(moved)
     caption = (
         *_cut(results, "neighbours", rows, _BESIDE),
         " The verdict is on the passes beside it and controlled for many comparisons.",
@@ -302,7 +303,7 @@ def telemetry_table(results: Results, anchor: str) -> Table:
     marked = frame[frame["samples_throttled"] > 0]
     moved = (marked["unmarked_total_s"] / marked["total_s"] - 1).abs()
     moved = moved.sort_values(ascending=False, na_position="first", kind="stable")
-    rows = [int(row) for row in moved.index]
+    rows = rows_of(moved)
     columns: dict[str, tuple[str, str | Unit]] = {
         "gpu": ("card", "code"),
         **_CELL,

@@ -18,6 +18,7 @@ from analysis.results import (
     Unit,
     interval_columns,
     order_cells,
+    rows_of,
     without_swept_naive,
 )
 from analysis.study import CPU
@@ -112,7 +113,7 @@ def measured_with(
         parts += [f"{subject.name}, {memories} host memory"]
     if not cpu.empty:
         parts += ["" if gpu.empty else "; ", f"{subject.cpu_model} on ", *_threads(results, cpu)]
-    rows = [int(index) for index in [*gpu.index, *cpu.index]]
+    rows = [*rows_of(gpu), *rows_of(cpu)]
     if not rows:
         return [*parts, "nothing."]
     parts += [". Medians of ", results.derived("summary", rows, "samples.min()", COUNT), " to "]
