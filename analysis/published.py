@@ -1,6 +1,7 @@
 """The published times (Tables 1–6 of V), read and checked."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -65,6 +66,21 @@ def read(path: Path | str) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=COLUMNS, dtype="string").replace("", pd.NA)
     frame["gflops_printed"] = frame["gflops_printed"].astype("Float64")
     return frame.astype(_TYPES)
+
+
+def numbered_rows(path: Path, what: str, fields: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a list that stands beside the times, with their numbers (header: row 1).
+
+    Raises StudyError where it cannot be read, or naming the first row that has not just `fields`.
+    """
+    try:
+        lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{what} {path}: cannot be read ({error}); restore it") from None
+    for number, line in enumerate(lines, start=2):
+        if list(line) != fields or None in line.values():
+            raise StudyError(f"{path}: row {number}: must have the columns {', '.join(fields)}")
+        yield number, line
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -1,10 +1,10 @@
 """Figures of the text of source V and of its card, which stand in none of its tables."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.published import numbered_rows
 from analysis.rounding import half_unit
 from measurement.errors import StudyError
 
@@ -30,14 +30,8 @@ class Statement:
 
 def read(path: Path) -> Mapping[str, Statement]:
     """Return the statements by name; raises StudyError naming the row that is wrong or missing."""
-    try:
-        lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"statements {path}: cannot be read ({error}); restore it") from None
     found: dict[str, Statement] = {}
-    for number, line in enumerate(lines, start=2):
-        if list(line) != FIELDS or None in line.values():
-            raise StudyError(f"{path}: row {number}: must have the columns {', '.join(FIELDS)}")
+    for number, line in numbered_rows(path, "statements", FIELDS):
         try:
             n, value, factor = int(line["n"]), float(line["value"]), float(line["factor"])
         except ValueError:

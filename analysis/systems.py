@@ -1,6 +1,5 @@
 """The systems of the sources, one by one: which variant each is, where it stands, how it fares."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 import cpu_reference.catalog
+from analysis.published import numbered_rows
 from analysis.study import CPU, Source
 from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
@@ -42,14 +42,8 @@ class System:
 
 def read(path: Path) -> list[System]:
     """Read the list of systems; raises StudyError naming the row that is none."""
-    try:
-        lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"systems {path}: cannot be read ({error}); restore the file") from None
     found = []
-    for number, line in enumerate(lines, start=2):
-        if list(line) != FIELDS or None in line.values():
-            raise StudyError(f"{path}: row {number}: must have the columns {', '.join(FIELDS)}")
+    for number, line in numbered_rows(path, "systems", FIELDS):
         system = System(*line.values())
         known = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
         if system.variant not in known.get(system.side, ()):
