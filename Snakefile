@@ -39,9 +39,6 @@ rule report:
         # All that the report stands on is asked for by name: Snakemake does not make a missing file
         # again, not even after a failure, as long as what was once made from it is there.
         tables=rules.tables.output,
-        fits=rules.fit.output,
-        audit=rules.audit.output,
-        decisions=rules.decide.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,
         cubins=CUBINS,

@@ -18,8 +18,6 @@ from measurement.files import write_atomic
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.study import Source
-
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
@@ -29,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
-        if name not in ("audit", "figures"):
+        if name != "figures":
             added.add_argument(
                 "--recording",
                 action="append",
@@ -39,9 +37,7 @@ def _parser() -> argparse.ArgumentParser:
             )
         return added
 
-    tables_command = command(
-        "tables", "write the tables of what was published and measured", "published", "systems"
-    )
+    tables_command = command("tables", "write every table", "published", "systems", "statements")
     tables_command.add_argument(
         "--cubins",
         type=Path,
@@ -56,9 +52,6 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
-    command("fit", "fit and compare models of published and measured times", "published")
-    command("decide", "fit what tells from which order on a GPU pays")
-    command("audit", "hold the published numbers against each other", "published", "statements")
     command("figures", "draw the figures from the tables", "tables")
     command("report", "write the report from tables and figures", "tables", "figures", "template")
     checking = commands.add_parser("check", help="walk every number of a report back to its table")
@@ -154,129 +147,24 @@ def write_tables(
     recordings: Mapping[str, Path],
     published_csv: Path,
     systems_csv: Path,
+    statements_csv: Path,
     cubins: list[Path],
     counted: list[Path],
     out: Path,
 ) -> None:
-    """Write every table but the fits' to the folder `out`; `counted`: the tables of accesses."""
-    from analysis import (
-        agreement,
-        cards,
-        counts,
-        gains,
-        limits,
-        neighbours,
-        published,
-        study,
-        systems,
-        tables,
-        threats,
-        trust,
-    )
+    """Write every table to the folder `out`; `counted`: the tables of accesses."""
+    from analysis import tables
+    from analysis.data import published, published_claims
+    from analysis.overview import systems
     from kernels.build import read_result
 
-    printed, listed = published.read(published_csv), systems.read(systems_csv)
-    loaded = study.load(recordings)
-    sources = study.sources(loaded)
-    accesses = counts.read(counted)
-    built = [read_result(path) for path in cubins]
-    _progress(
-        f"tables: medians and gains of {', '.join(s.label for s in sources) or 'no recording'}"
+    published_data = tables.Published(
+        published.read(published_csv),
+        systems.read(systems_csv),
+        published_claims.read(statements_csv),
     )
-    frames = {f"table{k}": frame for k, frame in tables.tables(printed, sources).items()}
-    frames |= {
-        "summary": study.summary_table(sources),
-        "gains": gains.gains_table(sources),
-        "cards": cards.cards_table(sources),
-        "recordings": study.recordings_table(sources),
-        "checks": study.checks_table(loaded),
-        "builds": study.builds_table(loaded, built),
-        "environment": study.environment_table(loaded),
-        "telemetry": trust.telemetry_table(sources),
-        "batches": trust.batches_table(sources),
-        "cold_starts": trust.cold_starts_table(sources),
-        "ceilings": trust.ceilings_table(sources),
-        "phases": trust.phases_table(sources),
-        "neighbours": neighbours.neighbours_table(sources),
-        "counts": counts.counts_table(accesses, sources),
-        "counts_by_line": counts.counts_by_line_table(accesses),
-        "limits": limits.limits_table(sources),
-        "systems": systems.systems_table(listed, sources),
-    }
-    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
-    frames["threats"] = threats.threats_table(frames)
-    frames |= _cpu_tables(printed, sources, frames["ceilings"])
-    frames |= _kernel_tables(sources, frames, study.instructions_table(loaded, built))
-    _write(frames, out)
-
-
-def _cpu_tables(
-    printed: "pd.DataFrame", sources: "list[Source]", ceilings: "pd.DataFrame"
-) -> "dict[str, pd.DataFrame]":
-    """Return what is told of hosts, and what tuning the CPU gains."""
-    from analysis import cpu_hosts, cpu_ladder, cpu_roofline, cpu_split
-
-    hosts = cpu_hosts.hosts_table(sources)
-    return {
-        "cpu_hosts": hosts,
-        "cpu_clock": cpu_hosts.clock_table(sources),
-        "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
-        "cpu_roofline": cpu_roofline.cpu_roofline_table(sources, ceilings, hosts),
-        "cpu_split": cpu_split.cpu_split_table(printed, sources),
-    }
-
-
-def _kernel_tables(
-    sources: "list[Source]", frames: "Mapping[str, pd.DataFrame]", instructions: "pd.DataFrame"
-) -> "dict[str, pd.DataFrame]":
-    """Return what follows from times, builds and counts of accesses together."""
-    import pandas as pd
-
-    from analysis import claims, cpu_claims, ladder, machine_code, roofline
-
-    accesses = frames["counts"]
-    code = machine_code.machine_code_table(frames["builds"], instructions, accesses)
-    claimed = claims.claims_table(sources, code, accesses)
-    of_cpus = cpu_claims.cpu_claims_table(sources, frames["cpu_split"])
-    return {
-        "machine_code": code,
-        "ladder": ladder.ladder_table(sources, code),
-        "roofline": roofline.roofline_table(sources, frames["ceilings"], accesses),
-        "claims": pd.concat([claimed, of_cpus], ignore_index=True),
-    }
-
-
-def write_fits(recordings: Mapping[str, Path], published_csv: Path, out: Path) -> None:
-    """Write what the models say of published and of recorded times to the folder `out`."""
-    from analysis import counts, machine_code, model_ratios, model_tables, published, study
-
-    printed = published.read(published_csv)
-    loaded = study.load(recordings)
-    sources = study.sources(loaded)
-    uncounted = counts.counts_table(counts.read([]), [])
-    builds, instructions = study.builds_table(loaded), study.instructions_table(loaded)
-    code = machine_code.machine_code_table(builds, instructions, uncounted)
-    frames = model_tables.model_tables(printed, sources, code, _progress)
-    frames["model_ratios"] = model_ratios.ratios_table(sources, frames["models"])
-    _write(frames, out)
-
-
-def write_decisions(recordings: Mapping[str, Path], out: Path) -> None:
-    """Write copies, curves, break-even orders and predictions to the folder `out`."""
-    from analysis import predictions, study
-
-    sources = study.sources(study.load(recordings))
-    _progress(f"break-even orders of {', '.join(s.label for s in sources) or 'no recording'}")
-    _write(predictions.decision_tables(sources), out)
-
-
-def write_audit(published_csv: Path, statements_csv: Path, out: Path) -> None:
-    """Write the tables of the audit of the published numbers to the folder `out`."""
-    from analysis import audit_text, published, statements
-
-    printed, said = published.read(published_csv), statements.read(statements_csv)
-    _progress("audit: the published numbers, held against each other")
-    _write(audit_text.audit_tables(printed, said), out)
+    built = [read_result(path) for path in cubins]
+    _write(tables.compute(recordings, published_data, built, counted, _progress), out)
 
 
 def compare_recordings(
@@ -287,10 +175,11 @@ def compare_recordings(
     With `telemetry`, cells that do not agree are listed with the state of both cards. Every
     comparison is written to the file `csv` if there is one.
     """
-    from analysis import agreement, compare, judgement
+    from analysis.stats import significance
+    from analysis.trust import agreement, compare
     from measurement.recording import read
 
-    threshold = threshold or judgement.THRESHOLD
+    threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
     frame = compare.compare(*recordings, threshold)
     if csv:
@@ -344,7 +233,7 @@ def main() -> int | None:
     """Run the command; raises StudyError. `compare` and `check` return a status, see there."""
     arguments = _parser().parse_args()
     if arguments.command == "advise":
-        from analysis.advise import advise
+        from analysis.decide.advise import advise
 
         print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
         return None
@@ -364,25 +253,18 @@ def main() -> int | None:
 
         write_figures(arguments.tables, arguments.out)
         return None
-    if arguments.command == "audit":
-        write_audit(arguments.published, arguments.statements, arguments.out)
-        return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
-        csvs = (arguments.published, arguments.systems)
+        csvs = (arguments.published, arguments.systems, arguments.statements)
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
-    elif arguments.command == "fit":
-        write_fits(paths, arguments.published, arguments.out)
-    elif arguments.command == "decide":
-        write_decisions(paths, arguments.out)
     elif arguments.command == "crate":
-        from analysis.crate import Study, write_crate
+        from analysis.archive.crate import Study, write_crate
         from measurement.provenance import git
 
         places = (arguments.config, paths, arguments.tables, arguments.report)
         write_crate(Study(*places, git()["commit"]), arguments.out)
     else:
-        from analysis.citation import Maker
+        from analysis.archive.citation import Maker
         from analysis.report import render
         from measurement.provenance import git
 

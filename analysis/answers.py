@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER
-from analysis.curves import BEST
+from analysis.decide.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER
+from analysis.decide.curves import BEST
 from analysis.decision_findings import break_even_parts
 from analysis.results import COUNT, TIMES, Results, rows_of
 from analysis.wording import (

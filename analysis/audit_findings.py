@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from analysis.audit import ORDER, REPEAT, WARM_TABLE
-from analysis.audit_text import AS_CAPTIONED, NAIVE
+from analysis.audit.tables import ORDER, REPEAT, WARM_TABLE
+from analysis.audit.text import AS_CAPTIONED, NAIVE
 from analysis.findings import Sentence
 from analysis.results import (
     COUNT,

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from analysis import style
 from analysis.drawings import Drawing
 from analysis.findings import Sentence
-from analysis.judgement import THRESHOLD
 from analysis.plots import MEANING, legend
 from analysis.results import (
     FACTOR,
@@ -19,6 +18,7 @@ from analysis.results import (
     Results,
     Subject,
 )
+from analysis.stats.significance import THRESHOLD
 from analysis.svg import label
 from analysis.views import Cell, Column, Row, Table, number
 from analysis.wording import STATED, Code, Part, measured, order, variant

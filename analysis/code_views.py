@@ -9,7 +9,7 @@ from analysis.kernel_views import (
     largest,
     samples_of,
 )
-from analysis.machine_code import EXACT
+from analysis.kernels.machine_code import EXACT
 from analysis.results import (
     COUNT,
     GFLOPS,

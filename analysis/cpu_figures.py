@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import cpu_plots
-from analysis.cpu_hosts import LEVELS
-from analysis.cpu_split import WHOLE
+from analysis.cpu.hosts import LEVELS
+from analysis.cpu.split import WHOLE
+from analysis.data.published import SOURCE as PUBLISHED
 from analysis.drawings import INTERVALS, Drawing, Host, samples_text
 from analysis.plots import TOTAL, with_rates
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import HOST_MEMORY_ORDER, Results, Subject
 from analysis.style import binary_size, plain_number
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from analysis.claims import DOES_NOT_HOLD, HOLDS
-from analysis.cpu_cells import NAIVE
-from analysis.cpu_claims import BLOCK_SIZE, CACHE_GAIN
-from analysis.cpu_hosts import LEVELS
+from analysis.cpu.cells import NAIVE
+from analysis.cpu.claims import BLOCK_SIZE, CACHE_GAIN
+from analysis.cpu.hosts import LEVELS
 from analysis.cpu_views import BOUNDS, cache_size
+from analysis.data.recordings import CPU
 from analysis.findings import Findings, Sentence
-from analysis.ladder import DOES_NOT_PAY, PAYS
+from analysis.kernels.claims import DOES_NOT_HOLD, HOLDS
+from analysis.kernels.ladder import DOES_NOT_PAY, PAYS
 from analysis.results import (
     COUNT,
     GFLOPS,
@@ -26,7 +27,6 @@ from analysis.results import (
     order_cells,
     rows_of,
 )
-from analysis.study import CPU
 from analysis.wording import (
     NOT_MEASURED,
     STATED,

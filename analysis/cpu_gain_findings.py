@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.cpu_split import GPU, WHOLE
+from analysis.cpu.split import GPU, WHOLE
 from analysis.cpu_views import PARTS
+from analysis.data.published import SOURCE as PUBLISHED
 from analysis.findings import Findings, Sentence
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     LIBRARIES,
     PERCENT,

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import style
-from analysis.cpu_roofline import AT_MOST
+from analysis.cpu.roofline import AT_MOST
 from analysis.plots import TOTAL, best_blocks, legend, on_threads, with_rates
 from analysis.roofs import Roof, draw_peak, draw_roofs
 from analysis.svg import INK, label

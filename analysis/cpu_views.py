@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.cpu_hosts import LEVELS
-from analysis.published import SOURCE as PUBLISHED
+from analysis.cpu.hosts import LEVELS
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.data.recordings import CPU
 from analysis.results import (
     COUNT,
     GFLOPS,
@@ -23,7 +24,6 @@ from analysis.results import (
     size_unit,
     without_swept_naive,
 )
-from analysis.study import CPU
 from analysis.views import Cell, Column, Row, Table, number, plain_table, words
 from analysis.wording import Code, Part, cell, opponent, threads, variant
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import decision_plots
-from analysis.advise import OPPONENTS
-from analysis.break_even import MEASURED, STUDY
-from analysis.curves import BEST
+from analysis.data.recordings import CPU
+from analysis.decide.advise import OPPONENTS
+from analysis.decide.break_even import MEASURED, STUDY
+from analysis.decide.curves import BEST
+from analysis.decide.transfer_tables import PASSES
 from analysis.drawings import INTERVALS, Card, Drawing
 from analysis.results import Results, is_library, order_cells
-from analysis.study import CPU
-from analysis.transfer_tables import PASSES
 
 
 def of_copies(results: Results, titles: dict[str, str]) -> Iterator[Drawing]:

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.advise import OPPONENTS
-from analysis.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER, STUDY
+from analysis.decide.advise import OPPONENTS
+from analysis.decide.break_even import ALWAYS, BELOW, BEYOND, MEASURED, NEVER, STUDY
+from analysis.decide.transfer_tables import PASSES
+from analysis.decide.transfers import KNEE, LINE
 from analysis.findings import Findings, Sentence
 from analysis.results import (
     COUNT,
@@ -20,8 +22,6 @@ from analysis.results import (
     rows_of,
     subjects,
 )
-from analysis.transfer_tables import PASSES
-from analysis.transfers import KNEE, LINE
 from analysis.wording import NOT_MEASURED, STATED, Part, bounds, cell, order, variant
 
 _BREAK_EVEN, _TRANSFERS, _PREDICTIONS = "break_even", "transfers", "predictions"

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from analysis import style
+from analysis.decide.predictors import Copies
 from analysis.plots import legend
-from analysis.predictors import Copies
 from analysis.svg import label
 
 _WAYS = {"h2d": "to the card", "d2h": "back"}

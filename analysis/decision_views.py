@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from analysis.advise import OPPONENTS
-from analysis.break_even import STUDY
+from analysis.decide.advise import OPPONENTS
+from analysis.decide.break_even import STUDY
 from analysis.decision_findings import WAYS, break_even_parts
 from analysis.results import (
     COUNT,

@@ -9,12 +9,13 @@ import pandas as pd
 from analysis import plots, style, svg
 from analysis.cards_report import of_cards
 from analysis.cpu_figures import of_cpu, split_figure
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.data.recordings import CPU
 from analysis.decision_figures import of_break_even, of_copies
 from analysis.drawings import INTERVALS, Card, Drawing, Host, samples_text, threads_text
 from analysis.headline_figure import of_headline
 from analysis.kernel_figures import of_kernels
 from analysis.model_figures import of_models
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     Results,
     Subject,
@@ -27,7 +28,6 @@ from analysis.results import (
     subjects,
     without_swept_naive,
 )
-from analysis.study import CPU
 from measurement.files import write_atomic
 
 INDEX = "figures.json"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.models import MODELLED_SET
+from analysis.data.recordings import CPU
+from analysis.models.definitions import MODELLED_SET
 from analysis.results import (
     COUNT,
     FACTOR,
@@ -26,7 +27,6 @@ from analysis.results import (
     order_cells,
     subjects,
 )
-from analysis.study import CPU
 from analysis.wording import (
     GAIN,
     LOSS,

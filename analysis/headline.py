@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis.answers import GAIN_COLUMN, Answer, gain_verdict, not_measured, worth_it
+from analysis.data.recordings import CPU
 from analysis.results import (
     COUNT,
     MILLISECONDS,
@@ -19,7 +20,6 @@ from analysis.results import (
     is_library,
     order_cells,
 )
-from analysis.study import CPU
 from analysis.wording import (
     GAIN,
     LOSS,

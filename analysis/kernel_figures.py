@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis import kernel_plots, plots, style
+from analysis.data.recordings import CPU
 from analysis.drawings import INTERVALS, Card, Drawing, samples_text
 from analysis.kernel_views import compared_kernel_memory
 from analysis.results import Results, compared_memory, order_cells
-from analysis.study import CPU
 
 
 def of_kernels(results: Results, card: Card) -> Iterator[Drawing]:

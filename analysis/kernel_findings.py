@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.claims import DOES_NOT_HOLD, HOLDS
 from analysis.code_views import BOUND_NAMES
 from analysis.findings import Findings, Sentence
 from analysis.kernel_views import compared_kernel_memory, largest
-from analysis.ladder import DOES_NOT_PAY, PAYS
+from analysis.kernels.claims import DOES_NOT_HOLD, HOLDS
+from analysis.kernels.ladder import DOES_NOT_PAY, PAYS
 from analysis.results import (
     COUNT,
     GFLOPS,

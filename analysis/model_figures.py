@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis import model_plots
 from analysis.drawings import Drawing
-from analysis.models import ALL_SET, MODELLED_SET, RHO, UNSEEN
+from analysis.models.definitions import ALL_SET, MODELLED_SET, RHO, UNSEEN
 from analysis.results import Results
 
 _PLAINEST = "M0"

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.findings import Sentence
-from analysis.model_comparison import BEST, NOT_TOLD
-from analysis.model_ratios import BANDWIDTH, FIT, LATENCY
-from analysis.models import ALL_SET, CONSTANT, HELD_OUT, MODELLED_SET, RHO, UNSEEN
+from analysis.models.comparison import BEST, NOT_TOLD
+from analysis.models.definitions import ALL_SET, CONSTANT, HELD_OUT, MODELLED_SET, RHO, UNSEEN
+from analysis.models.ratios import BANDWIDTH, FIT, LATENCY
 from analysis.results import (
     COUNT,
     CYCLES,
@@ -25,7 +25,7 @@ from analysis.results import (
     Unit,
     rows_of,
 )
-from analysis.uncertainty import AT_LEAST, AT_MOST, DETERMINED, NO_INTERVAL
+from analysis.stats.uncertainty import AT_LEAST, AT_MOST, DETERMINED, NO_INTERVAL
 from analysis.wording import (
     NOT_MEASURED,
     STATED,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import style
-from analysis.models import HELD_OUT, m0_eta
+from analysis.models.definitions import HELD_OUT, m0_eta
 from analysis.plots import legend
 from analysis.svg import INK, label
 

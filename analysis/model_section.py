@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from analysis.data.published import SOURCE as PUBLISHED
 from analysis.model_findings import model_findings
 from analysis.model_views import (
     comparison_table,
@@ -10,8 +11,7 @@ from analysis.model_views import (
     parameters_table,
     ratios_table,
 )
-from analysis.models import MODELS
-from analysis.published import SOURCE as PUBLISHED
+from analysis.models.definitions import MODELS
 from analysis.results import Results, Subject
 
 _TABLES = {

@@ -1,10 +1,10 @@
 """The report's tables of the models: parameters, comparison, held-out orders, ratios."""
 
-from analysis.model_comparison import FACTOR as WITHIN
-from analysis.model_comparison import LEAST_ORDER, WORSE
 from analysis.model_findings import MEMORY_NAMES, PARAMETER_NAMES, parameter_unit
-from analysis.model_ratios import BANDWIDTH, FIT, LATENCY
-from analysis.models import ALL_SET, HELD_OUT, MODELLED_SET, MODELS, RHO, SOURCE_V
+from analysis.models.comparison import FACTOR as WITHIN
+from analysis.models.comparison import LEAST_ORDER, WORSE
+from analysis.models.definitions import ALL_SET, HELD_OUT, MODELLED_SET, MODELS, RHO, SOURCE_V
+from analysis.models.ratios import BANDWIDTH, FIT, LATENCY
 from analysis.results import (
     COUNT,
     CYCLES,
@@ -16,7 +16,7 @@ from analysis.results import (
     Results,
     rows_of,
 )
-from analysis.uncertainty import AT_LEAST, AT_MOST, DETERMINED
+from analysis.stats.uncertainty import AT_LEAST, AT_MOST, DETERMINED
 from analysis.views import Cell, Column, Row, Table, flag, number
 from analysis.wording import Code, Part
 

@@ -1,7 +1,7 @@
 """The report's tables on recordings, on cells that were not timed, and on builds."""
 
+from analysis.data.recordings import TREE
 from analysis.results import Results, anchors
-from analysis.study import TREE
 from analysis.views import Table, plain_table
 
 

@@ -25,10 +25,11 @@ from analysis import (
     trust_views,
     views,
 )
+from analysis.archive.citation import Maker, citation
 from analysis.audit_findings import audit_sentences
-from analysis.citation import Maker, citation
 from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.cpu_section import cpu_section
+from analysis.data.recordings import CPU
 from analysis.decision_findings import decision_findings
 from analysis.downloads import download
 from analysis.figures import INDEX
@@ -50,7 +51,6 @@ from analysis.results import (
     subjects,
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
-from analysis.study import CPU
 from analysis.traces import is_plain, ranges, sentence, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.widths import is_long, width

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import BASELINE_BLOCK, CPU, ORDERS
+from analysis.data.recordings import BASELINE_BLOCK, CPU, ORDERS
 from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.statistics import FloatArray
+from analysis.stats.estimates import FloatArray
 from analysis.svg import INK
 
 # Text, line, and bytes a second of a memory.

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from analysis.published import SOURCE as PUBLISHED
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.data.recordings import BASELINE_BLOCK, CPU
 from analysis.results import (
     COUNT,
     GFLOPS,
@@ -16,7 +17,6 @@ from analysis.results import (
     compared_memory,
     order_cells,
 )
-from analysis.study import BASELINE_BLOCK, CPU
 from analysis.views import Cell, Column, Row, Table, measured_with, number
 from analysis.wording import Code, Part
 

@@ -1,123 +1,99 @@
-"""Tables 1–6 in the published layout, from published times and from measured ones alike."""
+"""Every table of the study: each is computed once, and used where it is needed."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from analysis.published import MACHINES
-from analysis.published import SOURCE as PUBLISHED
-from analysis.statistics import FloatArray, ratio_intervals
-from analysis.study import Source, published_times
+from analysis.audit import text as audit_text
+from analysis.cpu import claims as cpu_claims
+from analysis.cpu import hosts, split
+from analysis.cpu import ladder as cpu_ladder
+from analysis.cpu import roofline as cpu_roofline
+from analysis.data import recordings as data
+from analysis.data.published_claims import Statement
+from analysis.decide import predictions
+from analysis.kernels import claims, counts, ladder, limits, machine_code, roofline
+from analysis.models import ratios
+from analysis.models import tables as model_tables
+from analysis.overview import cards, gains, source_tables, systems
+from analysis.trust import agreement, interference, measuring, threats
+from kernels.build import BuildResult
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One implementation in a table; its columns start with `name`.
+class Published:
+    """What the sources print: times, the systems that they describe, figures of V's text."""
 
-    `gain` names the columns of its gain over the table's first entry (empty: has none), `rate`
-    says whether the table prints flop/s.
+    times: pd.DataFrame
+    systems: pd.DataFrame
+    statements: Mapping[str, Statement]
+
+
+def compute(
+    paths: Mapping[str, Path],
+    published: Published,
+    built: list[BuildResult],
+    counted: list[Path],
+    progress: Callable[[str], None],
+) -> dict[str, pd.DataFrame]:
+    """Return every table by its name.
+
+    `paths` are the folders of the recordings by id, `built` the cubins of this tree, `counted` the
+    tables of memory accesses that `python -m kernels count` wrote. Raises StudyError naming the
+    recording that cannot be used.
     """
-
-    name: str
-    implementation: str
-    block_size: int | None = None
-    gain: str = ""
-    rate: bool = False
-
-
-_NAIVE = Entry("naive", "gpu_naive")
-_CPU_AND_GPU = (
-    Entry("cpu", "cpu_naive", rate=True),
-    Entry("gpu", "gpu_naive", gain="gain", rate=True),
-)
-
-
-def _swept(name: str, block_sizes: tuple[int, ...]) -> tuple[Entry, ...]:
-    """Return an entry for each block size of a variant."""
-    return tuple(Entry(f"{name}_{b}", f"gpu_{name}", b, f"{name}_{b}_gain") for b in block_sizes)
-
-
-LAYOUTS: dict[int, tuple[Entry, ...]] = {
-    1: _CPU_AND_GPU,
-    2: _CPU_AND_GPU,
-    3: (_NAIVE, Entry("buffered_column", "gpu_buffered_column", gain="buffered_column_gain")),
-    4: (
-        Entry("naive", "gpu_naive", rate=True),
-        Entry("buffered_column", "gpu_buffered_column", None, "buffered_column_gain", rate=True),
-        Entry("buffered_row", "gpu_buffered_row", None, "buffered_row_gain", rate=True),
-    ),
-    5: (_NAIVE, *_swept("block", (1, 2, 4, 8, 16, 32))),
-    6: (_NAIVE, *_swept("block_unroll4", (4, 8, 16, 32))),
-}
-
-
-def tables(published: pd.DataFrame, sources: list[Source]) -> dict[int, pd.DataFrame]:
-    """Return Tables 1–6 with the published rows first and then those of every source."""
-    measured = [(source, source.times("total")) for source in sources]
-    found = {}
-    for number, layout in LAYOUTS.items():
-        parts = [
-            build(layout, published_times(rows, number)).assign(
-                source=PUBLISHED, machine=MACHINES[str(machine)]
-            )
-            for machine, rows in published[published["table"] == number].groupby("machine")
-        ]
-        for source, times in measured:
-            part = build(layout, times, source.draws["total"])
-            parts.append(part.assign(source=source.label, machine=source.machine))
-        frame = pd.concat(parts, ignore_index=True)
-        found[number] = frame[["source", "machine", *frame.columns.drop(["source", "machine"])]]
-    return found
-
-
-def build(
-    layout: tuple[Entry, ...], times: pd.DataFrame, draws: FloatArray | None = None
-) -> pd.DataFrame:
-    """Return one table in the published layout: a row a matrix order n that has any of its times.
-
-    `times` has the columns implementation, n, block_size (NA: none), time_s, time_low_s,
-    time_high_s in seconds; the numbers of its index are rows of `draws` (bootstrap medians, shape
-    (cells, draws)), which give the gains' intervals. Without draws, and for single cells without
-    samples enough, the bounds are NaN. Every entry has NAME_time_s, NAME_time_low_s,
-    NAME_time_high_s; then NAME_flop_per_s = 2n³/t and GAIN, GAIN_low, GAIN_high as the layout says.
-    """
-    cells = {entry: _cells_of(entry, times) for entry in layout}
-    orders = sorted({int(n) for cell in cells.values() for n in cell.index})
-    table = pd.DataFrame({"n": orders}, dtype="int64")
-    baseline = cells[layout[0]].reindex(orders)
-    for entry in layout:
-        cell = cells[entry].reindex(orders)
-        for bound in ("", "_low", "_high"):
-            table[f"{entry.name}_time{bound}_s"] = cell[f"time{bound}_s"].to_numpy()
-        if entry.rate:
-            table[f"{entry.name}_flop_per_s"] = (
-                2.0 * table["n"] ** 3 / table[f"{entry.name}_time_s"]
-            )
-        if entry.gain:
-            table[entry.gain] = (baseline["time_s"] / cell["time_s"]).to_numpy()
-            low, high = _gain_bounds(baseline["row"], cell["row"], draws)
-            table[f"{entry.gain}_low"], table[f"{entry.gain}_high"] = low, high
-    return table
-
-
-def _cells_of(entry: Entry, times: pd.DataFrame) -> pd.DataFrame:
-    """Return an entry's times by n, with their index in `times` as column row."""
-    chosen = times["implementation"] == entry.implementation
-    if entry.block_size is None:
-        chosen &= times["block_size"].isna()
-    else:
-        chosen &= times["block_size"] == entry.block_size
-    return times[chosen.fillna(False)].rename_axis("row").reset_index().set_index("n")
-
-
-def _gain_bounds(
-    baseline: pd.Series, cell: pd.Series, draws: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of baseline over cell, NaN where either row of draws is missing."""
-    low, high = np.full(len(cell), np.nan), np.full(len(cell), np.nan)
-    known = (baseline.notna() & cell.notna()).to_numpy()
-    if draws is not None and known.any():
-        rows = [series.to_numpy()[known].astype(int) for series in (baseline, cell)]
-        low[known], high[known] = ratio_intervals(draws[rows[0]], draws[rows[1]])
-    return low, high
+    loaded = data.load(paths)
+    sources = data.sources(loaded)
+    accesses = counts.read(counted)
+    progress(f"tables of {', '.join(s.label for s in sources) or 'no recording'}")
+    twins = source_tables.tables(published.times, sources)
+    frames = {f"table{number}": frame for number, frame in twins.items()}
+    frames |= {
+        "summary": data.summary_table(sources),
+        "gains": gains.gains_table(sources),
+        "cards": cards.cards_table(sources),
+        "recordings": data.recordings_table(sources),
+        "checks": data.checks_table(loaded),
+        "builds": data.builds_table(loaded, built),
+        "environment": data.environment_table(loaded),
+        "telemetry": measuring.telemetry_table(sources),
+        "batches": measuring.batches_table(sources),
+        "cold_starts": measuring.cold_starts_table(sources),
+        "ceilings": measuring.ceilings_table(sources),
+        "phases": measuring.phases_table(sources),
+        "neighbours": interference.neighbours_table(sources),
+        "counts": counts.counts_table(accesses, sources),
+        "counts_by_line": counts.counts_by_line_table(accesses),
+        "limits": limits.limits_table(sources),
+        "systems": systems.systems_table(published.systems, sources),
+        "cpu_hosts": hosts.hosts_table(sources),
+        "cpu_clock": hosts.clock_table(sources),
+        "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
+        "cpu_split": split.cpu_split_table(published.times, sources),
+    }
+    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames["threats"] = threats.threats_table(frames)
+    frames["cpu_roofline"] = cpu_roofline.cpu_roofline_table(
+        sources, frames["ceilings"], frames["cpu_hosts"]
+    )
+    code = machine_code.machine_code_table(
+        frames["builds"], data.instructions_table(loaded, built), frames["counts"]
+    )
+    claimed = [
+        claims.claims_table(sources, code, frames["counts"]),
+        cpu_claims.cpu_claims_table(sources, frames["cpu_split"]),
+    ]
+    frames |= {
+        "machine_code": code,
+        "ladder": ladder.ladder_table(sources, code),
+        "roofline": roofline.roofline_table(sources, frames["ceilings"], frames["counts"]),
+        "claims": pd.concat(claimed, ignore_index=True),
+    }
+    frames |= model_tables.model_tables(published.times, sources, code, progress)
+    frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
+    progress("break-even")
+    frames |= predictions.decision_tables(sources)
+    progress("audit of the published numbers")
+    return frames | audit_text.audit_tables(published.times, published.statements)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.data.recordings import CPU
 from analysis.findings import Findings, Sentence
-from analysis.judgement import FASTER, SAME, SLOWER, UNDECIDED
-from analysis.published import SOURCE as PUBLISHED
 from analysis.results import (
     COUNT,
     MICROSECONDS,
@@ -26,8 +26,8 @@ from analysis.results import (
     rows_of,
     subjects,
 )
-from analysis.study import CPU
-from analysis.trust import MEASURING
+from analysis.stats.significance import FASTER, SAME, SLOWER, UNDECIDED
+from analysis.trust.measuring import MEASURING
 from analysis.wording import (
     NOT_MEASURED,
     STATED,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.cpu_cells import ALL, ONE, with_threads
+from analysis.cpu.cells import ALL, ONE, with_threads
 from analysis.results import (
     CELSIUS,
     COUNT,
@@ -27,8 +27,8 @@ from analysis.results import (
     as_published,
     rows_of,
 )
-from analysis.threats import WIDE
-from analysis.trust import TOTAL
+from analysis.trust.measuring import TOTAL
+from analysis.trust.threats import WIDE
 from analysis.views import Cell, Column, Row, Table, number, plain_table
 from analysis.wording import Part
 

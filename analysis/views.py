@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.data.recordings import CPU
 from analysis.results import (
     COUNT,
     GFLOPS,
@@ -21,7 +22,6 @@ from analysis.results import (
     rows_of,
     without_swept_naive,
 )
-from analysis.study import CPU
 from analysis.wording import NO_INTERVAL, NOT_MEASURED, Code, Part, shape
 
 

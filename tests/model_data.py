@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from analysis.fitting import Data
-from analysis.kernel_work import Card, with_work
-from analysis.machine_code import EXACT
-from analysis.models import MODELS, SOURCE_V, is_modelled
-from analysis.statistics import DRAWS
+from analysis.kernels.machine_code import EXACT
+from analysis.models.definitions import MODELS, SOURCE_V, is_modelled
+from analysis.models.work import Card, with_work
+from analysis.stats.estimates import DRAWS
+from analysis.stats.fitting import Data
 from kernels.catalog import VARIANTS
 
 SIZES = (256, 512, 1024, 2048, 4096)

@@ -16,11 +16,12 @@ import pytest
 from conftest import kernel_time_s
 
 from analysis import __main__ as cli
-from analysis import study
-from analysis.advise import TABLES, advise, break_even_text
-from analysis.curves import curves_table
-from analysis.predictions import predictions_table, predictors_table
-from analysis.predictors import (
+from analysis.data import recordings
+from analysis.data.recordings import ROOT
+from analysis.decide.advise import TABLES, advise, break_even_text
+from analysis.decide.curves import curves_table
+from analysis.decide.predictions import predictions_table, predictors_table
+from analysis.decide.predictors import (
     Card,
     Copies,
     Curve,
@@ -30,8 +31,7 @@ from analysis.predictors import (
     combined,
     ratio,
 )
-from analysis.study import ROOT
-from analysis.transfer_tables import transfer_tables
+from analysis.decide.transfer_tables import transfer_tables
 from kernels.shape import Shape
 from measurement.cells import cell
 from measurement.errors import exit_status
@@ -176,7 +176,7 @@ def test_held_out_orders_are_predicted_within_their_intervals(tables):
 
 def predicted(recorded):
     """Return the tables that predictions are made from, and what they predict."""
-    found = study.sources({"card": recorded})
+    found = recordings.sources({"card": recorded})
     made = {
         "predictors": predictors_table(found),
         "transfers": transfer_tables(found)[0],

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from analysis import __main__ as cli
-from analysis.study import ROOT
+from analysis.data.recordings import ROOT
 from kernels.build import BuildResult
 from measurement.errors import exit_status
 from measurement.files import sha256

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_data import PUBLISHED, STATEMENTS, TEMPLATE, Page, chain, traced_tables
 
-from analysis import statements
 from analysis.__main__ import write_audit
-from analysis.audit import fit_constant
+from analysis.audit.tables import fit_constant
 from analysis.audit_findings import audit_sentences
+from analysis.data import published_claims
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results
-from analysis.rounding import half_unit
+from analysis.stats.rounding import half_unit
 from measurement.errors import StudyError
 
 TOPICS = ("rates", "constant", "limit", "headline", "cpu", "pairs")
@@ -285,10 +285,10 @@ def test_wrong_statements_are_one_line(tmp_path, row, then):
     path = tmp_path / "statements.csv"
     path.write_text(f"statement,n,value,factor,said\n{row}\n")
     with pytest.raises(StudyError, match=r"statements\.csv") as error:
-        statements.read(path)
+        published_claims.read(path)
     assert then in str(error.value)
     with pytest.raises(StudyError, match=r"none\.csv"):
-        statements.read(tmp_path / "none.csv")
+        published_claims.read(tmp_path / "none.csv")
 
 
 def test_the_tables_are_the_same_bytes_each_time(tables, tmp_path):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from analysis import study
-from analysis.break_even import (
+from analysis.data import recordings
+from analysis.decide.break_even import (
     ALWAYS,
     BELOW,
     BEYOND,
@@ -22,9 +22,9 @@ from analysis.break_even import (
     crossings,
     side,
 )
-from analysis.break_even import _rows as rows_of_sides
-from analysis.statistics import DRAWS, bootstrap_medians
-from analysis.transfer_tables import transfer_tables
+from analysis.decide.break_even import _rows as rows_of_sides
+from analysis.decide.transfer_tables import transfer_tables
+from analysis.stats.estimates import DRAWS, bootstrap_medians
 
 ORDERS = (256, 512, 1024, 2048, 4096)
 CPU_S = 7.65e-12  # an element
@@ -187,7 +187,7 @@ def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
 
 
 def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
-    sources = study.sources({"card": gpu_recording})
+    sources = recordings.sources({"card": gpu_recording})
     transfers, _ = transfer_tables(sources)
     table = break_even_table(sources, transfers)
     keys = ["host_memory", "kernels", "opponent"]

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from report_data import Page, gpu_cell, recording, report, rewritten, tables, traced_tables
 
-from analysis import study
-from analysis.cards import COLUMNS, cards_table, verdict
 from analysis.cards_report import cards_sentences, common_order
 from analysis.cards_report import cards_table as shown_table
+from analysis.data import recordings as data
+from analysis.overview.cards import COLUMNS, cards_table, verdict
 from analysis.results import Results, subjects
 
 NAN = math.nan
@@ -30,7 +30,7 @@ def recordings(make_recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cards(recordings):
-    return cards_table(study.sources(recordings))
+    return cards_table(data.sources(recordings))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_every_card_order_and_quantity_has_its_fastest_way(cards, recordings):
     assert not cards.duplicated(keys).any()
     orders = {name: set(rows["n"]) for name, rows in cards.groupby("gpu")}
     assert orders == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
-    cells = study.sources(recordings)[0].orders
+    cells = data.sources(recordings)[0].orders
     cells = cells[(cells["n"] == 512) & (cells["host_memory"] == "pinned")]
     own = cards[(cards["gpu"] == "first") & (cards["n"] == 512)]
     for quantity in ("total", "kernel"):
@@ -83,7 +83,7 @@ def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards
 
 def test_no_card_gives_an_empty_table(cpu_recording):
     for recordings in ({}, {"host": cpu_recording}):
-        table = cards_table(study.sources(recordings))
+        table = cards_table(data.sources(recordings))
         assert list(table) == COLUMNS
         assert table.empty
 

@@ -11,11 +11,11 @@ import sys
 import pytest
 from report_data import TEMPLATE, chain, report
 
-from analysis.citation import citation
+from analysis.archive.citation import citation
+from analysis.data.recordings import ROOT
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import ResultsError
-from analysis.study import ROOT
 
 CFF = """
 title: A study

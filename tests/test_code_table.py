@@ -5,9 +5,8 @@ import io
 import pandas as pd
 import pytest
 
-from analysis import study
-from analysis.counts import counts_table, read
-from analysis.machine_code import machine_code_table, rows_of
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.build import BuildResult
 from kernels.counts import table
 from kernels.machine_code import InstructionCount
@@ -38,8 +37,8 @@ def code(gpu_recording, counts):
 
 
 def made(recordings, counts, built=()):
-    builds = study.builds_table(recordings, built)
-    return machine_code_table(builds, study.instructions_table(recordings, built), counts)
+    builds = recordings.builds_table(recordings, built)
+    return machine_code_table(builds, recordings.instructions_table(recordings, built), counts)
 
 
 def one(code, name, dtype="float32"):

@@ -13,8 +13,9 @@ import pytest
 from report_data import rewritten
 
 from analysis import __main__ as cli
-from analysis import compare, judgement
-from analysis.study import ROOT
+from analysis.data.recordings import ROOT
+from analysis.stats import significance
+from analysis.trust.measuring import compare
 from measurement import recording
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, Recording
@@ -141,19 +142,19 @@ def test_benjamini_and_hochbergs_own_example():
     # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
-    q = judgement.adjusted(pd.Series(p))
+    q = significance.adjusted(pd.Series(p))
     assert (q <= 0.05).sum() == 4
     assert q[:5].tolist() == pytest.approx([0.0015, 0.003, 0.0095, 0.035625, 0.0603])
     order = np.random.default_rng(3).permutation(15)
-    assert judgement.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
+    assert significance.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
 
 
 def test_comparisons_without_p_do_not_count():
-    q = judgement.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
+    q = significance.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
     assert list(q.index) == [5, 3, 2, 9]
     assert q[[3, 9]].tolist() == [0.02, 0.04]
     assert q[[5, 2]].isna().all()
-    assert judgement.adjusted(pd.Series([np.nan, np.nan])).isna().all()
+    assert significance.adjusted(pd.Series([np.nan, np.nan])).isna().all()
 
 
 def test_the_more_comparisons_the_more_one_of_them_must_show():
@@ -192,7 +193,7 @@ def test_verdict(ratio, separate, q_differs, q_same, verdict):
     frame = pd.DataFrame(
         {"ratio": [ratio], "separate": separate, "q_differs": q_differs, "q_same": q_same}
     )
-    assert judgement.verdicts(frame, 0.02).tolist() == [verdict]
+    assert significance.verdicts(frame, 0.02).tolist() == [verdict]
 
 
 def test_the_threshold_decides_what_matters():

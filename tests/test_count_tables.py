@@ -16,8 +16,9 @@ from report_data import (
 )
 
 from analysis import __main__ as cli
-from analysis import study
-from analysis.counts import (
+from analysis.counts_findings import accesses_table, counter_findings, counts_findings
+from analysis.data import recordings
+from analysis.kernels.counts import (
     ARBITRATION,
     NOT_EXPLAINED,
     WIDE,
@@ -26,7 +27,6 @@ from analysis.counts import (
     explanations,
     read,
 )
-from analysis.counts_findings import accesses_table, counter_findings, counts_findings
 from analysis.results import Results
 from kernels.counts import COLUMNS, table
 from kernels.shape import Shape
@@ -107,7 +107,7 @@ def base(card, counted, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(card, counted):
-    return counts_table(read(counted), study.sources({"two": card}))
+    return counts_table(read(counted), recordings.sources({"two": card}))
 
 
 def one(found, name, block, n, quantity):
@@ -174,7 +174,7 @@ def test_two_cards_have_a_row_each_and_foreign_counters_none(card, counted):
     several = second.assign(value=second["value"] + 2.0)
     rows = pd.concat([card.counters, second, several, several, foreign, unknown])
     two = rewritten(card, card.path.parent / "both", counters=rows)
-    found = counts_table(read(counted), study.sources({"two": two}))
+    found = counts_table(read(counted), recordings.sources({"two": two}))
     row = found[(found["variant"] == "naive") & (found["n"] == ORDER)]
     row = row[row["quantity"] == "global_load_sectors"]
     assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]

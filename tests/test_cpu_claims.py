@@ -4,9 +4,7 @@ import pandas as pd
 import pytest
 from report_data import PUBLISHED, rewritten
 
-from analysis import published, study
-from analysis.claims import COLUMNS
-from analysis.cpu_claims import (
+from analysis.cpu.claims import (
     BLOCK_SIZE,
     CACHE_GAIN,
     CACHE_RATE,
@@ -14,13 +12,15 @@ from analysis.cpu_claims import (
     OVER_NAIVE,
     cpu_claims_table,
 )
-from analysis.cpu_split import cpu_split_table
+from analysis.cpu.split import cpu_split_table
+from analysis.data import published, recordings
+from analysis.kernels.claims import COLUMNS
 
 PRINTED = published.read(PUBLISHED)
 
 
 def claims_of(recordings):
-    found = study.sources(recordings)
+    found = recordings.sources(recordings)
     return cpu_claims_table(found, cpu_split_table(PRINTED, found))
 
 
@@ -91,7 +91,7 @@ def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
 
 def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_recording):
     row = one(claims, CACHE_RATE)
-    (source,) = study.sources({"card": gpu_recording})
+    (source,) = recordings.sources({"card": gpu_recording})
     cells = source.orders
     cells = cells[(cells["device"] == "cpu") & (cells["n"] == 1024)]
     time_s = cells.loc[cells["variant"] == "blocked", "total_s"].min()
@@ -115,7 +115,7 @@ def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
 
 
 def test_gains_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
-    split = cpu_split_table(PRINTED, study.sources({"card": gpu_recording}))
+    split = cpu_split_table(PRINTED, recordings.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
     for start, text in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
         row = one(claims, text)

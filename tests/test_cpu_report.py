@@ -24,9 +24,9 @@ from report_data import (
 )
 
 from analysis import cpu_plots, plots, style
+from analysis.cpu.roofline import AT_MOST, BY_FORMULA
 from analysis.cpu_findings import host_findings
 from analysis.cpu_gain_findings import gain_findings, published_split
-from analysis.cpu_roofline import AT_MOST, BY_FORMULA
 from analysis.cpu_views import speedup_tables
 from analysis.findings import findings
 from analysis.results import Results, hosts_of, subjects

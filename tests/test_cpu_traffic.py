@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from analysis.cpu_traffic import (
+from analysis.cpu.traffic import (
     LINE,
     LINE_BYTES,
     asked_bytes,

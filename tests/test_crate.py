@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from report_data import chain
 
-from analysis import crate
-from analysis.crate import Study, write_crate
+from analysis.archive import crate
+from analysis.archive.crate import Study, write_crate
+from analysis.data.recordings import ROOT
 from analysis.results import ResultsError
-from analysis.study import ROOT
 from measurement.errors import StudyError
 
 pytest.importorskip("rocrate", reason="the package rocrate is not installed")

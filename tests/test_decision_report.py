@@ -15,8 +15,8 @@ from report_data import (
 )
 
 from analysis import decision_plots
+from analysis.decide.predictors import Copies
 from analysis.decision_findings import decision_findings
-from analysis.predictors import Copies
 from analysis.results import Results
 
 

@@ -15,9 +15,9 @@ from matplotlib.colors import to_rgb
 from report_data import cpu_cell, gpu_cell, recording, tables
 
 from analysis import model_plots, plots, style, svg
+from analysis.data.recordings import ROOT
 from analysis.figures import write_figures
 from analysis.model_figures import gains_of
-from analysis.study import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 GPU_KINDS = ["headline", "figure1", "rate-size", "rate-block", "split"]

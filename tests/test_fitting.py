@@ -6,8 +6,8 @@ import model_data
 import numpy as np
 import pytest
 
-from analysis.fitting import fit, log_model, shares, solve, typical
-from analysis.models import MODELS
+from analysis.models.definitions import MODELS
+from analysis.stats.fitting import fit, log_model, shares, solve, typical
 
 EXACT = (0.0, 0.0, 0.0, 0.0)
 NOISY = (0.05, 0.02, 0.02, 0.02)

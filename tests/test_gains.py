@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cpu_cells import YARDSTICKS
-from analysis.gains import COLUMNS, gains, gains_table
-from analysis.statistics import bootstrap_cells, summarise
-from analysis.study import sources
-from analysis.tables import LAYOUTS, build
+from analysis.cpu.cells import YARDSTICKS
+from analysis.data.recordings import sources
+from analysis.overview.gains import COLUMNS, gains, gains_table
+from analysis.overview.source_tables import LAYOUTS, build
+from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording import CELL, Recording
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")

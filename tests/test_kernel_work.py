@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.kernel_work import COLUMNS, Card, with_work
-from analysis.machine_code import EXACT
+from analysis.kernels.machine_code import EXACT
+from analysis.models.work import COLUMNS, Card, with_work
 from kernels.counts import ncu_metric
 
 N = 1024

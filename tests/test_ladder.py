@@ -6,21 +6,21 @@ import pytest
 from conftest import SPEEDUP
 from report_data import rewritten
 
-from analysis import study
-from analysis.counts import counts_table, read
-from analysis.ladder import COLUMNS, changed, ladder_table, verdict
-from analysis.machine_code import machine_code_table
+from analysis.data import recordings
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.ladder import COLUMNS, changed, ladder_table, verdict
+from analysis.kernels.machine_code import machine_code_table
 from kernels.catalog import VARIANTS
 
 
 def steps_of(recording, name="card"):
     recordings = {name: recording}
     code = machine_code_table(
-        study.builds_table(recordings),
-        study.instructions_table(recordings),
+        recordings.builds_table(recordings),
+        recordings.instructions_table(recordings),
         counts_table(read([]), []),
     )
-    return ladder_table(study.sources(recordings), code)
+    return ladder_table(recordings.sources(recordings), code)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_both_sides_have_the_same_block_where_both_take_one(steps):
 
 
 def test_a_side_without_block_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
-    (source,) = study.sources({"card": gpu_recording})
+    (source,) = recordings.sources({"card": gpu_recording})
     cells = source.cells[(source.cells["variant"] == "tile_conflict_free")]
     cells = cells[(cells["n"] == 2048) & (cells["host_memory"] == "pinned")]
     row = one(steps, "outer_product")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from analysis.study import ROOT
+from analysis.data.recordings import ROOT
 
 TEXT = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 PACKAGES = ("analysis", "measurement", "kernels", "cpu_reference")

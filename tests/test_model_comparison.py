@@ -5,8 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.fitting import Data, Fit, fit, log_model
-from analysis.model_comparison import (
+from analysis.models.comparison import (
     BEST,
     NOT_TOLD,
     WORSE,
@@ -17,6 +16,7 @@ from analysis.model_comparison import (
     comparison,
     steps,
 )
+from analysis.stats.fitting import Data, Fit, fit, log_model
 
 NOISE = (0.05, 0.02, 0.02, 0.02)
 

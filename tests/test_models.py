@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.kernel_work import COLUMNS
-from analysis.models import MODELS, SOURCE_V, is_modelled, m0_eta, utilisation
+from analysis.models.definitions import MODELS, SOURCE_V, is_modelled, m0_eta, utilisation
+from analysis.models.work import COLUMNS
 
 POSITIVE = st.floats(1e-3, 1e6)
 BLOCKS = st.integers(1, 32)

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import neighbours, study
+from analysis.data import recordings
+from analysis.trust.measuring import interference
 from measurement.recording import CELL, TABLES
 
 
@@ -23,7 +24,7 @@ def passes(alone, beside, count=1, kernel=1.0, n=1024):
 
 
 def compared(*arguments, **options):
-    return neighbours.compare_pairs(passes(*arguments, **options)).set_index("quantity")
+    return interference.compare_pairs(passes(*arguments, **options)).set_index("quantity")
 
 
 def states(seed, pairs=12):
@@ -59,7 +60,7 @@ def test_traffic_that_does_nothing_slows_nothing():
         for n in range(1, 8):
             times = (state * rng.lognormal(0, 0.02, 12) for _ in range(2))
             frames.append(passes(*times, n=n))
-        found = neighbours.compare_pairs(pd.concat(frames))
+        found = interference.compare_pairs(pd.concat(frames))
         assert "slower" not in set(found["verdict"]), seed
 
 
@@ -67,9 +68,9 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
     """One pair of seven that goes the other way: enough alone, too little among a hundred."""
     alone = np.linspace(1, 1.2, 7)
     slower = passes(alone, alone * 1.1, kernel=1.0)
-    one = neighbours.compare_pairs(slower)
+    one = interference.compare_pairs(slower)
     many = [passes(alone, alone[::-1], n=n) for n in range(1, 40)]
-    among = neighbours.compare_pairs(pd.concat([slower, *many]))
+    among = interference.compare_pairs(pd.concat([slower, *many]))
     verdicts = [
         frame[(frame["n"] == 1024) & (frame["quantity"] == "h2d")]["verdict"].item()
         for frame in (one, among)
@@ -80,9 +81,9 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
 def test_only_rounds_with_both_passes_are_pairs():
     frame = passes([1.0] * 8, [1.5] * 8)
     frame = frame[~((frame["neighbours"] == 1) & (frame["round"] == 3))]
-    assert set(neighbours.compare_pairs(frame)["pairs"]) == {7}
+    assert set(interference.compare_pairs(frame)["pairs"]) == {7}
     frame = frame[frame["neighbours"] == 0]
-    assert neighbours.compare_pairs(frame).empty
+    assert interference.compare_pairs(frame).empty
 
 
 def test_below_six_pairs_nothing_is_claimed():
@@ -95,14 +96,14 @@ def test_the_table_names_gpus_and_is_empty_where_there_is_one(
     make_recording, gpu_recording, cpu_recording, tmp_path
 ):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=())
-    found = study.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
-    table = neighbours.neighbours_table(found)
+    found = recordings.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
+    table = interference.neighbours_table(found)
     assert set(table["gpu"]) == {"two-gpu0", "two-gpu1"}
     assert len(table) == 2 * 2 * 2 * 4
     said = table.groupby(["host_memory", "quantity"])["verdict"].agg(set)
     assert said["pageable", "h2d"] == said["pageable", "d2h"] == {"slower"}
     assert said["pinned", "h2d"] == said["pageable", "kernel"] == {"same"}
-    assert neighbours.neighbours_table(found[2:]).empty
+    assert interference.neighbours_table(found[2:]).empty
     shuffled = two.neighbours.sample(frac=1, random_state=1)
     own = [f[f["device"] == "gpu0"] for f in (two.neighbours, shuffled)]
-    pd.testing.assert_frame_equal(*map(neighbours.compare_pairs, own))
+    pd.testing.assert_frame_equal(*map(interference.compare_pairs, own))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from report_data import PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE
 
-from analysis.study import ROOT
+from analysis.data.recordings import ROOT
 
 PLACES = {
     "here": {"PYTHONHASHSEED": "1", "TZ": "Pacific/Auckland", "LC_ALL": "C.UTF-8", "USER": "a"},

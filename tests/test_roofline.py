@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 from report_data import rewritten
 
-from analysis import study, trust
-from analysis.counts import counts_table, read
-from analysis.roofline import BOUNDS, COLUMNS, roofline_table
+from analysis.data import recordings
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.roofline import BOUNDS, COLUMNS, roofline_table
+from analysis.trust.measuring import measuring
 from kernels.counts import table
 from kernels.shape import Shape
 
@@ -26,8 +27,8 @@ def counts(tmp_path_factory):
 
 
 def roofline_of(recording, counts, name="card"):
-    sources = study.sources({name: recording})
-    return roofline_table(sources, trust.ceilings_table(sources), counts)
+    sources = recordings.sources({name: recording})
+    return roofline_table(sources, measuring.ceilings_table(sources), counts)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def roofline(gpu_recording, counts):
 
 @pytest.fixture(scope="module")
 def rates(gpu_recording):
-    ceilings = trust.ceilings_table(study.sources({"card": gpu_recording}))
+    ceilings = measuring.ceilings_table(recordings.sources({"card": gpu_recording}))
     return ceilings[ceilings["host_memory"].isna()].set_index("quantity")["value"].to_dict()
 
 
@@ -49,7 +50,7 @@ def one(roofline, name):
 
 def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
     assert list(roofline) == COLUMNS
-    (source,) = study.sources({"card": gpu_recording})
+    (source,) = recordings.sources({"card": gpu_recording})
     gpu = source.orders[source.orders["device"] != "cpu"]
     assert set(roofline["variant"]) == set(gpu["variant"])
     largest = gpu.groupby("variant")["n"].max().to_dict()

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import statistics
-from analysis.statistics import (
+from analysis.stats import estimates
+from analysis.stats.estimates import (
     bootstrap_cells,
     bootstrap_medians,
     bootstrap_paired_ratios,
@@ -97,7 +97,7 @@ def test_a_cells_draws_do_not_depend_on_the_other_cells():
 
 def test_ratios_of_cells_and_their_bounds():
     medians = pd.Series([4.0, 2.0], index=[0, 2])
-    draws = np.array([np.full(statistics.DRAWS, 4.0), np.zeros(statistics.DRAWS), range(1, 2001)])
+    draws = np.array([np.full(estimates.DRAWS, 4.0), np.zeros(estimates.DRAWS), range(1, 2001)])
     above, below = (pd.Series(rows, dtype="Int64") for rows in ([0, None, 0], [2, 2, None]))
     ratio, low, high = ratios(medians, draws, above, below)
     np.testing.assert_array_equal(ratio, [2, np.nan, np.nan])
@@ -108,7 +108,7 @@ def test_ratios_of_cells_and_their_bounds():
 def test_every_row_of_draws_belongs_to_the_row_of_the_summary(gpu_recording: Recording):
     table = summarise(gpu_recording.samples)
     draws = bootstrap_cells(gpu_recording.samples, "total_s")
-    assert draws.shape == (len(table), statistics.DRAWS)
+    assert draws.shape == (len(table), estimates.DRAWS)
     np.testing.assert_allclose(np.median(draws, axis=1), table["total_s"], rtol=0.02)
     assert not table.duplicated(CELL).any()
 
@@ -127,7 +127,7 @@ def test_times_in_another_unit_scale_medians_and_leave_ratios():
 
 @pytest.mark.parametrize("count", [6, 7, 20, 21])
 def test_bootstrap_medians_are_distributed_like_medians_of_resamples(count, monkeypatch):
-    monkeypatch.setattr(statistics, "DRAWS", 100_000)
+    monkeypatch.setattr(estimates, "DRAWS", 100_000)
     rng = np.random.default_rng(5)
     values = rng.exponential(size=count)
     resampled = np.median(values[rng.integers(count, size=(100_000, count))], axis=1)
@@ -162,15 +162,15 @@ def test_a_percentile_interval_leaves_a_fortieth_on_either_side():
 def test_an_empty_recording_has_an_empty_summary():
     empty = samples_of([])
     assert summarise(empty).empty
-    assert bootstrap_cells(empty, "total_s").shape == (0, statistics.DRAWS)
+    assert bootstrap_cells(empty, "total_s").shape == (0, estimates.DRAWS)
 
 
 def test_ratios_of_pairs_lose_what_both_of_a_pair_share():
     rng = np.random.default_rng(5)
     shared = rng.lognormal(0, 0.5, 15)
     draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))
-    assert draws.shape == (statistics.DRAWS,)
-    assert draws == pytest.approx(np.full(statistics.DRAWS, 1.1))
+    assert draws.shape == (estimates.DRAWS,)
+    assert draws == pytest.approx(np.full(estimates.DRAWS, 1.1))
     apart = bootstrap_paired_ratios(1.1 * shared, rng.permutation(shared), seeded("pairs"))
     assert np.ptp(percentile_interval(apart)) > 0.2
 

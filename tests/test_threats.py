@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from report_data import chain, cpu_cell, gpu_cell, recording, tables
 
-from analysis.threats import COLUMNS, threats_table
+from analysis.trust.threats import COLUMNS, threats_table
 from analysis.trust_views import threats_table as shown_table
 
 NAMES = ("recordings", "telemetry", "summary", "agreement")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import study
-from analysis.predictors import Copies
-from analysis.transfer_tables import PASSES, SINGLE, transfer_tables
-from analysis.transfers import KNEE, LINE, Points, fit, interval, left_out
+from analysis.data import recordings
+from analysis.decide.predictors import Copies
+from analysis.decide.transfer_tables import PASSES, SINGLE, transfer_tables
+from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, left_out
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
@@ -110,7 +110,7 @@ def test_what_lies_beyond_a_knee_goes_on_from_it():
 
 @pytest.fixture(scope="module")
 def tables(gpu_recording):
-    return transfer_tables(study.sources({"card": gpu_recording}))
+    return transfer_tables(recordings.sources({"card": gpu_recording}))
 
 
 def row(fits, **where):
@@ -178,7 +178,7 @@ def test_every_point_has_the_prediction_of_the_model_that_is_used(tables):
 
 def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
-    fits, points = transfer_tables(study.sources({"card": recorded}))
+    fits, points = transfer_tables(recordings.sources({"card": recorded}))
     passes = fits[(fits["data"] == PASSES) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == PASSES, "n"]) == {250, 256, 512}
     assert set(passes["model"]) == {LINE}
@@ -186,6 +186,6 @@ def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
 
 
 def test_a_host_without_gpu_has_no_copies(cpu_recording):
-    fits, points = transfer_tables(study.sources({"host": cpu_recording}))
+    fits, points = transfer_tables(recordings.sources({"host": cpu_recording}))
     assert fits.empty
     assert points.empty

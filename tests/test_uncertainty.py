@@ -6,9 +6,9 @@ import model_data
 import numpy as np
 import pytest
 
-from analysis.fitting import fit, solve
-from analysis.models import MODELS
-from analysis.uncertainty import (
+from analysis.models.definitions import MODELS
+from analysis.stats.fitting import fit, solve
+from analysis.stats.uncertainty import (
     AT_LEAST,
     AT_MOST,
     BOOTSTRAP,

@@ -5,7 +5,6 @@ rule crate:
     input:
         report=rules.render.output,
         tables=rules.tables.output,
-        fits=rules.fit.output,
         recordings=RECORDINGS,
         published=files_below("data/published"),
         tree=[

@@ -1,0 +1,1 @@
+"""The study as something to cite and to archive."""

@@ -1,0 +1,82 @@
+"""How to cite a report: the study, its version and commit, and a hash of the data behind it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from analysis.data.recordings import ROOT
+from analysis.results import ResultsError
+from measurement.recording import MANIFEST
+
+CITATION = "CITATION.cff"
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What made a report: the command, the tree's commit, and whether the tree was changed since.
+
+    `commit` is None where the tree has no history, `dirty` where nothing is known of changes.
+    """
+
+    command: str
+    commit: str | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True)
+class Citation:
+    """What to cite. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
+
+    `year` is that in which the last recording ended; empty where there is none.
+    """
+
+    title: str
+    authors: str
+    version: str
+    licence: str
+    year: str
+    data: dict[str, str]
+    data_hash: str
+
+
+def citation(
+    recordings: Mapping[str, Path], finished_utc: list[str], root: Path = ROOT
+) -> Citation:
+    """Return the citation of a report on `recordings`, which ended at `finished_utc` (ISO 8601).
+
+    A manifest holds the hash of each of its recording's files. Raises ResultsError where a manifest
+    or ``CITATION.cff`` of `root` cannot be read.
+    """
+    manifests = {name: _read(Path(path) / MANIFEST) for name, path in recordings.items()}
+    try:
+        cited = yaml.safe_load(_read(root / CITATION))
+        return Citation(
+            title=str(cited["title"]),
+            authors=", ".join(_name(author) for author in cited["authors"]),
+            version=str(cited["version"]),
+            licence=str(cited["license"]),
+            year=max(finished_utc, default="")[:4],
+            data={name: hashlib.sha256(text).hexdigest() for name, text in manifests.items()},
+            data_hash=hashlib.sha256(b"".join(manifests.values())).hexdigest(),
+        )
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise ResultsError(
+            f"{root / CITATION} cannot be read ({' '.join(str(error).split())}); "
+            "restore it from version control"
+        ) from None
+
+
+def _name(author: Mapping[str, str]) -> str:
+    """Return the name of a person or of an organisation."""
+    names = (author.get(key, "") for key in ("given-names", "family-names", "name"))
+    return " ".join(filter(None, names))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        raise ResultsError(f"{path} is missing; restore it from version control") from None

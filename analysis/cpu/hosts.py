@@ -1,0 +1,80 @@
+"""What a recording's CPU side was measured on, and at which clock."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from analysis.data.recordings import CPU, Source, concatenated, once_a_recording
+from analysis.stats.estimates import grouped
+from measurement.recording import CELL
+
+LEVELS = (1, 2, 3)
+# A clock that changes by more than this from before a pass to after it has moved.
+MOVED = 0.02
+_HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
+_BLAS = ("blas", "blas_version", "blas_architecture")
+_CACHES = [f"l{level}_{fact}" for level in LEVELS for fact in ("bytes", "shared_by")]
+HOSTS_COLUMNS = ["recording", *_HOST, *_CACHES, *_BLAS]
+_CLOCKS = [f"clock_{when}{end}_hz" for when in ("before", "after") for end in ("", "_min", "_max")]
+CLOCK_COLUMNS = [
+    *("recording", "threads", "samples", *_CLOCKS, "tolerance", "samples_moved"),
+    *("others_at_work", "others_at_work_max"),
+]
+
+
+def hosts_table(found: list[Source]) -> pd.DataFrame:
+    """Return one row a recording: its host's CPU, caches for data, and BLAS.
+
+    usable_threads is how many threads may really run at once. What is not known is empty.
+    """
+    provenances = {source.recording_id: source.recording.provenance for source in found}
+    rows = [{"recording": name, **_facts(told)} for name, told in provenances.items()]
+    integers = [name for name in HOSTS_COLUMNS if name.endswith(("cpus", "threads", "bytes", "by"))]
+    return pd.DataFrame(rows, columns=HOSTS_COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+
+
+def _facts(provenance: dict[str, Any]) -> dict[str, object]:
+    host, software = provenance["host"], provenance["software"]
+    facts: dict[str, object] = {name: host.get(name) for name in _HOST}
+    for cache in host["caches"]:
+        facts |= {f"l{cache['level']}_{fact}": cache[fact] for fact in ("bytes", "shared_by")}
+    return facts | {name: software.get(name) for name in _BLAS}
+
+
+def clock_table(found: list[Source]) -> pd.DataFrame:
+    """Return the clock at which the CPU's passes began and ended, by number of threads.
+
+    Medians and extremes over the samples of which it is known; samples_moved counts those whose
+    clock after the pass is off that before by more than `tolerance`. others_at_work is the CPU time
+    of other threads of the process over the time of the passes, of all of them and of the cell with
+    the most: none where products run on one thread. Of single passes it would mislead: a system
+    books the time of a thread at its ticks, which may be longer than a pass.
+    """
+    frames = [pd.DataFrame(columns=CLOCK_COLUMNS)]
+    samples = ((source, source.own(source.recording.samples)) for source in found)
+    for source, own in once_a_recording(samples):
+        rows = list(_clocks(own[(own["device"] == CPU) & own["cpu_clock_before_hz"].notna()]))
+        table = pd.DataFrame(rows, columns=CLOCK_COLUMNS)
+        frames.append(table.assign(recording=source.recording_id))
+    return concatenated(frames)
+
+
+def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
+    for (threads,), own in grouped(samples, ["threads"]):
+        row: dict[str, object] = {"threads": threads, "samples": len(own), "tolerance": MOVED}
+        clocks = {when: own[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
+        for when, clock in clocks.items():
+            row |= {
+                f"clock_{when}_hz": clock.median(),
+                f"clock_{when}_min_hz": clock.min(),
+                f"clock_{when}_max_hz": clock.max(),
+            }
+        moved = (clocks["after"] / clocks["before"] - 1).abs() > MOVED
+        row |= {"samples_moved": int(moved.sum()), "others_at_work": _others_at_work(own)}
+        cells = [_others_at_work(cell) for _, cell in grouped(own, CELL)]
+        yield row | {"others_at_work_max": max(cells)}
+
+
+def _others_at_work(samples: pd.DataFrame) -> float:
+    return float(samples["other_threads_s"].sum() / samples["total_s"].sum())

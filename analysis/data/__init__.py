@@ -1,0 +1,1 @@
+"""Recordings and published tables as typed frames."""

@@ -1,0 +1,45 @@
+"""Figures of the text of source V and of its card, which stand in none of its tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.data.published import numbered_rows
+from analysis.stats.rounding import half_unit
+from measurement.errors import StudyError
+
+FIELDS = ["statement", "n", "value", "factor", "said"]
+STATEMENTS = (
+    "best_flop_per_s",
+    "gain_over_cpu",
+    "tuned_cpu_gain",
+    "tuned_cpu_least_flop_per_s",
+    "tuned_cpu_most_flop_per_s",
+    "link_bytes_per_s",
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A figure in SI units, said of matrices of order n; `rounding` is half its last digit."""
+
+    n: int
+    value: float
+    rounding: float
+
+
+def read(path: Path) -> Mapping[str, Statement]:
+    """Return the statements by name; raises StudyError naming the row that is wrong or missing."""
+    found: dict[str, Statement] = {}
+    for number, line in numbered_rows(path, "statements", FIELDS):
+        try:
+            n, value, factor = int(line["n"]), float(line["value"]), float(line["factor"])
+        except ValueError:
+            n, value, factor = 0, 0.0, 0.0
+        if min(n, value, factor) <= 0:
+            raise StudyError(f"{path}: row {number}: n, value and factor must be numbers above 0")
+        found[line["statement"]] = Statement(n, value * factor, half_unit(value) * factor)
+    missing = [name for name in STATEMENTS if name not in found]
+    if missing:
+        raise StudyError(f"{path}: has no row {missing[0]!r}; restore it from version control")
+    return found

@@ -1,0 +1,320 @@
+"""Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.stats.estimates import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
+from kernels.build import BuildResult
+from measurement.errors import StudyError
+from measurement.files import sha256
+from measurement.recording import CELL, TABLES, Recording, read
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU = "cpu"
+TREE = "tree"  # what stands for a recording where cubins were built here
+BASELINE_BLOCK = 32
+# The two series of a study: square float32 matrices of its orders, and all else.
+ORDERS, SHAPES = "orders", "shapes"
+
+# Host memory whose times are used where the layout of a table has no place for both: for totals
+# that of the published programs (malloc), for kernels the one that disturbs the GPU least.
+_MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
+_TIMES_COLUMNS = ["implementation", "n", "block_size", "time_s", "time_low_s", "time_high_s"]
+_STATUSES = ("passed", "failed", "not_launchable")
+_RECORDINGS_COLUMNS = [
+    *("recording", "gpu", "device", "gpu_name", "cpu_model", "live", "simulated"),
+    *("started_utc", "finished_utc", "commit", "dirty", "samples"),
+    *(f"cells_{status}" for status in _STATUSES),
+    *("stale", "stale_sources"),
+]
+_SUMMARY_COLUMNS = [
+    *("recording", "gpu", *CELL, "build", "series", "samples"),
+    *(*TIME_COLUMNS, "overhead_s", "flop_per_s", "kernel_flop_per_s"),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One GPU of a recording with the CPU of its host, or that CPU alone (`device` is None).
+
+    `label` is the recording's id, with the device appended where the recording has several GPUs.
+    """
+
+    label: str
+    recording_id: str
+    device: str | None
+    recording: Recording
+
+    @property
+    def gpu_name(self) -> str | None:
+        """Name of the GPU."""
+        devices = self.recording.provenance["devices"]
+        return next((str(d["name"]) for d in devices if d["device"] == self.device), None)
+
+    @property
+    def machine(self) -> str:
+        """CPU and GPU by name, in the form that the published machines have."""
+        names = [self.recording.provenance["host"]["cpu_model"], self.gpu_name]
+        return " + ".join(name for name in names if name)
+
+    @property
+    def holdout_sizes(self) -> set[int]:
+        """Orders that were measured to test fits, and take no part in them."""
+        return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """`summarise` of this GPU's and its host's CPU's samples."""
+        return summarise(self.own(self.recording.samples))
+
+    @cached_property
+    def orders(self) -> pd.DataFrame:
+        """The `cells` of the series of orders; their index stays."""
+        return self.cells[self.series == ORDERS]
+
+    @property
+    def series(self) -> pd.Series:
+        """The series that each of the `cells` is of: `ORDERS` or `SHAPES`."""
+        configuration = self.recording.provenance["configuration"]
+        planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
+        cells = self.cells
+        square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
+        main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
+        return pd.Series(SHAPES, cells.index).mask(main | (cells["device"] == CPU), ORDERS)
+
+    @cached_property
+    def draws(self) -> dict[str, FloatArray]:
+        """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        samples = self.own(self.recording.samples)
+        return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+
+    @property
+    def checks(self) -> pd.DataFrame:
+        """Checks of this GPU's and its host's CPU's cells."""
+        return self.own(self.recording.checks)
+
+    def times(self, quantity: str) -> pd.DataFrame:
+        """Return the times of the orders in the tidy form that the published ones have.
+
+        See `published_times` for that. `quantity` is "total" or "kernel". Implementations are named
+        ``gpu_VARIANT`` and ``cpu_VARIANT``, the latter of one thread. ``gpu_naive`` is the naive
+        kernel in blocks of 32×32, without block size. The index is the row in `cells` and `draws`.
+        """
+        cells = self.orders.rename(
+            columns={f"{quantity}{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+        )
+        on_cpu = cells["device"] == CPU
+        gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
+        baseline = gpu["variant"] == "naive"
+        gpu = gpu[~baseline | (gpu["block_size"] == BASELINE_BLOCK)]
+        gpu = gpu.assign(
+            implementation="gpu_" + gpu["variant"],
+            block_size=gpu["block_size"].mask(gpu["variant"] == "naive"),
+        )
+        cpu = cells[on_cpu & (cells["threads"] == 1).fillna(False)]
+        cpu = cpu.assign(implementation="cpu_" + cpu["variant"])
+        return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
+
+    def memory(self, quantity: str) -> str | None:
+        """Return the host memory of which times of "total" or "kernel" stand where one is shown."""
+        kinds = set(self.cells["host_memory"].dropna())
+        return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
+
+    def own(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return those rows of one of the recording's tables that are of this GPU and its CPU."""
+        return frame[frame["device"].isin([CPU, self.device])]
+
+
+def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
+    """Return one published table as tidy times, in seconds, without intervals.
+
+    Columns: implementation, n, block_size (NA where there is none), time_s, time_low_s,
+    time_high_s.
+    """
+    return published[published["table"] == table].reindex(columns=_TIMES_COLUMNS)
+
+
+def load(paths: Mapping[str, Path]) -> dict[str, Recording]:
+    """Read the recordings by id; raises StudyError naming the first that cannot be used."""
+    for identifier in paths:
+        if identifier in (PUBLISHED, TREE):
+            raise StudyError(
+                f"recording {identifier!r}: this id means the published tables or the cubins of "
+                "this tree; choose another"
+            )
+    return {identifier: read(path) for identifier, path in paths.items()}
+
+
+def sources(recordings: Mapping[str, Recording]) -> list[Source]:
+    """Return every GPU recorded, with its host's CPU; a host without GPU is a source of its own.
+
+    Raises StudyError if two get the same label.
+    """
+    found: dict[str, Source] = {}
+    for identifier, recording in recordings.items():
+        devices: list[str | None] = [d["device"] for d in recording.provenance["devices"]]
+        for device in devices or [None]:
+            label = f"{identifier}-{device}" if len(devices) > 1 else identifier
+            if label in found:
+                raise StudyError(
+                    f"recording {identifier!r}: two sources are called {label!r}; rename"
+                )
+            found[label] = Source(label, identifier, device, recording)
+    return list(found.values())
+
+
+def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
+    """Return the measured source files that are gone from `root` or not the same byte for byte."""
+    return [
+        path
+        for path, digest in sorted(provenance["sources"].items())
+        if not (root / path).is_file() or sha256(root / path) != digest
+    ]
+
+
+def is_live(recording: Recording, root: Path = ROOT) -> bool:
+    """Tell whether a recording was made by the workflow here, not brought along in data/."""
+    return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
+
+
+def summary_table(found: list[Source]) -> pd.DataFrame:
+    """Return one row a cell measured: `summarise`, build, series, and rates in flop/s.
+
+    A rate is 2·batch·m·n·k over the time; that of integers counts operations. CPU cells stand once
+    a recording, with an empty `gpu`.
+    """
+    frames = [pd.DataFrame(columns=_SUMMARY_COLUMNS)]
+    labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
+    for source, cells in once_a_recording(labelled_cells):
+        cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
+        flop = 2.0 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
+        cells = cells.assign(
+            flop_per_s=flop / cells["total_s"], kernel_flop_per_s=flop / cells["kernel_s"]
+        )
+        frames.append(labelled(source, cells)[_SUMMARY_COLUMNS])
+    return concatenated(frames)
+
+
+def once_a_recording(
+    found: Iterable[tuple[Source, pd.DataFrame]],
+) -> Iterator[tuple[Source, pd.DataFrame]]:
+    """Yield sources with rows of theirs, those of a CPU with the first of its recording only."""
+    seen: set[str] = set()
+    for source, rows in found:
+        yield source, rows[rows["device"] != CPU] if source.recording_id in seen else rows
+        seen.add(source.recording_id)
+
+
+def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of a source with its recording and, empty for its CPU, its label as `gpu`."""
+    gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == CPU)
+    return rows.assign(recording=source.recording_id, gpu=gpu)
+
+
+def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
+    """Return one row a source: what it is, when and from what it was measured, whether it is stale.
+
+    The counts are those of the GPU and of its host's CPU together. A source without GPU has an
+    empty `gpu`.
+    """
+    rows = []
+    for source in found:
+        provenance = source.recording.provenance
+        statuses = source.checks["status"]
+        changed = stale_sources(provenance, root)
+        rows.append(
+            {
+                "recording": source.recording_id,
+                "gpu": source.label if source.device else None,
+                "device": source.device or CPU,
+                "gpu_name": source.gpu_name,
+                "cpu_model": provenance["host"]["cpu_model"],
+                "live": is_live(source.recording, root),
+                **{key: provenance[key] for key in ("simulated", "started_utc", "finished_utc")},
+                **{key: provenance["git"][key] for key in ("commit", "dirty")},
+                "samples": int(source.cells["samples"].sum()),
+                **{f"cells_{s}": int((statuses == s).sum()) for s in _STATUSES},
+                "stale": bool(changed),
+                "stale_sources": ";".join(changed),
+            }
+        )
+    return pd.DataFrame(rows, columns=_RECORDINGS_COLUMNS)
+
+
+def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+    """Return every planned cell of every recording and the outcome of its check."""
+    return _stacked({key: recording.checks for key, recording in recordings.items()}, "checks.csv")
+
+
+def builds_table(
+    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
+) -> pd.DataFrame:
+    """Return every cubin of every recording and the resources that it uses.
+
+    `built` are those of this tree; they stand under the recording `TREE`.
+    """
+    frames = {key: recording.builds for key, recording in recordings.items()}
+    frames[TREE] = _frame("builds.csv", [result.row() for result in built])
+    return _stacked(frames, "builds.csv")
+
+
+def instructions_table(
+    recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
+) -> pd.DataFrame:
+    """Return how often each instruction stands in every cubin of `builds_table`."""
+    frames = {key: recording.instructions for key, recording in recordings.items()}
+    frames[TREE] = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
+    return _stacked(frames, "instructions.csv")
+
+
+def _frame(table: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows of a recording's `table` as a frame with its types."""
+    return pd.DataFrame(rows, columns=list(TABLES[table])).astype(TABLES[table])
+
+
+def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
+    """Return the provenance as text, one row a fact: recording, item (dotted path), value.
+
+    The sources' hashes and the phases are left out, which have tables of their own.
+    """
+    rows = [
+        (identifier, item, value)
+        for identifier, recording in recordings.items()
+        for item, value in _facts({**recording.provenance, "sources": {}, "phases": []})
+    ]
+    return pd.DataFrame(rows, columns=["recording", "item", "value"])
+
+
+def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted path, text) of every fact in nested provenance that is known and not empty."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _facts(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for inner in value:
+            level = f"{path}.L{inner['level']}" if "level" in inner else path
+            yield from _facts(inner, str(inner.get("device", level)))
+    elif isinstance(value, list) and value:
+        yield path, " ".join(str(item) for item in value)
+    elif value not in (None, []):
+        yield path, str(value)
+
+
+def _stacked(frames: Mapping[str, pd.DataFrame], table: str) -> pd.DataFrame:
+    """Return frames of the recordings' `table` one below the other, each after its id."""
+    empty = pd.DataFrame(columns=["recording", *TABLES[table]])
+    return concatenated(
+        [empty, *(frame.assign(recording=key)[list(empty)] for key, frame in frames.items())]
+    )
+
+
+def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the frames one below the other; the first is empty and gives the columns."""
+    filled = [frame for frame in frames if not frame.empty]
+    return pd.concat(filled, ignore_index=True) if filled else frames[0]

@@ -1,0 +1,1 @@
+"""From which matrix size on a GPU pays."""

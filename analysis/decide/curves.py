@@ -1,0 +1,202 @@
+"""Times between and beyond the measured orders: a monotone curve of log time over log N.
+
+Between orders it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
+5 (1984) 300; scipy's ``PchipInterpolator``), so that times that grow keep growing. Beyond them it
+goes on as steeply as between the last two, but no less and no more than what is physical
+(`EXPONENTS`). What it may be off by is told by leaving out each order in turn.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import PchipInterpolator
+from scipy.stats import t as student_t
+
+from analysis.cpu.cells import ALL, OWN, fastest, with_threads, yardsticks
+from analysis.data.recordings import CPU, Source, concatenated, once_a_recording
+from analysis.decide.predictors import Curve, fill
+from analysis.stats.estimates import CONFIDENCE, FloatArray
+
+# Least and greatest exponent of N below the measured orders, and above them: with N a time does not
+# fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
+# matrices, N².
+EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
+# The CPU's ways that a GPU is held against: the yardsticks of gains and, beside the BLAS on all
+# threads, the fastest of this project on all.
+OWN_ALL, BEST = "own_all", "best"
+OPPONENTS = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
+CURVES_COLUMNS = [
+    *("recording", "gpu", "opponent", "variant", "block_size", "threads", "n"),
+    *("samples", "time_s", "time_low_s", "time_high_s", "filled_s", "slope", "outer_slope"),
+    *("half_width_between", "half_width_beyond", "half_width"),
+    *("left_out_between", "left_out_beyond"),
+]
+_UPPER = (1 + CONFIDENCE) / 2
+
+
+def curve(n: FloatArray, time_s: FloatArray) -> Curve:
+    """Return the curve through times in seconds, shape (orders,) or (orders, draws).
+
+    `n` are at least two orders, sorted. See the module for what lies between and beyond them.
+    """
+    log_n, log_s = np.log(n), np.log(time_s)
+    slopes = PchipInterpolator(log_n, log_s).derivative()(log_n)
+    step = (log_n[1:] - log_n[:-1])[(slice(None),) + (None,) * (log_s.ndim - 1)]
+    secants = np.diff(log_s, axis=0) / step
+    outer = [np.clip(secants[end], *EXPONENTS[end]) for end in (0, -1)]
+    return Curve(log_n, log_s, slopes, np.array(outer))
+
+
+@dataclass(frozen=True)
+class Misses:
+    """log(predicted/measured) of orders left out, over how far the others are from them.
+
+    `between` are those between the others, `beyond` the smallest and the largest.
+    """
+
+    between: FloatArray
+    beyond: FloatArray
+
+    @classmethod
+    def of(cls, sides: Iterable["Misses"]) -> "Misses":
+        """Return those of several curves together."""
+        found = [(np.empty(0), np.empty(0)), *((one.between, one.beyond) for one in sides)]
+        return cls(*(np.concatenate(errors) for errors in zip(*found, strict=True)))
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """Root mean squares between and beyond; NaN where there are none."""
+        return _rms(self.between), _rms(self.beyond)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """Half of 95 % prediction intervals, by Student's t; infinite where nothing tells."""
+        widths = (
+            float(student_t.ppf(_UPPER, len(errors))) * _rms(errors) if len(errors) else math.inf
+            for errors in (self.between, self.beyond)
+        )
+        between, beyond = widths
+        return between, beyond
+
+
+def _rms(errors: FloatArray) -> float:
+    return math.sqrt(float(np.mean(errors**2))) if len(errors) else math.nan
+
+
+def left_out(n: FloatArray, time_s: FloatArray) -> Misses:
+    """Return what the curve of the others misses of each order; shapes are (orders,).
+
+    `analysis.decide.predictors.Curve.reach` is the distance. Below three orders nothing is left
+    out.
+    """
+    errors = []
+    for place in range(len(n)) if len(n) > 2 else ():
+        kept = np.arange(len(n)) != place
+        others = curve(n[kept], time_s[kept])
+        error = others.at(n[place])[0] - math.log(time_s[place])
+        errors.append(error / others.reach(n[place])[0])
+    return Misses(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
+
+
+def curves_table(found: list[Source]) -> pd.DataFrame:
+    """Return the curves of every GPU's kernels and of its CPU's `OPPONENTS`, one row an order.
+
+    filled_s is the time over `analysis.decide.predictors.fill` (of a CPU: the time), which the
+    curve goes through with the slope d log(filled_s)/d log n; outer_slope, in the first and last
+    row, goes on beyond. half_width_between and half_width_beyond are those of 95 % prediction
+    intervals one octave away, from that many orders left out (for kernels, of all of a GPU's
+    together); half_width is that of the widest measured interval. Held-out orders take no part.
+    """
+    frames = [pd.DataFrame(columns=CURVES_COLUMNS)]
+    on_cpu = ((source, opponents(source)) for source in found)
+    for source, rows in once_a_recording(on_cpu):
+        own = [_curves(cells, None) for _, cells in rows.groupby("opponent", sort=False)]
+        for cells in own:
+            frames.append(_with_scatter([cells]).assign(recording=source.recording_id))
+        if source.device:
+            kernels = [
+                _curves(cells, _multiprocessors(source))
+                for _, cells in kernel_cells(source).groupby(
+                    ["variant", "block_size"], dropna=False, sort=True
+                )
+                if len(cells) > 1
+            ]
+            if kernels:
+                names = {"recording": source.recording_id, "gpu": source.label}
+                frames.append(_with_scatter(kernels).assign(**names))
+    return concatenated([frame[CURVES_COLUMNS] for frame in frames]).astype(
+        {"block_size": "Int64", "threads": "Int64", "n": "Int64"}
+    )
+
+
+def _multiprocessors(source: Source) -> int:
+    devices = source.recording.provenance["devices"]
+    return next(int(d["multiprocessors"]) for d in devices if d["device"] == source.device)
+
+
+def kernel_cells(source: Source) -> pd.DataFrame:
+    """Return the cells of a GPU's kernels at the fitted orders, times named time_s and so on.
+
+    Variants that have work on the host are left out: nothing here describes that.
+    """
+    cells = source.orders[source.orders["device"] != CPU]
+    cells = cells[cells["host_memory"] == source.memory("kernel")]
+    cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
+    cells = cells[cells["host_s"].isna()]
+    names = {f"kernel{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    return cells.rename(columns=names).sort_values(["variant", "block_size", "n"])
+
+
+def opponents(source: Source) -> pd.DataFrame:
+    """Return the CPU's cells that stand for `OPPONENTS` at each order, with that column.
+
+    Where several do, the fastest one does. A host that has one thread has no cells on all. The
+    index stays that of `source.cells`.
+    """
+    cells = source.orders[~source.orders["n"].isin(source.holdout_sizes)]
+    own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
+    found = yardsticks(cells) | {OWN_ALL: fastest(cells[own_all])}
+    names = {f"total{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    frames = [
+        found[name].rename(columns=names).sort_values("n").assign(opponent=name)
+        for name in OPPONENTS
+    ]
+    return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
+
+
+def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
+    """Return the rows of one curve without what it may be off by."""
+    fills = [
+        fill(row["variant"], _block(row["block_size"]), int(row["n"]), multiprocessors)
+        if multiprocessors
+        else 1.0
+        for row in cells.to_dict("records")
+    ]
+    rows = cells.assign(filled_s=cells["time_s"] / np.array(fills), outer_slope=np.nan)
+    found = curve(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
+    rows["slope"] = found.slopes
+    rows.iloc[[0, -1], rows.columns.get_loc("outer_slope")] = found.outer
+    return rows.reindex(columns=CURVES_COLUMNS)
+
+
+def _block(value: object) -> int | None:
+    return None if pd.isna(value) else int(str(value))
+
+
+def _with_scatter(curves: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return curves one below the other with what they may be off by, told by all together."""
+    missed = Misses.of(
+        left_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
+        for rows in curves
+    )
+    table = pd.concat(curves)
+    table["half_width_between"], table["half_width_beyond"] = missed.half_widths
+    table["left_out_between"] = len(missed.between)
+    table["left_out_beyond"] = len(missed.beyond)
+    widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
+    by = [table[name] for name in ("variant", "block_size")]
+    own = widths.groupby(by, dropna=False).transform("max") if len(curves) > 1 else widths.max()
+    return table.assign(half_width=own).fillna({"half_width": 0.0})

@@ -1,0 +1,135 @@
+"""Predictions held against orders that were measured, but took no part in any fit."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from analysis.data.recordings import CPU, Source, concatenated
+from analysis.decide.break_even import break_even_table
+from analysis.decide.curves import curves_table
+from analysis.decide.predictors import Card, Kernel, Row, card
+from analysis.decide.transfer_tables import transfer_tables
+from analysis.results import is_library
+
+PREDICTORS_COLUMNS = [
+    *("recording", "gpu", "gpu_name", "multiprocessors", "memory_bytes", "launch_s"),
+    *("least_n", "largest_n", "error_bound"),
+]
+# Held-out orders are to be predicted to this share of their medians, in the median.
+ERROR_BOUND = 0.15
+COLUMNS = [
+    *("recording", "gpu", "host_memory", "variant", "block_size", "n"),
+    *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
+    *("error_share", "inside", "is_library", "is_fastest", "is_predicted_fastest"),
+]
+
+
+def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
+    """Return, by name, what a decision for a GPU or against it rests on."""
+    transfers, points = transfer_tables(found)
+    tables = {
+        "predictors": predictors_table(found),
+        "transfers": transfers,
+        "transfer_points": points,
+        "curves": curves_table(found),
+        "break_even": break_even_table(found, transfers),
+    }
+    return tables | {"predictions": predictions_table(found, tables)}
+
+
+def predictors_table(found: list[Source]) -> pd.DataFrame:
+    """Return what is to be known of a GPU beside its fits.
+
+    launch_s is what an empty kernel takes between two events, the least that a kernel can; least_n
+    and largest_n are the orders that fits know; error_bound is what predictions are held to.
+    """
+    rows = []
+    for source in (source for source in found if source.device):
+        devices = source.recording.provenance["devices"]
+        device = next(d for d in devices if d["device"] == source.device)
+        ceilings = source.own(source.recording.ceilings)
+        empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
+        cells = source.orders[source.orders["device"] != CPU]
+        orders = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
+        rows.append(
+            {
+                "recording": source.recording_id,
+                "gpu": source.label,
+                "gpu_name": source.gpu_name,
+                "multiprocessors": device["multiprocessors"],
+                "memory_bytes": device["memory_bytes"],
+                "launch_s": empty.median() if len(empty) else None,
+                "least_n": orders.min() if len(orders) else None,
+                "largest_n": orders.max() if len(orders) else None,
+                "error_bound": ERROR_BOUND,
+            }
+        )
+    return pd.DataFrame(rows, columns=PREDICTORS_COLUMNS).astype(
+        {"least_n": "Int64", "largest_n": "Int64"}
+    )
+
+
+def as_text(frame: pd.DataFrame) -> list[Row]:
+    """Return the rows of a table as those of its CSV file."""
+    return list(csv.DictReader(io.StringIO(frame.to_csv(index=False))))
+
+
+def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return one row a GPU's cell at a held-out order: measured, and predicted by `tables`.
+
+    error_share is predicted over measured, less one; inside says whether the measured median
+    lies in the prediction interval. is_fastest and is_predicted_fastest mark, of the kernels of
+    this study, the one that is so at this order with this kind of host memory.
+    """
+    texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
+    frames = [pd.DataFrame(columns=COLUMNS)]
+    for source in (source for source in found if source.device):
+        cells = source.orders[source.orders["n"].isin(source.holdout_sizes)]
+        cells = cells[(cells["device"] != CPU) & cells["total_s"].notna()]
+        for memory, own in cells.groupby("host_memory", sort=True):
+            gpu = card(source.label, str(memory), *texts.values())
+            if gpu is None:
+                continue
+            frame = pd.DataFrame(list(_rows(gpu, own)), columns=COLUMNS)
+            names = {"recording": source.recording_id, "gpu": source.label, "host_memory": memory}
+            frames.append(_with_fastest(frame.assign(**names)))
+    return concatenated(frames).astype({"block_size": "Int64", "n": "Int64"})
+
+
+def _rows(gpu: Card, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield the rows of the cells of which a curve is known at their order."""
+    known: dict[tuple[str, int | None], Kernel] = {
+        (kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels
+    }
+    for row in cells.assign(is_library=is_library(cells)).to_dict("records"):
+        block = None if pd.isna(row["block_size"]) else int(row["block_size"])
+        kernel = known.get((row["variant"], block))
+        if kernel is None or kernel not in gpu.candidates(int(row["n"])):
+            continue
+        predicted = gpu.predict(kernel, int(row["n"]))
+        yield {
+            "variant": row["variant"],
+            "block_size": block,
+            "n": int(row["n"]),
+            "time_s": row["total_s"],
+            "time_low_s": row["total_low_s"],
+            "time_high_s": row["total_high_s"],
+            "predicted_s": predicted.time_s,
+            "predicted_low_s": predicted.low_s,
+            "predicted_high_s": predicted.high_s,
+            "error_share": predicted.time_s / row["total_s"] - 1,
+            "inside": bool(predicted.low_s <= row["total_s"] <= predicted.high_s),
+            "is_library": bool(row["is_library"]),
+        }
+
+
+def _with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of one GPU and kind of host memory with the fastest at each order marked."""
+    own = rows[~rows["is_library"].astype(bool)]
+    marks = {"is_fastest": "time_s", "is_predicted_fastest": "predicted_s"}
+    found = {
+        name: rows.index.isin(own.groupby("n")[column].idxmin()) for name, column in marks.items()
+    }
+    return rows.assign(**found)

@@ -1,0 +1,179 @@
+"""Copies as they were measured, and the transfer model fitted to them.
+
+Fitted are the copies of whole passes, of square float32 matrices (two copies in, one back), and
+beside them single copies out of buffers that nothing touched before. What a pass takes beyond
+copies and kernel (``overhead``) is described in the same way. Held-out orders take no part.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from scipy.stats import t as student_t
+
+from analysis.data.recordings import CPU, Source, concatenated
+from analysis.decide.predictors import ELEMENT_BYTES, MATRICES
+from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
+from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
+from measurement.intervals import median_interval
+
+PASSES, SINGLE = "passes", "single copies"
+_GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
+POINTS_COLUMNS = [
+    *(*_GROUP, "n", "holdout", "copies", "size_bytes", "cells", "samples"),
+    *("copy_s", "copy_low_s", "copy_high_s", "cells_log_sd", "line_s", "knee_s", "log_residual"),
+]
+TRANSFERS_COLUMNS = [
+    *(*_GROUP, "model", "used", "sizes", "least_bytes", "most_bytes"),
+    *("latency_s", "latency_low_s", "latency_high_s"),
+    *("bytes_per_s", "bytes_per_low_s", "bytes_per_high_s", "knee_bytes", "beyond_bytes_per_s"),
+    *("log_rms", "left_out_log_rms", "cells_log_sd", "half_width"),
+    *("holdout_sizes", "holdout_log_rms"),
+]
+_LEAST_SIZES = {LINE: 3, KNEE: 6}
+_BETTER = 0.8  # a knee is used where its left-out error is below this share of the line's
+_CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
+_UPPER = (1 + CONFIDENCE) / 2
+
+
+def transfer_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the fits (`TRANSFERS_COLUMNS`) and the copies that they are of (`POINTS_COLUMNS`).
+
+    log_rms is of the fitted sizes, left_out_log_rms of sizes predicted by a fit to the others,
+    cells_log_sd the spread of the cells that have one size. half_width is that of a 95 % prediction
+    interval for one cell, from both. Of the fits to passes `used` marks the one that predictions
+    take: the knee where it predicts left-out sizes clearly better, else the line.
+    """
+    fits = [pd.DataFrame(columns=TRANSFERS_COLUMNS)]
+    copies = [pd.DataFrame(columns=POINTS_COLUMNS)]
+    for source in (source for source in found if source.device):
+        points = points_table(source)
+        for key, own in grouped(points, _GROUP):
+            rows, predicted = _fits(own)
+            fitted = pd.DataFrame(rows, columns=TRANSFERS_COLUMNS)
+            fits.append(fitted.assign(**dict(zip(_GROUP, key, strict=True))))
+            points.loc[own.index, list(predicted)] = predicted
+        copies.append(points)
+    return concatenated(fits), concatenated(copies)
+
+
+def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """Return the fits to one group of points, and what they predict for them."""
+    points, unseen = (_points(own[own["holdout"] == held]) for held in (False, True))
+    of_passes = own["data"].iloc[0] == PASSES
+    predicted = pd.DataFrame(index=own.index)
+    rows = []
+    for model in (LINE, KNEE) if of_passes else (LINE,):
+        if len(points.time_s) < _LEAST_SIZES[model]:
+            continue
+        best = fit(points, model)
+        row = _row(points, model, own["cells_log_sd"])
+        row["holdout_sizes"] = len(unseen.time_s)
+        row["holdout_log_rms"] = _rms(unseen.log_ratios(best))
+        rows.append(row)
+        size = own["size_bytes"].to_numpy(dtype=float)
+        predicted[f"{model}_s"] = best.time_s(points.copies, size)
+    used = _used(rows)
+    for row in rows:
+        row["used"] = of_passes and row["model"] == used
+    if used:
+        predicted["log_residual"] = np.log(predicted[f"{used}_s"] / own["copy_s"])
+    return rows, predicted
+
+
+def _row(points: Points, model: str, spreads: pd.Series) -> dict[str, Any]:
+    """Return the row of one fit; `spreads` are those of the cells of each size."""
+    best = fit(points, model)
+    errors = _rms(left_out(points, best))
+    spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
+    freedom = len(points.time_s) - PARAMETERS[model]
+    width = np.hypot(student_t.ppf(_UPPER, freedom) * errors, norm.ppf(_UPPER) * spread)
+    row: dict[str, Any] = {
+        "model": model,
+        "sizes": len(points.time_s),
+        "least_bytes": points.size_bytes.min(),
+        "most_bytes": points.size_bytes.max(),
+        "latency_s": best.latency_s,
+        "bytes_per_s": best.bytes_per_s,
+        "log_rms": _rms(points.log_ratios(best)),
+        "left_out_log_rms": errors,
+        "cells_log_sd": spread,
+        "half_width": float(width),
+    }
+    if model == KNEE:
+        return row | {
+            "knee_bytes": best.knee_bytes,
+            "beyond_bytes_per_s": best.beyond_bytes_per_s,
+        }
+    for name, stem in (("latency_s", "latency"), ("bytes_per_s", "bytes_per")):
+        bounds = interval(points, best, name)
+        row |= dict(zip((f"{stem}_low_s", f"{stem}_high_s"), bounds, strict=True))
+    return row
+
+
+def _used(rows: Iterable[dict[str, Any]]) -> str | None:
+    """Return the model that predictions take."""
+    errors = {row["model"]: row["left_out_log_rms"] for row in rows}
+    if KNEE in errors and errors[KNEE] < _BETTER * errors[LINE]:
+        return KNEE
+    return LINE if errors else None
+
+
+def _rms(values: FloatArray) -> float:
+    return float(np.sqrt(np.mean(values**2))) if len(values) else float("nan")
+
+
+def _points(own: pd.DataFrame) -> Points:
+    size, time_s = (own[name].to_numpy(dtype=float) for name in ("size_bytes", "copy_s"))
+    return Points(int(own["copies"].iloc[0]) if len(own) else 1, size, time_s)
+
+
+def points_table(source: Source) -> pd.DataFrame:
+    """Return the copies of a GPU's passes, and single ones, as `POINTS_COLUMNS` without fits.
+
+    A row of passes is the median over the cells' medians at one order, a row of single copies the
+    median over the rounds of one size.
+    """
+    rows = []
+    for (memory, n), cells in pass_cells(source).groupby(["host_memory", "n"], sort=True):
+        for direction, (copies, matrices) in MATRICES.items():
+            row = _of_cells(cells, direction)
+            row |= {"host_memory": memory, "direction": direction, "data": PASSES, "n": int(n)}
+            row |= {"holdout": int(n) in source.holdout_sizes, "copies": copies}
+            rows.append(row | {"size_bytes": matrices * ELEMENT_BYTES * int(n) ** 2})
+    ceilings = source.own(source.recording.ceilings)
+    for direction, quantity in _CEILINGS.items():
+        own = ceilings[ceilings["quantity"] == quantity]
+        for (memory, size), rounds in own.groupby(["host_memory", "size_bytes"], sort=True):
+            row = _bounded(int(size) / rounds["value"].to_numpy(dtype=float))
+            row |= {"host_memory": memory, "direction": direction, "data": SINGLE, "copies": 1}
+            rows.append(row | {"size_bytes": int(size), "samples": len(rounds), "holdout": False})
+    frame = pd.DataFrame(rows, columns=POINTS_COLUMNS)
+    return frame.assign(recording=source.recording_id, gpu=source.label)
+
+
+def pass_cells(source: Source) -> pd.DataFrame:
+    """Return the GPU's cells that multiply square float32 matrices without work on the host."""
+    cells = source.cells[source.cells["device"] != CPU]
+    square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
+    plain = cells["host_s"].isna() & (cells["dtype"] == "float32") & cells["h2d_s"].notna()
+    return cells[square & plain & (cells["overhead_s"] > 0)]
+
+
+def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
+    """Return the median over cells of a part of their times, and how far they spread."""
+    values = cells[f"{direction}_s"].to_numpy(dtype=float)
+    row = _bounded(values) | {"cells": len(cells), "samples": int(cells["samples"].sum())}
+    if len(values) > 1:
+        row["cells_log_sd"] = float(np.std(np.log(values), ddof=1))
+    elif direction != "overhead":
+        bounds = cells[[f"{direction}_low_s", f"{direction}_high_s"]].iloc[0]
+        row |= dict(zip(("copy_low_s", "copy_high_s"), bounds, strict=True))
+    return row
+
+
+def _bounded(values: FloatArray) -> dict[str, Any]:
+    bounds = median_interval(values, CONFIDENCE)
+    return dict(zip(("copy_s", "copy_low_s", "copy_high_s"), bounds, strict=True))

@@ -1,0 +1,153 @@
+"""The transfer model: time of a copy = latency + bytes/bandwidth, fitted to measured copies.
+
+Two fits are made. The line is that model. With a knee, bytes beyond it move at another bandwidth,
+as those of matrices that the host's caches do not hold do.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import brentq, least_squares
+from scipy.stats import f as fisher
+
+from analysis.decide.predictors import Copies
+from analysis.stats.estimates import CONFIDENCE, FloatArray
+
+LINE, KNEE = "line", "knee"
+PARAMETERS = {LINE: 2, KNEE: 4}
+# A latency below this share of the shortest copy is as good as none.
+_LEAST_LATENCY = 1e-6
+_REACH = math.log(1e8)  # how far, in logarithms, an interval is searched
+
+
+@dataclass(frozen=True)
+class Points:
+    """Measured copies: how many one behind the other, bytes in all, and seconds, each (sizes,)."""
+
+    copies: int
+    size_bytes: FloatArray
+    time_s: FloatArray
+
+    def without(self, place: int) -> "Points":
+        """Return all but one size."""
+        kept = np.arange(len(self.time_s)) != place
+        return Points(self.copies, self.size_bytes[kept], self.time_s[kept])
+
+    def log_ratios(self, model: Copies) -> FloatArray:
+        """Return log(predicted/measured)."""
+        return np.asarray(np.log(model.time_s(self.copies, self.size_bytes) / self.time_s))
+
+    @property
+    def least_latency_s(self) -> float:
+        """The latency that a search does not go below; what comes to it has none."""
+        return _LEAST_LATENCY * float(self.time_s.min())
+
+
+def fit(points: Points, model: str) -> Copies:
+    """Fit a model (`LINE` or `KNEE`) by least squares of log time, all sizes alike.
+
+    Relative errors count: else the largest copies alone would decide, and nothing would be known of
+    the latency. Latency and bandwidths are positive; a latency that runs to 0 is 0.
+    """
+    return _search(points, _starts(points, model))
+
+
+def left_out(points: Points, best: Copies) -> FloatArray:
+    """Return log(predicted/measured) of each size, predicted by a fit to the others.
+
+    `best` is the fit to all sizes; the others are searched from there.
+    """
+    errors = []
+    for place in range(len(points.time_s)):
+        others = points.without(place)
+        errors.append(points.log_ratios(_search(others, [_logs(best, others)]))[place])
+    return np.array(errors)
+
+
+def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
+    """Return the 95 % interval of a line's ``latency_s`` or ``bytes_per_s``, by its profile.
+
+    It holds the values with which the sum of squares, the other parameter fitted anew, is within
+    the F quantile of the least one (Bates and Watts, Nonlinear Regression Analysis, 1988, section
+    6.1.2). 0 or infinity stands for an end to which the data set no bound.
+    """
+    freedom = len(points.time_s) - PARAMETERS[LINE]
+    least = float(np.sum(points.log_ratios(best) ** 2))
+    limit = least * (1 + float(fisher.ppf(CONFIDENCE, 1, freedom)) / freedom) + 1e-12
+    latency, slope = _logs(best, points)
+    place = 0 if which == "latency_s" else 1
+
+    def surplus(distance: float) -> float:
+        fixed = [latency, slope][place] + distance
+
+        def residual(free: FloatArray) -> FloatArray:
+            logs = [fixed, free[0]] if place == 0 else [free[0], fixed]
+            return points.log_ratios(_model(np.array(logs), points))
+
+        found = least_squares(residual, [[slope, latency][place]])
+        return 2 * float(found.cost) - limit
+
+    low, high = (_crossing(surplus, side) for side in (-1, 1))
+    if place == 0:
+        return math.exp(latency + low), math.exp(latency + high)
+    return math.exp(-slope - high), math.exp(-slope - low)
+
+
+def _crossing(surplus: Callable[[float], float], side: int) -> float:
+    """Return where `surplus` rises above 0 on one side of 0, infinite where it does not."""
+    near, far = 0.0, 1e-3
+    while far < _REACH:
+        if surplus(side * far) > 0:
+            return side * float(brentq(lambda d: surplus(side * d), near, far, xtol=1e-6))
+        near, far = far, 2 * far
+    return side * math.inf
+
+
+def _search(points: Points, starts: Iterable[FloatArray]) -> Copies:
+    """Return the best model that searches from `starts` lead to; see `_logs` for these."""
+    # At least two sizes are on either side of a knee, or nothing would determine it.
+    last = len(points.size_bytes) - 1
+    knees = np.log(np.sort(points.size_bytes)[[min(1, last), max(last - 2, 0)]])
+    low = np.array([math.log(points.least_latency_s), -80, -80, knees[0]])
+    high = np.array([math.log(points.time_s.max()), 0, 0, knees[1]])
+
+    def residual(logs: FloatArray) -> FloatArray:
+        return points.log_ratios(_model(logs, points))
+
+    found = []
+    for start in starts:
+        bounds = low[: len(start)], high[: len(start)]
+        found.append(least_squares(residual, np.clip(start, *bounds), bounds=bounds))
+    return _model(min(found, key=lambda one: float(one.cost)).x, points)
+
+
+def _starts(points: Points, model: str) -> Iterator[FloatArray]:
+    """Yield where to search from, for a knee at a quarter, a half and three quarters of the way."""
+    least, most = np.argmin(points.size_bytes), np.argmax(points.size_bytes)
+    latency = math.log(points.time_s[least] / points.copies / 2)
+    slope = math.log(points.time_s[most] / points.size_bytes[most])
+    if model == LINE:
+        yield np.array([latency, slope])
+        return
+    for share in (0.25, 0.5, 0.75):
+        knee = float(np.quantile(np.log(points.size_bytes), share))
+        yield np.array([latency, slope, slope, knee])
+
+
+def _logs(model: Copies, points: Points) -> FloatArray:
+    """Return a model as logarithms: latency, seconds a byte; beyond the knee the same, and knee."""
+    values = [max(model.latency_s, points.least_latency_s), 1 / model.bytes_per_s]
+    if math.isfinite(model.knee_bytes):
+        values += [1 / model.beyond_bytes_per_s, model.knee_bytes]
+    return np.log(values)
+
+
+def _model(logs: FloatArray, points: Points) -> Copies:
+    values = [float(value) for value in np.exp(logs)]
+    is_none = values[0] < 2 * points.least_latency_s
+    line = Copies(0.0 if is_none else values[0], 1 / values[1])
+    if len(values) == PARAMETERS[LINE]:
+        return line
+    return replace(line, beyond_bytes_per_s=1 / values[2], knee_bytes=values[3])

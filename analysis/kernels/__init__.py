@@ -1,0 +1,1 @@
+"""Kernels: steps of the ladder, machine code, memory accesses, ceilings."""

@@ -1,0 +1,300 @@
+"""What the sources claim, held against what was counted, built and measured: one line a claim.
+
+Each claim has a rule that says by which numbers it holds. Times are compared at the largest order
+that both variants have, by the interval of their ratio; `quantity` says whether kernel or total.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.recordings import CPU, Source
+from analysis.kernels.machine_code import EXACT, intensities
+from analysis.stats.estimates import grouped, ratios
+from analysis.wording import NOT_MEASURED, UNDECIDED
+from kernels.catalog import VARIANTS
+from kernels.shape import Shape
+
+HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+NEAR = 1.25  # a factor that "about" leaves on either side
+_SHAPE = ["batch", "m", "n", "k"]
+_KERNEL = ["variant", "dtype", *_SHAPE, "block_size", "build"]
+COLUMNS = [
+    *("recording", "gpu", "claim", "source", "measured", "above", "below", "block_size"),
+    *("quantity", "host_memory", *_SHAPE, "cases", "value", "value_low", "value_high"),
+    *("expected", "verdict", "rule"),
+]
+Row = dict[str, object]
+
+
+def exactly(value: float, expected: float) -> str:
+    """Return whether a claim of an exact number holds."""
+    return HOLDS if value == expected else DOES_NOT_HOLD
+
+
+def about(low: float, high: float, expected: float) -> str:
+    """Return whether an interval meets the expected value within a factor of `NEAR`."""
+    if np.isnan(low) or np.isnan(high):
+        return UNDECIDED
+    meets = low <= expected * NEAR and high >= expected / NEAR
+    return HOLDS if meets else DOES_NOT_HOLD
+
+
+def above(low: float, high: float, expected: float) -> str:
+    """Return whether an interval lies above the expected value."""
+    if np.isnan(low) or np.isnan(high) or low <= expected < high:
+        return UNDECIDED
+    return HOLDS if low > expected else DOES_NOT_HOLD
+
+
+def not_above(low: float, high: float, expected: float) -> str:
+    """Return whether an interval does not reach above the expected value."""
+    opposite = {HOLDS: DOES_NOT_HOLD, DOES_NOT_HOLD: HOLDS}
+    found = above(low, high, expected)
+    return opposite.get(found, found)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a claim on a ratio holds: by its bounds and the expected value, and in words."""
+
+    decide: Callable[[float, float, float], str]
+    text: str
+
+
+_EXACTLY = "holds if every case is the expected value exactly"
+_NO_MORE = "holds if the value is the expected one at most"
+ABOUT = Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
+ABOVE = Rule(above, "holds if the interval lies above the expected value, undecided if across it")
+_NOT_ABOVE = Rule(
+    not_above, "holds if the interval lies at the expected value or below, undecided if across it"
+)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A claim on a ratio of times, that of the variant `above` over that of the variant `below`.
+
+    `blocks` are their block sizes (None: it has none). With `largest` it is the largest ratio of
+    all orders that counts, else that at the largest order. With `shapes` it is measured outside of
+    the study's orders.
+    """
+
+    claim: str
+    source: str
+    above: str
+    below: str
+    blocks: tuple[int | None, int | None]
+    rule: Rule
+    expected: float = 1.0
+    quantities: tuple[str, ...] = ("kernel",)
+    largest: bool = False
+    shapes: bool = False
+
+
+_BOTH = ("kernel", "total")
+_TIMES = (
+    _Compared(
+        "tiles loaded in the slow order take about twice as long",
+        *("V", "block_strided", "block"),
+        blocks=(32, 32),
+        rule=ABOUT,
+        expected=2.0,
+    ),
+    _Compared(
+        "more than four elements a thread gain nothing",
+        *("V", "block_unroll4", "block_unroll8"),
+        blocks=(32, 32),
+        rule=_NOT_ABOVE,
+    ),
+    _Compared(
+        "a row of A in shared memory gains up to 1.75 times",
+        *("V", "naive", "buffered_row"),
+        blocks=(32, None),
+        rule=ABOUT,
+        expected=1.75,
+        quantities=_BOTH,
+        largest=True,
+    ),
+    _Compared(
+        "a column of B in shared memory makes it slower",
+        *("V", "buffered_column", "naive"),
+        blocks=(None, 32),
+        rule=ABOVE,
+        quantities=_BOTH,
+    ),
+    _Compared(
+        "bank conflicts cost time, in tiles of 16",
+        *("T", "tile_transposed_b", "tile_conflict_free"),
+        blocks=(16, 16),
+        rule=ABOVE,
+    ),
+    _Compared(
+        "bank conflicts cost time, in tiles of 32",
+        *("T", "tile_transposed_b", "tile_conflict_free"),
+        blocks=(32, 32),
+        rule=ABOVE,
+    ),
+    _Compared(
+        "bank conflicts cost time, in register tiles",
+        *("G", "register_tile_double_buffered", "register_tile_conflict_free"),
+        blocks=(None, None),
+        rule=ABOVE,
+    ),
+    _Compared(
+        "where tiles do not divide, zeros around the matrices beat checked bounds",
+        *("H", "block", "block_padded"),
+        blocks=(32, 32),
+        rule=ABOVE,
+        quantities=_BOTH,
+        shapes=True,
+    ),
+)
+
+
+def claims_table(
+    found: list[Source], machine_code: pd.DataFrame, counts: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row a claim and, where it is of times, GPU; where of builds, recording.
+
+    value is what was measured, with its interval where it is a ratio of times; `cases` is of how
+    many kernels, orders or builds it is the one farthest from the claim. What was not measured says
+    so.
+    """
+    rows = [*_on_accesses(counts), *_on_registers(found, machine_code)]
+    for source in (source for source in found if source.device):
+        cells = source.cells[source.cells["device"] != CPU]
+        for claim in _TIMES:
+            rows += [_on_times(source, cells, claim, part) for part in claim.quantities]
+    return claims_frame(rows)
+
+
+def claims_frame(rows: list[Row]) -> pd.DataFrame:
+    """Return rows as a table of claims."""
+    integers = ("block_size", *_SHAPE, "cases")
+    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+
+
+def _on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
+    """Yield the claims on arithmetic intensity and on global accesses, from theory's counts."""
+    known = counts[(counts["build"] == EXACT) & (counts["dtype"] == "float32")]
+    # Of padded matrices the loads are more than those of the product.
+    own_kernels = {name for name, entry in VARIANTS.items() if entry.kernel == name}
+    known = known[known["variant"].isin(own_kernels)]
+    loads: dict[tuple[str, int, Shape], float] = {}
+    naive, tiled = [], []
+    for key, rows in grouped(known.drop_duplicates([*_KERNEL, "quantity"]), _KERNEL):
+        named = dict(zip(_KERNEL, key, strict=True))
+        name, block = str(named["variant"]), named["block_size"]
+        shape = Shape(*(int(str(named[edge])) for edge in _SHAPE))
+        theory = rows.set_index("quantity")["theory"].astype(float).to_dict()
+        intensity = float(
+            str(intensities(name, "float32", EXACT, shape, theory)["flop_per_byte_accessed"])
+        )
+        loads[name, int(str(block or 0)), shape] = theory["global_load_accesses"]
+        if VARIANTS[name].family == "naive":
+            naive.append(intensity)
+        elif VARIANTS[name].family == "block" and block:
+            tiled.append(4 * intensity / int(str(block)))
+    fewer = [
+        count / loads["block", 32, shape]
+        for (name, block, shape), count in loads.items()
+        if (name, block) == ("naive_coalesced", 32) and ("block", 32, shape) in loads
+    ]
+    text = "a naive kernel does 1/4 flop a byte that it loads"
+    yield _exact(text, "T, L", "flop a byte, by the count of loads", naive, 0.25)
+    text = "a kernel with tiles of edge B does B/4 flop a byte that it loads"
+    yield _exact(text, "T, L", "flop a byte over B/4, by the count of loads", tiled, 1.0)
+    text = "tiles of 32 cut the loads from global memory to 1/32"
+    yield _exact(text, "H", "loads of naive_coalesced over those of block, B = 32", fewer, 32.0)
+
+
+def _exact(claim: str, source: str, measured: str, values: list[float], expected: float) -> Row:
+    """Return the row of a claim of an exact number, with the value farthest from it."""
+    row: Row = {"claim": claim, "source": source, "measured": measured, "expected": expected}
+    row |= {"cases": len(values), "rule": _EXACTLY, "verdict": NOT_MEASURED}
+    if values:
+        value = max(values, key=lambda one: abs(one - expected))
+        row |= {"value": value, "verdict": exactly(value, expected)}
+    return row
+
+
+def _on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Row]:
+    """Yield the claims that unrolling takes no more registers, for each recording."""
+    for source, unrolled, plain, block in (
+        ("V", "block_unroll4", "block", 32),
+        ("T", "outer_product_unrolled", "outer_product", None),
+    ):
+        for recording in dict.fromkeys(one.recording_id for one in found if one.device):
+            builds = machine_code[machine_code["recording"] == recording]
+            builds = builds[(builds["build"] == EXACT) & (builds["dtype"] == "float32")]
+            size = builds["block_size"]
+            builds = builds[size.isna() if block is None else (size == block).fillna(False)]
+            registers = builds.set_index("variant")["registers_per_thread"]
+            row: Row = {
+                "recording": recording,
+                "claim": f"unrolling takes no more registers ({unrolled})",
+                "source": source,
+                "measured": f"registers a thread, expected those of {plain}",
+                "above": unrolled,
+                "below": plain,
+                "block_size": block,
+                "rule": _NO_MORE,
+                "verdict": NOT_MEASURED,
+            }
+            if {unrolled, plain} <= set(registers.index):
+                value, expected = (int(registers.loc[[name]].max()) for name in (unrolled, plain))
+                row |= {"value": value, "expected": expected, "cases": 1}
+                row["verdict"] = HOLDS if value <= expected else DOES_NOT_HOLD
+            yield row
+
+
+def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: str) -> Row:
+    """Return the row of a claim on the ratio of two variants' times."""
+    row: Row = {
+        "recording": source.recording_id,
+        "gpu": source.label,
+        "claim": claim.claim,
+        "source": claim.source,
+        "measured": f"{quantity} time of {claim.above} over that of {claim.below}",
+        "above": claim.above,
+        "below": claim.below,
+        "block_size": claim.blocks[1] or claim.blocks[0],
+        "quantity": quantity,
+        "expected": claim.expected,
+        "rule": claim.rule.text,
+        "verdict": NOT_MEASURED,
+    }
+    pairs = _pairs(source, cells, claim, quantity)
+    if pairs.empty:
+        return row
+    place = pairs["ratio"].idxmax() if claim.largest else pairs["n"].idxmax()
+    chosen = pairs.loc[place]
+    low, high = float(chosen["low"]), float(chosen["high"])
+    row |= {name: chosen[name] for name in (*_SHAPE, "host_memory")}
+    row |= {"value": chosen["ratio"], "value_low": low, "value_high": high}
+    row |= {"cases": len(pairs) if claim.largest else 1}
+    return row | {"verdict": claim.rule.decide(low, high, claim.expected)}
+
+
+def _pairs(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: str) -> pd.DataFrame:
+    """Return the ratio of the two variants at every shape that both have, with its interval.
+
+    Of kernels with pinned host memory, of totals with pageable, as far as there is a choice.
+    """
+    orders = cells.index.isin(source.orders.index)
+    cells = cells[~orders if claim.shapes else orders]
+    cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
+    cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
+    cells = cells.assign(row=cells.index)
+    sides = []
+    for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):
+        size = cells["block_size"]
+        fits = size.isna() if block is None else (size == block).fillna(False)
+        sides.append(cells.loc[(cells["variant"] == name) & fits, [*_SHAPE, "host_memory", "row"]])
+    pairs = sides[0].merge(sides[1], on=[*_SHAPE, "host_memory"], suffixes=("_above", "_below"))
+    medians, draws = source.cells[f"{quantity}_s"], source.draws[quantity]
+    ratio, low, high = ratios(medians, draws, pairs["row_above"], pairs["row_below"])
+    return pairs.assign(ratio=ratio, low=low, high=high)

@@ -1,0 +1,180 @@
+"""What the compiler made of each kernel: resources, occupancy, instructions, accesses a flop.
+
+The method is that of source G (read the machine code), with the occupancy that follows from a
+build's resources, and the arithmetic intensity of sources T and L from the memory accesses that
+theory counts.
+"""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from analysis.stats.estimates import grouped
+from kernels.accesses import VECTOR
+from kernels.catalog import VARIANTS
+from kernels.machine_code import (
+    KERNEL,
+    LOOP,
+    InstructionCount,
+    barriers,
+    loads_by_width,
+    multiply_add_share,
+    multiply_adds,
+    unrolling,
+)
+from kernels.occupancy import LIMITS, occupancy
+from kernels.shape import Shape
+from kernels.theory import SECTOR_BYTES
+from kernels.variant import ELEMENTS, Variant
+
+# Kernels with a thread for each row or column have as many threads as the order: here, this.
+ORDER = 1024
+EXACT = "exact"
+_BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
+_ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
+_WIDTHS = (32, 64, 128)
+_SHAPE = ["batch", "m", "n", "k"]
+_COUNTS = (
+    *("instructions", "multiply_adds", "loop_instructions", "loop_multiply_adds", "loop_barriers"),
+    *(f"loop_{name}_{bits}" for name in _ACCESSES for bits in _WIDTHS),
+    *(f"widest_{name}_bits" for name in _ACCESSES),
+)
+_RESOURCES = (
+    *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
+    *("spill_store_bytes", "spill_load_bytes", "threads_per_block"),
+    *("blocks_per_multiprocessor", "warps_per_multiprocessor"),
+)
+COLUMNS = [
+    *(*_BUILD, *_RESOURCES, "occupancy", "limiter"),
+    *(*_COUNTS, "multiply_add_share", "loop_multiply_add_share", "unrolling"),
+    *(*_SHAPE, "shared_load_conflicts_per_request", "shared_store_conflicts_per_request"),
+    *("flop_per_byte_accessed", "flop_per_byte_of_sectors"),
+]
+
+
+def machine_code_table(
+    builds: pd.DataFrame, instructions: pd.DataFrame, counts: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row a build of a kernel, the probes left out.
+
+    `builds` and `instructions` are those tables of `analysis.data.recordings`, `counts` is
+    `analysis.kernels.counts.counts_table`. Occupancy is the theoretical one; kernels with a thread
+    for each row have `ORDER` threads. What is counted in the main loop has the prefix loop_. Bank
+    conflicts and arithmetic intensity follow from theory at the largest counted shape (batch, m,
+    n, k) that the build runs: flop_per_byte_accessed is over the bytes of global memory that
+    threads load (1/4 of a naive kernel of float32), flop_per_byte_of_sectors over the sectors of
+    32 bytes that are loaded and stored. What is not known (no disassembler, no counts) is empty.
+    """
+    listings = dict(grouped(instructions, _BUILD))
+    accesses = _largest(counts)
+    rows = []
+    for build in builds[builds["variant"].isin(VARIANTS)].to_dict("records"):
+        named = {name: None if pd.isna(build[name]) else build[name] for name in _BUILD}
+        entry = VARIANTS[str(build["variant"])]
+        row = named | {name: build[name] for name in _RESOURCES if name in build}
+        row |= _launch(entry, build)
+        listing = listings.get(tuple(named.values()))
+        if listing is not None:
+            row |= _instructions(_counts(listing), entry.sums_a_thread(named["block_size"]))
+        row |= accesses.get(tuple(list(named.values())[2:]), {})
+        rows.append(row)
+    integers = ("block_size", *_RESOURCES, *_COUNTS, *_SHAPE)
+    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+
+
+def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
+    """Return threads and dynamic shared memory of a block, and the occupancy they allow."""
+    block = None if pd.isna(build["block_size"]) else int(str(build["block_size"]))
+    launch = entry.launch(Shape.square(ORDER), block)
+    threads = launch.threads[0] * launch.threads[1]
+    row: dict[str, object] = {
+        "threads_per_block": threads,
+        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+    }
+    digits = str(build["architecture"]).removeprefix("sm_")
+    capability = f"{digits[:-1]}.{digits[-1]}"
+    if capability in LIMITS:
+        registers = int(str(build["registers_per_thread"]))
+        static = int(str(build["static_shared_bytes"]))
+        found = occupancy(capability, threads, registers, static, launch.dynamic_shared_bytes)
+        row |= {"blocks_per_multiprocessor": found.blocks_per_multiprocessor}
+        row |= {"warps_per_multiprocessor": found.active_warps}
+        row |= {"occupancy": found.share, "limiter": found.limiter}
+    return row
+
+
+def _counts(listing: pd.DataFrame) -> list[InstructionCount]:
+    columns = ("scope", "opcode", "bits", "count")
+    return [InstructionCount(*row) for row in zip(*(listing[c] for c in columns), strict=True)]
+
+
+def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object]:
+    """Return the mix of instructions of a kernel, of which a thread computes `sums` elements."""
+    row: dict[str, object] = {
+        "instructions": sum(count.count for count in counts if count.scope == KERNEL),
+        "multiply_adds": multiply_adds(counts, KERNEL),
+        "multiply_add_share": multiply_add_share(counts, KERNEL),
+        "loop_instructions": sum(count.count for count in counts if count.scope == LOOP),
+        "loop_multiply_adds": multiply_adds(counts, LOOP),
+        "loop_multiply_add_share": multiply_add_share(counts, LOOP),
+        "loop_barriers": barriers(counts, LOOP),
+        "unrolling": unrolling(counts, sums),
+    }
+    for name, opcode in _ACCESSES.items():
+        by_width = loads_by_width(counts, LOOP, opcode)
+        row |= {f"loop_{name}_{bits}": by_width.get(bits, 0) for bits in _WIDTHS}
+        row[f"widest_{name}_bits"] = max(loads_by_width(counts, KERNEL, opcode), default=0)
+    return row
+
+
+def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
+    """Return what theory says at the largest shape of each build, by kernel and build."""
+    found: dict[tuple[object, ...], dict[str, object]] = {}
+    totals = counts.drop_duplicates(["variant", "dtype", *_SHAPE, "block_size", "quantity"])
+    keys = ["variant", "dtype", "block_size", "build"]
+    for key, rows in grouped(totals, keys):
+        flop = rows[_SHAPE].astype(float).prod(axis=1)
+        at_largest = rows[flop == flop.max()]
+        theory = at_largest.set_index("quantity")["theory"].astype(float).to_dict()
+        edges = {edge: int(at_largest.iloc[0][edge]) for edge in _SHAPE}
+        name, dtype, _, build = (str(part) for part in key)
+        found[key] = edges | intensities(name, dtype, build, Shape(**edges), theory)
+    return found
+
+
+def intensities(
+    name: str, dtype: str, build: str, shape: Shape, theory: dict[str, float]
+) -> dict[str, object]:
+    """Return bank conflicts a request and flop a byte of one launch from its counts.
+
+    `theory` holds the counts by quantity, such as global_load_sectors.
+    """
+    loaded = theory["global_load_accesses"] * _load_bytes(name, dtype, build)
+    sectors = theory["global_load_sectors"] + theory["global_store_sectors"]
+    row: dict[str, object] = {
+        "flop_per_byte_accessed": shape.flop / loaded,
+        "flop_per_byte_of_sectors": shape.flop / (sectors * SECTOR_BYTES),
+    }
+    for operation in ("shared_load", "shared_store"):
+        requests = theory[f"{operation}_requests"]
+        conflicts = theory[f"{operation}_bank_conflicts"]
+        row[f"{operation}_conflicts_per_request"] = conflicts / requests if requests else None
+    return row
+
+
+def _load_bytes(name: str, dtype: str, build: str) -> int:
+    """Return the bytes of a thread's load: an element, or a float4 in G's exact builds."""
+    elements = VECTOR if VARIANTS[name].origin == "G" and build == EXACT else 1
+    return ELEMENTS[dtype].bytes * elements
+
+
+def rows_of(machine_code: pd.DataFrame, keys: Iterable[tuple[object, ...]]) -> pd.Series:
+    """Return the number of the row of each build, NA where there is none.
+
+    A key is recording, architecture, kernel, elements, block size (None: none) and build.
+    """
+    places = {
+        tuple(None if pd.isna(part) else part for part in key): row
+        for row, key in enumerate(machine_code[_BUILD].itertuples(index=False, name=None))
+    }
+    return pd.Series([places.get(key) for key in keys], dtype="Int64")

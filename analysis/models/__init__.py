@@ -1,0 +1,1 @@
+"""Models of a kernel's time."""

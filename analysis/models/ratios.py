@@ -1,0 +1,76 @@
+"""The fitted ρ beside ratios of a global and a shared access that were measured independently."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.recordings import Source, concatenated
+from analysis.models.definitions import RHO
+from analysis.stats.estimates import bootstrap_medians, percentile_interval, seeded
+from analysis.stats.uncertainty import DETERMINED, NO_INTERVAL
+
+# What a ratio is from. Latency: chains of loads, each of which waits for the one before; bandwidth:
+# loads of many warps at once, of the same number of bytes.
+FIT, LATENCY, BANDWIDTH = "fit", "latency", "bandwidth"
+MEMORIES = ("l1", "l2", "dram")
+_SHARED = "shared"
+_LATENCIES = {memory: f"{memory}_latency_s" for memory in (*MEMORIES, _SHARED)}
+_BANDWIDTHS = {
+    "l1": "l1_bytes_per_s",
+    "l2": "l2_bytes_per_s",
+    "dram": "device_copy_bytes_per_s",
+    _SHARED: "shared_bytes_per_s",
+}
+COLUMNS = ["source", "machine", "basis", "of", "value", "value_low", "value_high", "status"]
+
+
+def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFrame:
+    """Return ratios of the cost of a global access to that of a shared one (`COLUMNS`).
+
+    `of` is the model whose ρ it is, or the memory that serves the global access: l1, l2, dram.
+    Of the fits of a model, that to the most kernels. Ratios of ceilings are of medians over their
+    rounds, with intervals by bootstrap. `models` is that table of `analysis.models.tables`.
+    """
+    rho = models[models["parameter"] == RHO]
+    rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]
+    frames = [pd.DataFrame(columns=COLUMNS)]
+    for name in dict.fromkeys(rho["source"]):
+        own = rho[rho["source"] == name]
+        frames.append(own.assign(basis=FIT, of=own["model"])[COLUMNS])
+        for source in (one for one in sources if one.label == name):
+            frames.append(_of_ceilings(source))
+    return concatenated(frames)
+
+
+def _of_ceilings(source: Source) -> pd.DataFrame:
+    ceilings = source.recording.ceilings
+    own = ceilings[(ceilings["device"] == source.device) & ceilings["host_memory"].isna()]
+    rounds = {str(name): group["value"].to_numpy() for name, group in own.groupby("quantity")}
+    rows = []
+    for basis, names in ((LATENCY, _LATENCIES), (BANDWIDTH, _BANDWIDTHS)):
+        for memory in MEMORIES:
+            above, below = names[memory], names[_SHARED]
+            if basis == BANDWIDTH:  # what is carried slower costs more
+                above, below = below, above
+            if not {above, below} <= set(rounds):
+                continue
+            drawn = [
+                bootstrap_medians(rounds[name], seeded("ratios", source.label, name))
+                for name in (above, below)
+            ]
+            low, high = percentile_interval(drawn[0] / drawn[1])
+            known = not np.isnan([low, high]).any()
+            rows.append(
+                {
+                    "source": source.label,
+                    "machine": source.machine,
+                    "basis": basis,
+                    "of": memory,
+                    "value": float(np.median(rounds[above]) / np.median(rounds[below])),
+                    "value_low": low,
+                    "value_high": high,
+                    "status": DETERMINED if known else NO_INTERVAL,
+                }
+            )
+    return pd.DataFrame(rows, columns=COLUMNS)

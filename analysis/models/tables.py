@@ -1,0 +1,329 @@
+"""The tables of the models: parameters, comparison, steps, predictions, independent ratios."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from analysis.data.published import MACHINES
+from analysis.data.published import SOURCE as PUBLISHED
+from analysis.data.recordings import BASELINE_BLOCK, CPU, Source, concatenated
+from analysis.kernels.counts import counters
+from analysis.models.comparison import (
+    FACTOR,
+    LEAST_ORDER,
+    STEPS,
+    Candidate,
+    best_of,
+    candidate,
+    comparison,
+    steps,
+)
+from analysis.models.definitions import (
+    ALL_SET,
+    FITTED,
+    HELD_OUT,
+    MODELLED_SET,
+    MODELS,
+    RHO,
+    SOURCE_V,
+    UNSEEN,
+    is_modelled,
+)
+from analysis.models.work import Card, with_work
+from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
+from analysis.stats.fitting import Data, log_model
+from analysis.stats.fitting import fit as fit_model
+from analysis.stats.uncertainty import Estimate, Uncertainty
+from kernels.catalog import VARIANTS
+
+_LABELS = ["source", "machine", "quantity", "kernels"]
+PARAMETERS = [
+    *(*_LABELS, "model", "parameter", "value", "value_low", "value_high", "status", "method"),
+    *("unit", "cycles", "share", "cells", "samples", "draws", "seed"),
+]
+COMPARISON = [
+    *(*_LABELS, "model", "adds", "after", "parameters", "cells", "orders", "log_rms"),
+    *("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high"),
+    *("over_best", "over_best_low", "over_best_high", "verdict"),
+    *("gain", "gain_low", "gain_high", "aicc", "aicc_above_least"),
+    *("judged_from_n", "judged_factor", "judged", "judged_within"),
+    *("worst_variant", "worst_block_size", "worst_n", "worst_factor"),
+]
+PREDICTIONS = [
+    *(*_LABELS, "model", "role", "variant", "block_size", "n", "samples"),
+    *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
+    *("in_interval", "log_residual", "left_out_log_residual"),
+]
+_STEP_COLUMNS = [*_LABELS, *STEPS]
+_CELLS = ["variant", "block_size", "n", "time_s", "time_low_s", "time_high_s", "samples", "role"]
+_PUBLISHED_TABLES = (5, 4, 3)
+_NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of times to fit together, under the `labels` of `_LABELS`.
+
+    `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are bootstrap draws of
+    their medians, shape (cells, DRAWS), NaN where there are none. `clock_hz` is the card's clock
+    while it was measured, NaN: not known; so is the number of its `multiprocessors`.
+    """
+
+    labels: dict[str, str]
+    cells: pd.DataFrame
+    draws: FloatArray
+    clock_hz: float = float("nan")
+    multiprocessors: float = float("nan")
+
+    @property
+    def fitted(self) -> pd.Series:
+        """Which cells take part in the fit."""
+        return self.cells["role"] == FITTED
+
+
+def model_tables(
+    published: pd.DataFrame,
+    sources: Sequence[Source],
+    code: pd.DataFrame,
+    progress: Callable[[str], None],
+) -> dict[str, pd.DataFrame]:
+    """Return the tables by name: models, model_comparison, model_steps, model_predictions.
+
+    `code` is `analysis.kernels.machine_code.machine_code_table`. Published times hold the copies,
+    those of a card are its kernel's. A model whose work is not known of a card or kernel is left
+    out.
+    """
+    columns = {
+        "models": PARAMETERS,
+        "model_comparison": COMPARISON,
+        "model_steps": _STEP_COLUMNS,
+        "model_predictions": PREDICTIONS,
+    }
+    found: dict[str, list[pd.DataFrame]] = {
+        name: [pd.DataFrame(columns=names)] for name, names in columns.items()
+    }
+    for case in _cases(published, sources, code):
+        candidates = _candidates(case)
+        if not candidates:
+            continue
+        progress(f"models of {case.labels['source']}: {case.labels['kernels']} kernels")
+        for name, frame in _of_case(case, candidates).items():
+            found[name].append(frame.assign(**case.labels).reindex(columns=columns[name]))
+    return {name: concatenated(frames) for name, frames in found.items()}
+
+
+# ---- What is fitted
+
+
+def _cases(
+    published: pd.DataFrame, sources: Sequence[Source], code: pd.DataFrame
+) -> Iterator[Case]:
+    for machine, rows in published.groupby("machine"):
+        cells = _published_cells(rows)
+        if (cells["variant"] == "block").any():
+            labels = (PUBLISHED, MACHINES[str(machine)], "total", MODELLED_SET)
+            draws = np.full((len(cells), DRAWS), np.nan)
+            yield Case(dict(zip(_LABELS, labels, strict=True)), cells, draws)
+    counted = counters(sources)
+    for source in sources:
+        if source.device is None:
+            continue
+        cells, clock_hz = _measured_cells(source), _clock_hz(source)
+        card = card_of(source, code, counted)
+        cells = with_work(cells, card)
+        draws = source.draws["kernel"][cells.index]
+        for kernels in (MODELLED_SET, ALL_SET):
+            chosen = is_modelled(cells)
+            if kernels == ALL_SET:
+                chosen = pd.Series(True, cells.index)
+            labels = (source.label, source.machine, "kernel", kernels)
+            yield Case(
+                dict(zip(_LABELS, labels, strict=True)),
+                cells[chosen],
+                draws[chosen.to_numpy()],
+                clock_hz,
+                card.multiprocessors,
+            )
+
+
+def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the published times of the kernels that M0 speaks of, each once, naive as B = 32.
+
+    They are from the tables that were measured in one way; what stands in several has one value.
+    """
+    order = {table: place for place, table in enumerate(_PUBLISHED_TABLES)}
+    rows = rows[rows["table"].isin(order)].sort_values("table", key=lambda t: t.map(order))
+    on_gpu = rows["implementation"].str.startswith("gpu_")
+    rows = rows[on_gpu].drop_duplicates(["implementation", "n", "block_size"])
+    variants = rows["implementation"].str.removeprefix("gpu_")
+    naive = variants == "naive"
+    cells = rows.assign(
+        variant=variants,
+        block_size=rows["block_size"].mask(naive, BASELINE_BLOCK),
+        role=FITTED,
+    ).reindex(columns=_CELLS)
+    return with_work(cells[is_modelled(cells)].reset_index(drop=True), None)
+
+
+def _measured_cells(source: Source) -> pd.DataFrame:
+    """Return the kernels' times of a GPU's orders; the index is the row in `source.cells`.
+
+    From the host memory that disturbs the GPU least. A library's kernel is left out.
+    """
+    cells = source.orders
+    cells = cells[(cells["device"] != CPU) & (cells["host_memory"] == source.memory("kernel"))]
+    cells = cells[[VARIANTS[name].kernel is not None for name in cells["variant"]]]
+    cells = cells[cells["kernel_s"].notna()]
+    role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
+    role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
+    names = {f"kernel{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    return cells.rename(columns=names).assign(role=role)[_CELLS]
+
+
+def _clock_hz(source: Source) -> float:
+    """Return the median clock of a GPU's multiprocessors in its samples of the orders."""
+    samples = source.recording.samples
+    clocks = samples.loc[samples["device"] == source.device, "sm_clock_hz"].dropna()
+    return float(clocks.median()) if len(clocks) else float("nan")
+
+
+def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> Card:
+    """Return what is known of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
+    devices = source.recording.provenance["devices"]
+    device = next(one for one in devices if one["device"] == source.device)
+    architecture = f"sm_{device['compute_capability'].replace('.', '')}"
+    own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
+    return Card(
+        int(device["multiprocessors"]),
+        str(device["compute_capability"]),
+        code[own],
+        counted[counted["gpu"] == source.label],
+    )
+
+
+def data_of(model: str, case: Case) -> Data:
+    """Return the fitted cells of a case, with the work of a model."""
+    cells = case.cells[case.fitted]
+    log_times = np.log(cells["time_s"].to_numpy(dtype=float))
+    low, high = (np.log(cells[f"time_{end}_s"].to_numpy(dtype=float)) for end in ("low", "high"))
+    noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
+    return Data(
+        MODELS[model].design(cells),
+        log_times,
+        np.nan_to_num(((high - low) / (2 * _NORMAL)) ** 2),
+        cells.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy(),
+        cells.groupby("n").ngroup().to_numpy(),
+        np.nan_to_num(noise),
+    )
+
+
+def _candidates(case: Case) -> list[Candidate]:
+    """Return the models fitted to a case, those that its cells allow."""
+    found = []
+    for model in MODELS if case.fitted.any() else ():
+        data = data_of(model, case)
+        cells, parameters = data.design.shape
+        if np.isfinite(data.design).all() and data.design.any(axis=0).all() and cells > parameters:
+            found.append(candidate(model, data, fit_model(data)))
+    return found
+
+
+# ---- What is written
+
+
+def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]:
+    key = tuple(case.labels.values())
+    fitted = case.cells[case.fitted]
+    best = best_of(candidates)
+    parameters, predictions = [], []
+    for one in candidates:
+        known = Uncertainty(one.data, one.fit, *key, one.model)
+        parameters.append(_parameters(case, one, known))
+        if one in (candidates[0], best):
+            predictions.append(_predictions(case, one, known, unseen=one is best))
+    compared = comparison(candidates, DRAWS, *key)
+    worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
+    return {
+        "models": pd.concat(parameters, ignore_index=True),
+        "model_comparison": pd.concat([compared, worst], axis=1),
+        "model_steps": steps(candidates, fitted),
+        "model_predictions": pd.concat(predictions, ignore_index=True),
+    }
+
+
+def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
+    """Return a row for each parameter of a model, ρ first."""
+    names = MODELS[one.model].parameters
+    above, below = (names.index(name) for name in MODELS[one.model].ratio)
+    parts = one.data.design * one.fit.theta
+    median_share = np.median(parts / parts.sum(axis=1, keepdims=True), axis=0)
+    fitted = case.cells[case.fitted]
+    counts = {"cells": len(fitted), "samples": fitted["samples"].sum(min_count=1)}
+    rows = [{"parameter": RHO, "unit": "", **_estimate(known.ratio(above, below))}]
+    for index, name in enumerate(names):
+        row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
+        # Work that all multiprocessors share takes one of them as many times as long.
+        at_once = case.multiprocessors if name.startswith("c_") else 1
+        row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
+        rows.append(row | {"share": median_share[index]})
+    frame = pd.DataFrame(rows).assign(model=one.model, draws=DRAWS, seed=SEED, **counts)
+    return frame.reindex(columns=PARAMETERS)
+
+
+def _estimate(found: Estimate) -> dict[str, object]:
+    return {
+        "value": found.value,
+        "value_low": found.low,
+        "value_high": found.high,
+        "status": found.status,
+        "method": found.method,
+    }
+
+
+def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
+    """Return how many cells from `LEAST_ORDER` on are predicted within `FACTOR`, and the worst.
+
+    By the fit to all orders. A factor above 1: the model is slower than the kernel.
+    """
+    residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_ORDER]
+    row: dict[str, object] = {
+        "judged_from_n": LEAST_ORDER,
+        "judged_factor": FACTOR,
+        "judged": len(residual),
+        "judged_within": int((residual.abs() <= np.log(FACTOR)).sum()),
+    }
+    if residual.empty:
+        return row
+    worst = cells.loc[residual.abs().idxmax()]
+    return row | {
+        "worst_variant": worst["variant"],
+        "worst_block_size": worst["block_size"],
+        "worst_n": worst["n"],
+        "worst_factor": float(np.exp(residual[worst.name])),
+    }
+
+
+def _predictions(case: Case, one: Candidate, known: Uncertainty, unseen: bool) -> pd.DataFrame:
+    """Return a row for each cell that a model predicts, kernels that are `unseen` if asked for."""
+    cells = case.cells if unseen else case.cells[case.cells["role"] != UNSEEN]
+    design = MODELS[one.model].design(cells)
+    cells = cells[np.isfinite(design).all(axis=1)]
+    design = design[np.isfinite(design).all(axis=1)]
+    log_predicted = log_model(design, one.fit.theta)
+    low, high = known.prediction(design)
+    left_out = pd.Series(one.left_out, case.cells.index[case.fitted])
+    times = cells["time_s"].to_numpy(dtype=float)
+    inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")
+    frame = cells.assign(
+        model=one.model,
+        in_interval=inside.mask(np.isnan(low)),
+        predicted_s=np.exp(log_predicted),
+        predicted_low_s=low,
+        predicted_high_s=high,
+        log_residual=log_predicted - np.log(times),
+        left_out_log_residual=left_out.reindex(cells.index),
+    )
+    return frame.reindex(columns=PREDICTIONS)

@@ -1,0 +1,173 @@
+"""What a launch asks of a card: what models from M4 on charge for.
+
+Nothing of it is timed: accesses follow from the kernel's source (`kernels.theory`) or from the
+card's counters, instructions and registers from the machine code, the rest from the launch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+import numpy as np
+import pandas as pd
+
+from analysis.kernels.machine_code import EXACT
+from kernels.catalog import variant
+from kernels.counts import ncu_metric
+from kernels.cubins import build_for
+from kernels.host_execution.check import predict
+from kernels.occupancy import LIMITS, WARP_SIZE, occupancy
+from kernels.plan import Product
+from kernels.shape import Shape
+from kernels.theory import Total
+from measurement.recording import KERNEL
+
+# sectors, lines (global memory), wavefronts (shared memory): transactions of a launch.
+# instructions: issued by all warps. imbalance: blocks on the busiest multiprocessor over their mean
+# number. waits: how often in a row a multiprocessor waits for a block's step from barrier to
+# barrier.
+COLUMNS = ["sectors", "lines", "wavefronts", "instructions", "imbalance", "waits"]
+_DTYPE = "float32"
+_KEY = [name for name in KERNEL if name != "device"]
+_OPERATIONS = ("load", "store")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known of a GPU and of the kernels compiled for it.
+
+    `code` has the rows of `analysis.kernels.machine_code.machine_code_table` that are of it,
+    `counters` of `analysis.kernels.counts.counters`.
+    """
+
+    multiprocessors: int
+    compute_capability: str
+    code: pd.DataFrame
+    counters: pd.DataFrame
+
+
+def with_work(cells: pd.DataFrame, card: Card | None) -> pd.DataFrame:
+    """Return `cells` (variant, n, block_size: square matrices of float32) with `COLUMNS`.
+
+    A counter of the card goes before theory, in which the compiler merges loads of shared memory as
+    it can. NaN: not known, for want of a card, its limits, its machine code, or a kernel's source.
+    """
+    codes = {} if card is None else _by_build(card.code)
+    counters = {} if card is None else _by_kernel(card.counters)
+    rows = []
+    for name, n, block in cells[["variant", "n", "block_size"]].itertuples(index=False, name=None):
+        product = Product(
+            name, _DTYPE, Shape.square(int(n)), None if pd.isna(block) else int(block)
+        )
+        row: dict[str, float] = {}
+        if variant(name).kernel is not None:
+            row = _accesses(product, counters)
+            if card is not None:
+                row |= _on_card(product, card, codes)
+        rows.append(row)
+    work = pd.DataFrame(rows, columns=COLUMNS, index=cells.index, dtype=float)
+    return cells.assign(**work)
+
+
+def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> dict[str, float]:
+    """Return sectors, lines and wavefronts of a launch."""
+    theory = _theory(product)
+    found = {"lines": float(sum(theory[f"global_{way}"].lines for way in _OPERATIONS))}
+    for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
+        found[name] = 0.0
+        for way in _OPERATIONS:
+            counted = counters.get((*_kernel(product), ncu_metric(f"{memory}_{way}_{name}")))
+            total = theory[f"{memory}_{way}"].transactions
+            found[name] += total if counted is None else counted
+    return found
+
+
+@cache
+def _theory(product: Product) -> dict[str, Total]:
+    return predict(product, merged=True)
+
+
+def _kernel(product: Product) -> tuple[object, ...]:
+    shape = product.shape
+    edges = (shape.batch, shape.m, shape.n, shape.k)
+    return (product.variant, product.dtype, *edges, product.block_size)
+
+
+def _on_card(
+    product: Product, card: Card, codes: dict[tuple[object, ...], dict[str, float]]
+) -> dict[str, float]:
+    """Return instructions, imbalance and waits of a launch."""
+    entry = variant(product.variant)
+    launch = entry.launch(product.shape, product.block_size)
+    threads, blocks = prod(launch.threads), prod(launch.grid)
+    busiest = np.ceil(blocks / card.multiprocessors)
+    found = {"imbalance": busiest * card.multiprocessors / blocks}
+    code = _code(product, codes)
+    if code is None:
+        return found
+    warps = blocks * -(-threads // WARP_SIZE)
+    found["instructions"] = warps * _instructions(product, code)
+    if card.compute_capability in LIMITS:
+        at_once = occupancy(
+            card.compute_capability,
+            threads,
+            int(code["registers_per_thread"]),
+            int(code["static_shared_bytes"]),
+            launch.dynamic_shared_bytes,
+        ).blocks_per_multiprocessor
+        if at_once:
+            turns = np.ceil(blocks / (card.multiprocessors * at_once))
+            found["waits"] = turns * _steps(product)
+    return found
+
+
+def _code(
+    product: Product, codes: dict[tuple[object, ...], dict[str, float]]
+) -> dict[str, float] | None:
+    """Return the machine code of the build that runs a product, else of the exact build."""
+    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
+    assert build is not None
+    keys = ((build.variant, build.block_size, kind) for kind in (build.kind, EXACT))
+    return next((codes[key] for key in keys if key in codes), None)
+
+
+def _instructions(product: Product, code: dict[str, float]) -> float:
+    """Return how many instructions a warp issues.
+
+    Its main loop as often as the sums need, the rest once: what stands in a loop around the main
+    one is counted too rarely.
+    """
+    adds = product.shape.k * variant(product.variant).sums_a_thread(product.block_size)
+    if not code["loop_multiply_adds"] > 0:
+        return float("nan")
+    rounds = adds / code["loop_multiply_adds"]
+    return code["instructions"] + (rounds - 1) * code["loop_instructions"]
+
+
+def _steps(product: Product) -> int:
+    """Return how often a block fills its shared memory and waits for it."""
+    entry = variant(product.variant)
+    if entry.family == "naive":
+        return 0
+    depth = entry.tile(product.block_size or 0)[2]
+    return 1 if entry.family == "buffered" else -(-product.shape.k // depth)
+
+
+def _by_build(code: pd.DataFrame) -> dict[tuple[object, ...], dict[str, float]]:
+    names = ["instructions", "loop_instructions", "loop_multiply_adds"]
+    names += ["registers_per_thread", "static_shared_bytes"]
+    own = code[code["dtype"] == _DTYPE]
+    values = own[names].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+    keys = _keys(own[["variant", "block_size", "build"]])
+    return {key: dict(zip(names, row, strict=True)) for key, row in zip(keys, values, strict=True)}
+
+
+def _by_kernel(counters: pd.DataFrame) -> dict[tuple[object, ...], float]:
+    keys = _keys(counters[[*_KEY, "ncu_metric"]])
+    return dict(zip(keys, counters["counter"].astype(float), strict=True))
+
+
+def _keys(frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    for row in frame.itertuples(index=False, name=None):
+        yield tuple(None if pd.isna(part) else part for part in row)

@@ -1,0 +1,1 @@
+"""Estimates from samples: medians, intervals, significance, fits."""

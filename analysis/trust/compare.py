@@ -1,0 +1,248 @@
+"""Agreement of two recordings: the ratio of medians of every common cell, and a verdict on it.
+
+Three things must hold before a time of B counts as slower (or faster) than that of A, because
+three things move a median that is not:
+
+*Chance.* The Mann–Whitney test asks whether the two samples come from one distribution. It is exact
+down to 6 samples a side and needs no shape of the noise, and the noise here has none: times have
+two or three modes, where tests that lean on the standard error of a median (Welch's on bootstrap
+errors, for one) reject tens of times too often. Against a pure shift it tests the medians;
+against unequal spread alone it can reject as well (Chung and Romano, Ann. Statist. 41, 2013), hence
+a rejection is not a verdict by itself. Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) keep
+false rejections among all comparisons of a recording at `judgement.FALSE_DISCOVERIES`.
+
+*Smallness.* The ratio must exceed the threshold. Recordings of one card differ by up to 1 % where
+nothing else disturbs them.
+
+*The state of the machine.* Samples of a recording share its clocks, its neighbours on the host and
+the places of its matrices in memory, so an interval says how well that recording's median is known
+and not what the next recording finds (Kalibera and Jones, ISMM 2013). Recordings of the same
+kernels, taken minutes apart on one host, differed by half in CPU times and by a tenth in pageable
+totals. One recording a side leaves that variance unknown, but its samples show how far the machine
+wanders. So the two must be separate: the intervals in which each recording predicts one more sample
+of its own have nothing in common. A change smaller than the scatter of a cell's own samples remains
+undecided.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+import cpu_reference.catalog
+import kernels.catalog
+from analysis.stats.estimates import (
+    CONFIDENCE,
+    FloatArray,
+    bootstrap_medians,
+    ratio_intervals,
+    seeded,
+)
+from analysis.stats.significance import VERDICTS, judged, p_same, within
+from kernels.shape import Shape
+from measurement.errors import StudyError
+from measurement.intervals import interval_ranks
+from measurement.recording import CELL, Recording
+
+_KEY = [*CELL, "quantity"]
+_TYPES = {
+    "samples_a": "Int64",
+    "samples_b": "Int64",
+    "median_a_s": "float64",
+    "median_b_s": "float64",
+    "ratio": "float64",
+    "ratio_low": "float64",
+    "ratio_high": "float64",
+    "separate": "bool",
+    "p_differs": "float64",
+    "p_same": "float64",
+}
+_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
+_DETAILS = ("packages", "limits")  # of software and cards: too long for a line
+CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
+_TITLES = (
+    *(*CELL_TITLES, "time", "samples"),
+    *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
+)
+
+
+def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
+    """Return one row for every cell and quantity ("total", "kernel") that both recordings timed.
+
+    Devices are matched by their order and named as in `a`. Columns: `CELL`, quantity, the numbers
+    of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), separate (whether
+    the two `prediction_interval` are), p_differs and p_same, both after Benjamini–Hochberg as
+    q_differs and q_same, verdict. Below 6 samples a side there is no interval, p or q (NaN), and
+    separate is false. Rows are sorted by cell. Raises StudyError if there is no common cell.
+    """
+    rows = [
+        _comparison(key, samples_a, samples_b, threshold)
+        for key, samples_a, samples_b in _paired(a, b)
+    ]
+    if not rows:
+        raise StudyError(
+            f"recordings {a.path} and {b.path}: no cell was timed in both; "
+            "compare recordings of one study"
+        )
+    types = a.samples[CELL].dtypes.to_dict() | {"quantity": "string"} | _TYPES
+    return judged(pd.DataFrame(rows, columns=list(types)).astype(types), threshold)
+
+
+def prediction_interval(times: FloatArray) -> tuple[float, float]:
+    """Return where one more of these times (seconds, at least 2) would lie in 95 of 100 cases.
+
+    Student's interval of the logarithms (Hahn and Meeker, Statistical Intervals, 1991, chapter
+    4): where samples are few it is wider than their range, since few have seen little.
+    """
+    logarithms = np.log(times)
+    count = len(times)
+    spread = float(logarithms.std(ddof=1)) * (1 + 1 / count) ** 0.5
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread
+    middle = float(logarithms.mean())
+    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
+
+
+def notes(a: Recording, b: Recording) -> list[str]:
+    """Return a line for each thing but time that differs: cards, host, software, flags, sources."""
+    first, second = a.provenance, b.provenance
+    lines = []
+    for one, other in zip(first["devices"], second["devices"], strict=False):
+        other = {**other, "device": one["device"]}
+        lines += _differing(f"the cards at {one['device']}", one, other)
+    if len(first["devices"]) != len(second["devices"]):
+        lines.append(f"cards: {len(first['devices'])} in A, {len(second['devices'])} in B")
+    names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
+    for item, name in names.items():
+        lines += _differing(name, first[item], second[item])
+    changed = changed_sources(first["sources"], second["sources"])
+    return [*lines, f"the sources differ of {', '.join(changed)}"] if changed else lines
+
+
+def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return ``NAME (PATH)`` of every source in both whose SHA-256 is not the same."""
+    kernel = {v.source: v.kernel for v in kernels.catalog.VARIANTS.values() if v.source}
+    names = {source: f"{name} ({source})" for source, name in kernel.items()}
+    cpu = cpu_reference.catalog.VARIANTS.values()
+    names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
+    common = sorted(set(first) & set(second))
+    return [names.get(path, path) for path in common if first[path] != second[path]]
+
+
+def table(frame: pd.DataFrame, everything: bool) -> str:
+    """Return rows as text sorted by ratio, the slowest last; those that are the same on demand."""
+    rows = frame if everything else frame[frame["verdict"] != "same"]
+    rows = rows.sort_values(["ratio", *_KEY], kind="stable")
+    return aligned([_TITLES, *(_cells(row) for row in rows.to_dict("records"))])
+
+
+def aligned(lines: list[tuple[str, ...]]) -> str:
+    """Return lines of cells as text with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def summary(frame: pd.DataFrame, threshold: float) -> str:
+    """Return one line: how many times had each verdict, and how many medians agree."""
+    counts = frame["verdict"].value_counts()
+    text = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+    agrees = within(frame["ratio"], threshold)
+    shares = [
+        f"{100 * agrees[rows].mean():.0f} % of {len(rows)} cells ({quantity} time)"
+        for quantity, rows in frame.groupby("quantity", sort=False).groups.items()
+    ]
+    return f"{text}; medians agree within {threshold * 100:g} % in {' and '.join(shares)}"
+
+
+def matched_samples(a: Recording, b: Recording) -> pd.DataFrame:
+    """Return the samples of `b` with its devices named as those in `a`, matched by their order.
+
+    Devices of `b` beyond those of `a` are left out.
+    """
+    labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
+    of_a = dict(zip(labels[1], labels[0], strict=False))
+    samples = b.samples[~b.samples["device"].isin(set(labels[1]) - set(of_a))]
+    return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
+
+
+def _paired(
+    a: Recording, b: Recording
+) -> Iterator[tuple[tuple[object, ...], FloatArray, FloatArray]]:
+    """Yield (key, times of A, times of B), in seconds, of every common cell and quantity."""
+    both = pd.concat([a.samples.assign(side="a"), matched_samples(a, b).assign(side="b")])
+    for key, cell in both.groupby(CELL, dropna=False, sort=True):
+        of_b = cell["side"].to_numpy() == "b"
+        for quantity in ("total", "kernel"):
+            times = cell[f"{quantity}_s"].to_numpy()
+            if of_b.any() and not of_b.all() and not np.isnan(times).any():
+                yield (*key, quantity), times[~of_b], times[of_b]
+
+
+def _comparison(
+    key: tuple[object, ...], times_a: FloatArray, times_b: FloatArray, threshold: float
+) -> dict[str, object]:
+    """Return the row of one cell and quantity, but for what depends on the others."""
+    medians = [float(np.median(values)) for values in (times_a, times_b)]
+    row: dict[str, object] = dict(zip(_KEY, key, strict=True))
+    row |= {
+        "samples_a": len(times_a),
+        "samples_b": len(times_b),
+        "median_a_s": medians[0],
+        "median_b_s": medians[1],
+        "ratio": medians[1] / medians[0],
+        "separate": False,
+    }
+    if interval_ranks(min(len(times_a), len(times_b)), CONFIDENCE) is None:
+        return row
+    draws_a = bootstrap_medians(times_a, seeded("A", *key))
+    draws_b = bootstrap_medians(times_b, seeded("B", *key))
+    low, high = ratio_intervals(draws_b, draws_a)
+    low_a, high_a = prediction_interval(times_a)
+    low_b, high_b = prediction_interval(times_b)
+    return row | {
+        "ratio_low": float(low),
+        "ratio_high": float(high),
+        "separate": high_a < low_b or high_b < low_a,
+        "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
+        "p_same": p_same(draws_b / draws_a, threshold),
+    }
+
+
+def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return one line that names every item that is not the same in both, or none."""
+    items = [
+        f"{item} {first.get(item)} / {second.get(item)}"
+        for item in sorted(set(first) | set(second))
+        if first.get(item) != second.get(item) and item not in _DETAILS
+    ]
+    return [f"{name} differ: {', '.join(items)}"] if items else []
+
+
+def duration(seconds: float) -> str:
+    """Return seconds with four digits in the largest unit of which there is at least one."""
+    factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
+    return f"{seconds * factor:#.4g} {unit}"
+
+
+def cell_texts(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return the cell (`CELL`) that a row is of as text, in the order of `CELL_TITLES`."""
+    shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
+    parts = (row["device"], row["variant"], row["dtype"], shape)
+    rest = (row["block_size"], row["host_memory"], row["threads"])
+    return tuple("" if pd.isna(part) else str(part) for part in (*parts, *rest))
+
+
+def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return a row of the table as text, in the order of `_TITLES`."""
+    known = not np.isnan(row["q_differs"])
+    return (
+        *(*cell_texts(row), str(row["quantity"])),
+        f"{row['samples_a']}, {row['samples_b']}",
+        duration(row["median_a_s"]),
+        duration(row["median_b_s"]),
+        f"{row['ratio']:.3f}",
+        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
+        f"{row['q_differs']:.1g}" if known else "",
+        row["verdict"],
+    )

@@ -1,0 +1,84 @@
+"""Threats to the validity of the numbers, as far as the recordings themselves can tell of them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.recordings import CPU
+
+# An interval that reaches farther than this to either side of its median is called wide.
+WIDE = 0.05
+COLUMNS = [
+    *("recording", "gpu", "samples", "samples_throttled", "share_throttled", "share_moved"),
+    *("sm_clock_low_hz", "sm_clock_high_hz", "totals", "totals_without_interval", "totals_wide"),
+    *("medians_compared", "medians_found_again", "cells_failed", "stale", "dirty", "simulated"),
+]
+
+
+def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return one row for each row of recordings.csv: what speaks against the numbers of a card.
+
+    `frames` are the tables recordings, telemetry, summary and agreement. The CPU's totals count
+    with each card of its host. share_moved is how far a total moves at most without the samples
+    taken while the card throttled; totals_wide have an interval that reaches farther than `WIDE`
+    of the median; medians_found_again of medians_compared agree with another recording of the same
+    kind of card. What was not recorded is empty.
+    """
+    rows = []
+    for _, subject in frames["recordings"].iterrows():
+        own = frames["telemetry"]["gpu"] == subject["gpu"]
+        rows.append(
+            subject[["recording", "gpu", "cells_failed", "stale", "dirty", "simulated"]].to_dict()
+            | _throttling(frames["telemetry"][own])
+            | _intervals(frames["summary"], subject)
+            | _agreement(frames["agreement"], subject)
+        )
+    counts = ["samples", "samples_throttled", "totals", "totals_without_interval", "totals_wide"]
+    counts += ["medians_compared", "medians_found_again"]
+    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(counts, "Int64"))
+
+
+def _throttling(cells: pd.DataFrame) -> dict[str, object]:
+    """Return what the rows of telemetry.csv of one card tell; nothing where there are none."""
+    known = cells[cells["samples_throttled"].notna()]
+    clocks = cells["sm_clock_hz"].dropna()
+    moved = (cells["unmarked_total_s"] / cells["total_s"] - 1).abs()
+    found: dict[str, object] = {"share_moved": moved.max()}
+    if not known.empty:
+        marked, samples = known["samples_throttled"].sum(), known["samples"].sum()
+        found |= {"samples": samples, "samples_throttled": marked}
+        found |= {"share_throttled": marked / samples}
+    if not clocks.empty:
+        found |= {"sm_clock_low_hz": clocks.min(), "sm_clock_high_hz": clocks.max()}
+    return found
+
+
+def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
+    """Return how many totals a card and its host's CPU have, without and with a wide interval."""
+    own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
+    own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
+    median, low, high = (
+        summary.loc[own, f"total{bound}_s"].astype(float) for bound in ("", "_low", "_high")
+    )
+    reach = np.maximum(high - median, median - low) / median
+    return {
+        "totals": int(own.sum()),
+        "totals_without_interval": int(low.isna().sum()),
+        "totals_wide": int((reach > WIDE).sum()),
+    }
+
+
+def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
+    """Return how many medians another recording of the same kind has too, and finds again."""
+    label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
+    sides = [
+        agreement[f"gpu_{side}"].fillna(agreement[f"recording_{side}"]) == label for side in "ab"
+    ]
+    own = agreement[sides[0] | sides[1]]
+    if own.empty:
+        return {}
+    return {
+        "medians_compared": int(own["cells"].sum()),
+        "medians_found_again": int(own["cells_agreeing"].sum()),
+    }
