@@ -16,7 +16,7 @@ from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,7 +154,7 @@ def write_tables(
 ) -> None:
     """Write every table to the folder `out`; `counted`: the tables of accesses."""
     from analysis import tables
-    from analysis.data import published, published_claims
+    from analysis.data import published, published_claims, store
     from analysis.overview import systems
     from kernels.build import read_result
 
@@ -164,7 +164,8 @@ def write_tables(
         published_claims.read(statements_csv),
     )
     built = [read_result(path) for path in cubins]
-    _write(tables.compute(recordings, published_data, built, counted, _progress), out)
+    frames = tables.compute(recordings, published_data, built, counted, _progress)
+    store.write(frames, out)
 
 
 def compare_recordings(
@@ -208,21 +209,6 @@ def check_report(report: Path, tables_dir: Path) -> int:
     shown, faults = check(page, Results(tables_dir))
     print("\n".join([*faults, summary(shown, faults)]), flush=True)
     return int(bool(faults))
-
-
-def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
-    """Write every frame as CSV; a missing value is an empty cell."""
-    for name, frame in frames.items():
-        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
-        write_atomic(out / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
-
-
-def _significant(values: "pd.Series") -> "pd.Series":
-    """Return `values` with six significant digits; whole numbers, which may be counts, with all.
-
-    No interval is narrower than that, and digits beyond are noise that cannot be compressed.
-    """
-    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.5e}"), na_action="ignore")
 
 
 def _progress(line: str) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.published import MACHINES
-from analysis.data.published import SOURCE as PUBLISHED
 from analysis.data.recordings import Source, published_times
+from analysis.domain import PUBLISHED
 from analysis.stats.estimates import FloatArray, ratio_intervals
 
 

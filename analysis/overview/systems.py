@@ -8,7 +8,8 @@ import pandas as pd
 
 import cpu_reference.catalog
 from analysis.data.published import numbered_rows
-from analysis.data.recordings import CPU, Source
+from analysis.data.recordings import Source
+from analysis.domain import CPU
 from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
 
