@@ -91,7 +91,8 @@ _TEXT = _names(
 _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
-    live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside in_interval
+    live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside
+    in_interval
     is_library is_fastest is_predicted_fastest
     """
 )

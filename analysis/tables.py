@@ -17,7 +17,8 @@ from analysis.decide import predictions
 from analysis.kernels import claims, counts, glance, ladder, limits, machine_code, roofline
 from analysis.models import ratios
 from analysis.models import tables as model_tables
-from analysis.overview import answers, cards, gains, source_tables, systems
+from analysis.overview import answers, cards, gains
+from analysis.published import source_tables, systems
 from analysis.trust import agreement, interference, measuring, threats
 from kernels.build import BuildResult
 

@@ -3,11 +3,18 @@
 import math
 
 import pytest
-from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
-
 from analysis.findings import findings
-from analysis.results import FACTOR, MILLISECONDS, Results, ResultsError, as_published, evaluate, show
+from analysis.results import (
+    FACTOR,
+    MILLISECONDS,
+    Results,
+    ResultsError,
+    as_published,
+    evaluate,
+    show,
+)
 from analysis.wording import verdict
+from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
 
 NAN = math.nan
 
