@@ -12,9 +12,11 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from scipy.optimize import isotonic_regression
 
 from analysis.data.devices import Device
 from analysis.drawing.svg import INK, hover, label
+from analysis.stats.estimates import FloatArray
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -247,9 +249,9 @@ def plain_time(value: float, _position: int | None = None) -> str:
     return f"{plain_number(value * 1e9)} ns"
 
 
-def rounded(value: float) -> str:
-    """Return a value with four digits, as hovering says it: 12.75, 51 390."""
-    return plain_number(float(f"{value:.4g}"))
+def rounded(value: float, digits: int = 4) -> str:
+    """Return a value with so many significant digits, as hovering says it: 12.75, 51 390."""
+    return plain_number(float(f"{value:.{digits}g}"))
 
 
 def gflops(value: float) -> str:
@@ -262,9 +264,18 @@ def seconds(value: float) -> str:
     return plain_time(float(f"{value:.4g}"))
 
 
-def times(value: float) -> str:
-    """Return a gain as hovering says it."""
-    return f"{rounded(value)} ×"
+def times(value: float, digits: int = 4) -> str:
+    """Return a gain or a ratio as hovering says it: 14.17 ×."""
+    return f"{rounded(value, digits)}\u00a0×"
+
+
+def spread(places: FloatArray, gap: float) -> FloatArray:
+    """Return `places` moved as little as it takes to be at least `gap` apart, in their order."""
+    order = np.argsort(places, kind="stable")
+    steps = gap * np.arange(len(places))
+    moved = np.empty(len(places))
+    moved[order] = isotonic_regression(places[order] - steps).x + steps
+    return moved
 
 
 def binary_size(value: float) -> str:
