@@ -84,7 +84,7 @@ _TEXT = _names(
     unit system side stands_at implementation first direction data model opponent place kernels
     parameter method adds role worst_variant basis of started_utc finished_utc kernels.audit
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    way_verdict other_host_memory worth_place worth_host_memory worth_verdict
+    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
     """
 )
 # What is text everywhere else, but a count here.
@@ -140,8 +140,8 @@ _DECLARED = {
     ),
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
-        "recording gpu variant after n block_size samples kernel_s± kernel_flop_per_s "
-        "share_of_library share_of_multiply_add gain± verdict",
+        "recording gpu variant idea is_library after n block_size samples kernel_s± "
+        "kernel_flop_per_s share_of_library share_of_multiply_add gain± verdict",
     ),
     "table1": (
         "published and measured Table 1",

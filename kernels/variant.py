@@ -51,7 +51,7 @@ Tile = tuple[int, int, int]
 class Variant:
     """One way to multiply on a GPU; 0 stands for the block size where it has none.
 
-    `origin` is the source and its table or step; `family` names the term of model M0 that describes
+    `idea` says in a few words what is new in it. `origin` is the source and its table or step; `family` names the term of model M0 that describes
     the kernel. `tile(block_size)` is what a block works on: where it does not divide the matrices,
     the guarded build runs. `after` is the variant whose next step this one is. `shapes` says what
     it multiplies: ``square`` matrices, any ``single`` product, or ``batched`` products.
@@ -63,6 +63,7 @@ class Variant:
 
     name: str
     title: str
+    idea: str
     origin: str
     description: str
     family: str
