@@ -32,7 +32,7 @@ from analysis.models.definitions import (
     UNSEEN,
     is_modelled,
 )
-from analysis.models.work import Card, with_work
+from analysis.models.work import GpuFacts, with_work
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
@@ -190,13 +190,13 @@ def _clock_hz(source: Source) -> float:
     return float(clocks.median()) if len(clocks) else float("nan")
 
 
-def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> Card:
+def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
     """Return what is known of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
     devices = source.recording.provenance["devices"]
     device = next(one for one in devices if one["device"] == source.device)
     architecture = f"sm_{device['compute_capability'].replace('.', '')}"
     own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
-    return Card(
+    return GpuFacts(
         int(device["multiprocessors"]),
         str(device["compute_capability"]),
         code[own],
