@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.data.recordings import BASELINE_BLOCK
 from analysis.findings import Findings, Sentence
 from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE
 from analysis.results import COUNT, PERCENT, PLAIN, Results, Unit, rows_of, subjects
 from analysis.views import Table, plain_table
 from analysis.wording import NOT_MEASURED, STATED, UNDECIDED, Code, Part, cell, order
+from kernels.plan import BASELINE_BLOCK
 from measurement.recording import KERNEL
 
 _NBSP = "\u00a0"

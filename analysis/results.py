@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.data.recordings import BASELINE_BLOCK, CPU, ORDERS
+from analysis.data.recordings import CPU, ORDERS
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
 
 TABLES = (

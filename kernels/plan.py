@@ -8,6 +8,9 @@ from kernels.catalog import variant
 from kernels.cubins import PROBES, Build, build_for
 from kernels.shape import Shape
 
+# The variant over which gains are, and the block size of the source's launch of it.
+BASELINE, BASELINE_BLOCK = "naive", 32
+
 
 @dataclass(frozen=True)
 class Product:

@@ -11,6 +11,7 @@ import pandas as pd
 from analysis.data.published import SOURCE as PUBLISHED
 from analysis.stats.estimates import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
 from kernels.build import BuildResult
+from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, read
@@ -18,7 +19,6 @@ from measurement.recording import CELL, TABLES, Recording, read
 ROOT = Path(__file__).resolve().parents[2]
 CPU = "cpu"
 TREE = "tree"  # what stands for a recording where cubins were built here
-BASELINE_BLOCK = 32
 # The two series of a study: square float32 matrices of its orders, and all else.
 ORDERS, SHAPES = "orders", "shapes"
 

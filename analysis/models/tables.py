@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from analysis.data.published import MACHINES
 from analysis.data.published import SOURCE as PUBLISHED
-from analysis.data.recordings import BASELINE_BLOCK, CPU, Source, concatenated
+from analysis.data.recordings import CPU, Source, concatenated
 from analysis.kernels.counts import counters
 from analysis.models.comparison import (
     FACTOR,
@@ -38,6 +38,7 @@ from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 PARAMETERS = [
