@@ -122,7 +122,7 @@ def batches_table(found: list[Source]) -> pd.DataFrame:
 
 def _batches(source: Source) -> pd.DataFrame:
     rows = []
-    own = source.own(source.recording.batches)
+    own = source.own(source.recording.back_to_back)
     for key, batches in grouped(own, KERNEL):
         row: dict[str, object] = dict(zip(KERNEL, key, strict=True))
         row |= {"launches": int(batches["launches"].median()), "rounds": len(batches)}
