@@ -224,7 +224,7 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path, 
     bad["checks.csv"]["status"] = "fine"
     with pytest.raises(RecordingError, match="status 'fine' is none of"):
         recording.write(target, small.provenance, bad)
-    with pytest.raises(RecordingError, match="provenance.json: the file: lacks format, "):
+    with pytest.raises(RecordingError, match="the file: lacks format, "):
         recording.write(target, {}, frames(small))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     if older:

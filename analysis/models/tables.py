@@ -8,8 +8,8 @@ import pandas as pd
 from scipy.stats import norm
 
 from analysis.data.published import MACHINES
-from analysis.data.published import SOURCE as PUBLISHED
-from analysis.data.recordings import CPU, Source, concatenated
+from analysis.data.recordings import Source, concatenated
+from analysis.domain import CPU, PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models.comparison import (
     FACTOR,

@@ -3,7 +3,8 @@
 import pandas as pd
 
 from analysis.cpu.cells import YARDSTICKS, yardsticks
-from analysis.data.recordings import CPU, Source
+from analysis.data.recordings import Source
+from analysis.domain import CPU
 from analysis.stats.estimates import FloatArray, ratios
 from kernels.plan import BASELINE_BLOCK
 
