@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from analysis.results import TABLES
+from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
 from kernels.catalog import variant
