@@ -38,7 +38,6 @@ from analysis.headline import answers
 from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.model_section import model_section
 from analysis.results import (
-    TABLES,
     Number,
     Results,
     ResultsError,
@@ -51,6 +50,7 @@ from analysis.results import (
     subjects,
 )
 from analysis.source_tables import SOURCE_TABLES, source_table
+from analysis.table_names import TABLES
 from analysis.traces import is_plain, ranges, sentence, trace
 from analysis.trust_findings import agreement_sentences, trust_findings
 from analysis.widths import is_long, width

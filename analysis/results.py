@@ -15,57 +15,10 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.data.recordings import BASELINE_BLOCK, CPU, ORDERS
+from analysis.table_names import TABLES
 from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
 
-TABLES = (
-    *(f"table{number}" for number in range(1, 7)),
-    "summary",
-    "gains",
-    "cards",
-    "threats",
-    "models",
-    "model_comparison",
-    "model_steps",
-    "model_predictions",
-    "model_ratios",
-    "recordings",
-    "checks",
-    "builds",
-    "environment",
-    "telemetry",
-    "batches",
-    "cold_starts",
-    "ceilings",
-    "phases",
-    "neighbours",
-    "agreement",
-    "agreement_cells",
-    "counts",
-    "counts_by_line",
-    "machine_code",
-    "ladder",
-    "roofline",
-    "claims",
-    "limits",
-    "systems",
-    "cpu_hosts",
-    "cpu_clock",
-    "cpu_ladder",
-    "cpu_roofline",
-    "cpu_split",
-    "audit_cells",
-    "audit_constants",
-    "audit_pairs",
-    "audit_headline",
-    "audit_cpu",
-    "predictors",
-    "transfers",
-    "transfer_points",
-    "curves",
-    "break_even",
-    "predictions",
-)
 # Read as text whatever is in them: a card may be called "4090" or "NA".
 _TEXT = (
     *("recording", "gpu", "device", "gpu_name", "cpu_model", "source", "machine", "variant"),

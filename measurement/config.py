@@ -14,6 +14,7 @@ from kernels.catalog import VARIANTS
 from kernels.plan import products_of
 from kernels.shape import Shape
 from measurement.errors import StudyError
+from measurement.scope import changed
 
 SCHEMA = Path(__file__).resolve().parent.parent / "workflow" / "schemas" / "config.schema.yaml"
 _KINDS = {
@@ -60,7 +61,19 @@ def read(path: Path | str) -> Any:
 
 
 def validate(config: Any, name: str) -> dict[str, Any]:
-    """Return `config` if it is allowed; raises ConfigError, whose message begins with `name`."""
+    """Return `config` if it is allowed; raises ConfigError, whose message begins with `name`.
+
+    The study must be one as it is, and with the changes of `quick` in it.
+    """
+    _check(config, name)
+    if "quick" in config:
+        quick = {**config, "study": changed(config["study"], config["quick"])}
+        _check(quick, f"{name}, with the keys of quick in study")
+    checked: dict[str, Any] = config
+    return checked
+
+
+def _check(config: Any, name: str) -> None:
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     error = next(_validator(schema).iter_errors(config), None)
     if error is not None:
@@ -68,8 +81,6 @@ def validate(config: Any, name: str) -> dict[str, Any]:
     fault = next(_faults(config), None)
     if fault is not None:
         raise ConfigError(f"{name}: {fault}")
-    checked: dict[str, Any] = config
-    return checked
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

@@ -21,6 +21,7 @@ from measurement.journal import Journal, open_journal
 from measurement.measure import Measurement
 from measurement.neighbours import measure_neighbours, neighbour_cells
 from measurement.references import CACHE
+from measurement.scope import study_of
 from measurement.worker import Opening
 
 
@@ -88,6 +89,7 @@ def record(
     was measured is kept then.
     """
     hardware = hardware or Host()
+    study = study_of(config)
     recording.check_target(out)
     devices = hardware.select(wanted)
     gcc = find_gcc()
@@ -97,8 +99,8 @@ def record(
         if cubins is None:
             cubins = Path(folder)
             _build(config, devices, cubins)
-        builds = _read_builds(config["study"], devices, cubins)
-        task = Task(hardware, config["study"], devices, builds, cubins, library)
+        builds = _read_builds(study, devices, cubins)
+        task = Task(hardware, study, devices, builds, cubins, library)
         header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
         with open_journal(out, header) as journal:
             if journal.sittings > 1:
@@ -171,7 +173,7 @@ def _sources(study: dict[str, Any], devices: list[CudaDevice]) -> dict[str, str]
 def _build(config: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> None:
     """Compile what the study needs for each kind of GPU."""
     for name in _architectures(devices):
-        wanted = builds_of(config["study"])
+        wanted = builds_of(study_of(config))
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
         nvcc = find_nvcc(config.get("toolchain", {}).get("nvcc"))
         build_all(nvcc, wanted, name, cubins, workers=len(os.sched_getaffinity(0)))
