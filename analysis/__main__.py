@@ -16,7 +16,7 @@ from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,8 +52,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
-    command("figures", "draw the figures from the tables", "tables")
-    command("report", "write the report from tables and figures", "tables", "figures", "template")
+    for added in (
+        command("figures", "draw the figures from the tables", "tables"),
+        command("report", "write the report", "tables", "figures", "template"),
+    ):
+        added.add_argument("--focus", metavar="ID", help="the card that the report is about")
+    commands.add_parser("schema", help="print every table's columns, types and units as Markdown")
     checking = commands.add_parser("check", help="walk every number of a report back to its table")
     checking.add_argument("report", type=Path, help="the report")
     checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
@@ -154,8 +158,8 @@ def write_tables(
 ) -> None:
     """Write every table to the folder `out`; `counted`: the tables of accesses."""
     from analysis import tables
-    from analysis.data import published, published_claims
-    from analysis.overview import systems
+    from analysis.data import published, published_claims, store
+    from analysis.published import systems
     from kernels.build import read_result
 
     published_data = tables.Published(
@@ -164,7 +168,8 @@ def write_tables(
         published_claims.read(statements_csv),
     )
     built = [read_result(path) for path in cubins]
-    _write(tables.compute(recordings, published_data, built, counted, _progress), out)
+    frames = tables.compute(recordings, published_data, built, counted, _progress)
+    store.write(frames, out)
 
 
 def compare_recordings(
@@ -196,8 +201,7 @@ def compare_recordings(
 
 def check_report(report: Path, tables_dir: Path) -> int:
     """Print what of a report is not what the tables have; return 1 if anything is, else 0."""
-    from analysis.check import check, summary
-    from analysis.results import Results
+    from analysis.render.check import check
 
     try:
         page = report.read_text()
@@ -205,24 +209,9 @@ def check_report(report: Path, tables_dir: Path) -> int:
         raise StudyError(
             f"{report} cannot be read ({error.strerror}); make it with `make report`"
         ) from None
-    shown, faults = check(page, Results(tables_dir))
-    print("\n".join([*faults, summary(shown, faults)]), flush=True)
+    faults = check(page, tables_dir)
+    print("\n".join(faults or ["every number is that of its table"]), flush=True)
     return int(bool(faults))
-
-
-def _write(frames: "Mapping[str, pd.DataFrame]", out: Path) -> None:
-    """Write every frame as CSV; a missing value is an empty cell."""
-    for name, frame in frames.items():
-        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
-        write_atomic(out / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
-
-
-def _significant(values: "pd.Series") -> "pd.Series":
-    """Return `values` with six significant digits; whole numbers, which may be counts, with all.
-
-    No interval is narrower than that, and digits beyond are noise that cannot be compressed.
-    """
-    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.5e}"), na_action="ignore")
 
 
 def _progress(line: str) -> None:
@@ -237,6 +226,11 @@ def main() -> int | None:
 
         print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
         return None
+    if arguments.command == "schema":
+        from analysis.schema import documentation
+
+        print(documentation(), end="")
+        return None
     if arguments.command == "compare":
         return compare_recordings(
             arguments.a,
@@ -249,9 +243,9 @@ def main() -> int | None:
     if arguments.command == "check":
         return check_report(arguments.report, arguments.tables)
     if arguments.command == "figures":
-        from analysis.figures import write_figures
+        from analysis.render.figures import write_figures
 
-        write_figures(arguments.tables, arguments.out)
+        write_figures(arguments.tables, arguments.out, arguments.focus)
         return None
     paths = recording_paths(arguments.recording)
     if arguments.command == "tables":
@@ -265,12 +259,12 @@ def main() -> int | None:
         write_crate(Study(*places, git()["commit"]), arguments.out)
     else:
         from analysis.archive.citation import Maker
-        from analysis.report import render
+        from analysis.render.page import render
         from measurement.provenance import git
 
         maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
         folders = (arguments.tables, arguments.figures, paths, arguments.template)
-        render(*folders, arguments.out, maker)
+        render(*folders, arguments.out, arguments.focus, maker)
     return None
 
 

@@ -14,10 +14,11 @@ from analysis.cpu import roofline as cpu_roofline
 from analysis.data import recordings as data
 from analysis.data.published_claims import Statement
 from analysis.decide import predictions
-from analysis.kernels import claims, counts, ladder, limits, machine_code, roofline
+from analysis.kernels import claims, counts, glance, ladder, limits, machine_code, roofline
 from analysis.models import ratios
 from analysis.models import tables as model_tables
-from analysis.overview import cards, gains, source_tables, systems
+from analysis.overview import answers, cards, gains
+from analysis.published import source_tables, systems
 from analysis.trust import agreement, interference, measuring, threats
 from kernels.build import BuildResult
 
@@ -59,11 +60,11 @@ def compute(
         "builds": data.builds_table(loaded, built),
         "environment": data.environment_table(loaded),
         "telemetry": measuring.telemetry_table(sources),
-        "batches": measuring.batches_table(sources),
+        "back_to_back": measuring.back_to_back_table(sources),
         "cold_starts": measuring.cold_starts_table(sources),
         "ceilings": measuring.ceilings_table(sources),
         "phases": measuring.phases_table(sources),
-        "neighbours": interference.neighbours_table(sources),
+        "interference": interference.interference_table(sources),
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
         "limits": limits.limits_table(sources),
@@ -93,7 +94,8 @@ def compute(
     }
     frames |= model_tables.model_tables(published.times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
-    progress("break-even")
+    progress("break-even sizes")
     frames |= predictions.decision_tables(sources)
+    frames |= {"glance": glance.glance_table(frames), "answers": answers.answers_table(frames)}
     progress("audit of the published numbers")
     return frames | audit_text.audit_tables(published.times, published.statements)

@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
-
 from analysis.findings import findings
 from analysis.results import (
     FACTOR,
@@ -16,6 +14,7 @@ from analysis.results import (
     show,
 )
 from analysis.wording import verdict
+from report_data import cpu_cell, gain_row, gpu_cell, recording, tables
 
 NAN = math.nan
 

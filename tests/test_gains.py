@@ -7,7 +7,7 @@ import pytest
 from analysis.cpu.cells import YARDSTICKS
 from analysis.data.recordings import sources
 from analysis.overview.gains import COLUMNS, gains, gains_table
-from analysis.overview.source_tables import LAYOUTS, build
+from analysis.published.source_tables import LAYOUTS, build
 from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording import CELL, Recording
 

@@ -3,13 +3,13 @@
 import math
 
 import pytest
-from report_data import cpu_cell, gpu_cell, interval, recording, tables
-
-from analysis import style
-from analysis.data.recordings import CPU
 from analysis.headline import answers
 from analysis.headline_figure import of_headline
 from analysis.results import order_cells, subjects
+from report_data import cpu_cell, gpu_cell, interval, recording, tables
+
+from analysis import style
+from analysis.domain import CPU
 
 INFINITE = math.inf
 

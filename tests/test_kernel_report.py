@@ -6,6 +6,9 @@ import xml.etree.ElementTree as ET
 
 import pandas as pd
 import pytest
+from analysis.code_views import BOUND_NAMES
+from analysis.kernel_findings import claim_sentences, kernel_findings
+from analysis.results import MILLISECONDS, TIMES, Results
 from report_data import (
     SYSTEMS,
     Page,
@@ -17,11 +20,8 @@ from report_data import (
 )
 
 from analysis import kernel_plots, style
-from analysis.code_views import BOUND_NAMES
-from analysis.kernel_findings import claim_sentences, kernel_findings
 from analysis.kernels.roofline import BOUNDS
-from analysis.overview.systems import read
-from analysis.results import MILLISECONDS, TIMES, Results
+from analysis.published.systems import read
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
 from kernels.catalog import VARIANTS
 from kernels.counts import table

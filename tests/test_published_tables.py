@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import published, recordings
-from analysis.overview.source_tables import LAYOUTS, build, tables
+from analysis.published.source_tables import LAYOUTS, build, tables
 from measurement.errors import StudyError
 from measurement.recording import Recording
 

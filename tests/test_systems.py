@@ -8,7 +8,7 @@ from report_data import SYSTEMS
 
 from analysis.data import recordings
 from analysis.kernels.limits import limits_table
-from analysis.overview.systems import COLUMNS, read, systems_table
+from analysis.published.systems import COLUMNS, read, systems_table
 from measurement.errors import StudyError
 from measurement.recording import read as read_recording
 

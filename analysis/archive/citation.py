@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from analysis.data.recordings import ROOT
-from analysis.results import ResultsError
+from analysis.data.store import StoreError
 from measurement.recording import MANIFEST
 
 CITATION = "CITATION.cff"
@@ -47,7 +47,7 @@ def citation(
 ) -> Citation:
     """Return the citation of a report on `recordings`, which ended at `finished_utc` (ISO 8601).
 
-    A manifest holds the hash of each of its recording's files. Raises ResultsError where a manifest
+    A manifest holds the hash of each of its recording's files. Raises StoreError where a manifest
     or ``CITATION.cff`` of `root` cannot be read.
     """
     manifests = {name: _read(Path(path) / MANIFEST) for name, path in recordings.items()}
@@ -63,7 +63,7 @@ def citation(
             data_hash=hashlib.sha256(b"".join(manifests.values())).hexdigest(),
         )
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise ResultsError(
+        raise StoreError(
             f"{root / CITATION} cannot be read ({' '.join(str(error).split())}); "
             "restore it from version control"
         ) from None
@@ -79,4 +79,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        raise ResultsError(f"{path} is missing; restore it from version control") from None
+        raise StoreError(f"{path} is missing; restore it from version control") from None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.archive.citation import Citation, citation
 from analysis.data.recordings import ROOT
-from analysis.results import ResultsError, anchors
+from analysis.data.store import StoreError
 from measurement.errors import StudyError
 from measurement.files import write_atomic
 
@@ -237,8 +237,7 @@ class _Packer:
     def _recording(self, name: str) -> "Entity":
         """Add a recording: a folder, every file of which is named with its hash."""
         folder = self.study.recordings[name]
-        slug = anchors(list(self.study.recordings))[name]
-        place = self._place(folder, f"data/recordings/{slug}")
+        place = self._place(folder, f"data/recordings/{name}")
         simulated = " (simulated, not measured)" if self.provenances[name]["simulated"] else ""
         properties = {
             "name": f"recording {name}{simulated}",
@@ -268,7 +267,7 @@ class _Packer:
         """Add report and tables; return them by parameter."""
         tables = sorted(self.study.tables.glob("*.csv"))
         if not tables:
-            raise ResultsError(f"{self.study.tables} holds no tables; make them with `make report`")
+            raise StoreError(f"{self.study.tables} holds no tables; make them with `make report`")
         report = self._file(
             self.study.report, "results/report.html", description="what was found, for readers"
         )
@@ -334,7 +333,6 @@ class _Packer:
     def _measured(self, name: str, dataset: "Entity") -> None:
         """Add the measurement that a recording is the result of, and the software that took it."""
         provenance = self.provenances[name]
-        slug = anchors(list(self.study.recordings))[name]
         commit = provenance["git"]["commit"]
         packages = provenance["software"].get("packages", {})
         versions = {**provenance["software"], **packages}
@@ -344,14 +342,14 @@ class _Packer:
             if versions.get(key)
         ]
         harness = self._context(
-            f"#harness-{slug}",
+            f"#harness-{name}",
             "SoftwareApplication",
             name="python -m measurement record",
             softwareVersion=commit or "not known",
             softwareRequirements=used,
         )
         self._action(
-            f"#measurement-{slug}",
+            f"#measurement-{name}",
             name=f"Measurement of {name}",
             description=self._machine(name),
             startTime=_offset(provenance["started_utc"]),
@@ -393,7 +391,7 @@ def _flat(lists: Iterable[list["Entity"]]) -> list["Entity"]:
 
 
 def _checked(path: Path) -> Path:
-    """Return `path` where it is a file; raise ResultsError naming it where it is not."""
+    """Return `path` where it is a file; raise StoreError naming it where it is not."""
     if not path.is_file():
-        raise ResultsError(f"{path} is missing; make it with `make report`")
+        raise StoreError(f"{path} is missing; make it with `make report`")
     return path

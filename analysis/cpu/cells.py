@@ -6,7 +6,7 @@ only has no cell of all.
 
 import pandas as pd
 
-from analysis.data.recordings import CPU
+from analysis.domain import CPU
 from cpu_reference.catalog import BLAS, VARIANTS
 
 NAIVE = "naive"

@@ -11,10 +11,9 @@ import pandas as pd
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
 from analysis.cpu.split import CLAIMED_CACHE_GAIN, WHOLE
 from analysis.data.recordings import Source, once_a_recording
+from analysis.domain import NOT_MEASURED, SOURCE_ORDER
 from analysis.kernels.claims import ABOUT, ABOVE, Row, Rule, claims_frame
-from analysis.results import SOURCE_ORDER
 from analysis.stats.estimates import ratios
-from analysis.wording import NOT_MEASURED
 
 _SWEPT = "blocked"
 CACHE_GAIN = "cache optimisation makes the CPU's loop 35 times faster"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, fastest, with_threads
-from analysis.data.recordings import CPU, Source, concatenated, once_a_recording
-from analysis.kernels.ladder import verdict
+from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.domain import CPU, step_verdict
 from analysis.stats.estimates import ratios
 
 
@@ -69,7 +69,7 @@ def _judged(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
     bounds = ratios(
         source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]
     )
-    words = [verdict(*values) for values in zip(*bounds, strict=True)]
+    words = [step_verdict(*values) for values in zip(*bounds, strict=True)]
     named = dict(zip(("gain", "gain_low", "gain_high"), bounds, strict=True))
     steps = steps.assign(**named, verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)

@@ -10,7 +10,8 @@ import pandas as pd
 from analysis.cpu.cells import ONE, with_threads
 from analysis.cpu.hosts import LEVELS
 from analysis.cpu.traffic import asked_bytes, fetched_bytes, is_bound
-from analysis.data.recordings import CPU, Source, concatenated, once_a_recording
+from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.domain import CPU
 from analysis.kernels.roofline import nearest_bound
 
 COMPUTE, MEMORY = "compute", "memory"

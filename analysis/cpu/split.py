@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.cpu.cells import stages
+from analysis.data.cells import is_library
 from analysis.data.published import MACHINES
-from analysis.data.published import SOURCE as PUBLISHED
-from analysis.data.recordings import CPU, Source
-from analysis.results import SOURCE_ORDER, is_library
+from analysis.data.recordings import Source
+from analysis.domain import CPU, PUBLISHED, SOURCE_ORDER
 from analysis.stats.estimates import FloatArray, percentile_interval
 
 GPU, WHOLE = "gpu", "whole"

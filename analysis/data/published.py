@@ -18,7 +18,6 @@ COLUMNS = [
     "gflops_printed",
     "note",
 ]
-SOURCE = "published"
 MACHINES = {
     "e6300_gts450": "Intel Core 2 Duo E6300 + GeForce GTS 450",
     "i7_4770_gtx770": "Intel Core i7-4770 + GeForce GTX 770",

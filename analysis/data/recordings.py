@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.data.published import SOURCE as PUBLISHED
+from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
 from analysis.stats.estimates import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
 from kernels.build import BuildResult
 from measurement.errors import StudyError
@@ -16,11 +16,7 @@ from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, read
 
 ROOT = Path(__file__).resolve().parents[2]
-CPU = "cpu"
-TREE = "tree"  # what stands for a recording where cubins were built here
 BASELINE_BLOCK = 32
-# The two series of a study: square float32 matrices of its orders, and all else.
-ORDERS, SHAPES = "orders", "shapes"
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.

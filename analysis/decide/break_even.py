@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated
+from analysis.data.cells import is_library
+from analysis.data.recordings import Source, concatenated
 from analysis.decide.curves import Misses, curve, left_out, opponents
 from analysis.decide.predictors import MATRICES, Curve
-from analysis.results import is_library
+from analysis.domain import CPU
 from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, seeded
 
 # Where the break-even is: between measured orders; below or beyond them, by extrapolation; or there

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated
+from analysis.data.cells import is_library
+from analysis.data.recordings import Source, concatenated
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
 from analysis.decide.predictors import Card, Kernel, Row, card
 from analysis.decide.transfer_tables import transfer_tables
-from analysis.results import is_library
+from analysis.domain import CPU
 
 PREDICTORS_COLUMNS = [
     *("recording", "gpu", "gpu_name", "multiprocessors", "memory_bytes", "launch_s"),

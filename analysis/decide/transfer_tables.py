@@ -13,9 +13,10 @@ import pandas as pd
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from analysis.data.recordings import CPU, Source, concatenated
+from analysis.data.recordings import Source, concatenated
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
+from analysis.domain import CPU
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
 from measurement.intervals import median_interval
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source
+from analysis.data.recordings import Source
+from analysis.domain import CPU, NOT_MEASURED, UNDECIDED
 from analysis.kernels.machine_code import EXACT, intensities
 from analysis.stats.estimates import grouped, ratios
-from analysis.wording import NOT_MEASURED, UNDECIDED
 from kernels.catalog import VARIANTS
 from kernels.shape import Shape
 

@@ -8,20 +8,17 @@ both were. Where only one of them takes a block size, it has its fastest.
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated, labelled
+from analysis.data.recordings import Source, concatenated, labelled
+from analysis.domain import CPU, step_verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.stats.estimates import ratios
-from analysis.wording import NO_INTERVAL, UNDECIDED
 from kernels.build import architecture
 from kernels.catalog import VARIANTS
 
 BLOCK, PAGE_BLOCK = 32, 16
 QUANTITIES = ("kernel", "total")
-# Verdicts: the interval of the gain lies above 1; it does not reach above 1.
-PAYS, DOES_NOT_PAY = "pays", "does not pay"
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
 COLUMNS = [
@@ -48,15 +45,6 @@ def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFram
     return concatenated(frames)
 
 
-def verdict(gain: float, low: float, high: float) -> str:
-    """Return whether a step pays, by the interval of its gain."""
-    if np.isnan(low) or np.isnan(high):
-        return NO_INTERVAL
-    if low > 1:
-        return PAYS
-    return DOES_NOT_PAY if high <= 1 else UNDECIDED
-
-
 def _steps(source: Source, quantity: str) -> pd.DataFrame:
     """Return the steps of one GPU, of one quantity; `row` is that of the step's cell."""
     cells = source.cells[source.cells["device"] != CPU]
@@ -72,7 +60,7 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
     gain, low, high = ratios(
         source.cells[f"{quantity}_s"], source.draws[quantity], steps["after_row"], steps["row"]
     )
-    words = [verdict(*bounds) for bounds in zip(gain, low, high, strict=True)]
+    words = [step_verdict(*bounds) for bounds in zip(gain, low, high, strict=True)]
     return steps.assign(quantity=quantity, gain=gain, gain_low=low, gain_high=high, verdict=words)
 
 

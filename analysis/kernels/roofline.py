@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated, labelled
+from analysis.data.cells import without_swept_naive
+from analysis.data.recordings import Source, concatenated, labelled
+from analysis.domain import CPU
 from analysis.kernels.machine_code import intensities
-from analysis.results import without_swept_naive
 from analysis.stats.estimates import grouped
 from kernels.shape import Shape
 from kernels.theory import SECTOR_BYTES

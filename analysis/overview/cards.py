@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source
-from analysis.results import HOST_MEMORY_ORDER
+from analysis.data.recordings import Source
+from analysis.domain import CPU, HOST_MEMORY_ORDER, NO_INTERVAL
 from analysis.stats.estimates import ratio_intervals
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
-from analysis.wording import NO_INTERVAL
 
 COLUMNS = [
     *("gpu", "gpu_name", "n", "quantity", "host_memory", "variant", "block_size"),

@@ -3,7 +3,8 @@
 import pandas as pd
 
 from analysis.cpu.cells import YARDSTICKS, yardsticks
-from analysis.data.recordings import BASELINE_BLOCK, CPU, Source
+from analysis.data.recordings import BASELINE_BLOCK, Source
+from analysis.domain import CPU
 from analysis.stats.estimates import FloatArray, ratios
 
 _GAINS = ("total_gain", "kernel_gain", *(f"cpu_{name}_gain" for name in YARDSTICKS))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated
+from analysis.data.recordings import Source, concatenated
+from analysis.domain import CPU
 from analysis.stats.estimates import FloatArray, grouped, ratio_intervals
 from analysis.stats.significance import within
 from analysis.trust.compare import CELL_TITLES, aligned, cell_texts, duration, matched_samples

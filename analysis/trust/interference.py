@@ -29,7 +29,7 @@ _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 _COLUMNS = ["recording", "gpu", *_ROWS, "q_differs", "q_same", "verdict"]
 
 
-def neighbours_table(found: list[Source]) -> pd.DataFrame:
+def interference_table(found: list[Source]) -> pd.DataFrame:
     """Return one row for every cell, number of neighbours and quantity ("total", "h2d", …).
 
     alone_s and beside_s are medians over the pairs, ratio is beside_s over alone_s. The verdict is

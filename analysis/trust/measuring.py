@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU, Source, concatenated, labelled, once_a_recording
+from analysis.data.recordings import Source, concatenated, labelled, once_a_recording
+from analysis.domain import CPU
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
@@ -110,7 +111,7 @@ def _median(values: pd.Series) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def batches_table(found: list[Source]) -> pd.DataFrame:
+def back_to_back_table(found: list[Source]) -> pd.DataFrame:
     """Return the kernels that were launched back to back, beside their single launches.
 
     kernel_s is the median by events around one launch, of the kernel's cell with pinned memory, or

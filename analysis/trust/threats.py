@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import CPU
+from analysis.domain import CPU
 
 # An interval that reaches farther than this to either side of its median is called wide.
 WIDE = 0.05

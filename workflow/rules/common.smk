@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from analysis.table_names import TABLES
+from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
 from kernels.host_execution.compiler import find_gxx

@@ -1,0 +1,41 @@
+"""Rows of summary.csv: which are of the study's sizes, of a library, of the compared memory."""
+
+import pandas as pd
+
+from analysis.data.recordings import BASELINE_BLOCK
+from analysis.domain import CPU, HOST_MEMORY_ORDER, ORDERS, SOURCE_ORDER
+from kernels.catalog import VARIANTS
+
+LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
+
+
+def is_library(cells: pd.DataFrame) -> pd.Series:
+    """Tell which rows are of a library's kernel, not of one of this project."""
+    return ~cells["device"].eq(CPU) & cells["variant"].isin(LIBRARIES)
+
+
+def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the study's square matrices that were timed, copies included."""
+    return summary[(summary["series"] == ORDERS) & summary["total_s"].notna()]
+
+
+def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the GPU's naive kernel in blocks of 32×32 alone.
+
+    That launch is the source's, and the baseline of every gain; other variants keep all their block
+    sizes, of which a table or figure then takes the best.
+    """
+    naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
+    return cells[~naive | (cells["block_size"] == BASELINE_BLOCK).fillna(False)]
+
+
+def compared_memory(gpu_cells: pd.DataFrame) -> str:
+    """Return the host memory whose total times stand beside the published ones."""
+    kinds = set(gpu_cells["host_memory"].dropna())
+    return next((kind for kind in HOST_MEMORY_ORDER if kind in kinds), HOST_MEMORY_ORDER[0])
+
+
+def comparison_size(gpu_cells: pd.DataFrame) -> int:
+    """Return the source's matrix size where it was measured, else the largest that was."""
+    sizes = {int(n) for n in gpu_cells["n"]}
+    return SOURCE_ORDER if SOURCE_ORDER in sizes else max(sizes)

@@ -1,0 +1,90 @@
+"""What was measured: every GPU, and the CPU of a host without one."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.data.store import Store, StoreError
+
+
+@dataclass(frozen=True)
+class Device:
+    """One measured device: a GPU, or the CPU of a host without one.
+
+    `label` is what tables call it: the column gpu or, of a CPU alone, recording.
+    """
+
+    label: str
+    recording: str
+    is_gpu: bool
+    name: str
+    cpu_model: str
+    simulated: bool
+    live: bool
+    stale_sources: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Name and label, once where they are the same; a simulated device says so itself."""
+        title = self.label if self.name == self.label else f"{self.name} ({self.label})"
+        return f"SIMULATED {title}" if self.simulated else title
+
+    @property
+    def short(self) -> str:
+        """The label, marked where it is of a simulated device: for legends and panels."""
+        return f"SIMULATED {self.label}" if self.simulated else self.label
+
+
+@dataclass(frozen=True)
+class Devices:
+    """All that was measured, in the order of recordings.csv, and the GPU in focus, if any."""
+
+    all: tuple[Device, ...]
+    focus: Device | None
+
+    @property
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs, that in focus first."""
+        gpus = [device for device in self.all if device.is_gpu]
+        return tuple(sorted(gpus, key=lambda device: device is not self.focus))
+
+    @property
+    def hosts(self) -> tuple[Device, ...]:
+        """The first device of every recording: it stands for the CPU of its host."""
+        first = {device.recording: device for device in reversed(self.all)}
+        return tuple(device for device in self.all if first[device.recording] is device)
+
+
+def slug(text: str) -> str:
+    """Return `text` as a part of a file name or an anchor: lower-case letters, digits, hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def devices(store: Store, focus: str | None = None) -> Devices:
+    """Return what was measured; `focus` names a GPU or a recording, by default the first GPU.
+
+    Without a GPU the first host is in focus. Raises StoreError where `focus` is neither.
+    """
+    found = tuple(_device(row) for row in store["recordings"].to_dict("records"))
+    wanted = [one for one in found if focus in (one.label, one.recording)] if focus else []
+    if focus and not wanted:
+        labels = ", ".join(one.label for one in found) or "nothing was measured"
+        raise StoreError(f"report.focus: {focus} was not measured; allowed: {labels}")
+    by_default: Sequence[Device] = [one for one in found if one.is_gpu] or found
+    return Devices(found, next(iter(wanted or by_default), None))
+
+
+def _device(row: dict[str, object]) -> Device:
+    text = {key: "" if pd.isna(value) else str(value) for key, value in row.items()}
+    return Device(
+        label=text["gpu"] or text["recording"],
+        recording=text["recording"],
+        is_gpu=bool(text["gpu"]),
+        name=text["gpu_name"] or text["cpu_model"],
+        cpu_model=text["cpu_model"],
+        simulated=row["simulated"] is True or text["simulated"] == "True",
+        live=text["live"] == "True",
+        stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),
+    )

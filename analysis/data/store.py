@@ -1,0 +1,79 @@
+"""The study's tables as CSV files: written and read as the schema says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.schema import TABLES, Kind, column
+from measurement.errors import StudyError
+from measurement.files import write_atomic
+
+_DTYPES: Mapping[Kind, str] = {
+    "text": "str",
+    "flag": "boolean",
+    "count": "Int64",
+    "number": "float64",
+}
+
+
+class StoreError(StudyError):
+    """A table is missing or unreadable; the message says how to make it."""
+
+
+class Store:
+    """The tables in a folder, each read when it is first asked for.
+
+    ``store["summary"]`` is a data frame with the columns and types of `analysis.schema`: text,
+    boolean, Int64 and float64; a blank cell is NA. Rows count from 0 and are the frame's index.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """Return a table; raises StoreError naming the file that is missing or unreadable."""
+        if name not in self._frames:
+            self._frames[name] = _read(self.folder / f"{name}.csv", name)
+        return self._frames[name]
+
+
+def _read(path: Path, name: str) -> pd.DataFrame:
+    types = {each: _DTYPES[column(name, each).kind] for each in TABLES[name].columns}
+    try:
+        frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=[""])
+    except OSError:
+        raise StoreError(f"{path} is missing; make it with `python -m analysis tables`") from None
+    except (ValueError, TypeError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"{path} cannot be read ({error}); make it again with `python -m analysis tables`"
+        ) from None
+    if list(frame) != list(types):
+        strange = sorted(set(frame) ^ set(types)) or ["their order"]
+        raise StoreError(
+            f"{path} has other columns than this version writes ({strange[0]}); make it again with "
+            "`python -m analysis tables`"
+        )
+    return frame
+
+
+def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write every table of the schema as CSV; a missing value is an empty cell.
+
+    Numbers have six significant digits: no interval is narrower than that, and digits beyond are
+    noise that cannot be compressed. Whole numbers, which may be counts, have all. Raises ValueError
+    where frames and schema are not the same tables and columns: a mistake in the program.
+    """
+    if set(frames) != set(TABLES):
+        raise ValueError(f"tables that frames or schema lack: {sorted(set(frames) ^ set(TABLES))}")
+    for name, table in TABLES.items():
+        frame = frames[name]
+        if list(frame) != list(table.columns):
+            raise ValueError(f"{name}: columns {list(frame)}, declared: {list(table.columns)}")
+        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
+        write_atomic(folder / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
+
+
+def _significant(values: pd.Series) -> pd.Series:
+    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.5e}"), na_action="ignore")

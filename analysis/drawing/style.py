@@ -1,0 +1,238 @@
+"""One look for every figure: a colour and a marker for each variant, axes, legends, units."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from analysis.drawing.svg import INK, hover, label
+
+# A headless machine has no display, and nothing here ever opens a window.
+mpl.use("svg")
+
+# Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
+# spread for colour-blind readers, and a marker shape says the same again.
+GREY = "#7f7f7f"
+_COLOURS = (
+    GREY,
+    "#1f7ec2",
+    "#b0673a",
+    "#9a8400",
+    "#d55e00",
+    "#c2609a",
+    "#00966c",
+    "#8a6fd1",
+    "#0090a8",
+    "#d14a3a",
+    "#5f8a00",
+)
+# A ramp for the matrix orders, which have an order; the variants above have none.
+_RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
+_MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
+
+# The catalogs' variants by the figures in which they are drawn together: those of source V with
+# those CPU variants that stand beside a GPU, the steps of T and G with cuBLAS, the CPU's.
+SOURCE_V = (
+    "naive",
+    "naive_coalesced",
+    "buffered_column",
+    "buffered_row",
+    "block",
+    "block_strided",
+    "block_unroll4",
+    "block_unroll8",
+)
+STEPS = (
+    "naive_coalesced",
+    "tile_uncoalesced",
+    "tile_transposed_b",
+    "tile_conflict_free",
+    "outer_product",
+    "outer_product_unrolled",
+    "outer_product_prefetch",
+    "register_tile",
+    "register_tile_double_buffered",
+    "register_tile_conflict_free",
+    "cublas_sgemm",
+)
+ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
+CPU_BESIDE = ("naive", "blas", "packed")
+_CPU_ALONE = ("loop_order", "column_buffered", "blocked")
+# In the order of the palette, so that no two of one figure have the same colour: `block_padded`
+# takes that of `naive_coalesced`, which stands among the steps.
+_ORDER = (
+    *((False, name) for name in SOURCE_V),
+    *((True, name) for name in CPU_BESIDE),
+    *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
+    *((True, name) for name in _CPU_ALONE),
+    *((False, name) for name in ANY_SHAPE),
+)
+
+# The parts of a transfer-inclusive time, in the order in which they pass.
+PARTS = {
+    "host_s": ("work on the host", "#9a8400", ".."),
+    "h2d_s": ("copy to the device", "#1f7ec2", "//"),
+    "kernel_s": ("kernel", "#d55e00", ""),
+    "d2h_s": ("copy back", "#00966c", "\\\\"),
+    "overhead_s": ("overhead", GREY, ""),
+}
+
+# The steps from the naive loop of a CPU to a GPU, in their order.
+SPLIT = {
+    "source": ("cache optimisation, one thread", "#1f7ec2", "/"),
+    "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
+    "all_threads": ("all cores", "#9a8400", "."),
+    "gpu": ("GPU, copies included", "#d55e00", ""),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn, in every figure."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
+    """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
+    order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
+    return {
+        key: Look(
+            _COLOURS[position % len(_COLOURS)],
+            _MARKERS[position % len(_MARKERS)],
+            "--" if key[0] else "-",
+        )
+        for position, key in enumerate(order)
+    }
+
+
+def on_threads(look: Look, threads: int) -> Look:
+    """Return a CPU variant's look on that many threads: dashed on one, on several dash-dotted."""
+    return replace(look, line="-.") if threads > 1 else look
+
+
+def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
+    """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
+    return {
+        n: Look(_RAMP[position % len(_RAMP)], _MARKERS[position % len(_MARKERS)], "-")
+        for position, n in enumerate(sorted(set(sizes)))
+    }
+
+
+def card_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each card, for figures in which the colour tells cards apart."""
+    return {
+        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, name in enumerate(labels)
+    }
+
+
+def theme() -> AbstractContextManager[None]:
+    """Return the context in which every figure is drawn and saved."""
+    settings = sns.axes_style("ticks") | sns.plotting_context("paper")
+    ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings |= dict.fromkeys((*ink, "grid.color", "hatch.color"), INK)
+    settings |= {"axes.grid": True, "grid.alpha": 0.15, "hatch.linewidth": 0.6}
+    settings |= {"axes.titlesize": 10, "axes.titleweight": "bold", "legend.frameon": False}
+    settings |= {"axes.spines.top": False, "axes.spines.right": False}
+    # Names come from outside: a dollar sign in one is a dollar sign, not mathematics.
+    return mpl.rc_context(settings | {"text.parse_math": False})
+
+
+def new_figure(
+    columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure, `width` by `height` inches, with its axes in reading order."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, index + 1) for index in range(rows * columns)]
+    return figure, axes
+
+
+def log_axis(axis: Axes, which: str, base: int = 10) -> None:
+    """Make the axis `which` ("x" or "y") logarithmic, with plain numbers at its ticks."""
+    set_scale = axis.set_xscale if which == "x" else axis.set_yscale
+    set_scale("log", base=base)
+    scale = axis.xaxis if which == "x" else axis.yaxis
+    low, high = sorted(axis.get_xlim() if which == "x" else axis.get_ylim())
+    short = base == 10 and high / low < 200
+    scale.set_major_locator(LogLocator(base=base, subs=(1.0, 2.0, 5.0) if short else (1.0,)))
+    scale.set_minor_locator(NullLocator())
+    scale.set_major_formatter(FuncFormatter(plain_number))
+    scale.set_minor_formatter(NullFormatter())
+
+
+def ticks_at(axis: Axes, values: Iterable[int]) -> None:
+    """Put the ticks of a logarithmic x axis exactly at the measured `values`."""
+    shown = sorted(set(values))
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(shown, [plain_number(value) for value in shown])
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def plain_number(value: float, _position: int | None = None) -> str:
+    """Return a tick label without exponent: 0.01, 20, 2048, 50 000."""
+    group = "," if abs(value) >= 1e4 else ""
+    return f"{value:{group}.10g}".replace(",", "\u202f")
+
+
+def plain_time(value: float, _position: int | None = None) -> str:
+    """Return a tick label for a time in seconds: 10 µs, 1 ms, 100 ms, 10 s."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * factor >= 1 - 1e-9:
+            return f"{plain_number(value * factor)} {unit}"
+    return f"{plain_number(value * 1e9)} ns"
+
+
+def binary_size(value: float) -> str:
+    """Return a tick label for a size of at least one byte: 256 B, 4 KiB, 64 MiB."""
+    exponent = min(3, int(np.log2(value)) // 10)
+    return f"{value / 1024**exponent:.4g} {('B', 'KiB', 'MiB', 'GiB')[exponent]}"
+
+
+def points(
+    axis: Axes,
+    frame: pd.DataFrame,
+    x: str,
+    y: tuple[str, str, str],
+    look: Look,
+    text: str | None = None,
+    line: bool = True,
+) -> None:
+    """Draw the points of `frame` with their intervals.
+
+    `y` names the columns of value, low and high. A value without an interval is a hollow marker.
+    """
+    value, low, high = (frame[name].to_numpy(dtype=float) for name in y)
+    place = frame[x].to_numpy(dtype=float)
+    if line and len(frame) > 1:
+        axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    texts = [_said(text, *values) for values in zip(place, value, low, high, strict=True)]
+    marks: dict[str, Any] = {"marker": look.marker, "s": 26, "zorder": 3}
+    axis.vlines(place[bounded], low[bounded], high[bounded], color=look.colour, linewidth=1.6)
+    for chosen, faces in ((bounded, look.colour), (~bounded, "none")):
+        if chosen.any():
+            colours: dict[str, Any] = {"facecolors": faces, "edgecolors": look.colour}
+            width = 0 if faces != "none" else 1.0
+            drawn = axis.scatter(place[chosen], value[chosen], linewidths=width, **colours, **marks)
+            hover(drawn, [said for said, shown in zip(texts, chosen, strict=True) if shown])
+    marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
+    how: dict[str, Any] = marks | {"linestyle": look.line if line else "none"}
+    name = None if text is None else label(text)
+    axis.plot([], [], color=look.colour, label=name, **how)
+
+
+def _said(text: str | None, place: float, value: float, low: float, high: float) -> str:
+    """Return what hovering over a point says: its series, place, value and interval."""
+    bounds = f" ({low:.4g} to {high:.4g})" if np.isfinite(low) and np.isfinite(high) else ""
+    return f"{label(text) + ', ' if text else ''}{plain_number(place)}: {value:.4g}{bounds}"

@@ -1,0 +1,94 @@
+"""Turn a matplotlib figure into SVG that can be inlined, hovered over and reproduced."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+# What is drawn in this colour takes the colour of the surrounding text (dark mode, print).
+INK = "#010203"
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_REFERENCE = re.compile(r"(url\(#|^#)")
+_HOVER = "hover-"
+_LONGEST_LABEL = 40
+
+ET.register_namespace("", _SVG.strip("{}"))
+
+
+def label(text: object) -> str:
+    """Return `text` fit for a label inside a figure: one line, no control marks, not too long."""
+    clean = _CONTROL.sub("", str(text)).strip()
+    return clean if len(clean) <= _LONGEST_LABEL else clean[: _LONGEST_LABEL - 1] + "…"
+
+
+def hover(artist: Artist, texts: Sequence[str]) -> None:
+    """Give each mark of a scatter or a bar container's patch the text that hovering shows.
+
+    There are as many `texts` as the artist has marks, in their order.
+    """
+    artist.set_gid(_HOVER + "\n".join(_CONTROL.sub("", text) for text in texts))
+
+
+def render(figure: Figure, name: str) -> str:
+    """Return `figure` as SVG text; a screen reader says the caption ``caption-NAME`` of the page.
+
+    The text depends on the figure alone: no date, no version, no drawn ids. Axes and texts drawn in
+    `INK` become ``currentColor``; texts stay texts. Ids begin with `name`: many such figures stand
+    in one page.
+    """
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    root = ET.fromstring(buffer.getvalue())
+    for tag in ("metadata", "style"):  # matplotlib's style sheet would apply to the whole page
+        _drop(root, f"{_SVG}{tag}")
+    for group in root.iter(f"{_SVG}g"):
+        if group.get("id", "").startswith(_HOVER):
+            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split("\n"))
+    for element in root.iter():
+        _hand_over(element, f"{name}-")
+    root.set("role", "img")
+    root.set("aria-labelledby", f"caption-{name}")
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _drop(root: ET.Element, tag: str) -> None:
+    for parent in list(root.iter()):
+        for child in [child for child in parent if child.tag == tag]:
+            parent.remove(child)
+
+
+def _title(group: ET.Element, texts: list[str]) -> None:
+    """Put a title into each mark of a group; definitions of marks are none."""
+    defined = {id(part) for defs in group.iter(f"{_SVG}defs") for part in defs.iter()}
+    marks = [
+        part
+        for part in group.iter()
+        if part.tag in (f"{_SVG}use", f"{_SVG}path") and id(part) not in defined
+    ]
+    if len(marks) != len(texts):
+        raise ValueError(f"{len(marks)} marks for {len(texts)} texts: {texts[:1]}")
+    for mark, text in zip(marks, texts, strict=True):
+        ET.SubElement(mark, f"{_SVG}title").text = text
+
+
+def _hand_over(element: ET.Element, prefix: str) -> None:
+    """Write references as HTML knows them, ids apart from other figures', and ink as the page's."""
+    target = element.attrib.pop(_XLINK_HREF, None)
+    if target is not None:
+        element.set("href", target)
+    for key, value in list(element.attrib.items()):
+        # XML would keep each line break of a path as an escape.
+        flat = " ".join(value.split()).replace(INK, "currentColor")
+        if key == "id":
+            flat = prefix + flat
+        elif key == "href" or "url(#" in flat:
+            flat = _REFERENCE.sub(rf"\g<1>{prefix}", flat)
+        element.set(key, flat)

@@ -1,0 +1,122 @@
+"""The three answers on each card: the fastest way, its gain over the CPU, from which size it pays.
+
+All kinds of host memory take part, and the library too. A host without a GPU has its CPU's fastest
+way alone.
+"""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from analysis.data.cells import is_library, of_sizes
+from analysis.decide.break_even import BEYOND, NEVER
+from analysis.decide.curves import BEST
+from analysis.domain import CPU, GAIN, LOSS, NO_INTERVAL, UNDECIDED, verdict
+from analysis.schema import TABLES
+
+Row = dict[str, object]
+_BREAK_EVEN = ("n", "n_low", "n_high", "least_n", "largest_n")
+
+
+def answers_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return one row a device of recordings.csv, from the other tables.
+
+    - total_s is the least time of the largest size, copies included; next_ is the fastest other
+      variant, own_ the fastest kernel of this study where a library is the fastest or the next.
+    - gain is over the fastest that the host's CPU did, at gain_n, the largest size that both took.
+    - worth_n is the least break-even size of any host memory, over the same; worth_place says where
+      it lies: see `analysis.decide.break_even`.
+
+    Verdicts: of the way whether its interval is apart from that of the next, of the gain
+    `analysis.domain.verdict`, of the break-even a loss where there is none.
+    """
+    rows = [_answers(frames, device) for device in frames["recordings"].to_dict("records")]
+    return pd.DataFrame(rows).reindex(columns=list(TABLES["answers"].columns))
+
+
+def _answers(frames: Mapping[str, pd.DataFrame], device: Mapping[str, object]) -> Row:
+    cells, label = of_sizes(frames["summary"]), device["gpu"]
+    found: Row = {"recording": device["recording"], "gpu": label}
+    on_cpu = cells["device"] == CPU
+    if pd.isna(label):
+        return found | _way(cells[on_cpu & (cells["recording"] == device["recording"])])
+    gains, sizes = frames["gains"], frames["break_even"]
+    gains = gains[(gains["source"] == label) & gains["cpu_best_gain"].notna()]
+    own = (sizes["gpu"] == label) & (sizes["opponent"] == BEST)
+    way = _way(cells[~on_cpu & (cells["gpu"] == label)])
+    return found | way | _gain(gains) | _worth(sizes[own])
+
+
+def _way(cells: pd.DataFrame) -> Row:
+    """Return the fastest way at the largest size, and what comes next to it."""
+    if cells.empty:
+        return {}
+    largest = cells[cells["n"] == cells["n"].max()]
+    library = is_library(largest)
+    best = largest["total_s"].idxmin()
+    row = _cell(largest, best, "", "variant", "block_size", "host_memory", "threads", "n")
+    row["is_library"] = bool(library[best])
+    others = largest[largest["variant"] != largest.at[best, "variant"]]
+    if not others.empty:
+        second = others["total_s"].idxmin()
+        row |= _cell(largest, second, "next_", "variant", "block_size")
+        row["way_verdict"] = _apart(largest.loc[best], largest.loc[second])
+    if library.any() and not library.all():
+        own = largest.loc[~library, "total_s"].idxmin()
+        row |= _cell(largest, own, "own_", "variant", "block_size")
+    elsewhere = largest[largest["host_memory"] != largest.at[best, "host_memory"]]
+    if not elsewhere.empty:
+        row |= _cell(largest, elsewhere["total_s"].idxmin(), "other_", "host_memory")
+    return row
+
+
+def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> Row:
+    """Return columns of a cell and its total time with its interval, under a prefix."""
+    chosen = cells.loc[index]
+    times = {
+        f"{prefix}total{bound}_s": chosen[f"total{bound}_s"] for bound in ("", "_low", "_high")
+    }
+    return {f"{prefix}{name}": chosen[name] for name in columns} | times
+
+
+def _apart(best: pd.Series, other: pd.Series) -> str:
+    """Say whether the intervals of two times are apart."""
+    high, low = best["total_high_s"], other["total_low_s"]
+    if math.isnan(high) or math.isnan(low):
+        return NO_INTERVAL
+    return GAIN if high < low else UNDECIDED
+
+
+def _gain(gains: pd.DataFrame) -> Row:
+    """Return the gain of the fastest way over the CPU at the largest size that both took."""
+    if gains.empty:
+        return {}
+    largest = gains[gains["n"] == gains["n"].max()]
+    best = largest.loc[largest["cpu_best_gain"].idxmax()]
+    bounds = {f"gain{bound}": best[f"cpu_best_gain{bound}"] for bound in ("", "_low", "_high")}
+    return {
+        "gain_n": best["n"],
+        "gain_variant": best["variant"],
+        "gain_block_size": best["block_size"],
+        "gain_host_memory": best["host_memory"],
+        "cpu_best_variant": best["cpu_best_variant"],
+        "cpu_best_threads": best["cpu_best_threads"],
+        **bounds,
+        "gain_verdict": verdict(*bounds.values()),
+    }
+
+
+def _worth(sizes: pd.DataFrame) -> Row:
+    """Return the least break-even size of all kinds of host memory."""
+    if sizes.empty:
+        return {}
+    best = sizes.loc[sizes["n"].idxmin()]
+    return {
+        "worth_place": best["place"],
+        "worth_host_memory": best["host_memory"],
+        "worth_verdict": LOSS if best["place"] in (BEYOND, NEVER) else GAIN,
+        **{
+            f"worth_{name}": best[name] for name in ("n", "n_low", "n_high", "least_n", "largest_n")
+        },
+    }

@@ -1,0 +1,149 @@
+"""Numbers, names and verdicts in the page: what a reader sees, and the CSV cell it is from.
+
+The markup of a number says where it stands, as ``data-at="summary 12 total_s"`` (table, row,
+column); of a ratio of two cells, both; of a count, the table and the equalities that chose rows.
+`analysis.render.check` follows each back to the CSV.
+"""
+
+import json
+import math
+import re
+
+from markupsafe import Markup, escape
+
+from analysis.render.query import Row, Rows
+from analysis.schema import PERCENT, TIMES, Unit, column, interval_columns
+
+# Control characters, and marks that turn the direction of all text after them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
+)
+ABSENT = "–"
+
+
+def visible(text: str) -> str:
+    """Return `text` with what acts unseen written out, as in "[U+202E]"."""
+    return _UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
+
+
+def number(row: Row, name: str, unit: Unit | None = None, bare: bool = False) -> Markup:
+    """Return the number in one cell, in its schema's unit or another; `bare`: without the unit.
+
+    A blank cell is an en dash.
+    """
+    table, place = row.place
+    unit = unit or column(table, name).unit
+    if row[name] is None:
+        return Markup(ABSENT)
+    shown = show(float(row[name]), unit, _like(row, name))
+    return _data(shown, "" if bare else unit.name, at=f"{table} {place} {name}", unit=unit.name)
+
+
+def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
+    """Return a number and the bounds of its 95 % interval: "6.370 ms (6.349–6.423)"."""
+    bounds = interval_columns(name)
+    value = number(row, name, unit)
+    if row[name] is None or any(row[bound] is None for bound in bounds):
+        return value
+    low, high = (number(row, bound, unit, bare=True) for bound in bounds)
+    return Markup("{} ({}–{})").format(value, low, high)
+
+
+def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
+    """Return the ratio of two cells, each a row and a column: "2.31 ×", or as a percentage."""
+    values = [row[name] for row, name in (above, below)]
+    if None in values or values[1] == 0:
+        return Markup(ABSENT)
+    places = " / ".join(f"{' '.join(map(str, row.place))} {name}" for row, name in (above, below))
+    value = float(values[0]) / float(values[1])
+    return _data(show(value, unit, value), unit.name, at=places, unit=unit.name)
+
+
+def share(above: tuple[Row, str], below: tuple[Row, str]) -> Markup:
+    """Return the ratio of two cells as a percentage."""
+    return ratio(above, below, PERCENT)
+
+
+def count(rows: Rows) -> Markup:
+    """Return how many rows there are; they have to be chosen by equalities alone."""
+    if rows.filters is None:
+        raise ValueError(f"{rows.table}: a count in the page needs rows chosen by `where` alone")
+    where = json.dumps(rows.filters, sort_keys=True, ensure_ascii=False)
+    return Markup('<data data-count="{}" data-where="{}">{}</data>').format(
+        rows.table, where, len(rows)
+    )
+
+
+def name(row: Row, column_name: str = "variant") -> Markup:
+    """Return the name in a cell in a fixed-width face, such as that of a variant."""
+    table, place = row.place
+    text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
+    return Markup('<code data-at="{} {} {}">{}</code>').format(table, place, column_name, text)
+
+
+def word(row: Row, column_name: str) -> Markup:
+    """Return the text of a cell."""
+    table, place = row.place
+    text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
+    return Markup('<span data-at="{} {} {}">{}</span>').format(table, place, column_name, text)
+
+
+def verdict(row: Row, column_name: str = "verdict") -> Markup:
+    """Return the verdict in a cell as a badge."""
+    return Markup('<mark class="badge">{}</mark>').format(word(row, column_name))
+
+
+def _data(shown: str, unit_name: str, at: str, unit: str) -> Markup:
+    text = f"{shown}\u00a0{unit_name}" if unit_name else shown
+    hidden = Markup(' data-unit="{}"').format(unit) if unit and not unit_name else ""
+    return Markup('<data data-at="{}"{}>{}</data>').format(escape(at), hidden, text)
+
+
+def _like(row: Row, name: str) -> float:
+    """Return the value whose decimals a number has: a bound's are those of its median."""
+    for bound in ("_low", "_high"):
+        if bound in name:
+            try:
+                value = row[name.replace(bound, "", 1)]
+            except KeyError:
+                continue
+            if value is not None:
+                return float(value)
+    return float(row[name])
+
+
+def show(value: float, unit: Unit, like: float) -> str:
+    """Return `value` in `unit` as text, with the decimals of `like` (an interval's, its median)."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
+    scaled = value * unit.factor
+    if unit.digits == 0 or scaled == 0:
+        return _grouped(scaled, 0)
+    magnitude = math.floor(math.log10(abs(scaled)))
+    if unit.digits is None:
+        text = _grouped(scaled, max(2 - magnitude, 0))
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if not -4 <= magnitude < 9:
+        return _scientific(scaled, unit.digits)
+    decimals = unit.digits - 1 - magnitude
+    if like != value and like * unit.factor != 0 and math.isfinite(like):
+        # Two digits more at most: a bound of 10 000 beside a value of 1.23 needs no decimals.
+        wanted = unit.digits - 1 - math.floor(math.log10(abs(like * unit.factor)))
+        decimals = min(wanted, decimals + 2)
+    return _grouped(scaled, max(decimals, 0))
+
+
+def _grouped(scaled: float, decimals: int) -> str:
+    """Group digits by thousands from five of them on: 2048, but 17 180."""
+    group = "," if abs(scaled) >= 1e4 else ""
+    return _minus(f"{scaled:{group}.{decimals}f}".replace(",", "\u202f"))
+
+
+def _scientific(scaled: float, digits: int) -> str:
+    mantissa, exponent = f"{scaled:.{digits - 1}e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return _minus(f"{mantissa}×10{raised}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")

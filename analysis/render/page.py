@@ -1,0 +1,191 @@
+"""Render the report: one self-contained HTML file from tables, figures and templates.
+
+Nothing is computed here that is not in a CSV file or a recording's provenance, and nothing depends
+on the time or place of rendering: the same input gives the same bytes.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import lzma
+import tarfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from analysis import schema
+from analysis.archive.citation import Maker, citation
+from analysis.data.devices import devices
+from analysis.data.store import Store, StoreError
+from analysis.render import numbers, query, tables
+from kernels.catalog import VARIANTS
+from measurement.files import write_atomic
+
+_TEMPLATE = "page.html.j2"
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
+_SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
+_UNITS = {
+    "s": schema.S,
+    "ms": schema.MS,
+    "us": schema.US,
+    "ns": schema.NS,
+    "ps": schema.PS,
+    "gflops": schema.GFLOPS,
+    "tflops": schema.TFLOPS,
+    "gb_per_s": schema.GB_PER_S,
+    "ghz": schema.GHZ,
+    "percent": schema.PERCENT,
+    "times": schema.FOLD,
+    "plain": schema.PLAIN,
+    "four_digits": schema.FACTOR,
+    "whole": schema.COUNT,
+}
+
+
+def render(
+    tables_dir: Path | str,
+    figures_dir: Path | str,
+    recordings: Mapping[str, Path],
+    template_dir: Path | str,
+    out: Path | str,
+    focus: str | None = None,
+    maker: Maker | None = None,
+) -> None:
+    """Write the report to `out`, whole or not at all.
+
+    `recordings` are the folders by id; only provenance and manifest are read. `focus` names the
+    card that the essay is about. `maker` is what the page says of its own making, where a command
+    makes it. Raises StoreError naming the table, figure, recording or template that is missing.
+    """
+    store = Store(tables_dir)
+    measured = devices(store, focus)
+    template_dir = Path(template_dir)
+    environment = _environment(template_dir)
+    marks = {d.label: "SIMULATED" for d in measured.all if d.simulated}
+    marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
+    provenances = {name: _provenance(name, path) for name, path in recordings.items()}
+    environment.globals |= {
+        "t": partial(query.rows, store),
+        "table": partial(tables.table, marks=marks),
+        "pivot": partial(tables.pivot, marks=marks),
+        "figure": partial(_figure, Path(figures_dir)),
+        "devices": measured,
+        "focus": measured.focus,
+        "variants": VARIANTS,
+        "provenances": provenances,
+        "folders": {name: str(path) for name, path in recordings.items()},
+        "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
+        "maker": maker,
+        "archive": _archive(Path(tables_dir)),
+        **_assets(template_dir),
+    }
+    write_atomic(out, environment.get_template(_TEMPLATE).render())
+
+
+def _environment(template_dir: Path) -> jinja2.Environment:
+    """Return Jinja's environment with what every template uses."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_dir),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # Names come from outside.
+        finalize=lambda part: (
+            numbers.visible(part)
+            if isinstance(part, str) and not isinstance(part, Markup)
+            else part
+        ),
+    )
+    environment.globals |= {
+        "n": numbers.number,
+        "ci": numbers.interval,
+        "ratio": numbers.ratio,
+        "share": numbers.share,
+        "count": numbers.count,
+        "name": numbers.name,
+        "word": numbers.word,
+        "verdict": numbers.verdict,
+        "schema": schema.TABLES,
+        **_UNITS,
+    }
+    if not (template_dir / _TEMPLATE).is_file():
+        raise _missing(template_dir / _TEMPLATE)
+    return environment
+
+
+def _assets(template_dir: Path) -> dict[str, Any]:
+    """Return styles and scripts, and the hashes by which the page allows its own scripts only."""
+    texts = {}
+    for name in (*_STYLES, *_SCRIPTS):
+        try:
+            texts[name] = (template_dir / name).read_text()
+        except OSError:
+            raise _missing(template_dir / name) from None
+    digests = [hashlib.sha256(texts[name].encode()).digest() for name in _SCRIPTS]
+    return {
+        "styles": [Markup(texts[name]) for name in _STYLES],
+        "scripts": [Markup(texts[name]) for name in _SCRIPTS],
+        "script_hashes": [base64.b64encode(digest).decode() for digest in digests],
+    }
+
+
+def _missing(path: Path) -> StoreError:
+    return StoreError(f"{path} is missing; restore it from version control")
+
+
+def _figure(
+    figures_dir: Path, figure_name: str, title: str, caller: Callable[[], str] | None = None
+) -> Markup:
+    """Return a figure with its title and caption (of `caller`); nothing where it was not drawn.
+
+    A figure is not drawn where nothing was measured that it could show.
+    """
+    drawn = json.loads(_read_index(figures_dir))
+    if figure_name not in drawn:
+        return Markup("")
+    svg = (figures_dir / f"{figure_name}.svg").read_text()
+    caption = Markup(caller()) if caller else Markup("")
+    return Markup(
+        '<figure class="plot" id="figure-{0}">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
+        '<figcaption id="caption-{0}"><strong>{1}.</strong> {3}</figcaption></figure>'
+    ).format(figure_name, title, Markup(svg), caption)
+
+
+def _read_index(figures_dir: Path) -> str:
+    try:
+        return (figures_dir / "figures.json").read_text()
+    except OSError as error:
+        raise StoreError(
+            f"figures in {figures_dir} cannot be read ({error.strerror}); make them with "
+            "`python -m analysis figures`"
+        ) from None
+
+
+def _provenance(name: str, path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((Path(path) / "provenance.json").read_text()))
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"recording {name}: {path}/provenance.json cannot be read ({error}); "
+            "restore the folder from version control or record it again"
+        ) from None
+
+
+def _archive(tables_dir: Path) -> str:
+    """Return all tables as a base64 text of a .tar.xz that depends on nothing but them."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in schema.TABLES:
+            data = (tables_dir / f"{name}.csv").read_bytes()
+            entry = tarfile.TarInfo(f"tables/{name}.csv")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return base64.b64encode(lzma.compress(packed.getvalue(), preset=9)).decode()

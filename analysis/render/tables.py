@@ -1,0 +1,164 @@
+"""Tables in the page: columns of the schema, each cell where its row and column say."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from analysis.data.devices import slug
+from analysis.render import numbers
+from analysis.render.query import Row, Rows
+from analysis.schema import Unit, column, interval_columns
+
+Caller = Callable[[], str]
+_TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
+# Names as the tables have them, in a fixed-width face.
+_CODE = {
+    "variant",
+    "after",
+    "after_variant",
+    "build",
+    "architecture",
+    "next_variant",
+    "own_variant",
+}
+
+
+def table(
+    rows: Rows,
+    columns: str,
+    title: str,
+    caller: Caller | None = None,
+    units: Mapping[str, Unit] | None = None,
+    marks: Mapping[str, str] | None = None,
+) -> Markup:
+    """Return a table of some rows: a figure with title, caption (of `caller`) and link to the CSV.
+
+    `columns` names them, separated by spaces; ``total_s±`` shows the interval too. `units` are
+    other than the schema's. `marks` is what stands beside the names of cards: "SIMULATED".
+    """
+    names = [(name.removesuffix("±"), name.endswith("±")) for name in columns.split()]
+    shown = {name: _unit(rows.table, name, units) for name, _ in names}
+    head = Markup("").join(_head(rows.table, name, shown[name]) for name, _ in names)
+    body = Markup("\n").join(
+        Markup('<tr data-row="{}">{}</tr>').format(
+            row.place[1],
+            Markup("").join(
+                _cell(row, name, wide, shown[name], marks or {}) for name, wide in names
+            ),
+        )
+        for row in rows
+    )
+    return _framed(rows.table, title, caller, head, body)
+
+
+def pivot(
+    rows: Rows,
+    index: str,
+    across: str,
+    values: str,
+    title: str,
+    caller: Caller | None = None,
+    marks: Mapping[str, str] | None = None,
+) -> Markup:
+    """Return a table with a row for each `index` and a column for each of `across`.
+
+    `values` names the column that cells show, as in `table`.
+    """
+    name, wide = values.removesuffix("±"), values.endswith("±")
+    heads = rows.values(across)
+    unit = column(rows.table, name).unit
+    cells = {(row[index], row[across]): row for row in rows}
+    marked = [f"{(marks or {}).get(head, '')} {head}".strip() for head in heads]
+    head = Markup('<th scope="col">{}</th>').format(column(rows.table, index).heading)
+    head += Markup("").join(Markup('<th scope="col">{}</th>').format(text) for text in marked)
+    lines = []
+    for key in rows.values(index):
+        line = Markup("<td>{}</td>").format(numbers.visible(str(key)))
+        for across_key in heads:
+            row = cells.get((key, across_key))
+            if row is None or row[name] is None:
+                line += Markup("<td>–</td>")
+            else:
+                line += _free_cell(row, name, wide, unit)
+        lines.append(Markup("<tr>{}</tr>").format(line))
+    return _framed(rows.table, title, caller, head, Markup("\n").join(lines))
+
+
+def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
+    return (units or {}).get(name) or column(table_name, name).unit
+
+
+def _framed(
+    table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup
+) -> Markup:
+    caption = Markup(caller()) if caller else Markup("")
+    content = Markup("<p>None.</p>")
+    if body:
+        content = Markup(
+            '<div class="scroll" tabindex="0" role="region" aria-label="{}">'
+            '<table class="sortable" data-csv="{}"><thead><tr>{}</tr></thead>\n'
+            "<tbody>{}</tbody></table></div>"
+        ).format(title, table_name, head, body)
+    return Markup(
+        '<figure class="table" id="table-{}"><figcaption><strong>{}.</strong> {} '
+        '<small class="csv">{}.csv</small></figcaption>\n{}</figure>'
+    ).format(slug(title), title, caption, table_name, content)
+
+
+def _head(table_name: str, name: str, unit: Unit) -> Markup:
+    described = column(table_name, name)
+    number = ' class="number"' if _is_number(table_name, name) else ""
+    text = escape(described.heading)
+    if unit.name:
+        text += Markup(' <span class="unit">{}</span>').format(unit.name)
+    return Markup('<th scope="col" data-column="{}"{}>{}</th>').format(name, Markup(number), text)
+
+
+def _is_number(table_name: str, name: str) -> bool:
+    return column(table_name, name).kind in ("count", "number")
+
+
+def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> Markup:
+    """Return a cell that is from where its row and column say."""
+    if not _is_number(row.place[0], name):
+        return Markup("<td>{}</td>").format(_text(row, name, marks))
+    text = _number(row, name, unit)
+    small = _bounds(row, name, unit) if wide else ""
+    return Markup('<td class="number">{}{}</td>').format(text, small)
+
+
+def _free_cell(row: Row, name: str, wide: bool, unit: Unit) -> Markup:
+    """Return a cell that says itself where it is from."""
+    at = " ".join(map(str, (*row.place, name)))
+    text: Any = _text(row, name, {})
+    small: Any = ""
+    if _is_number(row.place[0], name):
+        text, small = _number(row, name, unit), _bounds(row, name, unit) if wide else ""
+    return Markup('<td class="number"><data data-at="{}">{}</data>{}</td>').format(at, text, small)
+
+
+def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
+    value = row[name]
+    if value is None or isinstance(value, bool):
+        return _TRUTH[value]
+    text = numbers.visible(str(value))
+    mark = marks.get(text)
+    if mark and name in ("gpu", "recording", "source"):
+        return Markup('<code>{}</code> <mark class="badge simulated">{}</mark>').format(text, mark)
+    is_code = name in _CODE or name in ("gpu", "recording", "source")
+    return Markup("<code>{}</code>").format(text) if is_code else text
+
+
+def _number(row: Row, name: str, unit: Unit) -> str:
+    value = row[name]
+    return numbers.ABSENT if value is None else numbers.show(float(value), unit, float(value))
+
+
+def _bounds(row: Row, name: str, unit: Unit) -> Markup:
+    """Return the bounds of an interval in small print; nothing where there are none."""
+    low, high = (row[bound] for bound in interval_columns(name))
+    if low is None or high is None or row[name] is None:
+        return Markup("")
+    texts = [numbers.show(float(bound), unit, float(row[name])) for bound in (low, high)]
+    return Markup("<small>{}–{}</small>").format(*texts)
