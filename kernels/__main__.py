@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernels.build import build_all, build_cubin
 from kernels.catalog import VARIANTS
-from kernels.counts import ORDER, count_all, plan, table
+from kernels.counts import count_all, plan, table
 from kernels.cubins import parse_build
 from kernels.plan import builds
 from kernels.shape import Shape
@@ -19,7 +19,9 @@ from kernels.variant import ELEMENTS, Variant
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 from measurement.progress import Progress
-from measurement.scope import QUICK, study_of
+
+if TYPE_CHECKING:
+    from measurement.config import Study
 
 # What `--all` makes is kept in this folder below --out, by all that goes into it.
 _STORE = ".store"
@@ -86,7 +88,7 @@ def _add_count(parser: argparse.ArgumentParser) -> None:
     _add_all(parser)
 
 
-def _study(arguments: argparse.Namespace, one: str) -> dict[str, Any] | None:
+def _study(arguments: argparse.Namespace, one: str) -> "Study | None":
     """Return the study whose whole is asked for; None: `one` is. Raises StudyError for neither."""
     if not arguments.all:
         if getattr(arguments, one) is None:
@@ -96,7 +98,7 @@ def _study(arguments: argparse.Namespace, one: str) -> dict[str, Any] | None:
         raise StudyError("--all: needs --config, the study, and --out, a folder; give both")
     from measurement.config import load  # not for one kernel: it reads all catalogs
 
-    return study_of(load(arguments.config))
+    return load(arguments.config).study
 
 
 def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
@@ -120,7 +122,7 @@ def _build(arguments: argparse.Namespace) -> None:
 def _count(arguments: argparse.Namespace) -> None:
     study = _study(arguments, "variant")
     if study is not None:
-        tables = plan(study, None if study["scope"] == QUICK else ORDER)
+        tables = plan(study)
         progress, announce = _announcer("accesses", len(tables), "kernels counted")
         count_all(tables, arguments.out, arguments.jobs, arguments.out / _STORE, announce)
         progress.end()

@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernels.catalog import variant
 from kernels.cubins import build_for
@@ -24,6 +24,9 @@ from kernels.pool import run_all
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
 from measurement.files import digest, write_atomic
+
+if TYPE_CHECKING:
+    from measurement.config import Study
 
 COLUMNS = [
     *("variant", "dtype", "batch", "m", "n", "k", "block_size", "build", "line", "quantity"),
@@ -60,8 +63,8 @@ _SHARED = [
     ),
 ]
 
-# At this order, in blocks of these sizes, a card's hardware counters are read
-# (`measurement.counters`), and the whole study runs each kernel on the host.
+# At this size, in blocks of these sizes, a card's hardware counters are read
+# (`measurement.counters`), and a full study runs each kernel on the host too.
 ORDER = 512
 BLOCK_SIZES = (8, 16, 32)
 # Products that are executed: an edge of about so much, and those of a study that are no more work.
@@ -100,21 +103,16 @@ class Counting:
         block = "" if self.block_size is None else f"-b{self.block_size}"
         return f"{self.variant}{block}-{self.dtype}"
 
-    @property
-    def options(self) -> str:
-        """What ``python -m kernels count`` takes to count it, but for the shapes."""
-        block = "" if self.block_size is None else f" --block-size {self.block_size}"
-        return f"--variant {self.variant} --dtype {self.dtype}{block}"
-
 
 def plan(
-    study: dict[str, Any], order: int | None = ORDER, block_sizes: Iterable[int] = BLOCK_SIZES
+    study: "Study", order: int = ORDER, block_sizes: Iterable[int] = BLOCK_SIZES
 ) -> list[Counting]:
     """Return the tables of a study: one for each variant, type of elements and block size.
 
     Each is run at a small order that the exact build takes, at one that needs bounds checks, and at
     the small shapes of the study; those of these `block_sizes`, or without any, at `order` too, if
-    it is one of the study. Its other shapes are left to the theory, which was found exact there.
+    it is one of a study that is measured in full. Its other shapes are left to the theory, which
+    was found exact there.
     """
     shapes: dict[tuple[str, str, int | None], list[Shape]] = {}
     for one in products(study):
@@ -126,9 +124,9 @@ def plan(
         width = max(variant(name).tile(block or 0))
         counted = [Shape.square(width * -(-_EDGE // width)), Shape.square(_UNEVEN)]
         counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
-        if dtype == "float32" and (block is None or block in block_sizes):
-            at_order = [Shape.square(order)] if order else []
-            counted += [shape for shape in launchable if shape in at_order]
+        large = study.scope == "full" and (block is None or block in block_sizes)
+        if dtype == "float32" and large:
+            counted += [shape for shape in launchable if shape == Shape.square(order)]
         counted = list(dict.fromkeys(counted))
         predicted = tuple(sorted(set(launchable) - set(counted)))
         found.append(Counting(name, dtype, block, tuple(counted), predicted))

@@ -5,7 +5,7 @@
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
     instructions.csv   how often each instruction stands in each cubin, where it could be read
-    batches.csv.gz     one row a batch of launches back to back
+    batches.csv.gz     one row a run of launches back to back
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
@@ -33,7 +33,6 @@ import pandas as pd
 
 from measurement.recording_files import (
     CELL,
-    FORMAT,
     KERNEL,
     MANIFEST,
     OPTIONAL,
@@ -47,7 +46,6 @@ from measurement.recording_files import (
 
 __all__ = [
     "CELL",
-    "FORMAT",
     "KERNEL",
     "MANIFEST",
     "OPTIONAL",
@@ -85,6 +83,8 @@ _NULLABLE = {
     "worst_error",
     "worst_bound",
 }
+# Tables whose name here is not that of their file: the format of a recording stays.
+_NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 STATUSES = {"passed", "failed", "not_launchable"}
 
 
@@ -101,11 +101,16 @@ class Recording:
     checks: pd.DataFrame
     builds: pd.DataFrame
     instructions: pd.DataFrame
-    batches: pd.DataFrame
+    back_to_back: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame
-    neighbours: pd.DataFrame
+    interference: pd.DataFrame
     counters: pd.DataFrame
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return the table that the file `name` holds, for example ``batches.csv.gz``."""
+        frame: pd.DataFrame = getattr(self, _attribute(name))
+        return frame
 
 
 def write(
@@ -163,8 +168,14 @@ def read(path: Path | str) -> Recording:
     if unknown:
         raise bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
     return Recording(
-        path, provenance, **{name.split(".")[0]: frame for name, frame in frames.items()}
+        path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )
+
+
+def _attribute(name: str) -> str:
+    """Return the attribute of `Recording` for the table in the file `name`."""
+    stem = name.split(".")[0]
+    return _NAMES.get(stem, stem)
 
 
 def _replace_folder(path: Path, new: Path) -> None:

@@ -8,11 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+from pydantic import ValidationError
 
 from measurement.errors import StudyError
+from measurement.provenance_schema import Provenance
+from measurement.validation import first_fault
 
-FORMAT = 4
 # The part of a cell that a kernel depends on, and the cell.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
@@ -122,7 +123,6 @@ OPTIONAL: dict[str, dict[str, str]] = {
 }
 MANIFEST = "MANIFEST.sha256"
 PROVENANCE = "provenance.json"
-_PROVENANCE_SCHEMA = Path(__file__).with_name("provenance.schema.json")
 
 
 class RecordingError(StudyError):
@@ -161,9 +161,10 @@ def read_provenance(path: Path) -> dict[str, Any]:
     """Return what a recording says of its making; raises RecordingError."""
     try:
         provenance: dict[str, Any] = json.loads((path / PROVENANCE).read_text())
-        jsonschema.validate(provenance, json.loads(_PROVENANCE_SCHEMA.read_text()))
-    except jsonschema.ValidationError as error:
-        raise bad(path, f"{PROVENANCE}: {error.json_path}: {error.message}") from None
     except ValueError as error:
         raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
+    try:
+        Provenance.model_validate(provenance)
+    except ValidationError as error:
+        raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
     return provenance

@@ -1,7 +1,7 @@
 # Cubins, one job an architecture: for the GPUs of this host and, in the full study, for those of the
 # recordings too, so that the sources are known to build for them.
 
-STEMS = [build.stem for build in builds(STUDY)]
+STEMS = [build.stem for build in builds(CONFIG.study)]
 
 
 def cubins(names):

@@ -17,11 +17,10 @@ from kernels.host_execution.compiler import find_gxx
 from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import recording_files
-from measurement.config import validate
+from measurement.config import load, validate
 from measurement.discovery import select
 from measurement.files import write_atomic
 from measurement.provenance import git
-from measurement.scope import FULL, QUICK, study_of
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
@@ -39,10 +38,9 @@ def one_line_errors():
 
 def last_scope():
     """Return the scope of the run before, which has measured what is there; quick if it was none."""
-    with suppress(OSError, yaml.YAMLError, AttributeError):
-        found = yaml.safe_load(Path(CONFIG_IN_FORCE).read_text()).get("scope")
-        return found if found in (QUICK, FULL) else QUICK
-    return QUICK
+    with suppress(StudyError):
+        return load(CONFIG_IN_FORCE).study.scope
+    return "quick"
 
 
 def files_below(folder):
@@ -61,7 +59,7 @@ def sources(package):
 
 def recording_folder(entry):
     """Return where the recording of an entry of the config's gpus lies."""
-    return entry.get("recording", f"results/recordings/{entry['id']}")
+    return entry.recording or f"results/recordings/{entry.id}"
 
 
 def recording_files_in(folder):
@@ -73,8 +71,7 @@ def recording_files_in(folder):
 def recording_options():
     """Return the options that tell the analysis which recordings there are."""
     return " ".join(
-        shlex.quote(f"--recording={entry['id']}={recording_folder(entry)}")
-        for entry in config["gpus"]
+        shlex.quote(f"--recording={entry.id}={recording_folder(entry)}") for entry in CONFIG.gpus
     )
 
 
@@ -84,44 +81,44 @@ def recorded_architectures(entry):
     They are built for in the full study only: what became of the kernels that were measured stands
     in the recording.
     """
-    folder = Path(entry["recording"])
+    folder = Path(entry.recording)
     recording_files.check_manifest(folder)
     devices = recording_files.read_provenance(folder)["devices"]
     names = {architecture(device["compute_capability"]) for device in devices}
-    return sorted(names) if STUDY["scope"] == FULL else []
+    return sorted(names) if CONFIG.study.scope == "full" else []
 
 
 def live_architectures(entry):
     """Return the architectures of the GPUs that an entry measures here; raises StudyError."""
-    devices = select(entry["device"])
+    devices = select(entry.device)
     return sorted({architecture(device.compute_capability) for device in devices})
 
 
 with one_line_errors():
-    config.setdefault("scope", last_scope())
-    validate(config, "config.yaml")  # as --config and --configfile have made it
-    STUDY = study_of(config)
-    LIVE = {entry["id"]: entry["device"] for entry in config["gpus"] if "device" in entry}
+    # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
+    scope = config.pop("scope", None)
+    if isinstance(config.get("study"), dict):
+        config["study"].update({"scope": scope} if scope else {})
+        config["study"].setdefault("scope", last_scope())
+    CONFIG = validate(config, "config.yaml")
+    LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
-        entry["id"]: (
-            live_architectures(entry) if "device" in entry else recorded_architectures(entry)
-        )
-        for entry in config["gpus"]
+        entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)
+        for entry in CONFIG.gpus
     }
     if LIVE:
         find_gcc()
     find_gxx()
-    NVCC = (
-        find_nvcc(config.get("toolchain", {}).get("nvcc")) if any(ARCHITECTURES.values()) else None
-    )
+    NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
 
+STUDY = CONFIG.study.plain()  # in the parameters of a rule that reads the configuration in force
 MEASURED_SOURCES = [
     path
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
 RECORDINGS = [
-    path for entry in config["gpus"] for path in recording_files_in(recording_folder(entry))
+    path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))
 ]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.

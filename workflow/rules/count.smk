@@ -1,9 +1,9 @@
-# Memory accesses of each variant: run on the CPU, checked bit for bit, and counted at small orders; by
+# Memory accesses of each variant: run on the CPU, checked bit for bit, and counted at small sizes; by
 # the theory that was found exact there at the others (see `kernels.counts.plan`).
 
 from kernels.counts import plan
 
-COUNTS = [f"results/counts/{one.stem}.csv" for one in plan(STUDY)]
+COUNTS = [f"results/counts/{one.stem}.csv" for one in plan(CONFIG.study)]
 
 
 rule count:
