@@ -1,25 +1,13 @@
 # From recordings and the published times to tables, fits, figures and the report. Each rule names the
 # code that it runs, so that a change of a colour draws the figures again and fits no model.
 
-COMPUTING = ["__init__", "__main__", "domain", "schema", "table_names", "tables"]
-ANALYSIS = [Path(path) for path in sources("analysis")]
-ARCHIVE, RENDER = Path("analysis/archive"), Path("analysis/render")
-
-
-def code(*kinds):
-    """Return the Python files of the analysis that are of these kinds, see `kind`."""
-    return [str(path) for path in ANALYSIS if kind(path) in kinds]
-
-
-def kind(path):
-    """Tell what a file of the analysis is for: archive, compute, draw, render or (both) show."""
-    if ARCHIVE in path.parents:
-        return "archive"
-    if RENDER in path.parents:
-        return "show" if path.name.startswith(("style", "svg")) else "render"
-    if path.parent == Path("analysis"):
-        return "compute" if path.stem in COMPUTING else "show"
-    return "draw" if path.stem == "figures" else "compute"
+FIGURE_CODE = matching("analysis/drawing/*.py", "analysis/*/figures.py")
+PAGE_CODE = matching("analysis/render/*.py", "analysis/archive/citation.py")
+TABLE_CODE = set(sources("analysis")) - {
+    *FIGURE_CODE,
+    *PAGE_CODE,
+    *matching("analysis/archive/*.py"),
+}
 
 
 rule tables:
@@ -31,7 +19,7 @@ rule tables:
         measured=MEASURED_SOURCES,  # a change of one makes recordings stale
         cubins=CUBINS,
         counts=COUNTS,
-        code=code("compute"),
+        code=sorted(TABLE_CODE),
     output:
         [f"results/tables/{name}.csv" for name in TABLES],
     log:
@@ -49,7 +37,7 @@ rule tables:
 rule figures:
     input:
         tables=rules.tables.output,
-        code=code("draw", "show"),
+        code=FIGURE_CODE,
     output:
         directory("results/figures"),
     log:
@@ -67,7 +55,7 @@ rule render:
         recordings=RECORDINGS,
         template=files_below("report"),
         citation="CITATION.cff",
-        code=code("render", "show", "archive"),
+        code=PAGE_CODE,
     output:
         "results/report.html",
     log:

@@ -2,13 +2,6 @@
 # recordings too, so that the sources are known to build for them.
 
 STEMS = [build.stem for build in builds(CONFIG.study)]
-
-
-def cubins(names):
-    """Return the cubins that the study needs for the named architectures."""
-    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in STEMS]
-
-
 CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
 
 

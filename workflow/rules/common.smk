@@ -57,6 +57,17 @@ def sources(package):
     return [path for path in files_below(package) if path.endswith(".py")]
 
 
+def matching(*patterns):
+    """Return the files of this project that the patterns stand for."""
+    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+
+
+def cubins(names):
+    """Return the cubins that the study needs for the named architectures."""
+    stems = [build.stem for build in builds(CONFIG.study)]
+    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in stems]
+
+
 def recording_folder(entry):
     """Return where the recording of an entry of the config's gpus lies."""
     return entry.recording or f"results/recordings/{entry.id}"
@@ -117,9 +128,7 @@ MEASURED_SOURCES = [
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
-RECORDINGS = [
-    path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))
-]
+RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:
