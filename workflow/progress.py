@@ -84,18 +84,21 @@ class Job:
     rule: str
     message: str
     log: Path | None
-    started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
 
     def detail(self) -> str:
-        """Return the last line of its log; empty if there is none."""
-        return (last_lines(self.log) or [""])[-1]
+        """Return the last line of its log; empty as long as the log is none or that of before."""
+        with suppress(OSError):
+            if self.log and self.log.stat().st_mtime >= self.began:
+                return (last_lines(self.log) or [""])[-1]
+        return ""
 
     def left_s(self) -> float:
         """Return the seconds that it will take yet: as its log tells, or else as expected."""
         told = _TOLD_LEFT.search(self.detail())
         if told:
             return 60 * int(told[1]) + int(told[2])
-        return max(0.0, EXPECTED_S.get(self.rule, 0) - (time.monotonic() - self.started))
+        return max(0.0, EXPECTED_S.get(self.rule, 0) - (time.time() - self.began))
 
 
 @dataclass
@@ -133,8 +136,10 @@ class State:
         if not self.steps:
             display.show("looking for what is to be done")
             return
-        job = list(self.jobs.values())[-1] if self.jobs else None
+        if not self.jobs:  # for a moment between two
+            display.show_again()
+            return
         expected_s = sum(EXPECTED_S.get(rule, 0) * count for rule, count in self.waiting.items())
         left_s = expected_s + sum(job.left_s() for job in self.jobs.values())
-        work = f"{min(self.done + 1, self.steps)}/{self.steps} {job.message if job else ''}".strip()
-        display.show(work, job.detail() if job else "", left_s)
+        job = list(self.jobs.values())[-1]
+        display.show(f"{self.done + 1}/{self.steps} {job.message}", job.detail(), left_s)
