@@ -79,17 +79,18 @@ class Display:
 
 @dataclass
 class Job:
-    """A job that runs: its rule, what it says of itself, its log, since when."""
+    """A job: its rule, what it says of itself, its log, when its run and when itself began."""
 
     rule: str
     message: str
     log: Path | None
+    run_began: float
     began: float = field(default_factory=time.time)
 
     def detail(self) -> str:
-        """Return the last line of its log; empty as long as the log is none or that of before."""
+        """Return the last line of its log; empty as long as it is none or that of a run before."""
         with suppress(OSError):
-            if self.log and self.log.stat().st_mtime >= self.began:
+            if self.log and self.log.stat().st_mtime >= self.run_began:
                 return (last_lines(self.log) or [""])[-1]
         return ""
 
@@ -111,6 +112,7 @@ class State:
     jobs: dict[int, Job] = field(default_factory=dict)  # those that run, by number
     failed: Job | None = None
     error: str = ""
+    began: float = field(default_factory=time.time)
 
     def note(self, event: dict[str, Any]) -> None:
         """Take note of an event."""
@@ -121,7 +123,7 @@ class State:
             case "job_info":
                 log = Path(event["log"][0]) if event["log"] else None
                 rule = event["rule_name"]
-                self.jobs[event["jobid"]] = Job(rule, event["rule_msg"] or rule, log)
+                self.jobs[event["jobid"]] = Job(rule, event["rule_msg"] or rule, log, self.began)
                 self.waiting[rule] -= 1
             case "job_finished":
                 self.jobs.pop(event["job_id"], None)

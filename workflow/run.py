@@ -32,7 +32,8 @@ LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
-_GRACE_S = 1.0  # for processes that are asked to end
+_LONGEST = 300  # characters of what Snakemake says
+_GRACE_S = 0.7  # for processes that are asked to end
 
 
 class Refused(Exception):  # noqa: N818  the field's word
@@ -169,8 +170,8 @@ def _reason(state: State) -> str:
     refused = [line for line in said if line.startswith("error: ")]
     if refused:  # by the Snakefile, before anything ran
         return refused[-1].removeprefix("error: ")
-    words = " ".join(state.error.splitlines()[:3] or said[-1:]).split()
-    return f"{' '.join(words) or 'Snakemake ended without a word'} (more in {LOG})"
+    words = " ".join((state.error or "".join(said[-1:])).split())
+    return f"{words[:_LONGEST] or 'Snakemake ended without a word'} (more in {LOG})"
 
 
 def _show_outcome(took_s: float) -> None:
@@ -179,26 +180,34 @@ def _show_outcome(took_s: float) -> None:
     answers = subprocess.run(command, capture_output=True, text=True, check=False)
     if answers.returncode == 0:
         print(answers.stdout.rstrip())
-    in_force = Path("results/config.yaml").read_text()
-    scope = re.search(r"^  scope: (\w+)", in_force, re.MULTILINE)
-    whole = "" if scope and scope[1] == "full" else "; STUDY=full measures the whole study"
-    print(f"The report: {ROOT / 'results' / 'report.html'} (in {clock(took_s)}{whole})", flush=True)
+    more = ""
+    with suppress(OSError):
+        in_force = Path("results/config.yaml").read_text()
+        if re.search(r"^  scope: quick$", in_force, re.MULTILINE):
+            more = "; STUDY=full measures the whole study"
+    print(f"The report: {ROOT / 'results' / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 
 def end(pid: int) -> None:
-    """End a process and all that it has started: ask first, and insist after a second."""
+    """End a process and all that it has started: ask first, and insist soon after."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    try:
+    asked = _family(pid)
+    for each in asked:
+        with suppress(psutil.NoSuchProcess):
+            each.send_signal(signal.SIGINT)
+    _, left = psutil.wait_procs(asked, timeout=_GRACE_S)
+    for each in {member for one in left for member in _family(one.pid)}:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it has started; none if it is gone."""
+    with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        tree = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for number in (signal.SIGINT, signal.SIGKILL):
-        for each in tree:
-            with suppress(psutil.NoSuchProcess):
-                each.send_signal(number)
-        _, tree = psutil.wait_procs(tree, timeout=_GRACE_S)
+        return [process, *process.children(recursive=True)]
+    return []
 
 
 def wait_for_edit(display: Display) -> None:
