@@ -18,6 +18,7 @@ from measurement.session import CellError
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
 
+# Files of a recording; its format calls launches back to back batches.
 _BACK_TO_BACK = "batches.csv.gz"
 _CEILINGS = "ceilings.csv"
 _CHECKS = "checks.csv"

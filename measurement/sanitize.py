@@ -82,7 +82,7 @@ def sanitize(
 
 
 def find_sanitizer(nvcc: Path) -> Path:
-    """Return compute-sanitizer: that on PATH, or nvcc's neighbour; raises StudyError."""
+    """Return compute-sanitizer: that on PATH, or the one beside nvcc; raises StudyError."""
     found = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
     if not found:
         raise StudyError("compute-sanitizer: not found; install the CUDA toolkit")
