@@ -9,14 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
-
-from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
-from analysis.archive.citation import Maker
 from analysis.check import check
-from analysis.data.recordings import ROOT
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results
+
+from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
+from analysis.archive.citation import Maker
+from analysis.data.recordings import ROOT
 from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
