@@ -9,14 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
-
-from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
-from analysis.archive.citation import Maker
 from analysis.check import check
-from analysis.data.recordings import ROOT
 from analysis.figures import write_figures
 from analysis.report import render
 from analysis.results import Results
+
+from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
+from analysis.archive.citation import Maker
+from analysis.data.recordings import ROOT
 from measurement.recording import OPTIONAL, TABLES, Recording, write
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
@@ -29,7 +29,7 @@ MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
     """Write a recording with `changes` to its frames, to `path` or in its own place."""
     changed = replace(original, **changes)
-    frames = {name: getattr(changed, name.split(".")[0]) for name in (*TABLES, *OPTIONAL)}
+    frames = {name: changed.table(name) for name in (*TABLES, *OPTIONAL)}
     frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
     return write(path or original.path, original.provenance, frames)
 
