@@ -327,6 +327,34 @@ def points(
     axis.plot([], [], color=look.colour, label=name, **how)
 
 
+def bars_across(
+    axis: Axes,
+    places: Sequence[float],
+    values: FloatArray,
+    look: Look,
+    text: str,
+    names: Sequence[str],
+) -> None:
+    """Draw values along x at `places` on y, with their intervals, and their `names` on hovering.
+
+    `values` has shape (marks, 3): value, low, high; NaN bounds give a hollow marker.
+    """
+    at = np.asarray(places, dtype=float)
+    axis.hlines(at, values[:, 1], values[:, 2], color=look.colour, linewidth=1.6)
+    faces = [look.colour if np.isfinite(each).all() else "none" for each in values]
+    drawn = axis.scatter(
+        values[:, 0], at, s=34, marker=look.marker, facecolors=faces, edgecolors=look.colour
+    )
+    hover(
+        drawn,
+        [
+            said(f"{text}, {n}", v[0], v[1], v[2], gflops)
+            for n, v in zip(names, values, strict=True)
+        ],
+    )
+    axis.plot([], [], look.marker, color=look.colour, label=label(text))
+
+
 def said(
     name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
 ) -> str:
