@@ -272,12 +272,13 @@ class Config(Section):
                 raise ValueError(f"{name} is the id of [{first}] and [{index}]; ids must differ")
         return gpus
 
-    @model_validator(mode="after")
-    def _check_focus(self) -> "Config":
-        focus, ids = self.report.focus, [gpu.id for gpu in self.gpus]
+    @field_validator("report")
+    @classmethod
+    def _check_focus(cls, report: Report, info: ValidationInfo) -> Report:
+        focus, ids = report.focus, [gpu.id for gpu in info.data.get("gpus", [])]
         if focus and not any(focus == name or focus.startswith(f"{name}-") for name in ids):
-            raise ValueError(f"report.focus: {focus} is none of gpus; allowed: {', '.join(ids)}")
-        return self
+            raise ValueError(f"focus: {focus} is none of gpus; allowed: {', '.join(ids)}")
+        return report
 
 
 def load(path: Path | str) -> Config:
