@@ -31,6 +31,7 @@ _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
 _UNITS = {
     "s": schema.S,
+    "gib": schema.GIB,
     "ms": schema.MS,
     "us": schema.US,
     "ns": schema.NS,
