@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernels.catalog import variant
 from kernels.cubins import build_for
@@ -22,6 +22,9 @@ from kernels.host_execution.compiler import BUILDS
 from kernels.plan import Product, products
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
+
+if TYPE_CHECKING:
+    from measurement.config import Study
 
 COLUMNS = [
     *("variant", "dtype", "batch", "m", "n", "k", "block_size", "build", "line", "quantity"),
@@ -100,7 +103,7 @@ class Counting:
         return f"--variant {self.variant} --dtype {self.dtype}{block}"
 
 
-def plan(study: dict[str, Any], order: int, block_sizes: Iterable[int]) -> list[Counting]:
+def plan(study: "Study", order: int, block_sizes: Iterable[int]) -> list[Counting]:
     """Return the tables of a study: one for each variant, type of elements and block size.
 
     Each is run at a small order that the exact build takes, at one that needs bounds checks, and at

@@ -66,7 +66,7 @@ def count(path: Path, device_index: int) -> Recording:
         _build(recorded, cells, device, Path(folder))
         output = _profile(ncu, cells, device, Path(folder))
     rows = [{"device": label, **row} for row in rows_of(output, cells)]
-    tables = {name: getattr(recorded, name.split(".")[0]) for name in TABLES}
+    tables = {name: recorded.table(name) for name in TABLES}
     others = recorded.counters[recorded.counters["device"] != label]
     new = pd.DataFrame(rows, columns=list(OPTIONAL[_TABLE])).astype(OPTIONAL[_TABLE])
     tables[_TABLE] = pd.concat([others, new]) if len(others) else new

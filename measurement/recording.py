@@ -5,7 +5,7 @@
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
     instructions.csv   how often each instruction stands in each cubin, where it could be read
-    batches.csv.gz     one row a batch of launches back to back
+    batches.csv.gz     one row a run of launches back to back
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
@@ -28,13 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from measurement.errors import StudyError
+from measurement.provenance_schema import Provenance
+from measurement.validation import first_fault
 
-FORMAT = 4
 # The part of a cell that a kernel depends on, and the cell.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
@@ -168,10 +169,11 @@ _NULLABLE = {
     "worst_error",
     "worst_bound",
 }
+# Tables whose name here is not that of their file: the format of a recording stays.
+_NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 STATUSES = {"passed", "failed", "not_launchable"}
 MANIFEST = "MANIFEST.sha256"
 _PROVENANCE = "provenance.json"
-_PROVENANCE_SCHEMA = Path(__file__).with_name("provenance.schema.json")
 
 
 class RecordingError(StudyError):
@@ -191,11 +193,16 @@ class Recording:
     checks: pd.DataFrame
     builds: pd.DataFrame
     instructions: pd.DataFrame
-    batches: pd.DataFrame
+    back_to_back: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame
-    neighbours: pd.DataFrame
+    interference: pd.DataFrame
     counters: pd.DataFrame
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return the table that the file `name` holds, for example ``batches.csv.gz``."""
+        frame: pd.DataFrame = getattr(self, _attribute(name))
+        return frame
 
 
 def write(
@@ -253,8 +260,14 @@ def read(path: Path | str) -> Recording:
     if unknown:
         raise _bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
     return Recording(
-        path, provenance, **{name.split(".")[0]: frame for name, frame in frames.items()}
+        path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )
+
+
+def _attribute(name: str) -> str:
+    """Return the attribute of `Recording` for the table in the file `name`."""
+    stem = name.split(".")[0]
+    return _NAMES.get(stem, stem)
 
 
 def _replace_folder(path: Path, new: Path) -> None:
@@ -302,11 +315,12 @@ def _check_manifest(path: Path) -> None:
 def _read_provenance(path: Path) -> dict[str, Any]:
     try:
         provenance: dict[str, Any] = json.loads((path / _PROVENANCE).read_text())
-        jsonschema.validate(provenance, json.loads(_PROVENANCE_SCHEMA.read_text()))
-    except jsonschema.ValidationError as error:
-        raise _bad(path, f"{_PROVENANCE}: {error.json_path}: {error.message}") from None
     except ValueError as error:
         raise _bad(path, f"{_PROVENANCE} is no JSON ({error})") from None
+    try:
+        Provenance.model_validate(provenance)
+    except ValidationError as error:
+        raise _bad(path, f"{_PROVENANCE}: {first_fault(error)}") from None
     return provenance
 
 

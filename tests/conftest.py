@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import simulated_tables
 import yaml
+from studies import study
 
 import cpu_reference.catalog
 from kernels.catalog import VARIANTS, variant
@@ -21,6 +22,7 @@ from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.files import sha256
+from measurement.provenance_schema import FORMAT
 from measurement.recording import Recording
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -112,21 +114,19 @@ def cpu_time_s(cell: Cell) -> float:
 
 
 def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
-    study = {
+    changes = {
         "sizes": sizes,
-        "holdout_sizes": [],
         "variants": ORDERS_VARIANTS,
-        "dtypes": ["float32"],
         "block_sizes": BLOCK_SIZES,
         "series": SERIES,
         "host_memory": ["pinned", "pageable"],
     }
-    return gpu_cells(study, device)
+    return gpu_cells(study(changes), device)
 
 
 def _cpu_cells(sizes: list[int]) -> list[Cell]:
-    study = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
-    return cpu_cells({"cpu": study | {"threads": [1, "all"]}}, ALL_THREADS)
+    cpu = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
+    return cpu_cells(study({"cpu": cpu | {"threads": [1, "all"]}}), ALL_THREADS)
 
 
 def _check(cell: Cell) -> dict[str, object]:
@@ -207,7 +207,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, PROBES) if entry.source}
     return {
-        "format": recording.FORMAT,
+        "format": FORMAT,
         "simulated": True,
         "started_utc": "2024-01-01T00:00:00Z",
         "finished_utc": "2024-01-01T00:10:00Z",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from analysis.results import TABLES
+from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
 from kernels.catalog import variant
@@ -54,13 +54,13 @@ def cubins(names):
     return [
         f"results/cubins/{name}/{build.stem}.cubin"
         for name in names
-        for build in builds(config["study"])
+        for build in builds(CONFIG.study)
     ]
 
 
 def recording_folder(entry):
     """Return where the recording of an entry of the config's gpus lies."""
-    return entry.get("recording", f"results/recordings/{entry['id']}")
+    return entry.recording or f"results/recordings/{entry.id}"
 
 
 def recording_files(folder):
@@ -73,38 +73,33 @@ def recording_files(folder):
 def recording_options():
     """Return the options that tell the analysis which recordings there are."""
     return " ".join(
-        shlex.quote(f"--recording={entry['id']}={recording_folder(entry)}")
-        for entry in config["gpus"]
+        shlex.quote(f"--recording={entry.id}={recording_folder(entry)}") for entry in CONFIG.gpus
     )
 
 
 def recorded_architectures(entry):
     """Return the architectures of the GPUs in an entry's recording; raises RecordingError."""
-    devices = recording.read(entry["recording"]).provenance["devices"]
+    devices = recording.read(entry.recording).provenance["devices"]
     return sorted({architecture(device["compute_capability"]) for device in devices})
 
 
 def live_architectures(entry):
     """Return the architectures of the GPUs that an entry measures here; raises StudyError."""
-    devices = select(entry["device"])
+    devices = select(entry.device)
     return sorted({architecture(device.compute_capability) for device in devices})
 
 
 with one_line_errors():
-    validate(config, "config.yaml")  # as --config and --configfile have made it
-    LIVE = {entry["id"]: entry["device"] for entry in config["gpus"] if "device" in entry}
+    CONFIG = validate(config, "config.yaml")  # as --config and --configfile have made it
+    LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
-        entry["id"]: (
-            live_architectures(entry) if "device" in entry else recorded_architectures(entry)
-        )
-        for entry in config["gpus"]
+        entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)
+        for entry in CONFIG.gpus
     }
     if LIVE:
         find_gcc()
     find_gxx()
-    NVCC = (
-        find_nvcc(config.get("toolchain", {}).get("nvcc")) if any(ARCHITECTURES.values()) else None
-    )
+    NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
 
 CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
 MEASURED_SOURCES = [
@@ -112,7 +107,7 @@ MEASURED_SOURCES = [
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
-RECORDINGS = [path for entry in config["gpus"] for path in recording_files(recording_folder(entry))]
+RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files(recording_folder(entry))]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:

@@ -4,7 +4,7 @@
 from kernels.counts import plan
 from measurement.counters import BLOCK_SIZES, ORDER
 
-COUNTINGS = {one.stem: one for one in plan(config["study"], ORDER, BLOCK_SIZES)}
+COUNTINGS = {one.stem: one for one in plan(CONFIG.study, ORDER, BLOCK_SIZES)}
 COUNTS = [f"results/counts/{stem}.csv" for stem in COUNTINGS]
 
 
