@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from compilers import COUNTS, stand_in
 
 from kernels import build as building
 from kernels import toolchain
@@ -22,6 +21,7 @@ from kernels.variant import ELEMENTS
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import TABLES
+from tests.support.compilers import COUNTS, stand_in
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_90"]
