@@ -1,23 +1,21 @@
-"""Tables for the tests of the report: by the true chain, or a few rows by hand."""
+"""Tables for the tests of what is made of them: by the true chain, or a few rows by hand."""
 
-import csv
-import functools
-import io
-import tempfile
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
-from analysis.check import check
-from analysis.figures import write_figures
-from analysis.report import render
-from analysis.results import Results
 
-from analysis.__main__ import write_audit, write_decisions, write_fits, write_tables
+from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
-from analysis.data.recordings import ROOT
+from analysis.data.store import Store
+from analysis.schema import TABLES as SCHEMA
+from analysis.schema import column
 from measurement.recording import OPTIONAL, TABLES, Recording, write
+from tests.support import ROOT
+from tests.support.cache import code, made
 
 PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
@@ -34,45 +32,55 @@ def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataF
     return write(path or original.path, original.provenance, frames)
 
 
-def chain(recordings: dict[str, Path], folder: Path, counts: list[Path] | None = None) -> Path:
-    """Write the tables and fits of `recordings` to `folder`, as the workflow does; return it.
+def chain(recordings: Mapping[str, Path], counts: list[Path] | None = None) -> Path:
+    """Return the folder of all tables of `recordings`, made once for their content.
 
     `counts` are the tables of memory accesses.
     """
-    write_tables(recordings, PUBLISHED, SYSTEMS, [], counts or [], folder)
-    write_fits(recordings, PUBLISHED, folder)
-    write_audit(PUBLISHED, STATEMENTS, folder)
-    write_decisions(recordings, folder)
-    return folder
+    counts = counts or []
+
+    def make(out: Path) -> None:
+        write_tables(recordings, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
+
+    return made("tables", [code(), *recordings, *recordings.values(), *counts], make)
 
 
-def report(base: Path, recordings: dict[str, Path], tables_dir: Path | None = None) -> str:
-    """Draw the figures and render the report below `base`; return the page's text."""
-    tables_dir = tables_dir or chain(recordings, base / "tables")
-    write_figures(tables_dir, base / "figures")
-    page = base / "report.html"
-    render(tables_dir, base / "figures", recordings, TEMPLATE, page, MAKER)
-    return page.read_text()
+def report(
+    recordings: Mapping[str, Path], tables_dir: Path | None = None, focus: str | None = None
+) -> Path:
+    """Return the folder of a report, with its tables and figures, made once for their content."""
+    from analysis.render.figures import write_figures  # a second to import
+    from analysis.render.page import render
+
+    tables_dir = tables_dir or chain(recordings)
+
+    def make(out: Path) -> None:
+        shutil.copytree(tables_dir, out / "tables")
+        write_figures(out / "tables", out / "figures", focus)
+        places = (out / "tables", out / "figures", recordings, TEMPLATE)
+        render(*places, out / "report.html", focus, MAKER)
+
+    inputs = [code("report", "CITATION.cff"), *recordings, *recordings.values(), tables_dir, focus]
+    return made("report", inputs, make)
 
 
-@functools.cache
-def _published_tables() -> dict[str, bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        return {path.name: path.read_bytes() for path in chain({}, Path(folder)).iterdir()}
-
-
-def tables(folder: Path, **rows: list[dict[str, object]]) -> Results:
+def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
     """Write the tables of a study without recordings to `folder`, with `rows` added to them."""
-    folder.mkdir(exist_ok=True)
-    for name, data in _published_tables().items():
-        stem = name.removesuffix(".csv")
-        if stem in rows:
-            columns = next(csv.reader(io.StringIO(data.decode())))
-            assert all(set(row) <= set(columns) for row in rows[stem]), (stem, columns)
-            added = pd.DataFrame(rows[stem], columns=columns).to_csv(index=False, header=False)
-            data += added.encode()
-        (folder / name).write_bytes(data)
-    return Results(folder)
+    shutil.copytree(chain({}), folder, dirs_exist_ok=True)
+    for name, added in rows.items():
+        assert all(set(row) <= set(SCHEMA[name].columns) for row in added), name
+        with (folder / f"{name}.csv").open("a") as file:
+            frame = pd.DataFrame(added, columns=list(SCHEMA[name].columns))
+            frame.to_csv(file, index=False, header=False)
+    return Store(folder)
+
+
+def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Return rows as one of the tables, typed as it is computed."""
+    made_of = pd.DataFrame(rows, columns=list(SCHEMA[name].columns))
+    kinds = {each: column(name, each).kind for each in made_of}
+    types = {"count": "Int64", "number": "float64"}
+    return made_of.astype({c: types[kind] for c, kind in kinds.items() if kind in types})
 
 
 def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
@@ -93,7 +101,7 @@ def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, obje
 EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>$1${`x`}" + "\u202e\u2066" + "x" * 300
 
 
-def evil_tables(folder: Path) -> Results:
+def evil_tables(folder: Path) -> Store:
     """Write the tables of a card and a host of which every name and text is hostile."""
     card, cells = f"card {EVIL}", []
     for n in (512, 2048):
@@ -215,46 +223,3 @@ def gain_row(
     }
 
 
-class Page(HTMLParser):
-    """A parsed page: its elements in order, and the texts of its title, scripts and sentences."""
-
-    _VOID = ("input", "meta", "link", "br", "hr", "img", "mspace")
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.html = html
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: dict[str, list[str]] = {"dd": [], "title": [], "script": []}
-        self._open: list[str] = []
-        self.feed(html)
-        self.close()
-        assert not self._open, self._open[-1]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag in self.texts:
-            self.texts[tag].append("")
-        if tag not in self._VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        opened = self._open.pop()
-        assert opened == tag, f"<{opened}> closed by </{tag}>"
-
-    def handle_data(self, data: str) -> None:
-        for tag in set(self._open) & set(self.texts):
-            self.texts[tag][-1] += data
-
-    def attributes(self, name: str) -> list[str]:
-        """Return the values of an attribute wherever it stands."""
-        return [attributes[name] for _, attributes in self.elements if name in attributes]
-
-
-def traced_tables(page: Page, results: Results) -> set[str]:
-    """Assert that every cell and every number is what its CSV cells say; return their tables."""
-    shown, faults = check(page.html, results)
-    assert not faults, faults[:5]
-    return {each.table for each in shown}
