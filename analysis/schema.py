@@ -43,9 +43,11 @@ GIB = Unit(1 / 1024**3, "GiB", 3)
 CELSIUS = Unit(1.0, "°C", 0)
 WATT = Unit(1.0, "W", 3)
 TIMES = Unit(1.0, "×", 3)
+FOLD = Unit(1.0, "times", 3)  # the same in a sentence
 PERCENT = Unit(100.0, "%", 2)
 COUNT = Unit(1.0, "", 0)
 PLAIN = Unit(1.0, "", 3)
+FACTOR = Unit(1.0, "", 4)  # where a difference of a thousandth is of interest
 # Published values, to which no digit is added.
 PRINTED_S = Unit(1.0, "s", None)
 PRINTED_GFLOPS = Unit(1e-9, "GFLOP/s", None)
@@ -84,7 +86,7 @@ _TEXT = _names(
     unit system side stands_at implementation first direction data model opponent place kernels
     parameter method adds role worst_variant basis of started_utc finished_utc kernels.audit
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    way_verdict other_host_memory worth_place worth_host_memory worth_verdict
+    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
     """
 )
 # What is text everywhere else, but a count here.
@@ -140,8 +142,8 @@ _DECLARED = {
     ),
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
-        "recording gpu variant after n block_size samples kernel_s± kernel_flop_per_s "
-        "share_of_library share_of_multiply_add gain± verdict",
+        "recording gpu variant idea is_library after n block_size samples kernel_s± "
+        "kernel_flop_per_s share_of_library share_of_multiply_add gain± verdict",
     ),
     "table1": (
         "published and measured Table 1",
@@ -255,8 +257,8 @@ _DECLARED = {
     "model_comparison": (
         "how well each model predicts the sizes that it was not fitted to",
         "source machine quantity kernels model adds after parameters cells orders log_rms "
-        "left_out_log_rms± over_best± verdict gain± aicc aicc_above_least judged_from_n "
-        "judged_factor judged judged_within worst_variant worst_block_size worst_n "
+        "left_out_log_rms± left_out_factor± over_best± verdict gain± aicc aicc_above_least "
+        "judged_from_n judged_factor judged judged_within worst_variant worst_block_size worst_n "
         "worst_factor",
     ),
     "model_steps": (
@@ -441,7 +443,10 @@ _UNITS = {
     "share_throttled": PERCENT,
     "share_moved": PERCENT,
     "share_not_busy": PERCENT,
-    "worst_error": PLAIN,
+    "left_out_factor": PLAIN,
+    "over_best": TIMES,
+    "worst_factor": PLAIN,
+    "expected": PLAIN,
     "audit_cells.time_s": PRINTED_S,
     "audit_cells.naive_time_s": PRINTED_S,
     "audit_cells.gain": TIMES,
@@ -484,6 +489,9 @@ _HEADINGS = {
     "after": "step after",
     "model_comparison.after": "after",
     "left_out_log_rms": "left-out error (log RMS)",
+    "left_out_factor": "left-out error as a factor",
+    "judged": "cells judged",
+    "judged_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
     "aicc": "AICc",
     "above_constant_s": "time above the constant",

@@ -81,6 +81,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "naive",
             "naive",
+            "one element a thread, uncoalesced",
             "V, Tables 1–6",
             "one element of C a thread from global memory, neighbouring threads along a column "
             "of C (uncoalesced)",
@@ -94,6 +95,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "naive_coalesced",
             "naive, coalesced",
+            "neighbouring threads along a row",
             "T, step 2",
             "the same with neighbouring threads along a row of C (coalesced)",
             "naive",
@@ -107,6 +109,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "buffered_column",
             "buffered column of B",
+            "a column of B shared",
             "V, Tables 3 and 4",
             "a block keeps a column of B in shared memory; all global accesses uncoalesced",
             "buffered",
@@ -119,6 +122,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "buffered_row",
             "buffered row of A",
+            "a row of A shared",
             "V, Table 4",
             "a block keeps a row of A in shared memory; all global accesses coalesced",
             "buffered",
@@ -131,6 +135,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "block",
             "block",
+            "tiles of A and B shared",
             "V, Table 5",
             "B×B tiles of A and B in shared memory, coalesced loads",
             "block",
@@ -144,6 +149,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "block_strided",
             "block, strided loads",
+            "tiles loaded in strided order",
             "V, text",
             "the block kernel with the slow order of loads (uncoalesced)",
             "block",
@@ -157,6 +163,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "block_unroll4",
             "block, unrolled by 4",
+            "four elements of C a thread",
             "V, Table 6",
             "B×B tiles with B×B/4 threads, four elements of C a thread",
             "block",
@@ -170,6 +177,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "block_unroll8",
             "block, unrolled by 8",
+            "eight elements of C a thread",
             "V, text",
             "B×B tiles with B×B/8 threads, eight elements of C a thread",
             "block",
@@ -183,6 +191,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "block_padded",
             "block, matrices padded",
+            "zeros instead of bounds checks",
             "H",
             "the block kernel without bounds checks, on matrices that the host padded with zeros",
             "block",
@@ -197,6 +206,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "tile_uncoalesced",
             "tile, B uncoalesced",
+            "tile of B loaded transposed",
             "T, step 3",
             "tiles in shared memory; the tile of B is loaded transposed (uncoalesced)",
             "block",
@@ -210,6 +220,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "tile_transposed_b",
             "tile, B transposed",
+            "B transposed on the host",
             "T, step 4",
             "B transposed by the host: coalesced loads, but bank conflicts along k",
             "block",
@@ -224,6 +235,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "tile_conflict_free",
             "tile, conflict-free",
+            "padded tile, no bank conflicts",
             "T, step 5",
             "the same with a padded tile of B: no bank conflicts along k",
             "block",
@@ -238,6 +250,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "outer_product",
             "outer product",
+            "16 elements a thread in registers",
             "T, step 6",
             "64 threads compute 16×64 elements, 16 a thread in registers: one shared operand a "
             "multiply-add",
@@ -251,6 +264,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "outer_product_unrolled",
             "outer product, unrolled",
+            "inner loops unrolled",
             "T, step 7",
             "the same with the loop over k unrolled",
             "register",
@@ -263,6 +277,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "outer_product_prefetch",
             "outer product, prefetch",
+            "next tile loaded early",
             "T, step 8",
             "the same with two buffers of A: the next tile is loaded while this one is used",
             "register",
@@ -275,6 +290,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "register_tile",
             "register tile",
+            "8×8 a thread, 128-bit loads",
             "G",
             "128×128 elements a block, 8×8 a thread in registers, loads of four words",
             "register",
@@ -287,6 +303,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "register_tile_double_buffered",
             "register tile, double-buffered",
+            "two stages of shared memory",
             "G",
             "the same with two stages in shared memory and two fragments in registers",
             "register",
@@ -299,6 +316,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "register_tile_conflict_free",
             "register tile, conflict-free",
+            "warp layout without bank conflicts",
             "G",
             "the same with the threads of a warp laid out so that no bank conflict occurs",
             "register",
@@ -311,6 +329,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "mm_naive",
             "mm, naive",
+            "any shape, from global memory",
             "L",
             "one element of C a thread from global memory, for any shape and type of elements",
             "naive",
@@ -325,6 +344,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "mm_tile",
             "mm, tiled",
+            "any shape, tiles shared",
             "L",
             "tiles in shared memory, for any shape and type of elements",
             "block",
@@ -340,6 +360,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "bmm_naive",
             "bmm, naive",
+            "a batch, from global memory",
             "L",
             "a batch of products, one element of C a thread from global memory",
             "naive",
@@ -354,6 +375,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "bmm_tile",
             "bmm, tiled",
+            "a batch, tiles shared",
             "L",
             "a batch of products, tiles in shared memory",
             "block",
@@ -369,6 +391,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "cublas_sgemm",
             "cuBLAS SGEMM",
+            "NVIDIA's own library",
             "anchor",
             "NVIDIA's own library, where the host has it",
             "library",

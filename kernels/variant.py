@@ -51,10 +51,11 @@ Tile = tuple[int, int, int]
 class Variant:
     """One way to multiply on a GPU; 0 stands for the block size where it has none.
 
-    `origin` is the source and its table or step; `family` names the term of model M0 that describes
-    the kernel. `tile(block_size)` is what a block works on: where it does not divide the matrices,
-    the guarded build runs. `after` is the variant whose next step this one is. `shapes` says what
-    it multiplies: ``square`` matrices, any ``single`` product, or ``batched`` products.
+    `idea` says in a few words what is new in it. `origin` is the source and its table or step;
+    `family` names the term of model M0 that describes the kernel. `tile(block_size)` is what a
+    block works on: where it does not divide the matrices, the guarded build runs. `after` is the
+    variant whose next step this one is. `shapes` says what it multiplies: ``square`` matrices, any
+    ``single`` product, or ``batched`` products.
 
     `kernel` is the name of the function and of its source file. It is None for what a library
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
@@ -63,6 +64,7 @@ class Variant:
 
     name: str
     title: str
+    idea: str
     origin: str
     description: str
     family: str

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from analysis.data.cells import is_library, of_sizes, without_swept_naive
+from analysis.data.cells import LIBRARIES, is_library, of_sizes, without_swept_naive
 from analysis.domain import CPU
 from analysis.schema import TABLES
 from kernels.catalog import VARIANTS
@@ -14,7 +14,7 @@ _MEMORY = ("pinned", "pageable")
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row a card and kernel, in the catalog's order.
+    """Return one row a card and kernel of square matrices, in the catalog's order.
 
     Each kernel has its fastest block size (naive: 32) at the largest of the card's sizes that it
     took. share_of_library: the library's kernel time at that size over its own;
@@ -22,6 +22,10 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     over the step before (`analysis.kernels.ladder`), of kernel times at the same size.
     """
     cells, ceilings, ladder = of_sizes(frames["summary"]), frames["ceilings"], frames["ladder"]
+    names = [
+        name for name, entry in VARIANTS.items() if entry.shapes == "square" or not entry.kernel
+    ]
+    cells = cells[cells["variant"].isin(names)]
     cells = without_swept_naive(cells[cells["kernel_s"].notna() & (cells["device"] != CPU)])
     found = []
     for gpu, own in cells.groupby("gpu", sort=False):
@@ -55,7 +59,8 @@ def _row(
     columns = ["recording", "gpu", "variant", "n", "block_size", "samples"]
     columns += ["kernel_s", "kernel_low_s", "kernel_high_s", "kernel_flop_per_s"]
     row = {name: best[name] for name in columns}
-    row["after"] = VARIANTS[best["variant"]].after
+    row["after"], row["idea"] = VARIANTS[best["variant"]].after, VARIANTS[best["variant"]].idea
+    row["is_library"] = best["variant"] in LIBRARIES
     row["share_of_library"] = library.get(best["n"], float("nan")) / best["kernel_s"]
     row["share_of_multiply_add"] = best["kernel_flop_per_s"] / rate
     same = (steps["variant"] == best["variant"]) & (steps["n"] == best["n"])

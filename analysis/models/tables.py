@@ -47,6 +47,7 @@ PARAMETERS = [
 COMPARISON = [
     *(*_LABELS, "model", "adds", "after", "parameters", "cells", "orders", "log_rms"),
     *("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high"),
+    *("left_out_factor", "left_out_factor_low", "left_out_factor_high"),
     *("over_best", "over_best_low", "over_best_high", "verdict"),
     *("gain", "gain_low", "gain_high", "aicc", "aicc_above_least"),
     *("judged_from_n", "judged_factor", "judged", "judged_within"),
@@ -248,10 +249,16 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
     return {
         "models": pd.concat(parameters, ignore_index=True),
-        "model_comparison": pd.concat([compared, worst], axis=1),
+        "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
         "model_steps": steps(candidates, fitted),
         "model_predictions": pd.concat(predictions, ignore_index=True),
     }
+
+
+def _factors(compared: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the errors at left-out sizes as the factor by which a prediction is typically off."""
+    bounds = ("", "_low", "_high")
+    return {f"left_out_factor{b}": np.exp(compared[f"left_out_log_rms{b}"]) for b in bounds}
 
 
 def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:

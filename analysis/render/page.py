@@ -40,8 +40,9 @@ _UNITS = {
     "gb_per_s": schema.GB_PER_S,
     "ghz": schema.GHZ,
     "percent": schema.PERCENT,
-    "times": schema.TIMES,
+    "times": schema.FOLD,
     "plain": schema.PLAIN,
+    "four_digits": schema.FACTOR,
     "whole": schema.COUNT,
 }
 
