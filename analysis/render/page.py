@@ -152,6 +152,7 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     caption = Markup(caller()) if caller else Markup("")
+    title = numbers.visible(title)  # a name from outside may be part of it
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'

@@ -221,5 +221,3 @@ def gain_row(
         **interval("cpu_best_gain", best, spread),
         **interval("cpu_blas_all_gain", best, spread),
     }
-
-

@@ -1,119 +1,136 @@
 """The check of a page: what is not its CSV cell is found, wherever it stands."""
 
 import re
+import shutil
 import sys
 
 import pytest
-from analysis.check import check, summary
-from analysis.results import Results
 
 from analysis.__main__ import main
-from tests.support.report_data import cpu_cell, gain_row, gpu_cell, recording, report, tables
+from analysis.render import numbers, query
+from analysis.render.check import check
+from analysis.render.tables import pivot, table
+from analysis.schema import GFLOPS, MS, PERCENT
+from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
+
+CELLS = [
+    gpu_cell("card", "block", 512, 0.0123456),
+    gpu_cell("card", "naive", 512, 0.05),
+    gpu_cell("card", "block", 2048, 0.5, spread=None),
+    cpu_cell("card", "naive", 512, 2.0, threads=4),
+]
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A report of one card and its host."""
-    base = tmp_path_factory.mktemp("checked")
-    cells = [gpu_cell("card", "block", n, n**3 * 1e-12) for n in (512, 2048)]
-    cells += [gpu_cell("card", "naive", n, n**3 * 4e-12, spread=None) for n in (512, 2048)]
-    cells += [cpu_cell("card", "blocked", 512, 0.02, 64)]
-    gains = [gain_row("card", "block", 512, 150.0, 0.02)]
-    tables(base / "tables", recordings=[recording("card")], summary=cells, gains=gains)
-    report(base, {}, base / "tables")
-    return base
+def folder(tmp_path_factory):
+    """The tables, and a template that holds the prose."""
+    folder = tmp_path_factory.mktemp("checked")
+    tables(folder / "tables", recordings=[recording("card", simulated=True)], summary=CELLS)
+    (folder / "templates").mkdir()
+    (folder / "templates" / "page.html.j2").write_text("Medians of at least 6 samples, 2N³ flop.")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def page(base):
-    return (base / "report.html").read_text()
+def page(folder):
+    """A page with every kind of number, name and table."""
+    summary = query.rows(query.Store(folder / "tables"), "summary")
+    block, naive = summary.where(variant="block", n=512).first, summary.where(n=512).first
+    naive = summary.where(variant="naive", gpu="card").first
+    return f"""<!doctype html><title>Of 3 cards</title><style>a {{ width: 7px }}</style>
+<p>Medians of at least 6 samples, 2N³ flop. {numbers.name(block)} from
+{numbers.word(block, "host_memory")} memory takes {numbers.interval(block, "total_s")}, at
+{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {
+        numbers.ratio((naive, "total_s"), (block, "total_s"))
+    }, {numbers.share((block, "kernel_s"), (block, "total_s"))} of it in the kernel;
+{numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
+{table(summary, "gpu variant n threads total_s± flop_per_s", "All", marks={"card": "SIMULATED"})}
+{table(query.rows(query.Store(folder / "tables"), "recordings"), "gpu simulated live", "Recorded")}
+{pivot(summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
 
 
-@pytest.fixture(scope="module")
-def results(base):
-    return Results(base / "tables")
+def faults(page, folder, prose=True):
+    return check(page, folder / "tables", folder / "templates" if prose else None)
 
 
-def test_a_true_page_has_no_fault(page, results):
-    shown, faults = check(page, results)
-    assert faults == []
-    assert {"summary", "gains", "table1", "systems"} <= {each.table for each in shown}
-    assert re.fullmatch(
-        r"\d+ numbers and \d+ names walked back to \d+ tables: none differ", summary(shown, faults)
-    )
-
-
-CELL = r'<td><data value="[^"]*">(\d+\.\d+)</data><small>(\d+\.\d+) – (\d+\.\d+)</small></td>'
-
-
-def test_every_number_of_the_recordings_that_travel_is_its_csvs(measured_report):
-    page = (measured_report / "report.html").read_text()
-    shown, faults = check(page, Results(measured_report / "tables"))
-    assert faults == []
-    assert sum(each.is_number for each in shown) > 10_000
-
-
-@pytest.mark.parametrize("which", [1, 2, 3], ids=["value", "low", "high"])
-def test_a_digit_in_a_table_that_is_not_the_csvs_is_found(page, results, which):
-    found = re.search(CELL, page)
-    start, end = found.span(which)
-    digit = page[end - 1]
-    changed = page[: end - 1] + str((int(digit) + 5) % 10) + page[end:]
-    _, faults = check(changed, results)
-    assert len(faults) == 1
-    assert repr(changed[start:end]) in faults[0]
+def test_a_true_page_has_no_fault(page, folder):
+    assert faults(page, folder) == []
 
 
 @pytest.mark.parametrize(
-    ("pattern", "replacement", "words"),
+    ("pattern", "changed", "words"),
     [
-        # the markup names another row, column or value than what is shown
-        (r'(<tr data-row=")4(")', r"\g<1>0\2", "the CSV has"),
-        (r'<th scope="col" data-column="host_memory">', '<th data-column="build">', "the CSV has"),
-        # a name, a flag, a unit, a count
-        (r"<td>pageable</td>", "<td>pinned</td>", "the CSV has pageable"),
-        (r'<td><code>block</code></td>', "<td><code>blocks</code></td>", "the CSV has block"),
-        (r'<span class="unit">ms</span>', '<span class="unit">s</span>', "the CSV has"),
-        (r'(data-expression="index.size">)', r"\g<1>9", "the CSV has"),
-        # a dash where there is a value, a value where there is none
-        (r"<td>512</td>", "<td>–</td>", "the CSV has 512"),
-        (r"<td>–</td>", "<td>12</td>", "12"),
-        # numbers and names from nowhere
-        (r"<dd>", "<dd>About 7 times. ", "a number from nowhere"),
-        (r"<td>naive</td>|<td><code>naive</code></td>", "<td><b>fast</b></td>", "fast"),
+        # a digit: of a sentence, of its interval, in other markup, of a ratio, of a percentage
+        (r">12\.35\u00a0ms<", ">12.36\u00a0ms<", "12.36"),
+        (r">12\.22<", ">12.32<", "12.32"),
+        (r">21\.74<", ">21.75<", "21.75"),
+        (r">4\.05\u00a0×<", ">4.06\u00a0×<", "4.06"),
+        (r">25\u00a0%<", ">26\u00a0%<", "26"),
+        # the unit: beside the number, in the markup, in a heading
+        (r">12\.35\u00a0ms<", ">12.35\u00a0µs<", "12.35"),
+        (r'data-unit="GFLOP/s"', 'data-unit="TFLOP/s"', "21.74"),
+        (r'<span class="unit">ms</span>', '<span class="unit">s</span>', "total_s"),
+        (r">12\.35\u00a0ms<", ">12.35\u00a0furlongs<", "12.35"),
+        # a count, and what it is of
+        (r">2</data> cells", ">3</data> cells", "2 rows of summary"),
+        (r"&#34;n&#34;: 512", "&#34;n&#34;: 2048", "1 rows of summary"),
+        # a name, a word, a verdict
+        (r">block</code> from", ">blocks</code> from", "blocks"),
+        (r">pageable</span>", ">pinned</span>", "pinned"),
+        (r">orders</span>", ">shapes</span>", "shapes"),
+        # a cell of a table: its digits, its name, its flag, a dash, its row, its column
+        (r'<td class="number">500\.0', '<td class="number">500.1', "500.1"),
+        (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),
+        (r"<td>yes</td>", "<td>no</td>", "simulated"),
+        (r'<td class="number">–', '<td class="number">1', "threads"),
+        (r'<td class="number">512', '<td class="number">–', "512"),
+        (r'<tr data-row="0"', '<tr data-row="1"', "summary 1"),
+        (r'data-column="flop_per_s"', 'data-column="kernel_flop_per_s"', "kernel_flop_per_s"),
+        # a cell of a pivot
+        (r'(data-at="summary 1 total_s" data-unit="ms">)50\.00<', r"\g<1>50.01<", "50.01"),
+        # a number that is from nowhere
+        (r"Medians of at least", "Medians of 7 at least", "7 stands in the prose"),
+        (r"cells,", "cells of 0.95,", "0.95 stands in the prose"),
     ],
-)  # fmt: skip
-def test_what_is_not_the_csvs_is_found(page, results, pattern, replacement, words):
-    changed, count = re.subn(pattern, replacement, page, count=1)
+)
+def test_what_is_not_the_csvs_is_found(page, folder, pattern, changed, words):
+    wrong, count = re.subn(pattern, changed, page, count=1)
     assert count == 1
-    _, faults = check(changed, results)
-    assert faults
-    assert any(words in fault for fault in faults), faults[:3]
+    found = faults(wrong, folder)
+    assert any(words in fault for fault in found), found
+    assert all("\n" not in fault for fault in found)
 
 
-def test_a_number_in_a_sentence_is_held_against_its_row_and_unit(page, results):
-    sentence = re.search(r"<dd>The fastest way.*?</dd>", page, re.DOTALL).group()
-    interval = re.search(r'data-interval=" \(">([\d.]+)\u00a0ms \(([\d.]+) to ([\d.]+)<', sentence)
-    for changed in (
-        interval.group().replace("\u00a0ms", "\u00a0µs"),
-        *(interval.group().replace(found, f"1{found}") for found in interval.groups()),
-    ):
-        _, faults = check(page.replace(interval.group(), changed, 1), results)
-        assert 1 <= len(faults) <= 3, changed
-        assert all("summary.csv" in fault for fault in faults)
+@pytest.mark.parametrize("bound", [1, 2])
+def test_a_digit_of_an_interval_in_a_table_is_found(page, folder, bound):
+    start = re.search(r'<td class="number">12\.35<small>([\d.]+)–([\d.]+)', page).end(bound) - 1
+    wrong = page[:start] + str((int(page[start]) + 5) % 10) + page[start + 1 :]
+    assert len(faults(wrong, folder)) == 1
 
 
-def test_the_command_says_what_it_walked_and_fails_where_something_differs(
-    base, page, tmp_path, monkeypatch, capsys
+def test_a_changed_cell_of_a_csv_is_found(page, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "tables" / "summary.csv"
+    path.write_text(path.read_text().replace("0.0123456,", "0.0133456,", 1))
+    found = faults(page, tmp_path / "changed")
+    assert any(fault.startswith("12.35") and "0.0133456" in fault for fault in found), found
+    assert len(found) >= 4, "in the sentence, in its ratios, in both tables"
+
+
+def test_prose_is_not_read_where_no_template_is_named(page, folder):
+    assert faults(page.replace("at least 6", "at least 9"), folder, prose=False) == []
+
+
+def test_the_command_prints_what_differs_and_says_so_by_its_status(
+    page, folder, tmp_path, monkeypatch, capsys
 ):
-    def run(path):
-        monkeypatch.setattr(
-            sys, "argv", ["analysis", "check", str(path), "--tables", str(base / "tables")]
-        )
+    def run(text):
+        (tmp_path / "page.html").write_text(text)
+        command = ["check", str(tmp_path / "page.html"), "--tables", str(folder / "tables")]
+        monkeypatch.setattr(sys, "argv", ["analysis", *command])
         return main()
 
-    assert run(base / "report.html") == 0
-    assert "none differ" in capsys.readouterr().out
-    (tmp_path / "wrong.html").write_text(page.replace("<td>512</td>", "<td>513</td>", 1))
-    assert run(tmp_path / "wrong.html") == 1
-    assert "'513'" in capsys.readouterr().out
+    assert run(page) == 0
+    capsys.readouterr()
+    assert run(page.replace("12.35\u00a0ms", "12.34\u00a0ms")) == 1
+    assert capsys.readouterr().out.startswith("12.34")
