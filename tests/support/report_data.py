@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd

@@ -3,8 +3,8 @@
 import pytest
 
 from analysis.data.cells import (
-    comparison_size,
     compared_memory,
+    comparison_size,
     is_library,
     of_sizes,
     without_swept_naive,

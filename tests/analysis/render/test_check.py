@@ -10,7 +10,7 @@ from analysis.__main__ import main
 from analysis.render import numbers, query
 from analysis.render.check import check
 from analysis.render.tables import pivot, table
-from analysis.schema import GFLOPS, MS, PERCENT
+from analysis.schema import GFLOPS
 from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
 
 CELLS = [
