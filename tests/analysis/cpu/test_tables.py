@@ -15,7 +15,7 @@ from analysis.cpu.roofline import COLUMNS as ROOFLINE_COLUMNS
 from analysis.cpu.split import COLUMNS as SPLIT_COLUMNS
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import published, recordings
-from analysis.trust.measuring import measuring
+from analysis.trust import measuring
 from tests.support.report_data import PUBLISHED, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_ELEMENT, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ

@@ -6,7 +6,7 @@ import pytest
 from analysis.data import recordings
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.roofline import BOUNDS, COLUMNS, roofline_table
-from analysis.trust.measuring import measuring
+from analysis.trust import measuring
 from kernels.counts import table
 from kernels.shape import Shape
 from tests.support.report_data import rewritten

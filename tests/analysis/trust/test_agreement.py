@@ -8,7 +8,7 @@ import pytest
 
 from analysis import __main__ as cli
 from analysis.data import recordings
-from analysis.trust.measuring import agreement, compare
+from analysis.trust import agreement, compare
 from measurement.errors import exit_status
 from measurement.recording import CELL
 from tests.support.report_data import rewritten
@@ -38,8 +38,8 @@ def named(recording, *names, cpu_model="Simulated CPU"):
     return replace(recording, provenance=provenance | {"devices": devices, "host": host})
 
 
-def pairs(**recordings):
-    return [(a.label, b.label) for a, b in agreement.pairs(recordings.sources(recordings))]
+def pairs(**made):
+    return [(a.label, b.label) for a, b in agreement.pairs(recordings.sources(made))]
 
 
 def test_cards_of_the_same_name_in_two_recordings_are_pairs(one, two, cpu_recording):

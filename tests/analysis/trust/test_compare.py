@@ -14,7 +14,7 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.stats import significance
-from analysis.trust.measuring import compare
+from analysis.trust import compare
 from measurement import recording
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, Recording

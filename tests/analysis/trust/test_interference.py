@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings
-from analysis.trust.measuring import interference
+from analysis.trust import interference
 from measurement.recording import CELL, TABLES
 
 
@@ -97,13 +97,13 @@ def test_the_table_names_gpus_and_is_empty_where_there_is_one(
 ):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=())
     found = recordings.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
-    table = interference.neighbours_table(found)
+    table = interference.interference_table(found)
     assert set(table["gpu"]) == {"two-gpu0", "two-gpu1"}
     assert len(table) == 2 * 2 * 2 * 4
     said = table.groupby(["host_memory", "quantity"])["verdict"].agg(set)
     assert said["pageable", "h2d"] == said["pageable", "d2h"] == {"slower"}
     assert said["pinned", "h2d"] == said["pageable", "kernel"] == {"same"}
-    assert interference.neighbours_table(found[2:]).empty
+    assert interference.interference_table(found[2:]).empty
     shuffled = two.neighbours.sample(frac=1, random_state=1)
     own = [f[f["device"] == "gpu0"] for f in (two.neighbours, shuffled)]
     pd.testing.assert_frame_equal(*map(interference.compare_pairs, own))

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.trust.measuring import measuring
+from analysis.data import recordings
+from analysis.trust import measuring
 from measurement.recording import CELL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
@@ -18,8 +19,8 @@ def throttled(make_recording, tmp_path_factory):
     return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), throttled=3)
 
 
-def sources(*recordings):
-    return recordings.sources({f"r{index}": r for index, r in enumerate(recordings)})
+def sources(*made):
+    return recordings.sources({f"r{index}": one for index, one in enumerate(made)})
 
 
 def samples(reasons, totals, **state):
@@ -92,7 +93,7 @@ def trust_cells(recording):
 
 
 def test_single_launches_stand_beside_batches(throttled, gpu_recording):
-    table = measuring.batches_table(sources(throttled, gpu_recording))
+    table = measuring.back_to_back_table(sources(throttled, gpu_recording))
     kernels = gpu_recording.batches.drop_duplicates(measuring.KERNEL)
     assert (table["gpu"] == "r1").sum() == len(kernels) > 50
     own = table[table["gpu"] == "r1"]
@@ -115,7 +116,7 @@ def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_re
     pinned = (taken["host_memory"] == "pinned").fillna(False)
     gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
     few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = measuring.batches_table(sources(few))
+    table = measuring.back_to_back_table(sources(few))
     lacking = (table["variant"] == "block") & (table["n"] == 512)
     assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
     assert set(table[~lacking]["host_memory"]) == {"pageable"}
@@ -185,7 +186,7 @@ def test_a_phase_without_length_has_no_share(cpu_recording):
 
 
 @pytest.mark.parametrize(
-    "table", [measuring.telemetry_table, measuring.batches_table, measuring.cold_starts_table]
+    "table", [measuring.telemetry_table, measuring.back_to_back_table, measuring.cold_starts_table]
 )
 def test_a_host_without_gpu_has_no_rows(cpu_recording, table):
     for found in (sources(cpu_recording), []):
@@ -197,7 +198,7 @@ def test_the_order_of_rows_changes_nothing(throttled):
     names = ("samples", "batches", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
     for table in (
-        *(measuring.telemetry_table, measuring.batches_table, measuring.cold_starts_table),
+        *(measuring.telemetry_table, measuring.back_to_back_table, measuring.cold_starts_table),
         measuring.ceilings_table,
     ):
         one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))

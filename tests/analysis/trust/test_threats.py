@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pytest
-from analysis.trust_views import threats_table as shown_table
 
 from analysis.trust.threats import COLUMNS, threats_table
 from tests.support.report_data import chain, cpu_cell, gpu_cell, recording, tables
@@ -10,9 +9,9 @@ from tests.support.report_data import chain, cpu_cell, gpu_cell, recording, tabl
 NAMES = ("recordings", "telemetry", "summary", "agreement")
 
 
-def of(results):
+def of(store):
     """Return the table of threats by card, or by recording where there is none."""
-    table = threats_table({name: results.frame(name) for name in NAMES})
+    table = threats_table({name: store[name] for name in NAMES})
     assert list(table) == COLUMNS
     return table.set_index(table["gpu"].fillna(table["recording"]))
 
@@ -31,7 +30,7 @@ def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.
 
 @pytest.fixture
 def told(tmp_path):
-    results = tables(
+    store = tables(
         tmp_path,
         recordings=[
             recording("card", stale=True, stale_sources="kernels/block.cu", cells_failed=2),
@@ -62,7 +61,7 @@ def told(tmp_path):
             for cells, agreeing in ((10, 7), (5, 5))
         ],
     )
-    return of(results)
+    return of(store)
 
 
 def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
@@ -100,25 +99,8 @@ def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
     assert of(tables(tmp_path / "none")).empty
 
 
-def test_the_page_marks_what_is_stale_and_what_is_simulated(tmp_path):
-    row = {"recording": "card", "gpu": "card", "samples": 20, "share_throttled": 0.05}
-    rows = [row | {"stale": True, "simulated": False}, row | {"stale": False, "simulated": True}]
-    table = shown_table(tables(tmp_path, threats=rows), "x")
-    texts = [
-        {
-            column.heading: "".join(map(str, cell.parts)) + cell.badge
-            for column, cell in zip(table.columns, shown.cells, strict=True)
-        }
-        for shown in table.rows
-    ]
-    assert texts[0]["their share"].startswith("5.0")
-    assert texts[0]["clock, least"] == "–"
-    assert [text["sources changed since"] for text in texts] == ["yesstale", "no"]
-    assert [text["simulated"] for text in texts] == ["no", "yesSIMULATED"]
-
-
-def test_the_table_is_made_from_the_recordings(gpu_recording, tmp_path):
-    folder = chain({"card": gpu_recording.path}, tmp_path)
+def test_the_table_is_made_from_the_recordings(gpu_recording):
+    folder = chain({"card": gpu_recording.path})
     (row,) = pd.read_csv(folder / "threats.csv").to_dict("records")
     summary = pd.read_csv(folder / "summary.csv")
     assert row["totals"] == summary["total_s"].notna().sum()
