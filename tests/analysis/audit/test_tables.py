@@ -1,199 +1,220 @@
 """The audit of the published numbers: what it finds, and that no figure of it is typed in."""
 
-import csv
-import io
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
-from analysis.audit_findings import audit_sentences
-from analysis.figures import write_figures
-from analysis.report import render
-from analysis.results import Results
-from hypothesis import given
-from hypothesis import strategies as st
 
-from analysis.__main__ import write_audit
-from analysis.audit.tables import fit_constant
-from analysis.data import published_claims
-from analysis.stats.rounding import half_unit
-from measurement.errors import StudyError
-from tests.support.report_data import PUBLISHED, STATEMENTS, TEMPLATE, Page, chain, traced_tables
-
-TOPICS = ("rates", "constant", "limit", "headline", "cpu", "pairs")
+from analysis.audit.tables import ORDER, REPEAT, fit_constant
+from analysis.audit.text import audit_tables
+from analysis.data import published, published_claims
+from tests.support.report_data import PUBLISHED, STATEMENTS
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    """The tables of a study without recordings."""
-    return chain({}, tmp_path_factory.mktemp("tables"))
+def times():
+    return published.read(PUBLISHED)
 
 
 @pytest.fixture(scope="module")
-def audited(tables):
-    return said(tables)
+def statements():
+    return published_claims.read(STATEMENTS)
 
 
-def said(folder):
-    """Return what the audit in a folder of tables says, by topic."""
-    found = audit_sentences(Results(folder))
-    return {
-        sentence.topic.removeprefix("audit_"): str(sentence).replace("\u00a0", " ")
-        for sentence in found
-    }
+@pytest.fixture(scope="module")
+def audited(times, statements):
+    return audit_tables(times, statements)
 
 
 @pytest.fixture
-def changed(tables, tmp_path):
-    """Return what the audit says after one column of one row of a published file was changed."""
+def changed(times, statements):
+    """Return the tables after one column of one published cell was changed."""
 
-    def change(path, column, value, **where):
-        rows = list(csv.DictReader(path.read_text().splitlines()))
-        chosen = [row for row in rows if all(row[k] == v for k, v in where.items())]
-        assert len(chosen) == 1, where
-        assert chosen[0][column] != value
-        chosen[0][column] = value
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        folder = tmp_path / "tables"
-        shutil.copytree(tables, folder)
-        bent = tmp_path / path.name
-        bent.write_text(text.getvalue())
-        files = {PUBLISHED: PUBLISHED, STATEMENTS: STATEMENTS} | {path: bent}
-        write_audit(files[PUBLISHED], files[STATEMENTS], folder)
-        return said(folder)
+    def change(column, value, **where):
+        chosen = pd.Series(True, times.index)
+        for name, wanted in where.items():
+            chosen &= (times[name] == wanted).fillna(False)
+        assert chosen.sum() == 1, where
+        assert (times.loc[chosen, column] != value).all()
+        return audit_tables(times.assign(**{column: times[column].mask(chosen, value)}), statements)
 
     return change
 
 
-def test_the_six_points_as_published(audited):
-    assert list(audited) == list(TOPICS)
-    assert "Of 25 rates printed beside their times, 25 are 2N³/t" in audited["rates"]
-    assert "the constant is 0.0542 s (0.0527 to 0.0557)" in audited["constant"]
-    assert "that table does not hold it" in audited["constant"]
-    assert "(0.055 s − 0.0542 s) over 0.0005 s is 1.61 ×" in audited["constant"]
-    assert "2.37 × (2.11 to 2.69)" in audited["limit"]
-    assert "is above that limit" in audited["limit"]
-    assert "344 GFLOP/s at N = 2048, means t = 0.0499 s" in audited["headline"]
-    assert "is 0.058 s, 296.2 GFLOP/s" in audited["headline"]
-    assert "3 copies of 16.8 MB move at 6.25 GB/s" in audited["headline"]
-    assert "Table 2 has 103 s at N = 2048, by 2N³/t 0.1668 GFLOP/s" in audited["cpu"]
-    assert (
-        "is 2062, beside the text's “more than 2000”. So the column is the naive" in audited["cpu"]
-    )
-    assert (
-        "At N = 512, the largest of these orders, B = 8 takes 0.055 s, B = 16 takes 0.059 s"
-        in audited["pairs"]
+ROW_AT_1024 = {"table": 4, "implementation": "gpu_buffered_row", "n": 1024}
+UNROLLED = {"table": 6, "implementation": "gpu_block_unroll4"}
+
+
+def one(tables, name, **where):
+    """Return the only row of a table of the audit with these values."""
+    rows = tables[f"audit_{name}"]
+    for column, value in where.items():
+        rows = rows[(rows[column] == value).fillna(False)]
+    assert len(rows) == 1, rows
+    return rows.iloc[0]
+
+
+# ---- rates
+
+
+def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
+    printed = audited["audit_cells"].dropna(subset="printed_flop_per_s")
+    assert len(printed) == 25
+    assert printed["rate_agrees"].all()
+    row = one(audited, "cells", **ROW_AT_1024)
+    assert row["flop_per_s"] == 2 * 1024**3 / 0.12
+    assert (row["flop_per_low_s"], row["flop_per_high_s"]) == pytest.approx(
+        (17.18e9, 18.67e9), 1e-3
     )
 
 
-ROW = {"table": "5", "implementation": "gpu_block", "n": "512"}
+@pytest.mark.parametrize(("column", "value"), [("gflops_printed", 19.9), ("time_s", 0.15)])
+def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
+    cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
+    wrong = cells[cells["rate_agrees"].eq(False)]
+    assert wrong[["table", "implementation", "n"]].to_numpy().tolist() == [
+        [4, "gpu_buffered_row", 1024]
+    ]
+
+
+# ---- the constant in gains
+
+
+def test_the_published_constants(audited):
+    cold = one(audited, "constants", first_table=2, last_table=5)
+    assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
+    assert (cold["constant_low_s"], cold["constant_high_s"]) == pytest.approx(
+        (0.0527, 0.0557), 1e-3
+    )
+    warm = one(audited, "constants", first_table=6)
+    assert warm["shortest_s"] < cold["constant_low_s"], "Table 6 does not hold the constant"
+
+
+def test_gains_without_the_constant_are_bounded_by_rounding_and_its_interval(audited):
+    row = one(audited, "cells", **ROW_AT_1024)
+    assert row["warm_gain"] == pytest.approx(2.37, abs=5e-3)
+    assert (row["warm_gain_low"], row["warm_gain_high"]) == pytest.approx((2.11, 2.69), abs=5e-3)
+    assert row["m0_limit"] == pytest.approx(2, rel=1e-3)
+    assert row["warm_gain_low"] > row["m0_limit"]
+    of_table_6 = one(audited, "cells", **UNROLLED, n=256, block_size=16)
+    assert of_table_6["warm_gain"] == pytest.approx((0.055 - 0.0542) / 0.0005, rel=0.1)
+    assert of_table_6["gain"] == 0.055 / 0.0005
+
+
+@pytest.mark.parametrize(("time_s", "above"), [(0.15, False), (0.13, None)])
+def test_a_longer_time_lowers_the_gain_without_the_constant(changed, time_s, above):
+    row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
+    low, high = row["warm_gain_low"], row["warm_gain_high"]
+    assert (low > row["m0_limit"], high > row["m0_limit"]) == (
+        (above, above) if above is not None else (False, True)
+    )
+
+
+def test_cells_near_the_constant_are_counted(audited, changed):
+    cold = {"first_table": 2, "last_table": 5}
+    before = one(audited, "constants", **cold)
+    cell = {"table": 5, "implementation": "gpu_block", "n": 256, "block_size": 32}
+    after = one(changed("time_s", 0.071, **cell), "constants", **cold)
+    assert after["least_n_near"] == before["least_n_near"] - 1 == 6
+
+
+# ---- the text's best rate
+
+
+def test_the_best_rate_of_the_text_beside_table_6(audited):
+    (row,) = audited["audit_headline"].to_dict("records")
+    assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
+    assert row["headline_s"] == pytest.approx(0.0499, abs=5e-5)
+    assert row["flop_per_s"] == pytest.approx(296.2e9, rel=1e-4)
+    assert (row["copies"], row["copy_bytes"]) == (3, 4 * 2048**2)
+    assert row["copies_bytes_per_s"] == pytest.approx(6.25e9, rel=1e-2)
 
 
 @pytest.mark.parametrize(
-    ("topic", "column", "value", "where", "then"),
-    [
-        (
-            *("rates", "gflops_printed", "19.9"),
-            {"table": "4", "implementation": "gpu_buffered_row", "n": "1024"},
-            "24 are 2N³/t of the printed time within the rounding of both, and these are not: "
-            "Table 4, N = 1024, buffered_row: 2N³/t with t = 0.12 s gives 17.90 GFLOP/s "
-            "(17.18 to 18.67), printed is 19.9 GFLOP/s",
-        ),
-        (
-            *("rates", "time_s", "0.15"),
-            {"table": "4", "implementation": "gpu_buffered_row", "n": "1024"},
-            "t = 0.15 s gives 14.32 GFLOP/s",
-        ),
-        (
-            *("constant", "time_s", "0.071"),
-            {"table": "5", "implementation": "gpu_block", "n": "256", "block_size": "32"},
-            "6 of 9 times are within a tenth of it",
-        ),
-        (
-            *("constant", "time_s", "0.00025"),
-            {"table": "6", "implementation": "gpu_block_unroll4", "n": "256", "block_size": "16"},
-            "0.055 s over 0.00025 s is 220 ×",
-        ),
-        (
-            *("limit", "time_s", "0.15"),
-            {"table": "4", "implementation": "gpu_buffered_row", "n": "1024"},
-            "the gain stays below that limit",
-        ),
-        (
-            *("limit", "time_s", "0.13"),
-            {"table": "4", "implementation": "gpu_buffered_row", "n": "1024"},
-            "leave open whether the gain is above it",
-        ),
-        (
-            *("headline", "time_s", "0.051"),
-            {"table": "6", "implementation": "gpu_block_unroll4", "n": "2048", "block_size": "32"},
-            "copies alone do not explain it",
-        ),
-        (
-            *("headline", "time_s", "0.0499"),
-            {"table": "6", "implementation": "gpu_block_unroll4", "n": "2048", "block_size": "32"},
-            "the table holds what the text says",
-        ),
-        (
-            *("cpu", "time_s", "3.1"),
-            {"table": "2", "implementation": "cpu_naive", "n": "2048"},
-            "So the caption may hold",
-        ),
-        (
-            *("cpu", "time_s", "20"),
-            {"table": "2", "implementation": "cpu_naive", "n": "2048"},
-            "neither of the two",
-        ),
-        (
-            *("pairs", "time_s", "0.0595"),
-            {**ROW, "block_size": "8"},
-            "the smaller block is the faster one in 2, ",
-        ),
-        (
-            *("pairs", "time_s", "0.2"),
-            {"table": "4", "implementation": "gpu_naive", "n": "1024"},
-            "16 have the same digits.",
-        ),
-    ],
+    ("time_s", "least", "most"), [(0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)]
 )
-def test_a_changed_cell_changes_the_text(changed, audited, topic, column, value, where, then):
-    assert then not in audited[topic]
-    found = changed(PUBLISHED, column, value, **where)
-    assert then in found[topic], found[topic]
+def test_a_shorter_time_leaves_less_for_copies(changed, time_s, least, most):
+    (row,) = changed("time_s", time_s, **UNROLLED, n=2048, block_size=32)["audit_headline"].to_dict(
+        "records"
+    )
+    assert row["time_s"] == time_s
+    assert least < row["copies_bytes_per_s"] <= most
+    assert row["copies_bytes_per_s"] > row["link_bytes_per_s"]
+
+
+# ---- what the CPU columns are
+
+
+def test_the_cpu_of_table_2_is_the_naive_loop(audited):
+    row = one(audited, "cpu", table=2)
+    assert (row["n"], row["cpu_time_s"], row["verdict"]) == (2048, 103, "naive")
+    assert row["cpu_flop_per_s"] == pytest.approx(0.1668e9, rel=1e-3)
+    assert row["over_headline"] == pytest.approx(2062, rel=1e-3)
+    assert row["said_gain"] == 2000
+
+
+@pytest.mark.parametrize(("time_s", "verdict"), [(3.1, "as captioned"), (20, "neither")])
+def test_another_time_of_the_cpu_is_judged_by_the_texts_rates(changed, time_s, verdict):
+    cell = {"table": 2, "implementation": "cpu_naive", "n": 2048}
+    assert one(changed("time_s", time_s, **cell), "cpu", table=2)["verdict"] == verdict
 
 
 @pytest.mark.parametrize(
-    ("statement", "value", "topic", "then"),
+    ("statement", "value", "table", "column", "expected"),
     [
-        ("best_flop_per_s", "300", "headline", "300 GFLOP/s at N = 2048, means t = 0.0573 s"),
-        ("link_bytes_per_s", "4", "headline", "more than the card's link can carry"),
-        ("gain_over_cpu", "3000", "cpu", "more than 3000"),
-        ("tuned_cpu_gain", "10", "cpu", "neither of the two"),
-        ("tuned_cpu_most_flop_per_s", "7", "cpu", "5 GFLOP/s to 7 GFLOP/s"),
-        ("tuned_cpu_least_flop_per_s", "0.1", "cpu", "So the caption may hold"),
+        ("best_flop_per_s", 300e9, "headline", "headline_s", 0.0573),
+        ("link_bytes_per_s", 4e9, "headline", "link_bytes_per_s", 4e9),
+        ("gain_over_cpu", 3000, "cpu", "said_gain", 3000),
+        ("tuned_cpu_gain", 10, "cpu", "verdict", "neither"),
+        ("tuned_cpu_most_flop_per_s", 7e9, "cpu", "tuned_most_flop_per_s", 7e9),
+        ("tuned_cpu_least_flop_per_s", 1e8, "cpu", "verdict", "as captioned"),
     ],
 )
-def test_a_changed_statement_changes_the_text(changed, audited, statement, value, topic, then):
-    assert then not in audited[topic]
-    assert then in changed(STATEMENTS, "value", value, statement=statement)[topic]
+def test_a_changed_statement_changes_the_tables(
+    times, statements, audited, statement, value, table, column, expected
+):
+    bent = {**statements, statement: published_claims.Statement(2048, value, 0.0)}
+    before, after = (
+        found[f"audit_{table}"].iloc[-1][column] for found in (audited, audit_tables(times, bent))
+    )
+    assert before != after
+    assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
 
 
-def test_tables_without_a_part_say_so(tables, tmp_path):
-    folder = tmp_path / "tables"
-    shutil.copytree(tables, folder)
-    cpu_alone = tmp_path / "times.csv"
-    lines = PUBLISHED.read_text().splitlines()
-    cpu_alone.write_text("\n".join([lines[0], *(x for x in lines if "cpu_naive,256" in x)]) + "\n")
-    write_audit(cpu_alone, STATEMENTS, folder)
-    found = said(folder)
-    assert "Of 2 rates" in found["rates"]
-    for topic in ("constant", "limit", "headline", "pairs"):
-        assert found[topic].startswith("The published tables hold no "), topic
-    assert "neither of the two" in found["cpu"]
+# ---- pairs
+
+
+def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
+    pairs = audited["audit_pairs"]
+    order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
+    row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
+    row = row[row["other_block_size"] == 16].iloc[0]
+    assert (row["time_s"], row["other_time_s"], row["differs"]) == (0.055, 0.059, True)
+    assert row["is_empty"], "nothing is left above the constant"
+    assert len(repeat) == 17
+    assert not repeat["differs"].any()
+
+
+def test_changed_cells_change_their_pairs(audited, changed):
+    def faster(tables):
+        pairs = tables["audit_pairs"]
+        return ((pairs["kind"] == ORDER) & pairs["differs"]).sum()
+
+    block = {"table": 5, "implementation": "gpu_block", "n": 512, "block_size": 8}
+    assert faster(audited) == 4
+    assert faster(changed("time_s", 0.0595, **block)) == 2, "no longer than of B = 16 and 32"
+    naive = {"table": 4, "implementation": "gpu_naive", "n": 1024}
+    pairs = changed("time_s", 0.2, **naive)["audit_pairs"]
+    assert ((pairs["kind"] == REPEAT) & pairs["differs"]).sum() >= 1
+
+
+def test_tables_without_a_part_are_empty(times, statements):
+    alone = times[(times["implementation"] == "cpu_naive") & (times["n"] == 256)]
+    found = audit_tables(alone, statements)
+    assert found["audit_cells"]["rate_agrees"].notna().sum() == 2
+    for name in ("constants", "headline", "pairs"):
+        assert found[f"audit_{name}"].empty, name
+        assert len(found[f"audit_{name}"].columns) > 5
+    assert set(found["audit_cpu"]["verdict"]) == {"neither"}
 
 
 # ---- the start-up constant
@@ -237,64 +258,3 @@ def test_one_kernel_gives_a_constant_without_interval():
     fitted = fit_constant(*kernels(np.random.default_rng(3), count=1))
     assert fitted.value == pytest.approx(0.05, rel=0.1)
     assert np.isnan([fitted.low, fitted.high]).all()
-
-
-# ---- rounding
-
-
-@pytest.mark.parametrize(
-    ("value", "half"), [(0.055, 5e-4), (103.0, 0.5), (340.0, 0.5), (40.8, 0.05), (0.0005, 5e-5)]
-)
-def test_half_a_unit_of_the_last_digit(value, half):
-    assert half_unit(value) == pytest.approx(half)
-
-
-@given(st.integers(1, 10**6), st.integers(0, 6))
-def test_a_number_is_within_its_rounding_of_what_was_rounded(digits, decimals):
-    printed = round(digits / 10**decimals, decimals)
-    assert 0 < half_unit(printed) <= printed
-    assert half_unit(printed) >= 0.5 * 10.0**-decimals * (1 - 1e-9)
-
-
-# ---- the page and the command
-
-
-def test_the_report_has_a_paragraph_for_each_point_and_traces_it(tables, tmp_path):
-    write_figures(tables, tmp_path / "figures")
-    render(tables, tmp_path / "figures", {}, TEMPLATE, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text()
-    page = Page(text)
-    part = text[text.index('<section id="audit"') : text.index('<section id="figures"')]
-    for topic in TOPICS:
-        assert f'<dt id="audit-{topic}">' in part
-    names = ("cells", "constants", "pairs", "headline", "cpu")
-    assert {f"audit_{name}" for name in names} <= traced_tables(page, Results(tables))
-    assert part.count("<table") == 3
-
-
-@pytest.mark.parametrize(
-    ("row", "then"),
-    [
-        ("best_flop_per_s,2048,fast,1,x", "row 2: n, value and factor must be numbers above 0"),
-        ("best_flop_per_s,2048,-1,1,x", "row 2: n, value and factor must be numbers above 0"),
-        ("best_flop_per_s,2048,1", "row 2: must have the columns"),
-        ("best_flop_per_s,2048,1,1,x", "has no row 'gain_over_cpu'"),
-    ],
-)
-def test_wrong_statements_are_one_line(tmp_path, row, then):
-    path = tmp_path / "statements.csv"
-    path.write_text(f"statement,n,value,factor,said\n{row}\n")
-    with pytest.raises(StudyError, match=r"statements\.csv") as error:
-        published_claims.read(path)
-    assert then in str(error.value)
-    with pytest.raises(StudyError, match=r"none\.csv"):
-        published_claims.read(tmp_path / "none.csv")
-
-
-def test_the_tables_are_the_same_bytes_each_time(tables, tmp_path):
-    write_audit(PUBLISHED, STATEMENTS, tmp_path)
-    written = list(tmp_path.iterdir())
-    assert len(written) == 5
-    for path in written:
-        assert path.read_bytes() == (tables / path.name).read_bytes()
-        assert len(pd.read_csv(path)) > 0

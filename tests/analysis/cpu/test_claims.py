@@ -12,7 +12,8 @@ from analysis.cpu.claims import (
     cpu_claims_table,
 )
 from analysis.cpu.split import cpu_split_table
-from analysis.data import published, recordings
+from analysis.data import published
+from analysis.data import recordings as data
 from analysis.kernels.claims import COLUMNS
 from tests.support.report_data import PUBLISHED, rewritten
 
@@ -20,7 +21,7 @@ PRINTED = published.read(PUBLISHED)
 
 
 def claims_of(recordings):
-    found = recordings.sources(recordings)
+    found = data.sources(recordings)
     return cpu_claims_table(found, cpu_split_table(PRINTED, found))
 
 
@@ -91,7 +92,7 @@ def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
 
 def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_recording):
     row = one(claims, CACHE_RATE)
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     cells = source.orders
     cells = cells[(cells["device"] == "cpu") & (cells["n"] == 1024)]
     time_s = cells.loc[cells["variant"] == "blocked", "total_s"].min()
@@ -115,7 +116,7 @@ def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
 
 
 def test_gains_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
-    split = cpu_split_table(PRINTED, recordings.sources({"card": gpu_recording}))
+    split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
     for start, text in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
         row = one(claims, text)

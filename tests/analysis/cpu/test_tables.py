@@ -14,7 +14,8 @@ from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
 from analysis.cpu.roofline import COLUMNS as ROOFLINE_COLUMNS
 from analysis.cpu.split import COLUMNS as SPLIT_COLUMNS
 from analysis.cpu.split import WHOLE, cpu_split_table
-from analysis.data import published, recordings
+from analysis.data import published
+from analysis.data import recordings as data
 from analysis.trust import measuring
 from tests.support.report_data import PUBLISHED, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_ELEMENT, PARALLEL_EFFICIENCY
@@ -25,12 +26,12 @@ PRINTED = published.read(PUBLISHED)
 
 @pytest.fixture(scope="module")
 def card(gpu_recording):
-    return recordings.sources({"card": gpu_recording})
+    return data.sources({"card": gpu_recording})
 
 
 @pytest.fixture(scope="module")
 def both(gpu_recording, cpu_recording):
-    return recordings.sources({"card": gpu_recording, "host": cpu_recording})
+    return data.sources({"card": gpu_recording, "host": cpu_recording})
 
 
 def without(recording, chosen, path):
@@ -81,7 +82,7 @@ def test_yardsticks_and_stages_are_the_fastest_of_their_kind(card):
 
 def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = hosts_table(recordings.sources({"two": two}))
+    table = hosts_table(data.sources({"two": two}))
     assert list(table) == HOSTS_COLUMNS
     (row,) = table.to_dict("records")
     assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)
@@ -96,7 +97,7 @@ def test_what_a_host_does_not_tell_is_empty(gpu_recording):
     told = replace(
         gpu_recording, provenance=gpu_recording.provenance | {"host": host, "software": software}
     )
-    row = hosts_table(recordings.sources({"card": told})).iloc[0]
+    row = hosts_table(data.sources({"card": told})).iloc[0]
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
 
 
@@ -122,7 +123,7 @@ def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_
     ticked_s = 50 * cell["total_s"].iloc[0]
     samples.loc[cell.index[0], "other_threads_s"] = ticked_s
     made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
-    row = clock_table(recordings.sources({"ticked": made})).set_index("threads").loc[1]
+    row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
     assert row["others_at_work_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
     assert row["others_at_work"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
 
@@ -130,7 +131,7 @@ def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_
 def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_path):
     nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
     made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
-    table = clock_table(recordings.sources({"old": made}))
+    table = clock_table(data.sources({"old": made}))
     assert list(table) == CLOCK_COLUMNS
     assert table.empty
 
@@ -174,7 +175,7 @@ def test_efficiency_is_the_gain_a_thread_of_one_variant_alone(ladder):
 
 def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
     one = without(cpu_recording, lambda samples: samples["threads"] > 1, tmp_path / "one")
-    steps = cpu_ladder_table(recordings.sources({"one": one}))
+    steps = cpu_ladder_table(data.sources({"one": one}))
     assert len(steps) == 5 * 2
     assert steps["efficiency"].isna().all()
 
@@ -249,7 +250,7 @@ def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
 def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
     made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
-    found = recordings.sources({"card": made})
+    found = data.sources({"card": made})
     row = one(
         cpu_roofline_table(found, measuring.ceilings_table(found), hosts_table(found)), "loop_order"
     )
@@ -260,7 +261,7 @@ def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording
 def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
     ceilings = gpu_recording.ceilings
     none = ceilings[ceilings["threads"].isna()]
-    found = recordings.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
+    found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
     row = one(
         cpu_roofline_table(found, measuring.ceilings_table(found), hosts_table(found)),
         "blocked",
@@ -327,7 +328,7 @@ def test_what_was_not_measured_falls_to_the_next_part(gpu_recording, tmp_path):
         return (samples["device"] == "cpu") & (library | (samples["threads"] > 1))
 
     old = without(gpu_recording, chosen, tmp_path / "old")
-    rows = parts_of(cpu_split_table(PRINTED, recordings.sources({"card": old})))
+    rows = parts_of(cpu_split_table(PRINTED, data.sources({"card": old})))
     assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is no faster than blocked"
     assert rows.at["gpu", "after_variant"] == "blocked"
     assert rows["factor"].drop(WHOLE).prod() == pytest.approx(rows.at[WHOLE, "factor"])
@@ -343,7 +344,7 @@ def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
     rows = parts_of(
         cpu_split_table(
             PRINTED,
-            recordings.sources({"card": without(gpu_recording, chosen, tmp_path / "single")}),
+            data.sources({"card": without(gpu_recording, chosen, tmp_path / "single")}),
         )
     )
     assert rows.loc[["source", WHOLE], "factor"].notna().all()
@@ -358,7 +359,7 @@ def test_without_the_naive_loop_gains_are_counted_from_the_better_program(gpu_re
         lambda s: (s["device"] == "cpu") & (s["variant"] == "naive"),
         tmp_path / "old",
     )
-    split = cpu_split_table(PRINTED, recordings.sources({"card": old}))
+    split = cpu_split_table(PRINTED, data.sources({"card": old}))
     assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.stats.estimates import TIME_COLUMNS
 from kernels.build import BuildResult
 from kernels.machine_code import InstructionCount
@@ -33,18 +33,18 @@ def copy(source: Recording, target: Path) -> Path:
 def test_labels_are_ids_with_the_device_where_there_are_several(
     gpu_recording, cpu_recording, two_gpus
 ):
-    found = recordings.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
+    found = data.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
     assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
     assert found[0].machine == "Simulated CPU + Simulated GPU"
     assert found[1].machine == "Simulated CPU"
     assert found[0].holdout_sizes == {1536}
     with pytest.raises(StudyError, match="'two-gpu1': two sources"):
-        recordings.sources({"two": two_gpus, "two-gpu1": gpu_recording})
+        data.sources({"two": two_gpus, "two-gpu1": gpu_recording})
 
 
 def test_every_gpu_is_summarised_from_its_own_samples(two_gpus):
-    first, second = recordings.sources({"two": two_gpus})
+    first, second = data.sources({"two": two_gpus})
     assert set(first.cells["device"]) == {"cpu", "gpu0"}
     assert set(second.cells["device"]) == {"cpu", "gpu1"}
     samples = two_gpus.samples
@@ -56,7 +56,7 @@ def test_every_gpu_is_summarised_from_its_own_samples(two_gpus):
 
 
 def test_times_name_implementations_and_point_into_cells(gpu_recording):
-    source = recordings.sources({"card": gpu_recording})[0]
+    source = data.sources({"card": gpu_recording})[0]
     for quantity, memory in (("total", "pageable"), ("kernel", "pinned")):
         times = source.times(quantity)
         gpu = times[times["implementation"].str.startswith("gpu_")]
@@ -75,7 +75,7 @@ def test_times_name_implementations_and_point_into_cells(gpu_recording):
 
 def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, two_gpus):
     recordings = {"card": gpu_recording, "host": cpu_recording, "two": two_gpus}
-    table = recordings.summary_table(recordings.sources(recordings))
+    table = data.summary_table(data.sources(recordings))
     assert list(table) == [
         *("recording", "gpu", *CELL, "build", "series", "samples", *TIME_COLUMNS),
         *("overhead_s", "flop_per_s", "kernel_flop_per_s"),
@@ -100,7 +100,7 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
 
 
 def test_a_rate_counts_the_products_of_a_batch_and_all_edges(gpu_recording):
-    table = recordings.summary_table(recordings.sources({"card": gpu_recording}))
+    table = data.summary_table(data.sources({"card": gpu_recording}))
     rows = table[table["variant"] == "bmm_tile"]
     assert set(rows["dtype"]) == {"int32", "float64"}
     for row in rows.to_dict("records"):
@@ -109,7 +109,7 @@ def test_a_rate_counts_the_products_of_a_batch_and_all_edges(gpu_recording):
 
 
 def test_the_hosts_own_work_is_no_overhead(gpu_recording):
-    table = recordings.summary_table(recordings.sources({"card": gpu_recording}))
+    table = data.summary_table(data.sources({"card": gpu_recording}))
     gpu = table[table["device"] != "cpu"]
     assert gpu["overhead_s"].to_numpy() == pytest.approx(5e-6)
     has_work = {"tile_transposed_b", "tile_conflict_free", "block_padded"}
@@ -117,7 +117,7 @@ def test_the_hosts_own_work_is_no_overhead(gpu_recording):
 
 
 def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_recording):
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     orders = source.orders
     assert set(orders["n"]) == {256, 512, 1024, 1536, 2048}
     assert set(orders["dtype"]) == {"float32"}
@@ -128,14 +128,14 @@ def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_re
     assert "mm_tile" in set(orders["variant"]), "at an order of the study"
     # the index is the row in cells and in draws
     pd.testing.assert_frame_equal(source.cells.loc[orders.index], orders)
-    table = recordings.summary_table([source])
+    table = data.summary_table([source])
     assert (table.loc[table["series"] == "orders", "total_s"] == orders["total_s"].array).all()
     assert set(table["series"]) == {"orders", "shapes"}
 
 
 def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
-    found = recordings.sources({"card": gpu_recording, "host": cpu_recording})
-    card, host = recordings.recordings_table(found).to_dict("records")
+    found = data.sources({"card": gpu_recording, "host": cpu_recording})
+    card, host = data.recordings_table(found).to_dict("records")
     assert (card["gpu"], card["device"], card["gpu_name"]) == ("card", "gpu0", "Simulated GPU")
     assert host["device"] == "cpu"
     assert pd.isna([host["gpu"], host["gpu_name"]]).all()
@@ -155,12 +155,10 @@ def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
 def test_a_recording_made_by_the_workflow_is_live(make_recording, tmp_path, gpu_recording):
     path = tmp_path / "results" / "recordings" / "local"
     made = make_recording(path, gpus=0, sizes=(256,))
-    assert recordings.is_live(made, tmp_path)
-    assert not recordings.is_live(made, tmp_path / "elsewhere")
-    assert not recordings.is_live(
-        replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path
-    )
-    assert not recordings.is_live(gpu_recording)
+    assert data.is_live(made, tmp_path)
+    assert not data.is_live(made, tmp_path / "elsewhere")
+    assert not data.is_live(replace(made, path=tmp_path / "data" / "recordings" / "x"), tmp_path)
+    assert not data.is_live(gpu_recording)
 
 
 def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_recording, tmp_path):
@@ -170,7 +168,7 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
     made = make_recording(tmp_path / "r", gpus=0, sizes=(256,), sources=hashes)
 
     def stale():
-        row = recordings.recordings_table(recordings.sources({"r": made}), tmp_path).iloc[0]
+        row = data.recordings_table(data.sources({"r": made}), tmp_path).iloc[0]
         return bool(row["stale"]), row["stale_sources"]
 
     assert stale() == (False, "")
@@ -178,18 +176,18 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
     assert stale() == (True, "b.cu")
     (tmp_path / "a.cu").unlink()
     assert stale() == (True, "a.cu;b.cu")
-    assert recordings.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
+    assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
 def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     recordings = {"card": gpu_recording, "host": cpu_recording}
-    checks = recordings.checks_table(recordings)
+    checks = data.checks_table(recordings)
     assert list(checks) == ["recording", *TABLES["checks.csv"]]
     assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
     failed = checks[checks["status"] == "failed"]
     assert set(failed["recording"]) == {"card"}
     assert (failed["worst_row"] == 3).all()
-    builds = recordings.builds_table(recordings)
+    builds = data.builds_table(recordings)
     assert list(builds) == ["recording", *TABLES["builds.csv"]]
     assert list(builds["registers_per_thread"]) == [40, 32, 38, 40, 24, 128, 40, 40]
     assert list(builds["variant"])[-2:] == ["mm_tile", "probes"]
@@ -199,10 +197,10 @@ def test_builds_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording):
     counts = (InstructionCount("kernel", "FFMA", 0, 8), InstructionCount("loop", "LDS", 128, 2))
     facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1", "0" * 64)
     built = [BuildResult(*facts, counts)]
-    builds = recordings.builds_table({"card": gpu_recording}, built)
+    builds = data.builds_table({"card": gpu_recording}, built)
     assert list(builds["recording"].drop_duplicates()) == ["card", "tree"]
     assert builds.iloc[-1]["registers_per_thread"] == 40
-    instructions = recordings.instructions_table({"card": gpu_recording}, built)
+    instructions = data.instructions_table({"card": gpu_recording}, built)
     assert list(instructions) == ["recording", *TABLES["instructions.csv"]]
     assert len(instructions) == len(gpu_recording.instructions) + 2
     last = instructions.iloc[-1]
@@ -212,7 +210,7 @@ def test_builds_of_the_tree_stand_beside_those_of_the_recordings(gpu_recording):
 
 
 def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):
-    table = recordings.environment_table({"card": gpu_recording})
+    table = data.environment_table({"card": gpu_recording})
     values = dict(zip(table["item"], table["value"], strict=True))
     assert values["host.cpu_model"] == "Simulated CPU"
     assert values["gpu0.name"] == "Simulated GPU"
@@ -221,15 +219,15 @@ def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):
     assert values["simulated"] == "True"
     assert "software.packages.pycuda" not in values, "not known"
     assert not [item for item in values if item.startswith("sources")]
-    host = recordings.environment_table({"host": cpu_recording})
+    host = data.environment_table({"host": cpu_recording})
     assert "devices" not in set(host["item"]), "there is none"
 
 
 def test_without_recordings_the_tables_are_empty_with_all_columns():
-    assert list(recordings.summary_table([]))[:3] == ["recording", "gpu", "device"]
-    assert list(recordings.recordings_table([]))[-1] == "stale_sources"
-    assert recordings.checks_table({}).empty
-    assert next(iter(recordings.builds_table({}))) == "recording"
+    assert list(data.summary_table([]))[:3] == ["recording", "gpu", "device"]
+    assert list(data.recordings_table([]))[-1] == "stale_sources"
+    assert data.checks_table({}).empty
+    assert next(iter(data.builds_table({}))) == "recording"
 
 
 def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
@@ -238,20 +236,18 @@ def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
         samples=gpu_recording.samples.sample(frac=1, random_state=1),
         checks=gpu_recording.checks.sample(frac=1, random_state=2),
     )
-    tables = [
-        recordings.summary_table(recordings.sources({"a": r})) for r in (gpu_recording, shuffled)
-    ]
+    tables = [data.summary_table(data.sources({"a": r})) for r in (gpu_recording, shuffled)]
     pd.testing.assert_frame_equal(*tables)
 
 
 def test_a_missing_recording_is_refused_by_name(tmp_path):
     with pytest.raises(RecordingError, match="nowhere: no such folder"):
-        recordings.load({"card": tmp_path / "nowhere"})
+        data.load({"card": tmp_path / "nowhere"})
 
 
 def test_the_id_of_the_published_tables_is_taken(gpu_recording):
     with pytest.raises(StudyError, match="'published'"):
-        recordings.load({"published": gpu_recording.path})
+        data.load({"published": gpu_recording.path})
 
 
 @pytest.mark.parametrize("name", [*TABLES, "provenance.json"])
@@ -264,7 +260,7 @@ def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
         data = data.replace(b"sm_90", b"sm_91").replace(b"passed", b"failed", 1) + b" "
     (path / name).write_bytes(data)
     with pytest.raises(RecordingError, match=f"altered: {name} was altered or cut off"):
-        recordings.load({"card": path})
+        data.load({"card": path})
 
 
 @pytest.mark.parametrize("name", ["samples.csv.gz", "checks.csv", "MANIFEST.sha256"])
@@ -273,14 +269,14 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     file = path / name
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(RecordingError, match=r"short: .*(altered or cut off|does not list|not in)"):
-        recordings.load({"card": path})
+        data.load({"card": path})
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):
-        recordings.load({"card": path})
+        data.load({"card": path})
 
 
 def test_times_of_a_cpu_are_of_one_thread(gpu_recording):
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     times = source.times("total")
     packed = times[times["implementation"] == "cpu_packed"]
     assert list(packed["n"]) == sorted(set(packed["n"]))
@@ -288,7 +284,7 @@ def test_times_of_a_cpu_are_of_one_thread(gpu_recording):
 
 
 def test_caches_are_told_by_their_level(gpu_recording):
-    table = recordings.environment_table({"card": gpu_recording}).set_index("item")["value"]
+    table = data.environment_table({"card": gpu_recording}).set_index("item")["value"]
     assert table["host.caches.L1.bytes"] == "32768"
     assert table["host.caches.L3.shared_by"] == "4"
     assert table["host.usable_threads"] == "4"

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from analysis import __main__ as cli
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide.advise import TABLES, advise, break_even_text
 from analysis.decide.curves import curves_table
@@ -176,7 +176,7 @@ def test_held_out_orders_are_predicted_within_their_intervals(tables):
 
 def predicted(recorded):
     """Return the tables that predictions are made from, and what they predict."""
-    found = recordings.sources({"card": recorded})
+    found = data.sources({"card": recorded})
     made = {
         "predictors": predictors_table(found),
         "transfers": transfer_tables(found)[0],

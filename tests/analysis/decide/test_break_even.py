@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.decide.break_even import (
     ALWAYS,
     BELOW,
@@ -187,7 +187,7 @@ def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
 
 
 def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
-    sources = recordings.sources({"card": gpu_recording})
+    sources = data.sources({"card": gpu_recording})
     transfers, _ = transfer_tables(sources)
     table = break_even_table(sources, transfers)
     keys = ["host_memory", "kernels", "opponent"]

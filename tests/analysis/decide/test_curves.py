@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.decide.curves import (
     EXPONENTS,
     OPPONENTS,
@@ -153,7 +153,7 @@ def test_the_last_blocks_never_make_a_launch_shorter(variant, n):
 
 @pytest.fixture(scope="module")
 def source(gpu_recording):
-    (found,) = recordings.sources({"card": gpu_recording})
+    (found,) = data.sources({"card": gpu_recording})
     return found
 
 
@@ -182,7 +182,7 @@ def test_every_way_of_the_cpu_is_its_fastest_cell(source):
 def test_a_host_with_one_thread_has_no_ways_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
-    (source,) = recordings.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
+    (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
     assert set(opponents(source)["opponent"]) == {"naive", "own", "blas", "best"}
 
 
@@ -206,7 +206,7 @@ def test_the_table_holds_the_curves_and_gives_them_back(source, table):
 
 def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
-    table = curves_table(recordings.sources({"pair": recorded}))
+    table = curves_table(data.sources({"pair": recorded}))
     assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
     cpu = table[table["opponent"] == "naive"]
     assert list(cpu["n"]) == [256, 512, 1024]
@@ -225,5 +225,5 @@ def test_single_samples_and_few_orders_say_so(source, table):
 
 def test_two_orders_tell_nothing_of_what_lies_between(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "host", gpus=0, sizes=(256, 512), samples=6)
-    table = curves_table(recordings.sources({"host": recorded}))
+    table = curves_table(data.sources({"host": recorded}))
     assert np.isinf(table[["half_width_between", "half_width_beyond"]]).all(axis=None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
 from analysis.decide.transfer_tables import PASSES, SINGLE, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, left_out
@@ -110,7 +110,7 @@ def test_what_lies_beyond_a_knee_goes_on_from_it():
 
 @pytest.fixture(scope="module")
 def tables(gpu_recording):
-    return transfer_tables(recordings.sources({"card": gpu_recording}))
+    return transfer_tables(data.sources({"card": gpu_recording}))
 
 
 def row(fits, **where):
@@ -178,7 +178,7 @@ def test_every_point_has_the_prediction_of_the_model_that_is_used(tables):
 
 def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
-    fits, points = transfer_tables(recordings.sources({"card": recorded}))
+    fits, points = transfer_tables(data.sources({"card": recorded}))
     passes = fits[(fits["data"] == PASSES) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == PASSES, "n"]) == {250, 256, 512}
     assert set(passes["model"]) == {LINE}
@@ -186,6 +186,6 @@ def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
 
 
 def test_a_host_without_gpu_has_no_copies(cpu_recording):
-    fits, points = transfer_tables(recordings.sources({"host": cpu_recording}))
+    fits, points = transfer_tables(data.sources({"host": cpu_recording}))
     assert fits.empty
     assert points.empty

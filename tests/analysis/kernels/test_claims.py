@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.kernels.claims import COLUMNS, about, above, claims_table, exactly, not_above
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
@@ -31,9 +31,9 @@ def counts(tmp_path_factory):
 
 def claims_of(recordings, counts):
     code = machine_code_table(
-        recordings.builds_table(recordings), recordings.instructions_table(recordings), counts
+        data.builds_table(recordings), data.instructions_table(recordings), counts
     )
-    return claims_table(recordings.sources(recordings), code, counts)
+    return claims_table(data.sources(recordings), code, counts)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdi
 
 
 def test_a_claim_of_up_to_is_of_the_largest_gain(claims, gpu_recording):
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
         row = one(claims, "up to 1.75", quantity)
         cells = source.orders[source.orders["host_memory"] == memory]

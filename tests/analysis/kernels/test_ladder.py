@@ -1,12 +1,11 @@
 """Steps: their gains over the step before, verdicts, and what changed in the machine code."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
-from analysis.kernels.ladder import COLUMNS, changed, ladder_table, verdict
+from analysis.kernels.ladder import COLUMNS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from kernels.catalog import VARIANTS
 from tests.support.report_data import rewritten
@@ -16,11 +15,11 @@ from tests.support.simulated import SPEEDUP
 def steps_of(recording, name="card"):
     recordings = {name: recording}
     code = machine_code_table(
-        recordings.builds_table(recordings),
-        recordings.instructions_table(recordings),
+        data.builds_table(recordings),
+        data.instructions_table(recordings),
         counts_table(read([]), []),
     )
-    return ladder_table(recordings.sources(recordings), code)
+    return ladder_table(data.sources(recordings), code)
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +32,6 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     rows = rows[(rows["quantity"] == quantity) & (rows["host_memory"] == memory)]
     assert len(rows) == 1, rows
     return rows.iloc[0]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [
-        (1.01, 1.2, "pays"),
-        (1.0, 1.2, "undecided"),
-        (0.9, 1.1, "undecided"),
-        (0.9, 1.0, "does not pay"),
-        (0.5, 0.6, "does not pay"),
-        (np.nan, np.nan, "no interval"),
-    ],
-)
-def test_verdict(low, high, word):
-    assert verdict(1.0, low, high) == word
 
 
 def test_every_variant_that_comes_after_another_has_its_steps(steps):
@@ -90,7 +74,7 @@ def test_both_sides_have_the_same_block_where_both_take_one(steps):
 
 
 def test_a_side_without_block_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     cells = source.cells[(source.cells["variant"] == "tile_conflict_free")]
     cells = cells[(cells["n"] == 2048) & (cells["host_memory"] == "pinned")]
     row = one(steps, "outer_product")

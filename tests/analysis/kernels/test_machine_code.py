@@ -5,6 +5,7 @@ import io
 import pandas as pd
 import pytest
 
+from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.build import BuildResult
@@ -37,8 +38,8 @@ def code(gpu_recording, counts):
 
 
 def made(recordings, counts, built=()):
-    builds = recordings.builds_table(recordings, built)
-    return machine_code_table(builds, recordings.instructions_table(recordings, built), counts)
+    builds = data.builds_table(recordings, built)
+    return machine_code_table(builds, data.instructions_table(recordings, built), counts)
 
 
 def one(code, name, dtype="float32"):

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.roofline import BOUNDS, COLUMNS, roofline_table
 from analysis.trust import measuring
@@ -27,7 +27,7 @@ def counts(tmp_path_factory):
 
 
 def roofline_of(recording, counts, name="card"):
-    sources = recordings.sources({name: recording})
+    sources = data.sources({name: recording})
     return roofline_table(sources, measuring.ceilings_table(sources), counts)
 
 
@@ -38,7 +38,7 @@ def roofline(gpu_recording, counts):
 
 @pytest.fixture(scope="module")
 def rates(gpu_recording):
-    ceilings = measuring.ceilings_table(recordings.sources({"card": gpu_recording}))
+    ceilings = measuring.ceilings_table(data.sources({"card": gpu_recording}))
     return ceilings[ceilings["host_memory"].isna()].set_index("quantity")["value"].to_dict()
 
 
@@ -50,7 +50,7 @@ def one(roofline, name):
 
 def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
     assert list(roofline) == COLUMNS
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     gpu = source.orders[source.orders["device"] != "cpu"]
     assert set(roofline["variant"]) == set(gpu["variant"])
     largest = gpu.groupby("variant")["n"].max().to_dict()

@@ -6,22 +6,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import published, recordings
+from analysis.data import published
+from analysis.data import recordings as data
 from analysis.kernels import counts, machine_code
 from analysis.models.definitions import MODELS
 from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import COMPARISON, PARAMETERS, PREDICTIONS, model_tables
 from measurement.recording import Recording
 
-CSV = recordings.ROOT / "data" / "published" / "times.csv"
-H100 = recordings.ROOT / "data" / "recordings" / "h100-sxm"
+CSV = data.ROOT / "data" / "published" / "times.csv"
+H100 = data.ROOT / "data" / "recordings" / "h100-sxm"
 
 
 def tables_of(recordings, published_times=None, progress=lambda _: None):
-    sources = recordings.sources(recordings)
+    sources = data.sources(recordings)
     code = machine_code.machine_code_table(
-        recordings.builds_table(recordings),
-        recordings.instructions_table(recordings),
+        data.builds_table(recordings),
+        data.instructions_table(recordings),
         counts.counts_table(counts.read([]), []),
     )
     times = published.read(CSV) if published_times is None else published_times
@@ -38,7 +39,7 @@ def of_card(gpu_recording: Recording):
 @pytest.fixture(scope="module")
 def of_h100():
     """The tables of the H100 recorded first."""
-    return tables_of(recordings.load({"h100": H100}))
+    return tables_of(data.load({"h100": H100}))
 
 
 def one(frame, **keys):

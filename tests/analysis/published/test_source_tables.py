@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import published, recordings
+from analysis.data import published
+from analysis.data import recordings as data
 from analysis.published.source_tables import LAYOUTS, build, tables
 from measurement.errors import StudyError
 from measurement.recording import Recording
 
-CSV = recordings.ROOT / "data" / "published" / "times.csv"
+CSV = data.ROOT / "data" / "published" / "times.csv"
 # Columns of the six tables as the source prints them: the entries, and which have flop/s.
 ENTRIES = {
     1: (["cpu", "gpu"], ["cpu", "gpu"]),
@@ -33,7 +34,7 @@ def printed() -> dict[int, pd.DataFrame]:
 
 @pytest.fixture(scope="module")
 def measured(gpu_recording: Recording) -> dict[int, pd.DataFrame]:
-    return tables(published.read(CSV), recordings.sources({"card": gpu_recording}))
+    return tables(published.read(CSV), data.sources({"card": gpu_recording}))
 
 
 def at(table: pd.DataFrame, n: int, source: str = "published") -> pd.Series:
@@ -138,7 +139,7 @@ def test_measured_times_are_pageable_totals_and_naive_is_the_launch_in_blocks_of
     assert at(measured[2], 512, "card")["gpu_time_s"] == median
     pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
     only_pinned = replace(gpu_recording, samples=pinned)
-    table = tables(published.read(CSV), recordings.sources({"card": only_pinned}))[5]
+    table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
     assert (
         at(table, 512, "card")["naive_time_s"]
         == cell[cell["host_memory"] == "pinned"]["total_s"].median()
@@ -157,7 +158,7 @@ def test_measured_gains_have_intervals_around_them(measured):
 
 
 def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording):
-    found = tables(published.read(CSV), recordings.sources({"host": cpu_recording}))
+    found = tables(published.read(CSV), data.sources({"host": cpu_recording}))
     own = found[2][found[2]["source"] == "host"]
     assert list(own["n"]) == [256, 512]
     assert own["cpu_time_s"].notna().all()
@@ -167,7 +168,7 @@ def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording)
 
 
 def test_the_order_of_rows_and_the_unit_of_time_change_no_gain():
-    times = recordings.published_times(published.read(CSV), 5)
+    times = data.published_times(published.read(CSV), 5)
     table = build(LAYOUTS[5], times)
     pd.testing.assert_frame_equal(build(LAYOUTS[5], times.sample(frac=1, random_state=1)), table)
     scaled = build(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))

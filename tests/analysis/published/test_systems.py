@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.kernels.limits import limits_table
 from analysis.published.systems import COLUMNS, read, systems_table
 from measurement.errors import StudyError
@@ -17,7 +17,7 @@ RECORDINGS = SYSTEMS.parent.parent / "recordings"
 
 @pytest.fixture(scope="module")
 def systems(gpu_recording, cpu_recording):
-    found = recordings.sources({"card": gpu_recording, "host": cpu_recording})
+    found = data.sources({"card": gpu_recording, "host": cpu_recording})
     return systems_table(read(SYSTEMS), found)
 
 
@@ -36,7 +36,7 @@ def test_every_system_has_a_row_on_every_card_or_host(systems):
 def test_every_system_has_passed_on_the_recorded_cards(folder):
     """In the recordings that travel, whose sources must be those of this tree."""
     recording = read_recording(folder)
-    assert recordings.stale_sources(recording.provenance) == []
+    assert data.stale_sources(recording.provenance) == []
     checks = recording.checks
     devices = {device["device"] for device in recording.provenance["devices"]}
     assert devices
@@ -53,7 +53,7 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     assert row["stands_at"] == "kernels/block_strided.cu"
     checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]
     assert (row["cells_passed"], row["cells_failed"]) == (len(checks) - 2, 2)
-    (source,) = recordings.sources({"card": gpu_recording})
+    (source,) = data.sources({"card": gpu_recording})
     cells = source.cells[source.cells["variant"] == "block_strided"]
     rates = 2 * cells["n"].astype(float) ** 3 / cells["kernel_s"]
     assert row["best_flop_per_s"] == rates.max()
@@ -73,7 +73,7 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
 
 def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
     made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = systems_table(read(SYSTEMS), recordings.sources({"two": made}))
+    table = systems_table(read(SYSTEMS), data.sources({"two": made}))
     assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
     assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
 
@@ -113,7 +113,7 @@ def test_a_missing_list_is_one_line(tmp_path):
 
 
 def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recording):
-    found = recordings.sources({"card": gpu_recording, "host": cpu_recording})
+    found = data.sources({"card": gpu_recording, "host": cpu_recording})
     limits = limits_table(found).set_index("limit")
     assert set(limits["gpu"]) == {"card"}
     assert set(limits["compute_capability"]) == {"9.0"}
@@ -137,9 +137,9 @@ def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
         "limits": {"max_threads_per_block": 512, "warp_size": 32},
     }
     made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
-    unknown = limits_table(recordings.sources({"a": made})).set_index("limit")
+    unknown = limits_table(data.sources({"a": made})).set_index("limit")
     assert unknown["of_capability"].isna().all()
     device["compute_capability"] = "9.0"
     made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
-    known = limits_table(recordings.sources({"b": made})).set_index("limit")
+    known = limits_table(data.sources({"b": made})).set_index("limit")
     assert not known.loc["threads of a block", "agree"]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.trust import interference
 from measurement.recording import CELL, TABLES
 
@@ -96,7 +96,7 @@ def test_the_table_names_gpus_and_is_empty_where_there_is_one(
     make_recording, gpu_recording, cpu_recording, tmp_path
 ):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=())
-    found = recordings.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
+    found = data.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
     table = interference.interference_table(found)
     assert set(table["gpu"]) == {"two-gpu0", "two-gpu1"}
     assert len(table) == 2 * 2 * 2 * 4

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import recordings
+from analysis.data import recordings as data
 from analysis.trust import measuring
 from measurement.recording import CELL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
@@ -20,7 +20,7 @@ def throttled(make_recording, tmp_path_factory):
 
 
 def sources(*made):
-    return recordings.sources({f"r{index}": one for index, one in enumerate(made)})
+    return data.sources({f"r{index}": one for index, one in enumerate(made)})
 
 
 def samples(reasons, totals, **state):
