@@ -136,7 +136,7 @@ def run_ours(session: GpuSession) -> dict[Kernel, float]:
     """Return the batched time of every kernel, in seconds a launch."""
     return {
         (name, block_size, n): median(
-            session.batch(
+            session.back_to_back(
                 cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned"), _BATCH_S
             ).kernel_batch_s
             for _ in range(_BATCHES)

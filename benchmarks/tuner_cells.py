@@ -5,9 +5,10 @@
 Builds the cubins, then lets ``python -m measurement record`` measure each cell in 20 samples on
 GPU 0, with the protocol of config.yaml otherwise. No configuration names exactly these 44 cells, so
 that they are two recordings one after the other, and every cost is the sum of both: each starts its
-own processes, measures the card's ceilings and one small cell of the CPU. Cold starts and batches
-are left out. With `--tuner`, kernel_tuner times the same 44 kernels (kernel alone, 30 launches,
-compiling included) right after. The exit status is 1 if measuring on the GPU exceeds 12 s.
+own processes, measures the card's ceilings and one small cell of the CPU. Cold starts and launches
+back to back are left out. With `--tuner`, kernel_tuner times the same 44 kernels (kernel alone, 30
+launches, compiling included) right after. The exit status is 1 if measuring on the GPU exceeds
+12 s.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -31,7 +31,7 @@ from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.cells import gpu_cells
-from measurement.config import load, validate
+from measurement.config import Config, load, validate
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError, exit_status
 
@@ -82,12 +82,13 @@ class Cost:
         self.samples += samples.groupby(["variant", "n", "block_size"]).size().tolist()
 
 
-def configurations(config: dict[str, Any]) -> list[dict[str, Any]]:
+def configurations(config: Config) -> list[Config]:
     """Return the configurations of the recordings, from the project's own; raises StudyError.
 
     Together they plan the 44 cells, each once.
     """
-    study = config["study"]
+    whole = config.plain()
+    study = whole["study"]
     protocol = {
         "min_samples": _SAMPLES,
         "max_samples": _SAMPLES,
@@ -108,11 +109,11 @@ def configurations(config: dict[str, Any]) -> list[dict[str, Any]]:
             "protocol": study["protocol"] | protocol,
         }
         gpus = [{"id": "local", "device": 0}]
-        found.append(validate(config | {"study": study | part, "gpus": gpus}, "config.yaml"))
+        found.append(validate(whole | {"study": study | part, "gpus": gpus}, "config.yaml"))
     planned = [
         (cell.variant, cell.n, cell.block_size)
         for part in found
-        for cell in gpu_cells(part["study"], _GPU)
+        for cell in gpu_cells(part.study, _GPU)
     ]
     wanted = [
         (name, n, b) for name, block_sizes in CELLS.items() for b in block_sizes for n in SIZES
@@ -125,19 +126,19 @@ def configurations(config: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def build(parts: list[dict[str, Any]], device: CudaDevice, folder: Path) -> float:
+def build(parts: list[Config], device: CudaDevice, folder: Path) -> float:
     """Build every cubin of the recordings into `folder`; return the seconds that it took."""
-    wanted = list(dict.fromkeys(one for part in parts for one in builds(part["study"])))
+    wanted = list(dict.fromkeys(one for part in parts for one in builds(part.study)))
     begin = time.perf_counter()
     name = architecture(device.compute_capability)
     build_all(find_nvcc(), wanted, name, folder, len(os.sched_getaffinity(0)))
     return time.perf_counter() - begin
 
 
-def record(config: dict[str, Any], cubins: Path, out: Path) -> tuple[recording.Recording, float]:
+def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording, float]:
     """Make a recording by the project's command; return it and the seconds of the process."""
     path = out.with_suffix(".yaml")
-    path.write_text(yaml.safe_dump(config))
+    path.write_text(yaml.safe_dump(config.plain()))
     command = [sys.executable, "-m", "measurement", "record", "--config", str(path)]
     command += ["--device", "0", "--cubins", str(cubins), "--out", str(out)]
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""numpy's BLAS as a CPU variant: the anchor that the C files are held against."""
+"""numpy's BLAS as a CPU variant: the anchor that the C files are compared with."""
 
 from typing import Any
 

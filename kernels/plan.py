@@ -1,12 +1,18 @@
 """What a study asks of the catalog: which variants on which matrices, and the cubins for them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernels.catalog import variant
 from kernels.cubins import PROBES, Build, build_for
 from kernels.shape import Shape
+
+if TYPE_CHECKING:  # it is checked by what is here
+    from measurement.config import Study
+
+# The variant over which gains are, and the block size of the source's launch of it.
+BASELINE, BASELINE_BLOCK = "naive", 32
 
 
 @dataclass(frozen=True)
@@ -19,41 +25,45 @@ class Product:
     block_size: int | None
 
 
-def series(study: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the series of a study: that of the square orders first, then those under `series`.
+def products_of(
+    variants: Sequence[str],
+    dtypes: Sequence[str],
+    wanted_block_sizes: Sequence[int],
+    shapes: Sequence[Shape],
+) -> Iterator[Product]:
+    """Yield the products of a series; every variant takes what it can of it.
 
-    Each has variants, dtypes, block_sizes and shapes; every variant takes what it can of them.
+    Raises StudyError for a variant that is not in the catalog.
     """
-    orders = [*study["sizes"], *study["holdout_sizes"]]
-    main = {name: study[name] for name in ("variants", "dtypes", "block_sizes")}
-    return [main | {"shapes": orders}, *study.get("series", [])]
-
-
-def products_of(one: dict[str, Any]) -> Iterator[Product]:
-    """Yield the products of one series."""
-    shapes = [Shape.parse(text) for text in one["shapes"]]
-    for name in one["variants"]:
+    for name in variants:
         entry = variant(name)
-        for dtype in one["dtypes"]:
-            for block in block_sizes(name, one["block_sizes"]):
+        for dtype in dtypes:
+            for block in block_sizes(name, wanted_block_sizes):
                 for shape in shapes:
                     if dtype in entry.dtypes and entry.takes(shape):
                         yield Product(name, dtype, shape, block)
 
 
-def products(study: dict[str, Any]) -> list[Product]:
-    """Return every product of a study (section `study` of the config), without repeats."""
-    found = dict.fromkeys(one for part in series(study) for one in products_of(part))
-    return [one for one in found if _within_limits(study, one)]
+def products(study: "Study") -> list[Product]:
+    """Return every product of a study, without repeats.
+
+    Those of its square matrices come first, then those of its `series`.
+    """
+    squares = [Shape.square(n) for n in (*study.sizes, *study.holdout_sizes)]
+    found = dict.fromkeys(products_of(study.variants, study.dtypes, study.block_sizes, squares))
+    for one in study.series:
+        shapes = [Shape.parse(text) for text in one.shapes]
+        found |= dict.fromkeys(products_of(one.variants, one.dtypes, one.block_sizes, shapes))
+    return [product for product in found if _within_limits(study, product)]
 
 
-def block_sizes(name: str, wanted: list[int]) -> list[int | None]:
+def block_sizes(name: str, wanted: Sequence[int]) -> list[int | None]:
     """Return those `wanted` block sizes that the variant takes; [None] if it has none at all."""
     allowed = variant(name).block_sizes
     return [None] if allowed is None else [b for b in wanted if b in allowed]
 
 
-def builds(study: dict[str, Any]) -> list[Build]:
+def builds(study: "Study") -> list[Build]:
     """Return every build that a study needs, without repeats.
 
     The last is `PROBES`: a card's ceilings are measured whatever the study is.
@@ -67,10 +77,10 @@ def builds_of(wanted: Iterable[Product]) -> list[Build]:
     return list(dict.fromkeys(build for build in found if build))
 
 
-def _within_limits(study: dict[str, Any], one: Product) -> bool:
-    """Tell whether a study plans this order with this block size (`block_size_limits`)."""
+def _within_limits(study: "Study", product: Product) -> bool:
+    """Tell whether a study plans this size with this block size (`block_size_limits`)."""
     return all(
-        one.shape.largest <= limit["largest_size"]
-        for limit in study.get("block_size_limits", [])
-        if limit["block_size"] == one.block_size
+        product.shape.largest <= limit.largest_size
+        for limit in study.block_size_limits
+        if limit.block_size == product.block_size
     )

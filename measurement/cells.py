@@ -1,13 +1,16 @@
 """Cells: what is measured, planned from the study and the catalogs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import cpu_reference.catalog
 from kernels.catalog import variant
 from kernels.plan import products
 from kernels.shape import Shape
 from measurement.matrices import Problem
+
+if TYPE_CHECKING:  # worker processes have no use for it
+    from measurement.config import Study
 
 CPU = "cpu"
 
@@ -58,21 +61,21 @@ def cell(
     return Cell(device, name, dtype, *edges, block_size, host_memory, threads)
 
 
-def cpu_cells(study: dict[str, Any], all_threads: int) -> list[Cell]:
+def cpu_cells(study: "Study", all_threads: int) -> list[Cell]:
     """Return the CPU's cells of a study, small orders first, on one thread and on `all_threads`."""
     cells = [
         cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
-        for name, n, block, threads in cpu_reference.catalog.cells(study["cpu"], all_threads)
+        for name, n, block, threads in cpu_reference.catalog.cells(study.cpu, all_threads)
     ]
     return sorted(cells, key=lambda cell: cell.n)
 
 
-def gpu_cells(study: dict[str, Any], device: str) -> list[Cell]:
+def gpu_cells(study: "Study", device: str) -> list[Cell]:
     """Return the cells of one GPU of a study, small products first, launchable or not."""
     cells = [
         cell(device, one.variant, one.dtype, one.shape, one.block_size, memory)
         for one in products(study)
-        for memory in study["host_memory"]
+        for memory in study.host_memory
     ]
     return sorted(cells, key=lambda cell: cell.shape.flop)
 

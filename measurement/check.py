@@ -14,6 +14,7 @@ from pathlib import Path
 from kernels.build import architecture, read_result
 from kernels.cubins import Build, build_for
 from kernels.plan import products_of
+from kernels.shape import Shape
 from measurement.cells import Cell, cell, problems
 from measurement.discovery import select
 from measurement.errors import exit_status
@@ -48,10 +49,10 @@ def plan(
     dtypes: tuple[str, ...] = _DTYPES,
 ) -> list[Cell]:
     """Return the cells of these variants; each takes the block sizes, shapes, types that it can."""
-    one = {"variants": variants, "dtypes": dtypes, "block_sizes": block_sizes, "shapes": sizes}
+    shapes = [Shape.parse(text) for text in sizes]
     return [
         cell("gpu", product.variant, product.dtype, product.shape, product.block_size, "pinned")
-        for product in products_of(one)
+        for product in products_of(variants, dtypes, block_sizes, shapes)
     ]
 
 

@@ -1,32 +1,285 @@
-"""Reading config.yaml: checked against the schema and the catalogs, refused in one line."""
+"""The configuration: what config.yaml may say, read and checked, faults told in one line."""
 
-import difflib
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import jsonschema
 import yaml
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 import cpu_reference.catalog
-from kernels.catalog import VARIANTS
-from kernels.plan import products_of
+import kernels.catalog
+from kernels.plan import BASELINE, BASELINE_BLOCK, products_of
 from kernels.shape import Shape
 from measurement.errors import StudyError
+from measurement.validation import Distinct, OneOrMore, Section, allowed, first_fault, name_in
 
-SCHEMA = Path(__file__).resolve().parent.parent / "workflow" / "schemas" / "config.schema.yaml"
-_KINDS = {
-    "array": "a list",
-    "integer": "a whole number",
-    "number": "a number",
-    "object": "a mapping of keys to values",
-    "string": "a text",
-}
+# What published times and cubins built here are called where a recording has its id.
+_TAKEN = ("published", "tree")
 
 
 class ConfigError(StudyError):
     """A faulty configuration; the message names file, key and fault, and what is allowed."""
+
+
+def _check_shape(text: int | str) -> int | str:
+    try:
+        Shape.parse(text)
+    except StudyError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+_One = Annotated[int, Field(ge=1, le=1)]
+
+Count = Annotated[int, Field(ge=0), allowed("a whole number from 0")]
+Size = Annotated[int, Field(ge=1), allowed("a whole number from 1")]
+BlockSize = Annotated[int, Field(ge=1, le=32), allowed("a whole number from 1 to 32")]
+ShapeText = Annotated[
+    int | str,
+    AfterValidator(_check_shape),
+    allowed(
+        "a whole number from 1 or a text such as 17x33x65 (MxKxN) or 3x17x33x65 (a batch of them)"
+    ),
+]
+Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]
+Positive = Annotated[float, Field(gt=0), allowed("a number above 0")]
+NotNegative = Annotated[float, Field(ge=0), allowed("a number from 0")]
+Text = Annotated[str, Field(min_length=1), allowed("a text")]
+Variant = Annotated[str, name_in("variant", kernels.catalog.VARIANTS)]
+CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
+Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
+Device = Annotated[Count | Literal["auto"], allowed("auto or a whole number from 0")]
+
+
+class BlockSizeLimit(Section):
+    """The largest size (the longest edge of a matrix) that is measured with a block size."""
+
+    block_size: BlockSize
+    largest_size: Size
+
+
+class Series(Section):
+    """Products of any shape and type of elements; each variant takes what it can of them."""
+
+    variants: OneOrMore[Variant]
+    dtypes: OneOrMore[Literal["float32", "float64", "int32"]]
+    block_sizes: Distinct[BlockSize]
+    shapes: OneOrMore[ShapeText]
+
+    @model_validator(mode="after")
+    def _check_variants(self) -> "Series":
+        shapes = [Shape.parse(text) for text in self.shapes]
+        for name in self.variants:
+            if not any(products_of([name], self.dtypes, self.block_sizes, shapes)):
+                raise ValueError(
+                    f"{name} takes none of the series' shapes with its dtypes and block_sizes; "
+                    "`python -m kernels list` shows what it takes"
+                )
+        return self
+
+
+class CpuSizeLimit(Section):
+    """The largest matrix size that is measured of a CPU variant."""
+
+    variant: CpuVariant
+    largest_size: Size
+
+
+class CpuStudy(Section):
+    """What is measured of the CPU: square matrices of float32.
+
+    Block sizes are those of the variants that work in blocks, thread counts those of the parallel
+    ones ("all": as many as the process may use CPUs).
+    """
+
+    variants: OneOrMore[CpuVariant]
+    sizes: OneOrMore[Size]
+    size_limits: list[CpuSizeLimit] = Field(default_factory=list)
+    block_sizes: OneOrMore[Size]
+    threads: OneOrMore[Threads]
+
+
+class Interference(Section):
+    """The kernel whose passes are timed beside the traffic of a host's other GPUs."""
+
+    variant: Variant
+    block_size: BlockSize
+
+
+class ProtocolSettings(Section):
+    """How a cell is sampled (see `measurement.protocol`); all lengths of time are in seconds."""
+
+    confidence: Share  # of the interval of a median
+    relative_half_width: Share  # of that interval, at which a cell has enough samples
+    min_samples: Size
+    max_samples: Size
+    gpu_cell_budget_s: Positive
+    cpu_cell_budget_s: Positive
+    single_pass_s: Positive  # a longer pass is the only sample of its cell
+    warm_up_s: NotNegative  # before each sample of a cell with a shorter pass
+    cpu_warm_pass_s: NotNegative  # CPU cells with a shorter pass run once before each sample
+    batch_s: NotNegative  # launches back to back; 0: none
+    cold_starts: Count
+    hang_limit_s: Positive  # a cell that does not answer for so long has failed
+
+    @field_validator("max_samples")
+    @classmethod
+    def _check_max_samples(cls, most: int, info: ValidationInfo) -> int:
+        least = info.data.get("min_samples", most)
+        if most < least:
+            raise ValueError(
+                f"{most} is less than min_samples; allowed: a whole number from {least}"
+            )
+        return most
+
+
+class Study(Section):
+    """What is measured: variants on square matrices of float32, other `series`, and the CPU.
+
+    In the scope "quick", the values under `quick` are in the place of the study's own, mappings key
+    by key: as much as the three answers need. Without a scope, the study is measured in full.
+    """
+
+    scope: Literal["quick", "full"] = "full"
+    quick: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    seed: Count  # of the random matrices and of the order of the rounds
+    dtypes: OneOrMore[Literal["float32"]]
+    sizes: OneOrMore[Size]
+    holdout_sizes: Distinct[Size]  # left out of the fits, to test their predictions
+    variants: OneOrMore[Variant]
+    block_sizes: OneOrMore[BlockSize]
+    block_size_limits: list[BlockSizeLimit] = Field(default_factory=list)
+    series: list[Series] = Field(default_factory=list)
+    host_memory: OneOrMore[Literal["pinned", "pageable"]]
+    cpu: CpuStudy
+    interference: Interference | None = None
+    protocol: ProtocolSettings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_quick(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("scope") == "quick":
+            quick = given.get("quick")
+            return _changed(given, quick) if isinstance(quick, dict) else given
+        return given
+
+    @model_validator(mode="after")
+    def _check_quick(self) -> "Study":
+        if self.quick and self.scope == "full":
+            given = self.plain() | {"scope": "quick", "quick": self.quick}
+            try:
+                Study.model_validate(given)
+            except ValidationError as error:
+                raise ValueError(f"with the values of quick in it: {first_fault(error)}") from None
+        return self
+
+    @field_validator("holdout_sizes")
+    @classmethod
+    def _check_holdout_sizes(cls, sizes: list[int], info: ValidationInfo) -> list[int]:
+        for size in sizes:
+            if size in info.data.get("sizes", []):
+                raise ValueError(
+                    f"{size} is in study.sizes too; a size is either fitted or held out"
+                )
+        return sizes
+
+    @field_validator("block_sizes")
+    @classmethod
+    def _check_baseline(cls, block_sizes: list[int], info: ValidationInfo) -> list[int]:
+        if BASELINE in info.data.get("variants", []) and BASELINE_BLOCK not in block_sizes:
+            raise ValueError(
+                f"lacks {BASELINE_BLOCK}, the block size of the baseline {BASELINE}; add it: every "
+                "gain is over that kernel"
+            )
+        return block_sizes
+
+
+def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a section with the values of `changes` in it; mappings are changed key by key."""
+    result = dict(section)
+    for key, value in changes.items():
+        own = result.get(key)
+        if isinstance(own, dict) and isinstance(value, dict):
+            value = _changed(own, value)
+        result[key] = value
+    return result
+
+
+class Gpu(Section):
+    """One entry a card: a `recording` made earlier, or a live `device` of this host.
+
+    `device` is a CUDA index, or "auto" for all GPUs of this host (none is fine).
+    """
+
+    id: Annotated[
+        str,
+        Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$"),
+        allowed("letters, digits, '_', '.' and '-', the first a letter or digit"),
+    ]
+    recording: Text | None = None
+    device: Device | None = None
+
+    @field_validator("id")
+    @classmethod
+    def _check_id(cls, name: str) -> str:
+        if name in _TAKEN:
+            raise ValueError(f"{name} is taken; give the entry another id")
+        return name
+
+    @model_validator(mode="after")
+    def _check_source(self) -> "Gpu":
+        if (self.recording is None) == (self.device is None):
+            raise ValueError("give either recording (a folder) or device (auto or a CUDA index)")
+        return self
+
+
+class Toolchain(Section):
+    """Compilers to use in the place of those on PATH."""
+
+    nvcc: Text | None = None
+
+
+class Config(Section):
+    """The whole file."""
+
+    study: Study
+    gpus: list[Gpu]
+    toolchain: Toolchain = Toolchain()
+
+    @field_validator("gpus")
+    @classmethod
+    def _check_gpus(cls, gpus: list[Gpu]) -> list[Gpu]:
+        if not gpus:
+            raise ValueError("is empty; it needs one entry or more")
+        ids = [gpu.id for gpu in gpus]
+        for index, name in enumerate(ids):
+            first = ids.index(name)
+            if first < index:
+                raise ValueError(f"{name} is the id of [{first}] and [{index}]; ids must differ")
+        return gpus
+
+
+def load(path: Path | str) -> Config:
+    """Return the configuration in the file `path`; raises ConfigError if missing or faulty."""
+    return validate(read(path), str(path))
+
+
+def validate(content: Any, name: str) -> Config:
+    """Return the configuration that `content` is (mappings and lists, as read from YAML).
+
+    Raises ConfigError, whose message begins with `name`, if it is none.
+    """
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {first_fault(error)}") from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -42,11 +295,6 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load(path: Path | str) -> dict[str, Any]:
-    """Return the configuration in the file `path`; raises ConfigError if missing or faulty."""
-    return validate(read(path), str(path))
-
-
 def read(path: Path | str) -> Any:
     """Return the content of a YAML file, unchecked; raises ConfigError if it cannot be read."""
     try:
@@ -59,179 +307,8 @@ def read(path: Path | str) -> Any:
         raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML there") from None
 
 
-def validate(config: Any, name: str) -> dict[str, Any]:
-    """Return `config` if it is allowed; raises ConfigError, whose message begins with `name`."""
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
-    error = next(_validator(schema).iter_errors(config), None)
-    if error is not None:
-        raise ConfigError(f"{name}: {_schema_fault(error)}")
-    fault = next(_faults(config), None)
-    if fault is not None:
-        raise ConfigError(f"{name}: {fault}")
-    checked: dict[str, Any] = config
-    return checked
-
-
 def _yaml_fault(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     mark = error.problem_mark
     return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-
-
-def _validator(schema: dict[str, Any]) -> Any:
-    """Return a validator that is stricter than JSON Schema where YAML says more than JSON.
-
-    32.0 is no whole number (no matrix has 32.0 rows), and neither ``.nan`` nor ``.inf`` a number.
-    """
-    draft = jsonschema.Draft202012Validator
-    kinds = draft.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
-    ).redefine(
-        "number",
-        lambda _, value: (
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        ),
-    )
-    return jsonschema.validators.extend(draft, type_checker=kinds)(schema)
-
-
-def _schema_fault(error: jsonschema.ValidationError) -> str:
-    """Say in one line which key breaks the schema, how, and what is allowed."""
-    where = _location(error.absolute_path)
-    value, limit = error.instance, error.validator_value
-    match error.validator:
-        case "additionalProperties":
-            return _unknown_key(where, value, error.schema["properties"])
-        case "required":
-            missing = ", ".join(key for key in limit if key not in value)
-            return f"{where}: lacks {missing}; add it (required: {', '.join(limit)})"
-        case "oneOf":
-            return f"{where}: give either recording (a folder) or device (auto or a CUDA index)"
-        case "uniqueItems":
-            twice = next(item for item in value if value.count(item) > 1)
-            return f"{where}: {_shown(twice)} stands there twice; remove one"
-        case "minItems":
-            return f"{where}: is empty; it needs one entry or more"
-        case "minimum":
-            fault = f"{value} is less than {limit}"
-        case "maximum":
-            fault = f"{value} is more than {limit}"
-        case "type":
-            fault = f"{_shown(value)} is not {_KINDS[error.schema['type']]}"
-        case _:
-            fault = f"{_shown(value)} is not allowed"
-    return f"{where}: {fault}; allowed: {_allowed(error.schema)}"
-
-
-def _location(path: Any) -> str:
-    """Return the place of a value as one would write it: ``study.sizes[2]``."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return text.removeprefix(".") or "the file"
-
-
-def _unknown_key(where: str, value: dict[Any, Any], known: dict[str, Any]) -> str:
-    unknown = next(key for key in value if key not in known)
-    prefix = "" if where == "the file" else f"{where}."
-    close = difflib.get_close_matches(str(unknown), known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{prefix}{unknown}: unknown key; {hint}allowed: {', '.join(known)}"
-
-
-def _allowed(schema: dict[str, Any]) -> str:
-    """Return in words what a part of the schema allows."""
-    if "description" in schema:
-        return str(schema["description"])
-    if "enum" in schema:
-        return ", ".join(schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(_allowed(choice) for choice in schema["anyOf"])
-    if "const" in schema:
-        return str(schema["const"])
-    if schema["type"] == "array" and "items" in schema:
-        return f"a list, each entry: {_allowed(schema['items'])}"
-    if schema["type"] == "object":
-        return f"the keys {', '.join(schema['properties'])}"
-    bounds = [
-        f"{words} {schema[key]}"
-        for key, words in [
-            ("minimum", "from"),
-            ("exclusiveMinimum", "above"),
-            ("maximum", "to"),
-            ("exclusiveMaximum", "below"),
-        ]
-        if key in schema
-    ]
-    return " ".join([_KINDS[schema["type"]], *bounds])
-
-
-def _shown(value: Any) -> str:
-    """Return a value in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _faults(config: dict[str, Any]) -> Iterator[str]:
-    """Yield what a schema cannot see: names the catalogs lack, and entries that contradict."""
-    study = config["study"]
-    yield from _unknown_variants("study.variants", study["variants"], VARIANTS)
-    for index, series in enumerate(study.get("series", [])):
-        yield from _series_faults(f"study.series[{index}]", series)
-    if "neighbours" in study:
-        name = study["neighbours"]["variant"]
-        yield from _unknown_variant("study.neighbours.variant", name, VARIANTS)
-    yield from _unknown_variants(
-        "study.cpu.variants", study["cpu"]["variants"], cpu_reference.catalog.VARIANTS
-    )
-    for index, limit in enumerate(study["cpu"].get("size_limits", [])):
-        where = f"study.cpu.size_limits[{index}].variant"
-        yield from _unknown_variant(where, limit["variant"], cpu_reference.catalog.VARIANTS)
-    for index, size in enumerate(study["holdout_sizes"]):
-        if size in study["sizes"]:
-            yield (
-                f"study.holdout_sizes[{index}]: {size} is in study.sizes too; a size is either "
-                "fitted or held out"
-            )
-    protocol = study["protocol"]
-    if protocol["max_samples"] < protocol["min_samples"]:
-        yield (
-            f"study.protocol.max_samples: {protocol['max_samples']} is less than min_samples; "
-            f"allowed: a whole number from {protocol['min_samples']}"
-        )
-    ids = [entry["id"] for entry in config["gpus"]]
-    for taken in ("published", "tree"):  # what published times and cubins built here are called
-        if taken in ids:
-            yield f"gpus[{ids.index(taken)}].id: {taken} is taken; give the entry another id"
-    for index, name in enumerate(ids):
-        if name in ids[:index]:
-            yield f"gpus[{index}].id: {name} is taken by gpus[{ids.index(name)}]; ids must differ"
-
-
-def _series_faults(where: str, series: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a series: unknown variants, shapes that are none, nothing to do."""
-    yield from _unknown_variants(f"{where}.variants", series["variants"], VARIANTS)
-    for index, text in enumerate(series["shapes"]):
-        try:
-            Shape.parse(text)
-        except StudyError as error:
-            yield f"{where}.shapes[{index}]: {error}"
-    for index, name in enumerate(series["variants"]):
-        if not any(products_of(series | {"variants": [name]})):
-            yield (
-                f"{where}.variants[{index}]: {name} takes none of the series' shapes with its "
-                "dtypes and block_sizes; `python -m kernels list` shows what it takes"
-            )
-
-
-def _unknown_variants(where: str, names: list[str], known: dict[str, Any]) -> Iterator[str]:
-    for index, name in enumerate(names):
-        yield from _unknown_variant(f"{where}[{index}]", name, known)
-
-
-def _unknown_variant(where: str, name: str, known: dict[str, Any]) -> Iterator[str]:
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        yield f"{where}: unknown variant {name}; {hint}allowed: {', '.join(known)}"

@@ -20,6 +20,7 @@ import pandas as pd
 
 from kernels.build import architecture, build_all
 from kernels.catalog import variant
+from kernels.counts import BLOCK_SIZES, ORDER
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
 from measurement.cells import Cell
@@ -29,8 +30,6 @@ from measurement.errors import StudyError
 from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = 512
-BLOCK_SIZES = (8, 16, 32)
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
 METRICS = [
     name.format(operation)
@@ -66,7 +65,7 @@ def count(path: Path, device_index: int) -> Recording:
         _build(recorded, cells, device, Path(folder))
         output = _profile(ncu, cells, device, Path(folder))
     rows = [{"device": label, **row} for row in rows_of(output, cells)]
-    tables = {name: getattr(recorded, name.split(".")[0]) for name in TABLES}
+    tables = {name: recorded.table(name) for name in TABLES}
     others = recorded.counters[recorded.counters["device"] != label]
     new = pd.DataFrame(rows, columns=list(OPTIONAL[_TABLE])).astype(OPTIONAL[_TABLE])
     tables[_TABLE] = pd.concat([others, new]) if len(others) else new

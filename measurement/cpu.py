@@ -16,7 +16,7 @@ from measurement.cells import Cell
 from measurement.cpu_ceilings import cpu_ceilings
 from measurement.errors import StudyError
 from measurement.matrices import POISON_WORD, Inputs, Matrix, matrices
-from measurement.session import Batch, CellError, Timing
+from measurement.session import BackToBack, CellError, Timing
 from measurement.telemetry import NotedTelemetry, Reading
 
 
@@ -102,7 +102,7 @@ class CpuSession:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.n, cell.n)
 
-    def batch(self, cell: Cell, length_s: float) -> Batch:
+    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
         """A CPU launches nothing."""
         raise CellError("a CPU has no launches to put back to back")
 

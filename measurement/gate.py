@@ -40,7 +40,7 @@ class _Band:
 
 
 def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
-    """Hold a product against its float64 reference, element by element.
+    """Compare a product with its float64 reference, element by element.
 
     All arrays are (batch, m, n). Every |product − expected| must be within `bound`
     (`measurement.matrices.reference`); NaN, infinity and elements that nobody wrote (by the poison

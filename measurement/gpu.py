@@ -19,13 +19,13 @@ from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
 from measurement.matrices import POISON_WORD, Inputs, Matrix
-from measurement.session import Batch, CellError, DeviceError, Timing
+from measurement.session import BackToBack, CellError, DeviceError, Timing
 from measurement.telemetry import NvmlTelemetry
 
 # The driver rounds allocations up and keeps some memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
 # A stream takes about a thousand launches before the host has to wait for the card.
-_MAX_BATCH = 1000
+_MAX_LAUNCHES = 1000
 
 
 class GpuSession:
@@ -163,11 +163,11 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def batch(self, cell: Cell, length_s: float) -> Batch:
+    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
         """Launch the kernel back to back between two events, after launches that warm it up.
 
-        The warm-up lasts half as long as the batch, so that the batch's launches are queued before
-        the card comes to them, and gives its number: as many as last about `length_s`.
+        The warm-up lasts half as long as what is timed, so that the timed launches are queued
+        before the card comes to them. Their number is one that lasts about `length_s`.
         """
         launch = self._launcher(cell)
         first, begin, end, _ = self._events
@@ -178,7 +178,7 @@ class GpuSession:
             begin.record(self._stream)
             begin.synchronize()
             count = int(length_s / max(first.time_till(begin) / 1e3, 1e-9))
-            count = min(max(count, 2), _MAX_BATCH)
+            count = min(max(count, 2), _MAX_LAUNCHES)
             for _ in range(count // 2):
                 launch()
             begin.record(self._stream)
@@ -186,7 +186,7 @@ class GpuSession:
                 launch()
             end.record(self._stream)
             end.synchronize()
-            return Batch(count, begin.time_till(end) / 1e3 / count)
+            return BackToBack(count, begin.time_till(end) / 1e3 / count)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The matrices that are multiplied, and the reference that products are held against."""
+"""The matrices that are multiplied, and the reference that products are compared with."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -70,7 +70,7 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
     For float32 the bound is γ·(|A|·|B|) with γ = k·u/(1 − k·u), componentwise (Higham, Accuracy and
     Stability of Numerical Algorithms, 2nd ed., section 3.5). It holds for every order of summation,
     with and without fused multiply-add. For float64 it is twice that, since the product that it is
-    held against is computed in float64 too. Integers wrap around at 32 bits and allow no error.
+    compared with is computed in float64 too. Integers wrap around at 32 bits and allow no error.
     """
     if a.dtype == np.int32:
         product = _wrapped(a, b)

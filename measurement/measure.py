@@ -9,6 +9,7 @@ from typing import Any
 from kernels.catalog import variant
 from measurement.cells import CPU, Cell
 from measurement.cold_start import ColdStart
+from measurement.config import ProtocolSettings, Study
 from measurement.journal import Journal, cell_of
 from measurement.progress import Progress, TimeLeft
 from measurement.protocol import Check, Protocol, Sample, Taken, gate, rounded, take_samples
@@ -17,7 +18,8 @@ from measurement.session import CellError
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
 
-_BATCHES = "batches.csv.gz"
+# Files of a recording; its format calls launches back to back batches.
+_BACK_TO_BACK = "batches.csv.gz"
 _CEILINGS = "ceilings.csv"
 _CHECKS = "checks.csv"
 _COLD_STARTS = "cold_starts.csv"
@@ -29,14 +31,12 @@ ColdStarter = Callable[[Cell, float], ColdStart]
 class Measurement:
     """What is measured of one device: its label, its cells, and the study that asks for it."""
 
-    def __init__(
-        self, label: str, cells: list[Cell], study: dict[str, Any], journal: Journal
-    ) -> None:
+    def __init__(self, label: str, cells: list[Cell], study: Study, journal: Journal) -> None:
         self._label = label
         self._cells = cells
         self._study = study
         self._journal = journal
-        self._settings = study["protocol"]
+        self._settings = study.protocol
         self._protocol = protocol_of(self._settings, label)
         self._estimate = TimeLeft(self._protocol)
 
@@ -44,14 +44,14 @@ class Measurement:
         """Measure all that the journal has not yet; raises StudyError if the device is lost."""
         if cold_start:
             self._cold_starts(cold_start)
-        with Supervisor(self._label, opening, self._settings["hang_limit_s"]) as device:
+        with Supervisor(self._label, opening, self._settings.hang_limit_s) as device:
             with self._phase("start", device):
                 device.start()
             self._ceilings(device)
             self._check(device)
             self._sample(device)
             if self._label != CPU:
-                self._batches(device)
+                self._back_to_back(device)
 
     @contextmanager
     def _phase(self, name: str, device: Supervisor | None = None) -> Iterator[None]:
@@ -73,8 +73,8 @@ class Measurement:
     def _cold_starts(self, cold_start: ColdStarter) -> None:
         """Start fresh processes, before any other process of the study has the device."""
         done = len(self._own(_COLD_STARTS))
-        wanted = self._settings["cold_starts"]
-        cell = cold_cell(self._cells, self._study["variants"][0])
+        wanted = self._settings.cold_starts
+        cell = cold_cell(self._cells, self._study.variants[0])
         if cell is None or done >= wanted:
             return
         progress = Progress(f"{self._label}: cold starts", wanted, "processes")
@@ -82,7 +82,7 @@ class Measurement:
             for number in range(done, wanted):
                 progress.show(cell, number, lambda: None)
                 try:
-                    times = cold_start(cell, self._settings["hang_limit_s"])
+                    times = cold_start(cell, self._settings.hang_limit_s)
                 except CellError:
                     break  # the gate will tell what is wrong with this cell
                 seconds = {name: rounded(value) for name, value in asdict(times).items()}
@@ -132,7 +132,7 @@ class Measurement:
             return
         progress = Progress(f"{self._label}: measuring", len(taken))
         with self._phase("sampling", device):
-            for step in take_samples(device, taken, self._protocol, self._study["seed"]):
+            for step in take_samples(device, taken, self._protocol, self._study.seed):
                 if isinstance(step, Check):
                     self._fail(step)
                     left.remove(step.cell)
@@ -167,15 +167,15 @@ class Measurement:
                 taken[cell].add(row["total_s"], row["round"])
         return taken
 
-    def _batches(self, device: Supervisor) -> None:
+    def _back_to_back(self, device: Supervisor) -> None:
         """Launch short kernels back to back: one cell a kernel, the copies do not matter here."""
-        length_s = self._settings["batch_s"]
+        length_s = self._settings.batch_s
         taken = self._taken()
         cells = _short_kernels(
             [row for row in self._own(_SAMPLES) if cell_of(row) in taken], length_s
         )
-        rounds = range(1, self._settings["min_samples"] + 1)
-        done = {(_kernel(row), row["round"]) for row in self._own(_BATCHES)}
+        rounds = range(1, self._settings.min_samples + 1)
+        done = {(_kernel(row), row["round"]) for row in self._own(_BACK_TO_BACK)}
         left = [
             (cell, number)
             for number in rounds
@@ -184,7 +184,7 @@ class Measurement:
         ]
         if not left:
             return
-        progress = Progress(f"{self._label}: batches", len(cells) * len(rounds), "batches")
+        progress = Progress(f"{self._label}: back to back", len(cells) * len(rounds), "runs")
         with self._phase("batches", device):
             failed: set[Cell] = set()
             for index, (cell, number) in enumerate(left):
@@ -192,13 +192,13 @@ class Measurement:
                     continue
                 progress.show(cell, len(done) + index, lambda: None)
                 try:
-                    batch = device.batch(cell, length_s)
+                    launches = device.back_to_back(cell, length_s)
                 except CellError as error:
                     failed.add(cell)
-                    self._fail(Check(cell, None, "failed", f"in a batch: {error}"))
+                    self._fail(Check(cell, None, "failed", f"back to back: {error}"))
                     continue
                 kernel = dict(zip(KERNEL, _kernel(asdict(cell)), strict=True))
-                self._journal.add(_BATCHES, {**kernel, "round": number, **asdict(batch)})
+                self._journal.add(_BACK_TO_BACK, {**kernel, "round": number, **asdict(launches)})
         progress.end()
 
 
@@ -219,15 +219,15 @@ def cold_cell(cells: list[Cell], name: str) -> Cell | None:
     )
 
 
-def protocol_of(settings: dict[str, Any], label: str) -> Protocol:
+def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
     """Return the stopping rule of a device; CPU and GPU cells have budgets of their own."""
     return Protocol(
-        settings["confidence"],
-        settings["relative_half_width"],
-        settings["min_samples"],
-        settings["max_samples"],
-        settings["cpu_cell_budget_s" if label == CPU else "gpu_cell_budget_s"],
-        settings["single_pass_s"],
+        settings.confidence,
+        settings.relative_half_width,
+        settings.min_samples,
+        settings.max_samples,
+        settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s,
+        settings.single_pass_s,
     )
 
 
@@ -237,7 +237,7 @@ def _kernel(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _short_kernels(rows: list[dict[str, Any]], length_s: float) -> list[Cell]:
-    """Return a cell for each kernel of which a batch of `length_s` holds two launches or more."""
+    """Return a cell for each kernel of which two launches take `length_s` or less."""
     kernel_s: dict[tuple[Any, ...], float] = {}
     cells: dict[tuple[Any, ...], Cell] = {}
     for row in rows:

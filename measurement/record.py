@@ -15,11 +15,13 @@ from kernels.plan import builds as builds_of
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells, problems
+from measurement.config import Config, Study
 from measurement.discovery import CudaDevice
 from measurement.hardware import Hardware, Host, OpenCpu, OpenGpu
+from measurement.interference import interference_cells, measure_interference
 from measurement.journal import Journal, open_journal
 from measurement.measure import Measurement
-from measurement.neighbours import measure_neighbours, neighbour_cells
+from measurement.provenance_schema import FORMAT
 from measurement.references import CACHE
 from measurement.worker import Opening
 
@@ -29,7 +31,7 @@ class Task:
     """What is to be measured, with everything that it takes at hand."""
 
     hardware: Hardware
-    study: dict[str, Any]
+    study: Study
     devices: list[CudaDevice]
     builds: list[BuildResult]
     cubins: Path
@@ -44,7 +46,7 @@ class Task:
         """Return how a worker begins with the CPU."""
         session = OpenCpu(self.hardware, self.library)
         # What ran before has left its matrices in the caches of this device alone.
-        warm_pass_s = self.study["protocol"]["cpu_warm_pass_s"]
+        warm_pass_s = self.study.protocol.cpu_warm_pass_s
         return self._opening(session, self.cpu_cells(), warm_pass_s, core=0)
 
     def cpu_cells(self) -> list[Cell]:
@@ -54,16 +56,14 @@ class Task:
     def _opening(
         self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_pass_s: float, core: int
     ) -> Opening:
-        study = self.study
-        warm_up_s = study["protocol"]["warm_up_s"]
-        matrices = problems(cells)
-        return Opening(session, matrices, study["seed"], CACHE, warm_up_s, warm_pass_s, core)
+        seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
+        return Opening(session, problems(cells), seed, CACHE, warm_up_s, warm_pass_s, core)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for an interrupted recording to be continued."""
         return {
-            "format": recording.FORMAT,
-            "study": self.study,
+            "format": FORMAT,
+            "study": self.study.plain(),
             "GPUs": [asdict(device) for device in self.devices],
             "host": provenance.host(),
             "source files": _sources(self.study, self.devices),
@@ -72,7 +72,7 @@ class Task:
 
 
 def record(
-    config: dict[str, Any],
+    config: Config,
     wanted: str | int,
     out: Path,
     cubins: Path | None,
@@ -97,8 +97,8 @@ def record(
         if cubins is None:
             cubins = Path(folder)
             _build(config, devices, cubins)
-        builds = _read_builds(config["study"], devices, cubins)
-        task = Task(hardware, config["study"], devices, builds, cubins, library)
+        builds = _read_builds(config.study, devices, cubins)
+        task = Task(hardware, config.study, devices, builds, cubins, library)
         header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
         with open_journal(out, header) as journal:
             if journal.sittings > 1:
@@ -118,15 +118,16 @@ def _measure(task: Task, journal: Journal) -> None:
     for device in task.devices:
 
         def cold_start(cell: Cell, limit_s: float, device: CudaDevice = device) -> Any:
-            return task.hardware.cold_start(device, cell, task.cubins, study["seed"], limit_s)
+            return task.hardware.cold_start(device, cell, task.cubins, study.seed, limit_s)
 
         measurement = Measurement(_label(device), gpu_cells(study, _label(device)), study, journal)
         measurement.run(task.gpu_opening(device), cold_start)
-    if len(task.devices) > 1 and "neighbours" in study:
+    if len(task.devices) > 1 and study.interference:
         openings = {_label(device): task.gpu_opening(device) for device in task.devices}
         checks = journal.checks()
         passed = [cell for cell, check in checks.items() if check["status"] == "passed"]
-        measure_neighbours(openings, neighbour_cells(study, passed), study, journal)
+        cells = interference_cells(study.interference, passed)
+        measure_interference(openings, cells, study, journal)
     Measurement(CPU, task.cpu_cells(), study, journal).run(task.cpu_opening(), None)
 
 
@@ -136,7 +137,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
     return {
-        "format": recording.FORMAT,
+        "format": FORMAT,
         "simulated": False,
         **journal.header,
         "finished_utc": provenance.utc_now(),
@@ -152,8 +153,8 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         },
         "compile": provenance.compile_flags(),
         "git": provenance.git(commit),
-        "configuration": task.study,
-        "seed": task.study["seed"],
+        "configuration": task.study.plain(),
+        "seed": task.study.seed,
         "sources": _sources(task.study, task.devices),
         "sittings": journal.sittings,
         "phases": journal.phases,
@@ -164,22 +165,20 @@ def _label(device: CudaDevice) -> str:
     return f"gpu{device.index}"
 
 
-def _sources(study: dict[str, Any], devices: list[CudaDevice]) -> dict[str, str]:
-    return provenance.sources(builds_of(study) if devices else [], study["cpu"]["variants"])
+def _sources(study: Study, devices: list[CudaDevice]) -> dict[str, str]:
+    return provenance.sources(builds_of(study) if devices else [], study.cpu.variants)
 
 
-def _build(config: dict[str, Any], devices: list[CudaDevice], cubins: Path) -> None:
+def _build(config: Config, devices: list[CudaDevice], cubins: Path) -> None:
     """Compile what the study needs for each kind of GPU."""
     for name in _architectures(devices):
-        wanted = builds_of(config["study"])
+        wanted = builds_of(config.study)
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
-        nvcc = find_nvcc(config.get("toolchain", {}).get("nvcc"))
+        nvcc = find_nvcc(config.toolchain.nvcc)
         build_all(nvcc, wanted, name, cubins, workers=len(os.sched_getaffinity(0)))
 
 
-def _read_builds(
-    study: dict[str, Any], devices: list[CudaDevice], cubins: Path
-) -> list[BuildResult]:
+def _read_builds(study: Study, devices: list[CudaDevice], cubins: Path) -> list[BuildResult]:
     return [
         read_result(cubins / name / f"{build.stem}.cubin")
         for name in _architectures(devices)

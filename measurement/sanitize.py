@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernels.build import ROOT, architecture, build_all
 from kernels.catalog import VARIANTS
 from kernels.toolchain import find_nvcc
 from kernels.variant import ELEMENTS
 from measurement.check import builds_of, plan
+from measurement.config import Config
 from measurement.discovery import select
 from measurement.errors import StudyError
 from measurement.files import write_atomic
@@ -47,7 +47,7 @@ class Report:
 
 
 def sanitize(
-    config: dict[str, Any], device_index: int, sizes: Sequence[str], tools: Sequence[str], out: Path
+    config: Config, device_index: int, sizes: Sequence[str], tools: Sequence[str], out: Path
 ) -> int:
     """Run every variant at the config's block sizes and the shapes `sizes` under each tool.
 
@@ -60,9 +60,9 @@ def sanitize(
     for tool in set(tools) - set(TOOLS):
         raise StudyError(f"tool {tool!r}: not known; choose from {', '.join(TOOLS)}")
     device = select(device_index)[0]
-    nvcc = find_nvcc(config.get("toolchain", {}).get("nvcc"))
+    nvcc = find_nvcc(config.toolchain.nvcc)
     program = find_sanitizer(nvcc)
-    block_sizes = config["study"]["block_sizes"]
+    block_sizes = config.study.block_sizes
     variants = [name for name, entry in VARIANTS.items() if entry.kernel]
     cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
@@ -82,7 +82,7 @@ def sanitize(
 
 
 def find_sanitizer(nvcc: Path) -> Path:
-    """Return compute-sanitizer: that on PATH, or nvcc's neighbour; raises StudyError."""
+    """Return compute-sanitizer: that on PATH, or the one beside nvcc; raises StudyError."""
     found = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
     if not found:
         raise StudyError("compute-sanitizer: not found; install the CUDA toolkit")

@@ -34,7 +34,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Batch:
+class BackToBack:
     """Launches back to back: how many, and the mean time of one in seconds."""
 
     launches: int
@@ -77,7 +77,7 @@ class Session(Protocol):
     def product(self, cell: Cell) -> Matrix:
         """Return C of the last pass of the cell, (batch, m, n)."""
 
-    def batch(self, cell: Cell, length_s: float) -> Batch:
+    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
 
     def ceilings(self) -> tuple[list[Ceiling], float]:

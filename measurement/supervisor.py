@@ -10,7 +10,7 @@ from measurement.ceilings import Ceiling
 from measurement.cells import Cell
 from measurement.errors import StudyError
 from measurement.gate import Verdict
-from measurement.session import Batch, CellError
+from measurement.session import BackToBack, CellError
 from measurement.worker import Opening, Pass, Reply, serve
 
 # A fresh interpreter: a forked one would inherit a CUDA that it must not use.
@@ -71,9 +71,9 @@ class Supervisor:
         found: Pass = self._ask(cell, "sample", cell)
         return found
 
-    def batch(self, cell: Cell, length_s: float) -> Batch:
+    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
         """Launch the cell's kernel back to back for about `length_s`."""
-        found: Batch = self._ask(cell, "batch", cell, length_s)
+        found: BackToBack = self._ask(cell, "back_to_back", cell, length_s)
         return found
 
     def ceilings(self) -> list[Ceiling]:

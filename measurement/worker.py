@@ -23,7 +23,7 @@ from measurement.errors import StudyError
 from measurement.gate import Verdict, judge
 from measurement.matrices import Inputs, Problem
 from measurement.references import References
-from measurement.session import Batch, CellError, DeviceError, Session, Timing
+from measurement.session import BackToBack, CellError, DeviceError, Session, Timing
 from measurement.telemetry import Reading
 
 
@@ -93,9 +93,9 @@ class Worker:
         self._warm_up(cell)
         return self._pass(cell)
 
-    def batch(self, cell: Cell, length_s: float) -> Batch:
+    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
-        done = self._session.batch(cell, length_s)
+        done = self._session.back_to_back(cell, length_s)
         self.busy_s += done.launches * done.kernel_batch_s
         return done
 

@@ -15,6 +15,7 @@ from kernels.plan import products
 from kernels.shape import Shape
 from measurement.config import load
 from measurement.counters import BLOCK_SIZES, ORDER
+from tests.support.studies import study
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = {
@@ -166,16 +167,16 @@ STUDY = {
 }
 
 
-def planned(study, order=512, block_sizes=(8, 32)):
+def planned(asked, order=512, block_sizes=(8, 32)):
     """Return the shapes that are counted and those that are predicted, as texts, by table."""
     return {
         one.stem: (list(map(str, one.counted)), list(map(str, one.predicted)))
-        for one in plan(study, order, block_sizes)
+        for one in plan(asked, order, block_sizes)
     }
 
 
 def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
-    found = planned(STUDY)
+    found = planned(study(STUDY))
     assert found["block-b4-float32"] == (["64", "70", "32"], ["96", "512", "2048"])
     assert found["block-b32-float32"] == (["64", "70", "32", "512"], ["96", "100", "2048"])
     assert found["buffered_row-float32"] == (["64", "70", "32", "512"], ["96"])
@@ -190,8 +191,8 @@ def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
 
 
 def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
-    study = load(ROOT / "config.yaml")["study"]
-    tables = plan(study, ORDER, BLOCK_SIZES)
+    own = load(ROOT / "config.yaml").study
+    tables = plan(own, ORDER, BLOCK_SIZES)
     assert {one.variant for one in tables} == {n for n, entry in VARIANTS.items() if entry.kernel}
     at_order = {
         (one.variant, one.dtype, one.block_size)
@@ -200,7 +201,7 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
     }
     wanted = {
         (one.variant, one.dtype, one.block_size)
-        for one in products(study)
+        for one in products(own)
         if one.shape == Shape.square(ORDER)
         and one.dtype == "float32"
         and one.block_size in (None, *BLOCK_SIZES)

@@ -257,7 +257,7 @@ def project(make_project, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is less than 1"),
+        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
         ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
         ("device: auto", "device: 99", r"GPU 99: not on this host"),
         ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),

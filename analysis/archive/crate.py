@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # What the study runs from, besides its configuration and recordings.
 _FOLDERS = {
-    "workflow": "rules, the configuration's schema, the set-up of the environment",
+    "workflow": "rules, the set-up of the environment",
     "kernels": "the kernels, their catalog and what executes them on a CPU",
     "cpu_reference": "the CPU's side",
     "measurement": "the harness that measured",

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from analysis.data.recordings import BASELINE_BLOCK
 from analysis.domain import CPU, HOST_MEMORY_ORDER, ORDERS, SOURCE_ORDER
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 
 LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 

@@ -11,12 +11,12 @@ import pandas as pd
 from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
 from analysis.stats.estimates import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
 from kernels.build import BuildResult
+from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import CELL, TABLES, Recording, read
 
 ROOT = Path(__file__).resolve().parents[2]
-BASELINE_BLOCK = 32
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from analysis.decide.predictors import (
     ELEMENT_BYTES,
-    Card,
     Curve,
     Kernel,
     Prediction,
+    Predictor,
     Row,
-    card,
     combined,
     curves,
+    predictor,
     ratio,
 )
 from measurement.errors import StudyError
@@ -47,7 +47,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
         known = [row["gpu"] for row in read["predictors"]]
         if gpu not in known:
             raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
-        found = card(gpu, memory, read["predictors"], read["transfers"], read["curves"])
+        found = predictor(gpu, memory, read["predictors"], read["transfers"], read["curves"])
         opponents = _opponents(read, gpu)
     except (KeyError, ValueError) as error:
         raise StudyError(f"{tables}: holds no such tables ({error}); `make report` does") from None
@@ -74,7 +74,7 @@ def _read(path: Path) -> list[Row]:
 
 
 def _lines(
-    found: Card,
+    found: Predictor,
     opponents: Sequence[tuple[str, Curve]],
     crossings: Sequence[Row],
     n: int,

@@ -10,7 +10,7 @@ from analysis.data.cells import is_library
 from analysis.data.recordings import Source, concatenated
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
-from analysis.decide.predictors import Card, Kernel, Row, card
+from analysis.decide.predictors import Kernel, Predictor, Row, predictor
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.domain import CPU
 
@@ -90,7 +90,7 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
         cells = source.orders[source.orders["n"].isin(source.holdout_sizes)]
         cells = cells[(cells["device"] != CPU) & cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
-            gpu = card(source.label, str(memory), *texts.values())
+            gpu = predictor(source.label, str(memory), *texts.values())
             if gpu is None:
                 continue
             frame = pd.DataFrame(list(_rows(gpu, own)), columns=COLUMNS)
@@ -99,7 +99,7 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
     return concatenated(frames).astype({"block_size": "Int64", "n": "Int64"})
 
 
-def _rows(gpu: Card, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     """Yield the rows of the cells of which a curve is known at their order."""
     known: dict[tuple[str, int | None], Kernel] = {
         (kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels

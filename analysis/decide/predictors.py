@@ -183,7 +183,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Card:
+class Predictor:
     """A GPU with one kind of host memory: all that a prediction on it needs."""
 
     label: str
@@ -278,10 +278,10 @@ def _curve(rows: Sequence[Row]) -> Curve:
     )
 
 
-def card(
+def predictor(
     label: str, memory: str, known: Iterable[Row], transfers: Iterable[Row], rows: Iterable[Row]
-) -> Card | None:
-    """Return a GPU with one kind of host memory; None: there is no fit of it.
+) -> Predictor | None:
+    """Return the predictor of a GPU with one kind of host memory; None: there is no fit of it.
 
     `known`, `transfers` and `rows` are those of predictors.csv, transfers.csv and curves.csv.
     """
@@ -297,7 +297,7 @@ def card(
     ]
     if own is None or not kernels or not set(MATRICES) <= set(fitted):
         return None
-    return Card(
+    return Predictor(
         label,
         own["gpu_name"],
         int(own["multiprocessors"]),

@@ -14,9 +14,10 @@ INK = "#010203"
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 _REFERENCE = re.compile(r"(url\(#|^#)")
 _HOVER = "hover-"
+_BETWEEN = "\u2028"  # a line break in an attribute would be read as a space
 _LONGEST_LABEL = 40
 
 ET.register_namespace("", _SVG.strip("{}"))
@@ -33,7 +34,7 @@ def hover(artist: Artist, texts: Sequence[str]) -> None:
 
     There are as many `texts` as the artist has marks, in their order.
     """
-    artist.set_gid(_HOVER + "\n".join(_CONTROL.sub("", text) for text in texts))
+    artist.set_gid(_HOVER + _BETWEEN.join(_CONTROL.sub("", text) for text in texts))
 
 
 def render(figure: Figure, name: str) -> str:
@@ -51,7 +52,7 @@ def render(figure: Figure, name: str) -> str:
         _drop(root, f"{_SVG}{tag}")
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
-            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split("\n"))
+            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN))
     for element in root.iter():
         _hand_over(element, f"{name}-")
     root.set("role", "img")

@@ -2,8 +2,8 @@
 
 A step is a variant of which the catalog says what it comes `after`. Both sides have the same
 matrices, host memory and, where both take one, block size: `PAGE_BLOCK` for the tiles of source T,
-as on its page, else `BLOCK`; where not both were measured with that one, the largest with which
-both were. Where only one of them takes a block size, it has its fastest.
+as on its page, else `BASELINE_BLOCK`; where not both were measured with that one, the largest with
+which both were. Where only one of them takes a block size, it has its fastest.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,9 @@ from analysis.kernels.machine_code import rows_of
 from analysis.stats.estimates import ratios
 from kernels.build import architecture
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 
-BLOCK, PAGE_BLOCK = 32, 16
+PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
@@ -79,7 +80,7 @@ def _pairs(own: pd.DataFrame, before: pd.DataFrame, name: str) -> pd.DataFrame:
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = VARIANTS[name].origin.startswith("T,") and VARIANTS[name].family == "block"
-    wanted = PAGE_BLOCK if of_page else BLOCK
+    wanted = PAGE_BLOCK if of_page else BASELINE_BLOCK
     ranked = pairs.assign(
         other=(pairs["block_size"] != wanted).where(both, False).astype(int),
         smaller=(-pairs["block_size"].astype("Float64")).where(both, 0.0),

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.data.recordings import BASELINE_BLOCK
 from analysis.stats.estimates import FloatArray
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 from kernels.theory import WARP
 
 # The kernels that the source's model speaks of; of the naive one, the source's launch alone.

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from analysis.data.published import MACHINES
-from analysis.data.recordings import BASELINE_BLOCK, Source, concatenated
+from analysis.data.recordings import Source, concatenated
 from analysis.domain import CPU, PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models.comparison import (
@@ -32,12 +32,13 @@ from analysis.models.definitions import (
     UNSEEN,
     is_modelled,
 )
-from analysis.models.work import Card, with_work
+from analysis.models.work import GpuFacts, with_work
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE_BLOCK
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 PARAMETERS = [
@@ -191,13 +192,13 @@ def _clock_hz(source: Source) -> float:
     return float(clocks.median()) if len(clocks) else float("nan")
 
 
-def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> Card:
+def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
     """Return what is known of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
     devices = source.recording.provenance["devices"]
     device = next(one for one in devices if one["device"] == source.device)
     architecture = f"sm_{device['compute_capability'].replace('.', '')}"
     own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
-    return Card(
+    return GpuFacts(
         int(device["multiprocessors"]),
         str(device["compute_capability"]),
         code[own],

@@ -34,7 +34,7 @@ _OPERATIONS = ("load", "store")
 
 
 @dataclass(frozen=True)
-class Card:
+class GpuFacts:
     """What is known of a GPU and of the kernels compiled for it.
 
     `code` has the rows of `analysis.kernels.machine_code.machine_code_table` that are of it,
@@ -47,7 +47,7 @@ class Card:
     counters: pd.DataFrame
 
 
-def with_work(cells: pd.DataFrame, card: Card | None) -> pd.DataFrame:
+def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
     """Return `cells` (variant, n, block_size: square matrices of float32) with `COLUMNS`.
 
     A counter of the card goes before theory, in which the compiler merges loads of shared memory as
@@ -95,7 +95,7 @@ def _kernel(product: Product) -> tuple[object, ...]:
 
 
 def _on_card(
-    product: Product, card: Card, codes: dict[tuple[object, ...], dict[str, float]]
+    product: Product, card: GpuFacts, codes: dict[tuple[object, ...], dict[str, float]]
 ) -> dict[str, float]:
     """Return instructions, imbalance and waits of a launch."""
     entry = variant(product.variant)

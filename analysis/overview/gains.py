@@ -3,9 +3,10 @@
 import pandas as pd
 
 from analysis.cpu.cells import YARDSTICKS, yardsticks
-from analysis.data.recordings import BASELINE_BLOCK, Source
+from analysis.data.recordings import Source
 from analysis.domain import CPU
 from analysis.stats.estimates import FloatArray, ratios
+from kernels.plan import BASELINE_BLOCK
 
 _GAINS = ("total_gain", "kernel_gain", *(f"cpu_{name}_gain" for name in YARDSTICKS))
 # What a yardstick is at an order, where that is not always the same.

@@ -160,7 +160,7 @@ def _medians(source: Source, kind: str, quantity: str) -> Medians:
 
 
 def _batch_medians(source: Source) -> Medians:
-    own = source.own(source.recording.batches)
+    own = source.own(source.recording.back_to_back)
     rows, draws = [], []
     for key, batches in grouped(own, KERNEL):
         named = dict(zip(KERNEL, key, strict=True)) | {"samples": len(batches)}

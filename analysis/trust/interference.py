@@ -38,7 +38,7 @@ def interference_table(found: list[Source]) -> pd.DataFrame:
     """
     frames = [pd.DataFrame(columns=_COLUMNS)]
     for source in found:
-        compared = compare_pairs(source.own(source.recording.neighbours))
+        compared = compare_pairs(source.own(source.recording.interference))
         frames.append(labelled(source, compared)[_COLUMNS])
     return concatenated(frames)
 

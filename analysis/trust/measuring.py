@@ -123,7 +123,7 @@ def back_to_back_table(found: list[Source]) -> pd.DataFrame:
 
 def _batches(source: Source) -> pd.DataFrame:
     rows = []
-    own = source.own(source.recording.batches)
+    own = source.own(source.recording.back_to_back)
     for key, batches in grouped(own, KERNEL):
         row: dict[str, object] = dict(zip(KERNEL, key, strict=True))
         row |= {"launches": int(batches["launches"].median()), "rounds": len(batches)}

@@ -1,4 +1,4 @@
-"""The kernels of the catalog, run on the host and held against reference and theory."""
+"""The kernels of the catalog, run on the host and compared with reference and theory."""
 
 from dataclasses import astuple
 from math import prod
@@ -145,7 +145,7 @@ def sums(run: Run) -> dict[str, Total]:
 def _compare_products(
     named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
 ) -> None:
-    """Hold a product against the reference; `run` tells which line stored a wrong element."""
+    """Compare a product with the reference; `run` tells which line stored a wrong element."""
     expected = reference(*inputs_of(product), mode == "fused", folder)
     differs = (c.view(np.uint8) != expected.view(np.uint8)).reshape(c.size, c.itemsize)
     wrong = np.flatnonzero(differs.any(axis=1))

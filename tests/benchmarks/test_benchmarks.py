@@ -21,11 +21,11 @@ from kernels.catalog import variant
 from kernels.plan import builds
 from kernels.shape import Shape
 from measurement.cells import gpu_cells
-from measurement.config import load
+from measurement.config import BlockSizeLimit, load
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs
-from measurement.session import Batch
+from measurement.session import BackToBack
 from tests.support import ROOT
 
 CARD = CudaDevice(0, "Stand-in", "8.6")
@@ -114,7 +114,7 @@ def inputs_of(n):
 
 
 class FakeSession:
-    """A session whose batches last what the test says."""
+    """A session whose launches back to back last what the test says."""
 
     def __init__(self, log, time_s):
         self.log = log
@@ -126,11 +126,11 @@ class FakeSession:
     def __exit__(self, *_):
         pass
 
-    def batch(self, cell, length_s):
+    def back_to_back(self, cell, length_s):
         assert 0.05 <= length_s <= 1
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
         self.log.append((cell.variant, cell.block_size, cell.n))
-        return Batch(100, self.time_s)
+        return BackToBack(100, self.time_s)
 
 
 @pytest.mark.parametrize(("ours_s", "status"), [(2.04e-4, 0), (2.2e-4, 1)])
@@ -248,28 +248,29 @@ def test_recordings_have_the_44_cells_once(parts):
     cells = [
         (cell.variant, cell.block_size, cell.n)
         for part in parts
-        for cell in gpu_cells(part["study"], "gpu0")
+        for cell in gpu_cells(part.study, "gpu0")
     ]
     assert len(cells) == len(set(cells)) == 44
     assert {(name, block) for name, block, _ in cells} == {
         (name, block) for name, blocks in CELLS.items() for block in blocks
     }
     for part in parts:
-        protocol = part["study"]["protocol"]
-        assert (protocol["min_samples"], protocol["max_samples"]) == (20, 20)
-        assert protocol["cold_starts"] == protocol["batch_s"] == 0
+        protocol = part.study.protocol
+        assert (protocol.min_samples, protocol.max_samples) == (20, 20)
+        assert protocol.cold_starts == protocol.batch_s == 0
 
 
 def test_limits_that_drop_cells_are_refused():
     config = load(ROOT / "config.yaml")
-    config["study"]["block_size_limits"] = [{"block_size": 2, "largest_size": 1024}]
+    limits = [BlockSizeLimit(block_size=2, largest_size=1024)]
+    study = config.study.model_copy(update={"block_size_limits": limits})
     with pytest.raises(StudyError, match="block_size_limits"):
-        configurations(config)
+        configurations(config.model_copy(update={"study": study}))
 
 
 def fake_recording(part, status="passed"):
     """A recording of the cells of a configuration, as far as its cost goes."""
-    cells = gpu_cells(part["study"], "gpu0")
+    cells = gpu_cells(part.study, "gpu0")
     frame = pd.DataFrame([(c.device, c.variant, c.n, c.block_size) for c in cells])
     frame.columns = ["device", "variant", "n", "block_size"]
     phases = [("gpu0", "start", 1.0, 0.0), ("gpu0", "sampling", 4.0, 3.0), ("cpu", "start", 9, 9)]
@@ -356,7 +357,7 @@ def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
         *("--device", "0", "--cubins", str(tmp_path / "cubins")),
         *("--out", str(tmp_path / "part1")),
     ]
-    assert builds(parts[1]["study"])
+    assert builds(parts[1].study)
 
 
 class FakeTuner:

@@ -25,7 +25,7 @@ study:
   sizes: [8]
   holdout_sizes: []
   variants: [naive]
-  block_sizes: [8]
+  block_sizes: [32]
   host_memory: [pinned]
   cpu:
     variants: [naive, packed, blas]
@@ -205,7 +205,7 @@ def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch
     other = cell(CPU, "naive", "float32", Shape.square(8), threads=1)
     assert session.not_launchable(other) is None
     with pytest.raises(CellError, match="no launches"):
-        session.batch(other, 1.0)
+        session.back_to_back(other, 1.0)
 
 
 class Nothing:

@@ -28,6 +28,7 @@ from measurement.gate import judge
 from measurement.matrices import Inputs, reference
 from measurement.session import CellError
 from tests.support import ROOT
+from tests.support.studies import cpu_study
 
 # Variant, block size, threads.
 CASES = [
@@ -249,8 +250,8 @@ def test_library_can_be_built_for_another_machine(tmp_path):
 
 
 def test_cells_have_a_block_size_where_the_variant_takes_one():
-    study = {"variants": ["naive", "blocked"], "sizes": [2, 3], "block_sizes": [8, 16]}
-    assert cells(study | {"threads": [1, "all"]}, 4) == [
+    changes = {"variants": ["naive", "blocked"], "sizes": [2, 3], "block_sizes": [8, 16]}
+    assert cells(cpu_study(changes | {"threads": [1, "all"]}), 4) == [
         ("naive", 2, None, 1),
         ("naive", 3, None, 1),
         *(("blocked", n, block, 1) for n in (2, 3) for block in (8, 16)),

@@ -54,10 +54,10 @@ def test_every_source_is_in_the_catalog_under_its_name():
 
 def test_every_system_of_the_sources_is_studied():
     """Each row of systems.csv is a variant of a catalog and of the project's own study."""
-    study = load(ROOT / "config.yaml")["study"]
+    study = load(ROOT / "config.yaml").study
     in_study = {
-        "gpu": {*study["variants"], *(v for one in study["series"] for v in one["variants"])},
-        "cpu": set(study["cpu"]["variants"]),
+        "gpu": {*study.variants, *(v for one in study.series for v in one.variants)},
+        "cpu": set(study.cpu.variants),
     }
     known = {"gpu": VARIANTS, "cpu": cpu_reference.catalog.VARIANTS}
     with (ROOT / "data" / "published" / "systems.csv").open() as stream:

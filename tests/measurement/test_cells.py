@@ -5,6 +5,7 @@ import pytest
 from kernels.shape import Shape
 from measurement import cells as planning
 from measurement.cells import cpu_cells, gpu_cells, problems
+from tests.support.studies import study
 
 STUDY = {
     "dtypes": ["float32"],
@@ -39,7 +40,7 @@ def cells_of(device, products, memories):
 
 
 def test_planned_cells_are_every_combination_that_exists_small_orders_first():
-    cells = gpu_cells(STUDY, "gpu1")
+    cells = gpu_cells(study(STUDY), "gpu1")
     assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
     products = [
         (variant, "float32", n, block)
@@ -50,7 +51,7 @@ def test_planned_cells_are_every_combination_that_exists_small_orders_first():
 
 
 def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
-    cells = cpu_cells(STUDY, 3)
+    cells = cpu_cells(study(STUDY), 3)
     assert [c.n for c in cells] == [8] * 5 + [32] * 4
     assert {(c.variant, c.n, c.block_size, c.threads) for c in cells} == {
         ("naive", 8, None, 1),  # stops before 32
@@ -58,13 +59,13 @@ def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
         *(("blocked", n, block, 1) for n in (8, 32) for block in (4, 16)),
     }
     # All of one core is one.
-    assert {c.threads for c in cpu_cells(STUDY, 1)} == {1}
-    assert len(cpu_cells(STUDY, 1)) == 7
+    assert {c.threads for c in cpu_cells(study(STUDY), 1)} == {1}
+    assert len(cpu_cells(study(STUDY), 1)) == 7
 
 
 def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
-    study = STUDY | {"series": [SERIES]}
-    added = [c for c in gpu_cells(study, "gpu0") if c not in gpu_cells(STUDY, "gpu0")]
+    more = study(STUDY | {"series": [SERIES]})
+    added = [c for c in gpu_cells(more, "gpu0") if c not in gpu_cells(study(STUDY), "gpu0")]
     products = [
         ("bmm_naive", "int32", "2x3x5x4", 8),
         ("bmm_naive", "float32", "2x3x5x4", 8),
@@ -75,9 +76,9 @@ def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
         ("block", "float32", 8, 8),
     ]
     assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
-    work = [c.shape.flop for c in gpu_cells(study, "gpu0")]
+    work = [c.shape.flop for c in gpu_cells(more, "gpu0")]
     assert work == sorted(work)
-    assert cpu_cells(study, 2) == cpu_cells(STUDY, 2)
+    assert cpu_cells(more, 2) == cpu_cells(study(STUDY), 2)
 
 
 def test_matrices_are_made_for_what_a_kernel_sees_too():

@@ -12,6 +12,7 @@ from measurement.counters import METRICS, count, rows_of
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
 from tests.support.fakes import make_cubins
+from tests.support.studies import study
 
 HEADER = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *METRICS]
 
@@ -69,21 +70,21 @@ def test_what_is_no_counter_is_refused(output, reason):
 def recorded(make_recording, tmp_path, monkeypatch):
     """A recording of two cards whose cubins are those that this host builds."""
     cubins = tmp_path / "cubins"
-    study = {
+    configuration = {
         "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
         "sizes": [512],
         "holdout_sizes": [],
         "dtypes": ["float32"],
         "block_sizes": [8, 16, 32],
     }
-    make_cubins(cubins, study)
+    make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
     made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2)
     builds = made.builds.iloc[:0].copy()
     for result in results:
         builds.loc[len(builds)] = result.row()
-    provenance = made.provenance | {"configuration": study}
-    tables = {name: getattr(made, name.split(".")[0]) for name in recording.TABLES}
+    provenance = made.provenance | {"configuration": configuration}
+    tables = {name: made.table(name) for name in recording.TABLES}
     recording.write(made.path, provenance, tables | {"builds.csv": builds})
 
     def build_all(nvcc, wanted, architecture, folder, workers):
@@ -157,7 +158,7 @@ def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
         with pytest.raises(StudyError, match="was made on Simulated GPU, Simulated GPU, GPU 0 is"):
             count(recorded, 0)
     made = recording.read(recorded)
-    tables = {name: getattr(made, name.split(".")[0]) for name in recording.TABLES}
+    tables = {name: made.table(name) for name in recording.TABLES}
     changed = made.builds.assign(cubin_sha256="0" * 64)
     recording.write(recorded, made.provenance, tables | {"builds.csv": changed})
     with pytest.raises(StudyError, match=r"its \w+ was built otherwise, by nvcc 13\.9\.7 \(here: "):

@@ -17,6 +17,7 @@ import yaml
 from cpu_reference.library import build_library
 from measurement import journal, recording
 from measurement import record as recorder
+from measurement.config import validate
 from measurement.errors import StudyError
 from measurement.record import record
 from measurement.recording import CELL, KERNEL, TABLES
@@ -48,13 +49,14 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def fake_cubins(config, tmp_path):
-    return make_cubins(tmp_path / "cubins", config["study"])
+    return make_cubins(tmp_path / "cubins", validate(config, "config.yaml").study)
 
 
 def measure(config, folder, cubins, *faults, **options):
     """Record with faulty cards; return the recording and the hardware."""
     hardware = FakeHardware(folder, faults, **options)
-    return record(config, "auto", folder / "r", cubins, None, hardware), hardware
+    checked = validate(config, "config.yaml")
+    return record(checked, "auto", folder / "r", cubins, None, hardware), hardware
 
 
 def statuses(made):
@@ -69,7 +71,7 @@ def statuses(made):
 
 def content(made):
     """Return what identifies every row of every table."""
-    frames = {name: getattr(made, name.split(".")[0]) for name in TABLES}
+    frames = {name: made.table(name) for name in TABLES}
     return {
         name: sorted(map(str, frame[KEYS[name]].itertuples(index=False)))
         for name, frame in frames.items()

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+import studies
 
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS
@@ -16,6 +17,7 @@ from kernels.toolchain import find_nvcc
 from kernels.variant import ELEMENTS
 from measurement import cells as planned
 from measurement.cells import gpu_cells, problems
+from measurement.config import Series
 from measurement.discovery import driver
 from measurement.errors import StudyError
 from measurement.gpu import GpuSession
@@ -50,18 +52,20 @@ def cubins(card, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
-    wanted = builds(STUDY | {"series": [shapes_of(KERNELS)]})
+    wanted = builds(study(series=[shapes_of(KERNELS)]))
     return folder, build_all(nvcc, wanted, name, folder, workers)
 
 
+def study(**changes):
+    """Return the study with other values of some keys, unchecked: it has more than a config may."""
+    return studies.study({}).model_copy(update=STUDY | changes)
+
+
 def shapes_of(variants):
-    """Return the series of all awkward shapes."""
-    return {
-        "variants": variants,
-        "dtypes": list(ELEMENTS),
-        "block_sizes": [8, 16, 32],
-        "shapes": SHAPES,
-    }
+    """Return the series of all awkward shapes, unchecked: some variants take none."""
+    return Series.model_construct(
+        variants=variants, dtypes=list(ELEMENTS), block_sizes=[8, 16, 32], shapes=SHAPES
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +83,13 @@ def session(card, cubins, inputs):
 
 
 def small_cells(variant):
-    study = STUDY | {"variants": [variant], "holdout_sizes": []}
-    return gpu_cells(study, "gpu0")
+    return gpu_cells(study(variants=[variant], holdout_sizes=[]), "gpu0")
 
 
 def awkward_cells(variant):
     """Return the cells of a variant that takes any shape."""
-    study = STUDY | {"variants": [variant], "sizes": [17], "holdout_sizes": []}
-    return gpu_cells(study | {"series": [shapes_of([variant])]}, "gpu0")
+    awkward = {"sizes": [17], "holdout_sizes": [], "series": [shapes_of([variant])]}
+    return gpu_cells(study(variants=[variant], **awkward), "gpu0")
 
 
 def cell(variant, n, block, memory="pinned"):
@@ -222,7 +225,7 @@ def test_contexts_are_given_back(card, cubins, inputs):
 def test_a_batch_is_the_mean_of_launches_that_follow_each_other(session):
     asked = cell("block_unroll4", 2048, 32)
     kernel_s = min(session.run(asked).kernel_s for _ in range(5))
-    batch = session.batch(asked, 0.05)
+    batch = session.back_to_back(asked, 0.05)
     assert batch.launches == pytest.approx(0.05 / batch.kernel_batch_s, rel=0.3)
     assert batch.kernel_batch_s == pytest.approx(kernel_s, rel=0.05)
 

@@ -11,6 +11,7 @@ from kernels.build import architecture, build_all, read_result
 from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import record as recorder
+from measurement.config import validate
 from measurement.files import sha256
 from measurement.record import record
 from measurement.recording import CELL
@@ -36,10 +37,10 @@ KERNELS = {
 def config():
     config = yaml.safe_load(CONFIG)
     config["study"] |= {"sizes": [64], "holdout_sizes": [100]}
-    config["study"]["block_sizes"] = [8]
-    config["study"]["neighbours"]["block_size"] = 8
+    config["study"]["block_sizes"] = [8, 32]
+    config["study"]["interference"]["block_size"] = 8
     config["study"]["protocol"] |= {"hang_limit_s": 20, "batch_s": 0.001}
-    return config
+    return validate(config, "config.yaml")
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def spoilt(card, config, tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path / "references")
     name = architecture(card.compute_capability)
     nvcc = find_nvcc()
-    build_all(nvcc, builds(config["study"]), name, tmp_path, workers=4)
+    build_all(nvcc, builds(config.study), name, tmp_path, workers=4)
 
     def spoil(stem, body, **facts):
         cubin = tmp_path / name / f"{stem}.cubin"

@@ -327,7 +327,7 @@ def test_cublas_is_made_ready_once_and_closed_with_the_session(open_session):
     with open_session(one) as session:
         session.run(one)
         first = session._sgemm
-        session.batch(one, 1e-3)
+        session.back_to_back(one, 1e-3)
         assert session._sgemm is first
         assert FakeSgemm.closed == before
     assert FakeSgemm.closed == before + 1

@@ -17,6 +17,7 @@ from kernels.cubins import PROBES, Build
 from kernels.limits import DeviceLimits
 from measurement import provenance
 from measurement import record as recorder
+from measurement.config import validate
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
 from measurement.files import sha256
@@ -30,7 +31,7 @@ study:
   sizes: [8]
   holdout_sizes: []
   variants: [naive]
-  block_sizes: [4]
+  block_sizes: [32]
   host_memory: [pinned]
   cpu: { variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }
   protocol:
@@ -46,6 +47,8 @@ study:
     batch_s: 0.005
     cold_starts: 0
     hang_limit_s: 60
+gpus:
+  - { id: local, device: auto }
 """
 
 
@@ -66,7 +69,8 @@ def test_times_are_utc():
 def record_one(tmp_path):
     """Make a recording of this host's CPU; return the text of all that is readable in it."""
     hardware = FakeHardware(tmp_path, gpus=0, real_cpu=True)
-    made = recorder.record(yaml.safe_load(CONFIG), "auto", tmp_path / "r", None, None, hardware)
+    config = validate(yaml.safe_load(CONFIG), "config.yaml")
+    made = recorder.record(config, "auto", tmp_path / "r", None, None, hardware)
     assert made.provenance["host"] == provenance.host()
     return "".join(file.read_text() for file in made.path.iterdir() if file.suffix != ".gz")
 

@@ -13,6 +13,7 @@ from measurement import __main__ as cli
 from measurement import record as recorder
 from measurement import recording
 from measurement.cells import cpu_cells, gpu_cells
+from measurement.config import Study, validate
 from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, KERNEL
@@ -50,10 +51,15 @@ def no_gpu(tmp_path):
     return FakeHardware(tmp_path / "hardware", gpus=0, real_cpu=True)
 
 
+def record(config, *arguments):
+    """Make a recording with a configuration as it stands in the file."""
+    return recorder.record(validate(config, "config.yaml"), *arguments)
+
+
 @pytest.fixture
 def cubins(study, tmp_path):
     """The cubins of the study, as they were built beforehand."""
-    return make_cubins(tmp_path / "cubins", study)
+    return make_cubins(tmp_path / "cubins", Study.model_validate(study))
 
 
 def cells_of(frame):
@@ -69,16 +75,15 @@ def planned(cells):
 def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     out = tmp_path / "new" / "host"
     before = datetime.now(UTC).replace(microsecond=0)
-    made = recorder.record(config, "auto", out, None, None, no_gpu)
+    made = record(config, "auto", out, None, None, no_gpu)
     assert made.path == out
     read = recording.read(out)
-    assert cells_of(read.checks) == planned(cpu_cells(study, 1))
+    cells = planned(cpu_cells(Study.model_validate(study), 1))
+    assert cells_of(read.checks) == cells
     assert set(read.checks["status"]) == {"passed"}
     assert read.checks["build"].isna().all()
     assert (read.checks["worst_error"] <= read.checks["worst_bound"]).all()
-    assert sorted(set(cells_of(read.samples)), key=str) == sorted(
-        planned(cpu_cells(study, 1)), key=str
-    )
+    assert sorted(set(cells_of(read.samples)), key=str) == sorted(cells, key=str)
     counts = read.samples.groupby(["variant", "n", "block_size"], dropna=False).size()
     assert counts.between(6, 8).all()
     assert (read.samples["total_s"] > 0).all()
@@ -108,15 +113,16 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
     clocks = {"timer_resolution_s", "empty_total_s"}
     assert set(read.ceilings["quantity"]) > clocks | {"fp32_flop_per_s", "memory_bytes_per_s"}
-    assert read.batches.empty
+    assert read.back_to_back.empty
     assert read.cold_starts.empty
-    assert read.neighbours.empty
+    assert read.interference.empty
     assert capfd.readouterr().out == ""
 
 
 def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
-    made = recorder.record(config, "auto", tmp_path / "r", cubins, None, gpus)
-    cells = [*gpu_cells(study, "gpu0"), *gpu_cells(study, "gpu1"), *cpu_cells(study, 1)]
+    made = record(config, "auto", tmp_path / "r", cubins, None, gpus)
+    asked = Study.model_validate(study)
+    cells = [*gpu_cells(asked, "gpu0"), *gpu_cells(asked, "gpu1"), *cpu_cells(asked, 1)]
     assert cells_of(made.checks) == planned(cells)
     checks = made.checks.set_index(["device", "variant", "n"]).sort_index()
     refused = checks[checks["status"] != "passed"]
@@ -144,15 +150,15 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert len(gpus.lines("close")) == len(gpus.lines("open"))
     assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
     assert set(on_gpu["throttle_reasons"]) == {0}
-    batches = made.batches.groupby(KERNEL, dropna=False).size()
-    assert set(batches) == {6}
-    assert len(batches) == 2 * 7, "a kernel's copies do not matter to it"
-    assert set(batches.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
-    assert set(made.batches["launches"]) == {100}
+    runs = made.back_to_back.groupby(KERNEL, dropna=False).size()
+    assert set(runs) == {6}
+    assert len(runs) == 2 * 7, "a kernel's copies do not matter to it"
+    assert set(runs.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
+    assert set(made.back_to_back["launches"]) == {100}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.cold_starts["host_memory"]) == {"pageable"}
     assert set(made.ceilings["device"]) == {*devices, "cpu"}
-    pairs = made.neighbours.groupby(["device", "n", "host_memory", "neighbours"]).size()
+    pairs = made.interference.groupby(["device", "n", "host_memory", "neighbours"]).size()
     assert len(pairs) == 2 * 2 * 2 * 2
     assert set(pairs) == {12}
     phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
@@ -166,7 +172,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
 
 
 def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
-    recorder.record(config, "auto", tmp_path / "r", cubins, None, gpus)
+    record(config, "auto", tmp_path / "r", cubins, None, gpus)
     cores = sorted(os.sched_getaffinity(0))
     used = {
         device: {line.rsplit(" ", 1)[1] for line in gpus.lines(f"run {device} ")}
@@ -178,11 +184,11 @@ def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
 
 def test_long_kernels_are_not_launched_back_to_back(config, study, gpus, cubins, tmp_path):
     study["protocol"]["batch_s"] = 3.9e-3  # two launches take 4 ms
-    assert recorder.record(config, 0, tmp_path / "r", cubins, None, gpus).batches.empty
+    assert record(config, 0, tmp_path / "r", cubins, None, gpus).back_to_back.empty
 
 
 def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
-    made = recorder.record(config, 1, tmp_path / "r", cubins, None, gpus)
+    made = record(config, 1, tmp_path / "r", cubins, None, gpus)
     assert set(made.checks["device"]) == {"gpu1", "cpu"}
     assert [device["device"] for device in made.provenance["devices"]] == ["gpu1"]
 
@@ -190,7 +196,7 @@ def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_pa
 def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
     nvcc = stand_in(tmp_path / "toolkit" / "nvcc")
     config["toolchain"] = {"nvcc": str(nvcc)}
-    made = recorder.record(config, 0, tmp_path / "r", None, None, gpus)
+    made = record(config, 0, tmp_path / "r", None, None, gpus)
     assert set(made.builds["architecture"]) == {"sm_86"}
     assert set(made.builds["nvcc"]) == {"13.9.7"}
     assert len(made.builds) == 8
@@ -203,14 +209,14 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
 def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
     study["protocol"] |= {"relative_half_width": 1e-9, "min_samples": 2}
     study["protocol"] |= {"gpu_cell_budget_s": 11e-3, "cpu_cell_budget_s": 19e-3}
-    made = recorder.record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
     counts = made.samples.groupby(CELL, dropna=False).size().groupby("device").agg(set)
     assert counts.to_dict() == {"gpu0": {3}, "cpu": {5}}
 
 
 def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):
     study["protocol"]["single_pass_s"] = 1e-3
-    made = recorder.record(config, 0, tmp_path / "r", cubins, None, gpus)
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
     assert (made.samples["round"] == 0).all()
     assert not made.samples.duplicated(CELL).any()
     passed = made.checks[made.checks["status"] == "passed"]
@@ -220,7 +226,7 @@ def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, t
 def refusal(*arguments):
     """Return the message with which a recording is refused."""
     with pytest.raises(StudyError) as refused:
-        recorder.record(*arguments)
+        record(*arguments)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -258,9 +264,9 @@ def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp
 
 
 def test_a_new_recording_replaces_the_older_one(config, no_gpu, tmp_path):
-    first = recorder.record(config, "auto", tmp_path / "r", None, None, no_gpu)
+    first = record(config, "auto", tmp_path / "r", None, None, no_gpu)
     config["study"]["cpu"]["sizes"] = [8]
-    recorder.record(config, "auto", tmp_path / "r", None, None, no_gpu)
+    record(config, "auto", tmp_path / "r", None, None, no_gpu)
     again = recording.read(tmp_path / "r")
     assert len(again.checks) < len(first.checks)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hardware", "r"]

@@ -10,13 +10,17 @@ from kernels.variant import ELEMENTS
 from measurement import check as checker
 from measurement import sanitize as sanitizer
 from measurement.check import Outcome, builds_of, check, plan
+from measurement.config import validate
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs
 from measurement.sanitize import SIZES, TOOLS, sanitize
 from tests.support.fakes import FakeDevice, FakeHardware, Fault
+from tests.support.studies import SMALL
 
-CONFIG = {"study": {"block_sizes": [1, 8]}}
+CONFIG = validate(
+    {"study": SMALL | {"block_sizes": [1, 8]}, "gpus": [{"id": "local", "device": 0}]}, "config"
+)
 # Behaves as the tool that is named by --tool: a file of that name says what it prints and returns.
 STAND_IN = """#!/bin/sh
 echo "$@" >> {folder}/commands

@@ -25,7 +25,7 @@ from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.hardware import Host
 from measurement.matrices import POISON_WORD
-from measurement.session import Batch, CellError, DeviceError, Timing
+from measurement.session import BackToBack, CellError, DeviceError, Timing
 from measurement.telemetry import Reading
 
 CONFIG = """
@@ -35,7 +35,8 @@ study:
   sizes: [8]
   holdout_sizes: [70]
   variants: [naive, buffered_row, block]
-  block_sizes: [4]
+  block_sizes: [4, 32]
+  block_size_limits: [{ block_size: 32, largest_size: 1 }] # these cards cannot launch the baseline
   series:
     - variants: [bmm_tile]
       dtypes: [float64, int32]
@@ -43,7 +44,7 @@ study:
       shapes: [2x3x5x4]
   host_memory: [pinned, pageable]
   cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8], threads: [1] }
-  neighbours: { variant: block, block_size: 4 }
+  interference: { variant: block, block_size: 4 }
   protocol:
     confidence: 0.95
     relative_half_width: 0.5
@@ -83,7 +84,7 @@ class Fault:
 
 
 def make_cubins(folder, study):
-    """Write what stands for the cubins of a study, as if built beforehand; return the folder."""
+    """Write what stands for the cubins of a `Study`, as if built beforehand; return the folder."""
     (folder / "sm_86").mkdir(parents=True)
     for build in builds(study):
         cubin = folder / "sm_86" / f"{build.stem}.cubin"
@@ -178,9 +179,9 @@ class FakeDevice:
     def product(self, cell):
         return self.c[cell]
 
-    def batch(self, cell, length_s):
+    def back_to_back(self, cell, length_s):
         self.run(cell)
-        return Batch(int(length_s / 1e-3), 1e-3)
+        return BackToBack(int(length_s / 1e-3), 1e-3)
 
     def ceilings(self):
         rounds = range(1, 7)
@@ -251,10 +252,10 @@ class FakeHardware(Host):
 
 
 if __name__ == "__main__":  # a recorder that can be killed: FOLDER OUT CUBINS
-    from measurement import record as recorder  # worker processes have no use for it
+    from measurement import record as recorder  # worker processes have no use for these
+    from measurement.config import validate
 
     root, out, built = map(Path, sys.argv[1:])
     recorder.CACHE = root / "references"
-    recorder.record(
-        yaml.safe_load(CONFIG), "auto", out, built, None, FakeHardware(root, pass_s=0.002)
-    )
+    config = validate(yaml.safe_load(CONFIG), "config.yaml")
+    recorder.record(config, "auto", out, built, None, FakeHardware(root, pass_s=0.002))

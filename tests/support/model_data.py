@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.kernels.machine_code import EXACT
 from analysis.models.definitions import MODELS, SOURCE_V, is_modelled
-from analysis.models.work import Card, with_work
+from analysis.models.work import GpuFacts, with_work
 from analysis.stats.estimates import DRAWS
 from analysis.stats.fitting import Data
 from kernels.catalog import VARIANTS
@@ -49,7 +49,7 @@ def cells(every: bool = False) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["variant", "block_size", "n"])
     frame = frame.astype({"block_size": "Int64"})
     codes = pd.DataFrame(code, columns=_CODE).astype({"block_size": "Int64"})
-    card = Card(132, "9.0", codes, pd.DataFrame(columns=_NO_COUNTERS))
+    card = GpuFacts(132, "9.0", codes, pd.DataFrame(columns=_NO_COUNTERS))
     chosen = frame if every else frame[is_modelled(frame)]
     return with_work(chosen.reset_index(drop=True), card)
 

@@ -26,7 +26,7 @@ MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
     """Write a recording with `changes` to its frames, to `path` or in its own place."""
     changed = replace(original, **changes)
-    frames = {name: getattr(changed, name.split(".")[0]) for name in (*TABLES, *OPTIONAL)}
+    frames = {name: changed.table(name) for name in (*TABLES, *OPTIONAL)}
     frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
     return write(path or original.path, original.provenance, frames)
 

@@ -14,8 +14,10 @@ from kernels.variant import ELEMENTS
 from measurement import recording
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
 from measurement.files import sha256
+from measurement.provenance_schema import FORMAT
 from measurement.recording import Recording
 from tests.support import ROOT, simulated_tables
+from tests.support.studies import study
 
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
 # Of the square orders: what multiplies square matrices alone, and the library.
@@ -103,21 +105,19 @@ def cpu_time_s(cell: Cell) -> float:
 
 
 def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
-    study = {
+    changes = {
         "sizes": sizes,
-        "holdout_sizes": [],
         "variants": ORDERS_VARIANTS,
-        "dtypes": ["float32"],
         "block_sizes": BLOCK_SIZES,
         "series": SERIES,
         "host_memory": ["pinned", "pageable"],
     }
-    return gpu_cells(study, device)
+    return gpu_cells(study(changes), device)
 
 
 def _cpu_cells(sizes: list[int]) -> list[Cell]:
-    study = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
-    return cpu_cells({"cpu": study | {"threads": [1, "all"]}}, ALL_THREADS)
+    cpu = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
+    return cpu_cells(study({"cpu": cpu | {"threads": [1, "all"]}}), ALL_THREADS)
 
 
 def _check(cell: Cell) -> dict[str, object]:
@@ -198,7 +198,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, PROBES) if entry.source}
     return {
-        "format": recording.FORMAT,
+        "format": FORMAT,
         "simulated": True,
         "started_utc": "2024-01-01T00:00:00Z",
         "finished_utc": "2024-01-01T00:10:00Z",

@@ -1,29 +1,30 @@
-# What the rules share: the checked configuration, what it asks of this host, and paths.
+# What the rules share: the checked configuration, what it asks of this host, and paths. It is read
+# before every run, so nothing here imports pandas: that alone takes a second.
 
+import fcntl
 import os
 import re
 import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
 
-from analysis.results import TABLES
+from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
-from kernels.catalog import variant
-from kernels.cubins import parse_build
 from kernels.host_execution.compiler import find_gxx
 from kernels.plan import builds
 from kernels.toolchain import find_nvcc
-from measurement import recording
-from measurement.config import validate
+from measurement import recording_files
+from measurement.config import load, validate
 from measurement.discovery import select
 from measurement.files import write_atomic
 from measurement.provenance import git
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
+CONFIG_IN_FORCE = "results/config.yaml"
 
 
 @contextmanager
@@ -33,6 +34,13 @@ def one_line_errors():
         yield
     except StudyError as error:
         sys.exit(f"error: {error}")
+
+
+def last_scope():
+    """Return the scope of the run before, which has measured what is there; quick if it was none."""
+    with suppress(StudyError):
+        return load(CONFIG_IN_FORCE).study.scope
+    return "quick"
 
 
 def files_below(folder):
@@ -49,70 +57,78 @@ def sources(package):
     return [path for path in files_below(package) if path.endswith(".py")]
 
 
+def matching(*patterns):
+    """Return the files of this project that the patterns stand for."""
+    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+
+
 def cubins(names):
     """Return the cubins that the study needs for the named architectures."""
-    return [
-        f"results/cubins/{name}/{build.stem}.cubin"
-        for name in names
-        for build in builds(config["study"])
-    ]
+    stems = [build.stem for build in builds(CONFIG.study)]
+    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in stems]
 
 
 def recording_folder(entry):
     """Return where the recording of an entry of the config's gpus lies."""
-    return entry.get("recording", f"results/recordings/{entry['id']}")
+    return entry.recording or f"results/recordings/{entry.id}"
 
 
-def recording_files(folder):
+def recording_files_in(folder):
     """Return the files of the recording in a folder."""
-    return [
-        f"{folder}/{name}" for name in ["provenance.json", *recording.TABLES, recording.MANIFEST]
-    ]
+    names = [recording_files.PROVENANCE, *recording_files.TABLES, recording_files.MANIFEST]
+    return [f"{folder}/{name}" for name in names]
 
 
 def recording_options():
     """Return the options that tell the analysis which recordings there are."""
     return " ".join(
-        shlex.quote(f"--recording={entry['id']}={recording_folder(entry)}")
-        for entry in config["gpus"]
+        shlex.quote(f"--recording={entry.id}={recording_folder(entry)}") for entry in CONFIG.gpus
     )
 
 
 def recorded_architectures(entry):
-    """Return the architectures of the GPUs in an entry's recording; raises RecordingError."""
-    devices = recording.read(entry["recording"]).provenance["devices"]
-    return sorted({architecture(device["compute_capability"]) for device in devices})
+    """Return the architectures of the GPUs in an entry's recording; raises RecordingError.
+
+    They are built for in the full study only: what became of the kernels that were measured stands
+    in the recording.
+    """
+    folder = Path(entry.recording)
+    recording_files.check_manifest(folder)
+    devices = recording_files.read_provenance(folder)["devices"]
+    names = {architecture(device["compute_capability"]) for device in devices}
+    return sorted(names) if CONFIG.study.scope == "full" else []
 
 
 def live_architectures(entry):
     """Return the architectures of the GPUs that an entry measures here; raises StudyError."""
-    devices = select(entry["device"])
+    devices = select(entry.device)
     return sorted({architecture(device.compute_capability) for device in devices})
 
 
 with one_line_errors():
-    validate(config, "config.yaml")  # as --config and --configfile have made it
-    LIVE = {entry["id"]: entry["device"] for entry in config["gpus"] if "device" in entry}
+    # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
+    scope = config.pop("scope", None)
+    if isinstance(config.get("study"), dict):
+        config["study"].update({"scope": scope} if scope else {})
+        config["study"].setdefault("scope", last_scope())
+    CONFIG = validate(config, "config.yaml")
+    LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
-        entry["id"]: (
-            live_architectures(entry) if "device" in entry else recorded_architectures(entry)
-        )
-        for entry in config["gpus"]
+        entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)
+        for entry in CONFIG.gpus
     }
     if LIVE:
         find_gcc()
     find_gxx()
-    NVCC = (
-        find_nvcc(config.get("toolchain", {}).get("nvcc")) if any(ARCHITECTURES.values()) else None
-    )
+    NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
 
-CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
+STUDY = CONFIG.study.plain()  # in the parameters of a rule that reads the configuration in force
 MEASURED_SOURCES = [
     path
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
-RECORDINGS = [path for entry in config["gpus"] for path in recording_files(recording_folder(entry))]
+RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:
@@ -121,4 +137,9 @@ if "gpu" not in workflow.global_resources:
 
 onstart:
     # The measurement reads the configuration in force from this file. A dry run writes nothing.
-    write_atomic("results/config.yaml", yaml.safe_dump(config, sort_keys=False))
+    write_atomic(CONFIG_IN_FORCE, yaml.safe_dump(config, sort_keys=False))
+    # Held until this process ends, however it does: `workflow/run.py` knows by it that Snakemake's
+    # lock is not one that was left behind. Where that script runs this, it has the file itself.
+    alive = open(".snakemake/alive", "a")
+    with suppress(BlockingIOError):
+        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)

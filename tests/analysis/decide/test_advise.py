@@ -21,13 +21,13 @@ from analysis.decide.advise import TABLES, advise, break_even_text
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.predictors import (
-    Card,
     Copies,
     Curve,
     Kernel,
     Prediction,
-    card,
+    Predictor,
     combined,
+    predictor,
     ratio,
 )
 from analysis.decide.transfer_tables import transfer_tables
@@ -71,7 +71,7 @@ def truth_s(variant, block, n, memory):
 @pytest.fixture(scope="module")
 def known(tables):
     return {
-        memory: card("card", memory, *(rows(tables, name) for name in TABLES[:3]))
+        memory: predictor("card", memory, *(rows(tables, name) for name in TABLES[:3]))
         for memory in ("pinned", "pageable")
     }
 
@@ -121,7 +121,7 @@ def made_card(*kernels):
     ]
     copies = dict.fromkeys(("h2d", "d2h", "overhead"), Copies(1e-6, 1e10))
     made = [Kernel("cublas_sgemm", None, curve) for curve in curves]
-    return Card("card", "Card", 100, 2**34, 2e-6, copies, made)
+    return Predictor("card", "Card", 100, 2**34, 2e-6, copies, made)
 
 
 def test_outside_of_what_was_measured_the_fastest_is_that_of_the_nearest_order():
@@ -345,7 +345,7 @@ def test_it_needs_none_of_the_slow_libraries(tables):
     )
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert "numpy" in loaded
-    assert not {"pandas", "scipy", "matplotlib", "seaborn", "jsonschema", "jinja2"} & set(loaded)
+    assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
 
 
 def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.kernels.machine_code import EXACT
-from analysis.models.work import COLUMNS, Card, with_work
+from analysis.models.work import COLUMNS, GpuFacts, with_work
 from kernels.counts import ncu_metric
 
 N = 1024
@@ -22,7 +22,7 @@ def cells(*rows):
 
 
 def card(code=(), counters=(), capability="9.0"):
-    return Card(
+    return GpuFacts(
         MULTIPROCESSORS,
         capability,
         pd.DataFrame(code, columns=CODE).astype({"block_size": "Int64"}),

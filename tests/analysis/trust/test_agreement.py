@@ -66,9 +66,9 @@ def changed(recording, variant, factor):
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
     for column in ("total_s", "kernel_s"):
         samples.loc[rows, column] *= factor
-    batches = recording.batches.copy()
+    batches = recording.back_to_back.copy()
     batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
-    return replace(recording, samples=samples, batches=batches)
+    return replace(recording, samples=samples, back_to_back=batches)
 
 
 def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
@@ -136,7 +136,9 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
 
 
 def test_only_common_cells_count(one):
-    few = replace(one, samples=one.samples[one.samples["n"] == 256], batches=one.batches[:0])
+    few = replace(
+        one, samples=one.samples[one.samples["n"] == 256], back_to_back=one.back_to_back[:0]
+    )
     shares, cells = agreement.agreement_tables(data.sources({"x": few, "y": one}))
     assert agreement.BATCHES not in set(shares["kind"])
     full, _ = agreement.agreement_tables(data.sources({"x": one, "y": one}))

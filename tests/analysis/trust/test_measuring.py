@@ -94,7 +94,7 @@ def trust_cells(recording):
 
 def test_single_launches_stand_beside_batches(throttled, gpu_recording):
     table = measuring.back_to_back_table(sources(throttled, gpu_recording))
-    kernels = gpu_recording.batches.drop_duplicates(measuring.KERNEL)
+    kernels = gpu_recording.back_to_back.drop_duplicates(measuring.KERNEL)
     assert (table["gpu"] == "r1").sum() == len(kernels) > 50
     own = table[table["gpu"] == "r1"]
     assert set(own["host_memory"]) == {"pinned"}
@@ -105,7 +105,7 @@ def test_single_launches_stand_beside_batches(throttled, gpu_recording):
     assert (own["ratio"] <= own["ratio_high"]).all()
     assert (own["kernel_batch_low_s"] < own["kernel_batch_s"]).all()
     row = own[(own["variant"] == "buffered_row") & (own["n"] == 512)].iloc[0]
-    batches = gpu_recording.batches
+    batches = gpu_recording.back_to_back
     same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
     assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
     assert row["launches"] == same["launches"].iloc[0]
@@ -195,7 +195,7 @@ def test_a_host_without_gpu_has_no_rows(cpu_recording, table):
 
 
 def test_the_order_of_rows_changes_nothing(throttled):
-    names = ("samples", "batches", "cold_starts", "ceilings")
+    names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
     for table in (
         *(measuring.telemetry_table, measuring.back_to_back_table, measuring.cold_starts_table),

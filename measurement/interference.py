@@ -1,4 +1,4 @@
-"""GPUs of one host measured alone and beside the traffic of the others."""
+"""Interference: GPUs of one host measured alone and beside the traffic of the others."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from measurement.cells import Cell
+from measurement.config import Interference, Study
 from measurement.journal import Journal
 from measurement.progress import Progress
 from measurement.protocol import rounded
@@ -17,13 +18,14 @@ from measurement.session import CellError, Timing
 from measurement.supervisor import Supervisor
 from measurement.worker import Opening
 
-_TABLE = "neighbours.csv"
+# A recording's names for the table and for the phase.
+_TABLE, _PHASE = "neighbours.csv", "neighbours"
 # Until the others' traffic flows: the message to begin takes a tenth of a millisecond.
 _SETTLE_S = 0.005
 
 
-def measure_neighbours(
-    openings: dict[str, Opening], cells: list[Cell], study: dict[str, Any], journal: Journal
+def measure_interference(
+    openings: dict[str, Opening], cells: list[Cell], study: Study, journal: Journal
 ) -> None:
     """Time the cells of every GPU in pairs: alone, and while the other GPUs run the same cell.
 
@@ -33,22 +35,20 @@ def measure_neighbours(
     (`min_samples`). What the journal has is not taken again.
     """
     done = {(row["device"], _key(row), row["round"]) for row in journal.rows[_TABLE]}
-    rounds = range(1, 2 * study["protocol"]["min_samples"] + 1)
+    rounds = range(1, 2 * study.protocol.min_samples + 1)
     left = [
         (cell, number)
         for number in rounds
-        for cell in _shuffled(cells, (study["seed"], number))
+        for cell in _shuffled(cells, (study.seed, number))
         if (cell.device, _key(asdict(cell)), number) not in done
     ]
     if not left:
         return
     begin = time.perf_counter()
-    progress = Progress("neighbours", len(cells) * len(rounds), "pairs")
+    progress = Progress("interference", len(cells) * len(rounds), "pairs")
     with ExitStack() as stack:
         devices = {
-            label: stack.enter_context(
-                Supervisor(label, opening, study["protocol"]["hang_limit_s"])
-            )
+            label: stack.enter_context(Supervisor(label, opening, study.protocol.hang_limit_s))
             for label, opening in openings.items()
         }
         for device in devices.values():
@@ -62,24 +62,23 @@ def measure_neighbours(
             rows = [_row(cell, number, count, timing) for count, timing in pair]
             journal.add(_TABLE, *rows)
         for label, device in devices.items():
-            phase = {"device": label, "phase": "neighbours", "busy_s": round(device.busy_s, 6)}
+            phase = {"device": label, "phase": _PHASE, "busy_s": round(device.busy_s, 6)}
             journal.add_phase(phase | {"wall_s": round(time.perf_counter() - begin, 6)})
     progress.end()
 
 
-def neighbour_cells(study: dict[str, Any], passed: list[Cell]) -> list[Cell]:
-    """Return those cells that passed and that the study wants measured beside neighbours."""
-    wanted = study["neighbours"]
+def interference_cells(wanted: Interference, passed: list[Cell]) -> list[Cell]:
+    """Return those cells that passed and that are wanted beside the traffic of other GPUs."""
     return [
         cell
         for cell in passed
-        if (cell.variant, cell.block_size) == (wanted["variant"], wanted["block_size"])
+        if (cell.variant, cell.block_size) == (wanted.variant, wanted.block_size)
         and cell.shape.is_square
     ]
 
 
 def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]]:
-    """Time a cell alone and beside the traffic of all other GPUs; return (neighbours, times)."""
+    """Time a cell alone and beside the traffic of all other GPUs; return (others, times)."""
     others = {label: device for label, device in devices.items() if label != cell.device}
     alone = devices[cell.device].sample(cell).timing
     for label, device in others.items():
@@ -93,10 +92,10 @@ def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]
     return [(0, alone), (len(others), beside)]
 
 
-def _row(cell: Cell, number: int, neighbours: int, timing: Timing) -> dict[str, Any]:
+def _row(cell: Cell, number: int, others: int, timing: Timing) -> dict[str, Any]:
     """Return one pass as a row of the table."""
     seconds = {name: rounded(value) for name, value in asdict(timing).items()}
-    return {**asdict(cell), "round": number, "neighbours": neighbours, **seconds}
+    return {**asdict(cell), "round": number, "neighbours": others, **seconds}
 
 
 def _shuffled(cells: list[Cell], seed: tuple[int, int]) -> Iterator[Cell]:

@@ -1,0 +1,120 @@
+"""What every model of a file has in common: strict types, known keys, faults in one line."""
+
+import difflib
+from collections.abc import Hashable, Iterable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+
+
+class Section(BaseModel):
+    """Keys with values of exactly the types that are declared.
+
+    32.0 and true are no whole numbers, ``.nan`` and ``.inf`` no numbers. A key that a subclass does
+    not declare is refused, unless its `model_config` has ``extra="ignore"``.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, given: Any) -> Any:
+        fields = cls.model_fields
+        if not isinstance(given, dict):
+            raise ValueError(
+                f"{_shown(given)} is not a mapping of keys to values; allowed: the keys "
+                f"{', '.join(fields)}"
+            )
+        if cls.model_config["extra"] == "forbid":
+            for key in given:
+                check_known("key", key, fields)
+        required = [name for name, field in fields.items() if field.is_required()]
+        missing = [name for name in required if name not in given]
+        if missing:
+            raise ValueError(
+                f"lacks {', '.join(missing)}; add it (required: {', '.join(required)})"
+            )
+        for key in fields:
+            if key in given and given[key] is None and key not in required:
+                raise ValueError(f"{key} has no value; give it one, or leave the key out")
+        return given
+
+    def plain(self) -> dict[str, Any]:
+        """Return the keys that were given, as plain JSON."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+def first_fault(error: ValidationError) -> str:
+    """Say in one line where the first fault is (``study.sizes[2]``) and what is allowed there."""
+    first = error.errors(include_url=False)[0]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
+    where = "".join(steps).removeprefix(".") or "the file"
+    if first["type"] == "value_error":  # by a validator of this project
+        return f"{where}: {first['ctx']['error']}"
+    expected = first["msg"][0].lower() + first["msg"][1:]
+    return f"{where}: {_shown(first['input'])} is not allowed; {expected}"
+
+
+def allowed(text: str) -> WrapValidator:
+    """Return a validator that answers every fault of a value with what is allowed."""
+
+    def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            raise ValueError(f"{_shown(value)} is not allowed; allowed: {text}") from None
+
+    return WrapValidator(check)
+
+
+def check_known(kind: str, name: object, known: Iterable[str]) -> None:
+    """Raise ValueError if a name is none of those known, with the one that was perhaps meant."""
+    known = list(known)
+    if name not in known:
+        close = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"unknown {kind} {name}; {hint}allowed: {', '.join(known)}")
+
+
+def name_in(kind: str, known: Iterable[str]) -> AfterValidator:
+    """Return a validator of names that are among those known."""
+
+    def check(name: str) -> str:
+        check_known(kind, name, known)
+        return name
+
+    return AfterValidator(check)
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+def _check_distinct(values: list[T]) -> list[T]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{_shown(value)} stands there twice; remove one")
+    return values
+
+
+def _check_not_empty(values: list[T]) -> list[T]:
+    if not values:
+        raise ValueError("is empty; it needs one entry or more")
+    return values
+
+
+Distinct = Annotated[list[T], AfterValidator(_check_distinct)]
+OneOrMore = Annotated[list[T], AfterValidator(_check_not_empty), AfterValidator(_check_distinct)]
+
+
+def _shown(value: Any) -> str:
+    """Return a value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,39 @@
+"""Studies that take no time, to be changed by a test."""
+
+from measurement.config import CpuStudy, Study
+
+CPU = {"variants": ["naive"], "sizes": [8], "block_sizes": [4], "threads": [1]}
+SMALL = {
+    "seed": 1,
+    "dtypes": ["float32"],
+    "sizes": [8],
+    "holdout_sizes": [],
+    "variants": ["block"],
+    "block_sizes": [4],
+    "host_memory": ["pinned"],
+    "cpu": CPU,
+    "protocol": {
+        "confidence": 0.95,
+        "relative_half_width": 0.5,
+        "min_samples": 6,
+        "max_samples": 8,
+        "gpu_cell_budget_s": 1,
+        "cpu_cell_budget_s": 1,
+        "single_pass_s": 3,
+        "warm_up_s": 0,
+        "cpu_warm_pass_s": 0,
+        "batch_s": 0,
+        "cold_starts": 0,
+        "hang_limit_s": 60,
+    },
+}
+
+
+def study(changes):
+    """Return the small study with other values of some keys."""
+    return Study.model_validate(SMALL | changes)
+
+
+def cpu_study(changes):
+    """Return its part for the CPU, likewise."""
+    return CpuStudy.model_validate(CPU | changes)
