@@ -5,7 +5,6 @@ import os
 
 import numpy as np
 import pytest
-import studies
 
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS
@@ -25,6 +24,7 @@ from measurement.matrices import POISON_WORD, Inputs
 from measurement.protocol import gate
 from measurement.references import CACHE, References
 from measurement.worker import Opening, Worker
+from tests.support import studies
 
 pytestmark = pytest.mark.gpu
 STUDY = {

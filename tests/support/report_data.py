@@ -220,3 +220,18 @@ def gain_row(
         **interval("cpu_best_gain", best, spread),
         **interval("cpu_blas_all_gain", best, spread),
     }
+
+
+def break_even_row(
+    label: str,
+    n: float,
+    low: float,
+    high: float,
+    place: str = "measured",
+    memory: str = "pinned",
+    **more: object,
+) -> dict[str, object]:
+    """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
+    named = {"gpu": label, "host_memory": memory, "kernels": "study", "opponent": "best"}
+    bounds = {"n": n, "n_low": low, "n_high": high, "loses_at": 256, "wins_at": 512}
+    return named | {"place": place, "least_n": 128, "largest_n": 1024} | bounds | more
