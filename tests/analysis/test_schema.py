@@ -15,7 +15,8 @@ from benchmarks.tables_against import compare, read
 from tests.support import ROOT
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain
 
-VERSIONS = ("commit", "cubin_sha256", "nvcc", "blas_version")  # digits alone, but no numbers
+# Digits alone, but no numbers.
+VERSIONS = ("commit", "cubin_sha256", "nvcc", "blas_version", "compute_capability")
 EVERY = [(table.name, name) for table in TABLES.values() for name in table.columns]
 
 

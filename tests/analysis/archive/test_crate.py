@@ -10,11 +10,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from analysis.results import ResultsError
 
 from analysis.archive import crate
 from analysis.archive.crate import Study, write_crate
 from analysis.data.recordings import ROOT
+from analysis.data.store import StoreError
 from measurement.errors import StudyError
 from tests.support.report_data import chain
 
@@ -32,11 +32,11 @@ def study(make_recording, tmp_path_factory):
         "card": make_recording(base / "card", software=software, **sizes).path,
         "host": make_recording(base / "host", gpus=0, simulated=False, **sizes).path,
     }
-    chain(recordings, base / "tables")
+    tables = chain(recordings)
     (base / "report.html").write_text("<!doctype html>")
     (base / "config.yaml").write_text("gpus: []\n")
     commit = "0123456789abcdef0123456789abcdef01234567"
-    return Study(base / "config.yaml", recordings, base / "tables", base / "report.html", commit)
+    return Study(base / "config.yaml", recordings, tables, base / "report.html", commit)
 
 
 @pytest.fixture(scope="module")
@@ -237,9 +237,10 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
     for name in ("Makefile", "requirements.lock", "workflow/environment.py", "config.yaml"):
         assert (tmp_path / name).is_file(), name
     out = tmp_path / "made"
-    command = [sys.executable, "-m", "analysis", "fit", "--out", out]
-    command += ["--published", "data/published/times.csv"]
-    command += ["--recording", "card=data/recordings/card"]
+    command = [sys.executable, "-m", "analysis", "tables", "--out", out]
+    for name, file in (("published", "times"), ("systems",) * 2, ("statements",) * 2):
+        command += [f"--{name}", f"data/published/{file}.csv"]
+    command += ["--recording", "host=data/recordings/host"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (out / "models.csv").is_file()
 
@@ -261,7 +262,7 @@ def changed(study, **changes):
     [("report", "report.html is missing"), ("config", "missing"), ("tables", "no tables")],
 )
 def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, words):
-    with pytest.raises(ResultsError, match=words) as error:
+    with pytest.raises(StoreError, match=words) as error:
         write_crate(changed(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out.zip").exists()
