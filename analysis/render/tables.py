@@ -1,6 +1,7 @@
 """Tables in the page: columns of the schema, each cell where its row and column say."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -11,6 +12,8 @@ from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
 Caller = Callable[[], str]
+# Their published rows are shown with the digits of the source.
+SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Names as the tables have them, in a fixed-width face.
 _CODE = {
@@ -164,6 +167,8 @@ def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
 
 def _number(row: Row, name: str, unit: Unit) -> str:
     value = row[name]
+    if row.place[0] in SOURCE_TABLES and row["source"] == "published":
+        unit = replace(unit, digits=None)  # none that was not printed
     return numbers.ABSENT if value is None else numbers.show(float(value), unit, float(value))
 
 
