@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from compilers import COUNTS, stand_in
+import yaml
 
 from kernels import build as building
 from kernels import toolchain
@@ -22,6 +24,7 @@ from kernels.variant import ELEMENTS
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import TABLES
+from tests.support.compilers import COUNTS, program, stand_in
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_90"]
@@ -269,6 +272,84 @@ def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
         read_result(cubin)
 
 
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree of two kernels, a compiler that notes what it compiles, and a way to build both."""
+    (tmp_path / "kernels").mkdir()
+    for name in ("block.cu", "naive.cu", "build.py", "machine_code.py"):
+        (tmp_path / "kernels" / name).write_text(f"// {name}\n")
+    monkeypatch.setattr(building, "ROOT", tmp_path)
+    nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >>{tmp_path}/log; echo $# >"$out"')
+    wanted = [EXACT, Build("block", 8, "float32", True), Build("naive", 8, "float32", False)]
+
+    def build(name="sm_90", nvcc=nvcc):
+        """Build all; return the stems that were compiled, and what was announced."""
+        (tmp_path / "log").write_text("")
+        announced = []
+
+        def announce(done, one):
+            announced.append((done, one))
+
+        options = (wanted, name, tmp_path / "out", 2, tmp_path / "store", announce)
+        results = build_all(nvcc, *options)
+        for one, result in zip(wanted, results, strict=True):
+            assert read_result(tmp_path / "out" / name / f"{one.stem}.cubin") == result
+        assert [done for done, _ in announced] == [1, 2, 3]
+        assert {one for _, one in announced} == set(wanted)
+        lines = (tmp_path / "log").read_text().splitlines()
+        return sorted(re.search(r"/([^/ ]+)-\w{16}\.cubin ", line)[1] for line in lines)
+
+    build.folder = tmp_path
+    return build
+
+
+BLOCKS = ["block-b32-float32-exact", "block-b8-float32-guarded"]
+
+
+def test_only_what_has_changed_is_compiled_again(tree):
+    assert tree() == [*BLOCKS, "naive-b8-float32-exact"]
+    assert tree() == []
+    (tree.folder / "kernels" / "block.cu").write_text("// edited\n")
+    assert tree() == BLOCKS
+    (tree.folder / "kernels" / "block.cu").write_text("// block.cu\n")
+    assert tree() == [], "what was built before is still there"
+    shutil.rmtree(tree.folder / "out")
+    assert tree() == [], "nor does it matter what became of the cubins"
+
+
+def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch):
+    everything = [*BLOCKS, "naive-b8-float32-exact"]
+    tree()
+    assert tree(name="sm_80") == everything
+    for name in ("build.py", "machine_code.py"):
+        (tree.folder / "kernels" / name).write_text("# edited\n")
+        assert tree() == everything, name
+    monkeypatch.setattr(building, "FLAGS", ["-O1"])
+    assert tree() == everything
+    script = (tree.folder / "nvcc").read_text().replace("13.9.7", "13.9.8")
+    assert tree(nvcc=program(tree.folder / "newer", script)) == everything
+    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
+    assert tree() == everything
+
+
+def test_a_damaged_cubin_of_the_store_is_compiled_again(tree):
+    tree()
+    kept = next((tree.folder / "store" / "sm_90").glob("naive-*.cubin"))
+    kept.write_text("cut")
+    assert tree() == ["naive-b8-float32-exact"]
+
+
+def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
+    nvcc = tree.folder / "nvcc"
+    script = nvcc.read_text()
+    refusal = 'case "$arguments" in *naive.cu*) echo "error: no x" >&2; exit 1;; esac\n'
+    nvcc.write_text(script.replace("echo $#", f"{refusal}echo $#"))
+    with pytest.raises(StudyError, match=r"^kernels/naive\.cu for sm_90: error: no x$"):
+        tree()
+    nvcc.write_text(script)
+    assert tree() == ["naive-b8-float32-exact"]
+
+
 def test_rows_of_a_cubin_are_its_resources_and_its_instructions(cubin):
     result = read_result(cubin)
     assert list(result.row()) == list(TABLES["builds.csv"])
@@ -332,6 +413,39 @@ def test_build_writes_cubin_and_json(tmp_path):
     assert parse_build(out.stem).kind == result.build == "guarded"
 
 
+def test_build_all_makes_every_cubin_of_a_study(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc")
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["study"] |= {"variants": ["naive"], "block_sizes": [16, 32], "series": []}
+    config["study"]["quick"] = {"block_sizes": [32]}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    options = ("--all", "--config", tmp_path / "config.yaml", "--architecture", "sm_90")
+    done = run("build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.search(r"^sm_90: 3/3 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
+    wanted = ["naive-b16-float32-exact", "naive-b32-float32-exact", "probes-float32-exact"]
+    cubins = sorted((tmp_path / "cubins" / "sm_90").glob("*.cubin"))
+    assert [path.stem for path in cubins] == wanted
+    assert [read_result(path).block_size for path in cubins] == [16, 32, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["build", "--architecture", "sm_90", "--out", "x"], "--build: is missing; name one, or"),
+        (["build", "--architecture", "sm_90", "--out", "x", "--all"], "--all: needs --config"),
+        (["count"], "--variant: is missing; name one, or give --all with --config"),
+        (["count", "--all", "--config", "config.yaml"], "--all: needs --config, the study, and"),
+        (["count", "--all", "--config", "none.yaml", "--out", "x"], "none.yaml: No such file"),
+    ],
+)
+def test_one_kernel_or_a_study_must_be_named(arguments, words):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {words}")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -368,7 +482,10 @@ def test_wrong_input_of_build_is_one_line(tmp_path, changes, words):
     assert not (tmp_path / "out.cubin").exists()
 
 
-@pytest.mark.parametrize("arguments", [[], ["bild"], ["build", "--out", "x"], ["list", "--jsn"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["bild"], ["build", "--out", "x"], ["list", "--jsn"], ["count", "--jobs", "0"]],
+)
 def test_wrong_command_line_ends_with_what_is_wrong(arguments):
     done = run(*arguments)
     assert done.returncode == 2

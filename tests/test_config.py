@@ -78,6 +78,43 @@ def test_allowed_configuration_is_returned_as_it_is(config, tmp_path):
     assert load(file).plain() == config
 
 
+QUICK = {"sizes": [256], "cpu": {"sizes": [128]}, "protocol": {"cpu_cell_budget_s": 0.5}}
+
+
+def test_quick_values_are_in_the_place_of_the_studys_own(config):
+    config["study"]["quick"] = QUICK
+    full = validate(config, "config.yaml").study
+    assert (full.scope, full.sizes, full.cpu.sizes) == ("full", [256, 512, 1024], [256])
+    config["study"]["scope"] = "quick"
+    quick = validate(config, "config.yaml").study
+    assert (quick.scope, quick.sizes, quick.cpu.sizes) == ("quick", [256], [128])
+    assert quick.cpu.variants == full.cpu.variants
+    assert quick.protocol.cpu_cell_budget_s == 0.5
+    assert quick.protocol.hang_limit_s == full.protocol.hang_limit_s
+
+
+def test_a_recording_tells_scope_and_what_it_left(config):
+    config["study"] |= {"scope": "quick", "quick": QUICK}
+    plain = validate(config, "config.yaml").study.plain()
+    assert plain["scope"] == "quick"
+    assert plain["cpu"]["sizes"] == [128]
+    assert "quick" not in plain, "no recording is made anew because of what it does not use"
+
+
+@pytest.mark.parametrize("scope", ["quick", "full"])
+@pytest.mark.parametrize(
+    ("quick", "message"),
+    [
+        ({"sizs": [8]}, "unknown key sizs; did you mean sizes? "),
+        ({"cpu": {"sizes": [0]}}, "0 is not allowed; allowed: a whole number from 1"),
+        ({"protocol": {"max_samples": 2}}, "2 is less than min_samples; "),
+    ],
+)
+def test_wrong_quick_values_are_refused_in_every_scope(config, scope, quick, message):
+    config["study"] |= {"scope": scope, "quick": quick}
+    assert message in fault(config)
+
+
 def test_explicit_device_and_toolchain_are_allowed(config):
     changed = set_at(config, ("gpus", 0), {"id": "my-4090", "device": 0})
     changed["toolchain"] = {"nvcc": "/usr/local/cuda/bin/nvcc"}

@@ -2,20 +2,23 @@
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from studies import study
+import yaml
 
+from kernels import counts
 from kernels.catalog import VARIANTS
-from kernels.counts import COLUMNS, plan, table
+from kernels.counts import BLOCK_SIZES, COLUMNS, ORDER, count_all, plan, table
+from kernels.host_execution.binding import KernelFault
 from kernels.plan import products
 from kernels.shape import Shape
 from measurement.config import load
-from measurement.counters import BLOCK_SIZES, ORDER
+from tests.support.studies import study
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = {
@@ -188,6 +191,98 @@ def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
         *(f"bmm_tile-b{block}-{dtype}" for block in (8, 32) for dtype in ("float32", "float64")),
         "register_tile-float32",
     }, "a library's product has no accesses to count"
+
+
+def test_a_quick_study_leaves_the_cards_size_to_theory():
+    found = planned(study(STUDY | {"scope": "quick"}))
+    assert found["block-b32-float32"] == (["64", "70", "32"], ["96", "100", "512", "2048"])
+    assert set(found) == set(planned(study(STUDY)))
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """A tree of three kernels and their code, and a way to count them where tables are no work."""
+    for name in ("kernels/block.cu", "kernels/naive.cu", "kernels/theory.py", "kernels/host/run.h"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "measurement").mkdir()
+    (tmp_path / "measurement" / "matrices.py").write_text("inputs")
+    monkeypatch.setattr(counts, "ROOT", tmp_path)
+    made = []
+
+    def table(name, dtype, block, shapes, theory_shapes):
+        if name == "naive" and "fault" in (tmp_path / "kernels/naive.cu").read_text():
+            raise KernelFault("kernels/naive.cu:3: a fault")
+        made.append(name)
+        return f"{name} {block} {[str(one) for one in (*shapes, *theory_shapes)]}\n"
+
+    monkeypatch.setattr(counts, "table", table)
+
+    def count(**changes):
+        """Count a study; return the variants of which tables were made anew."""
+        made.clear()
+        asked = study({"variants": ["block", "naive"], "block_sizes": [4, 32]} | changes)
+        tables, announced = plan(asked), []
+        options = (
+            tables,
+            tmp_path / "out",
+            2,
+            tmp_path / "store",
+            lambda n, _: announced.append(n),
+        )
+        count_all(*options)
+        assert announced == list(range(1, len(tables) + 1))
+        for one in tables:
+            shapes = [str(shape) for shape in (*one.counted, *one.predicted)]
+            text = (tmp_path / "out" / f"{one.stem}.csv").read_text()
+            assert text == f"{one.variant} {one.block_size} {shapes}\n"
+        return sorted(made)
+
+    count.folder = tmp_path
+    return count
+
+
+def test_only_what_has_changed_is_counted_again(counted):
+    everything = ["block"] * 2 + ["naive"] * 2
+    assert counted() == everything
+    assert counted() == []
+    (counted.folder / "kernels" / "naive.cu").write_text("edited")
+    assert counted() == ["naive"] * 2
+    for name in ("kernels/theory.py", "kernels/host/run.h", "measurement/matrices.py"):
+        (counted.folder / name).write_text("edited")
+        assert counted() == everything, name
+    assert counted(sizes=[8, 512]) == everything
+    assert counted() == [], "what was counted before is still there"
+
+
+def test_all_is_counted_again_by_another_compiler(counted, monkeypatch):
+    counted()
+    monkeypatch.setattr(counts, "compiler_version", lambda: "g++ of tomorrow")
+    assert len(counted()) == 4
+
+
+def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
+    source = counted.folder / "kernels" / "naive.cu"
+    source.write_text("a fault")
+    with pytest.raises(KernelFault, match=r"^kernels/naive\.cu:3: a fault$"):
+        counted()
+    source.write_text("kernels/naive.cu")
+    left = counted()
+    assert left.count("naive") == 2
+    assert len(left) < 4
+
+
+def test_command_counts_a_whole_study(tmp_path):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["study"] |= {"variants": ["naive"], "sizes": [32], "block_sizes": [32]}
+    config["study"] |= {"holdout_sizes": [], "series": [], "quick": {}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    done = run("--all", "--config", tmp_path / "config.yaml", "--out", tmp_path / "counts")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.search(r"^accesses: 1/1 kernels counted in 0:\d\d$", done.stderr, re.MULTILINE)
+    rows = rows_of((tmp_path / "counts" / "naive-b32-float32.csv").read_text())
+    assert {row["n"] for row in rows} == {"32", "64", "70"}
 
 
 def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():

@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -13,8 +15,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from kernels.toolchain import find_nvcc
 from measurement import recording
+from measurement.errors import StudyError
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
 PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "requirements.lock"]
@@ -88,6 +93,13 @@ def finished(make_project, tmp_path_factory):
     return project
 
 
+def in_force(scope):
+    """Return CONFIG with the scope that the workflow sets."""
+    config = yaml.safe_load(CONFIG)
+    config["study"]["scope"] = scope
+    return config
+
+
 def snakemake(project, *arguments, environment=None):
     """Run the workflow of a project; return the finished process."""
     command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]
@@ -96,9 +108,9 @@ def snakemake(project, *arguments, environment=None):
     )
 
 
-def planned(project):
+def planned(project, *arguments):
     """Return how many jobs of each rule the workflow would run now."""
-    done = snakemake(project, "report", "--dry-run", "--quiet", "rules")
+    done = snakemake(project, "report", "--dry-run", "--quiet", "rules", *arguments)
     assert done.returncode == 0, done.stderr
     jobs = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
     return Counter({rule: int(count) for rule, count in jobs if rule not in ("report", "total")})
@@ -117,7 +129,7 @@ def test_snakemake_tells_how_the_report_came_to_be_without_network(finished):
     done = snakemake(finished, "report", "--report", str(out))
     assert done.returncode == 0, done.stderr
     page = out.read_text()
-    for rule in ("measure", "count", "tables", "fit", "figures", "render"):
+    for rule in ("measure", "count", "tables", "figures", "render"):
         assert f'"{rule}"' in page, rule
     assert "python -m analysis tables" in re.sub(r"<[^>]*>", "", page), "the code of the rules"
     assert "this host, device auto" in page, "what was studied"
@@ -131,7 +143,7 @@ def test_the_study_is_packed_as_a_crate(finished):
     with zipfile.ZipFile(finished / "results" / "ro-crate.zip") as archive:
         names = set(archive.namelist())
         packed = yaml.safe_load(archive.read("config.yaml"))
-    assert packed == yaml.safe_load(CONFIG), "the configuration in force"
+    assert packed == in_force("quick"), "the configuration in force"
     for name in ("data/recordings/card", "results/recordings/local"):
         assert f"{name}/samples.csv.gz" in names
     assert {"Snakefile", "results/report.html", "results/tables/summary.csv"} <= names
@@ -149,13 +161,32 @@ def test_report_is_made_from_live_and_recorded_measurements(finished):
     assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
 
 
-def test_every_kernel_is_built_for_the_recorded_card(finished):
-    built = {path.stem for path in (finished / "results" / "cubins" / "sm_90").glob("*.cubin")}
+def test_for_a_recorded_card_kernels_are_built_in_a_full_study_alone(finished):
+    assert not (finished / "results" / "cubins").exists()
+    full = planned(finished, "--config", "scope=full")
+    assert (full["build"], full["measure"]) == (1, 1)
+
+
+def test_a_full_study_is_measured_and_built_and_stays_the_scope(make_project, tmp_path):
+    try:
+        find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    project = make_project(tmp_path / "full")
+    done = snakemake(project, "report", "--config", "scope=full")
+    assert done.returncode == 0, done.stderr
+    built = {path.stem for path in (project / "results" / "cubins" / "sm_90").glob("*.cubin")}
     assert built == {
         f"{variant}-{build}"
         for variant in ("naive", "block")
         for build in ("b16-float32-exact", "b32-float32-exact", "b32-float32-guarded")
     } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact"}
+    builds = pd.read_csv(project / "results" / "tables" / "builds.csv")
+    assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
+    live = recording.read(project / "results" / "recordings" / "local")
+    assert live.provenance["configuration"]["scope"] == "full"
+    assert planned(project) == {}, "nothing is measured less than before without being told"
+    assert planned(project, "--config", "scope=quick")["measure"] == 1
 
 
 def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
@@ -173,9 +204,10 @@ def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
 
 
 def test_effective_configuration_is_written(finished):
-    assert yaml.safe_load((finished / "results" / "config.yaml").read_text()) == yaml.safe_load(
-        CONFIG
-    )
+    written = yaml.safe_load((finished / "results" / "config.yaml").read_text())
+    assert written == in_force("quick")
+    live = recording.read(finished / "results" / "recordings" / "local")
+    assert live.provenance["configuration"]["scope"] == "quick"
 
 
 def test_second_run_does_nothing(finished):
@@ -209,23 +241,58 @@ def test_editing_the_study_measures_again(finished):
     jobs = planned(finished)
     undo()
     assert jobs["measure"] == 1
-    assert jobs["build_cubin"] == 0
 
 
-def test_editing_analysis_code_reruns_the_analysis_alone(finished):
-    undo = edit(finished / "analysis" / "gains.py", lambda text: text + "# edited\n")
+@pytest.mark.parametrize(
+    ("file", "rules"),
+    [
+        ("analysis/overview/gains.py", ["tables", "figures", "render"]),
+        ("analysis/schema.py", ["tables", "figures", "render"]),
+        ("analysis/drawing/style.py", ["figures", "render"]),
+        ("analysis/cpu/figures.py", ["figures", "render"]),
+        ("analysis/render/numbers.py", ["render"]),
+        ("report/cpu.html.j2", ["render"]),
+        ("report/style.css", ["render"]),
+        ("analysis/archive/crate.py", []),
+    ],
+)
+def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
+    undo = edit(finished / file, lambda text: text + "\n")
     jobs = planned(finished)
     undo()
-    assert jobs == {"tables": 1, "fit": 1, "audit": 1, "decide": 1, "figures": 1, "render": 1}
+    assert jobs == dict.fromkeys(rules, 1)
 
 
-def test_editing_a_kernel_rebuilds_it_and_renews_the_tables(finished):
+def test_editing_a_kernel_counts_it_and_renews_the_tables(finished):
     undo = edit(finished / "kernels" / "block.cu", lambda text: text + "// edited\n")
     jobs = planned(finished)
     undo()
-    assert jobs["build_cubin"] == 3
-    assert jobs["count"] == 2
-    assert jobs["tables"] == 1
+    assert jobs == {"count": 1, "tables": 1, "figures": 1, "render": 1}
+
+
+def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
+    project = make_project(tmp_path / "project")
+    at_work = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "report", "--cores", "1"],
+        cwd=project,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 60
+    while not (project / "results" / "config.yaml").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.2)
+    script = [sys.executable, "workflow/run.py", "--cores", "1"]
+    refused = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
+    os.killpg(at_work.pid, signal.SIGKILL)
+    at_work.wait()
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: another run is at work here")
+    assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
+    script.append("results/counts/naive-b16-float32.csv")
+    done = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_missing_table_is_made_again(finished):
@@ -261,12 +328,18 @@ def project(make_project, tmp_path):
         ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
         ("device: auto", "device: 99", r"GPU 99: not on this host"),
         ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
-        ("gpus:", "toolchain: {nvcc: /no/nvcc}\ngpus:", r"toolchain\.nvcc: /no/nvcc is no program"),
+        ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
     ],
 )
 def test_wrong_input_is_one_line(project, old, new, message):
     edit(project / "config.yaml", lambda text: text.replace(old, new, 1))
     assert re.match(rf"error: {message}", refusal(project))
+
+
+def test_missing_compiler_of_a_full_study_is_one_line(project):
+    changed = "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n"
+    edit(project / "config.yaml", lambda text: text.replace("study:\n", changed))
+    assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is no program")
 
 
 def test_recording_altered_by_one_byte_is_refused_by_name(project):

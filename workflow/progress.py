@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 # What each rule takes on two cores, in seconds, until it tells itself how long it takes yet.
 EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
@@ -34,14 +34,13 @@ def last_lines(path: Path | None) -> list[str]:
 
 
 class Display:
-    """On a terminal one line, rewritten in place, with a running clock.
+    """Standard error: on a terminal one line, rewritten in place, with a running clock.
 
     Elsewhere a line where the work changes, and one every 15 s.
     """
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._lives = stream.isatty()
+    def __init__(self) -> None:
+        self._lives = sys.stderr.isatty()
         self._started = time.monotonic()
         self._shown = float("-inf")
         self._work = ""
@@ -57,9 +56,9 @@ class Display:
         text = " · ".join(filter(None, [f"{clock(now - self._started)}{left}", work, detail]))
         if self._lives:
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r\x1b[2K{text[:width]}", end="", file=self._stream, flush=True)
+            print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
         else:
-            print(text, file=self._stream, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
     def show_again(self) -> None:
         """Show that the same goes on."""
@@ -68,12 +67,12 @@ class Display:
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.clear()
-        print(text, file=self._stream, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Remove the line that lives."""
         if self._lives:
-            print("\r\x1b[2K", end="", file=self._stream, flush=True)
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
         self._shown = float("-inf")
 
 

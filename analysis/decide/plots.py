@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from analysis.decide.break_even import ALWAYS, BELOW, BEYOND, NEVER
 from analysis.decide.predictors import Copies
 from analysis.drawing import rows, style
-from analysis.drawing.rates import cell_names
 from analysis.drawing.svg import INK, hover
 
 ByCard = Mapping[str, pd.DataFrame]
@@ -220,7 +219,7 @@ def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: style.Look) -> 
     factor = (cells["predicted_s"] / cells["time_s"]).to_numpy(dtype=float)
     time_s = cells["time_s"].to_numpy(dtype=float)
     outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)
-    said = zip(cell_names(cells), factor, strict=True)
+    said = zip(style.cell_names(cells), factor, strict=True)
     texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in said]
     how: dict[str, Any] = {"marker": look.marker, "s": 16, "edgecolors": look.colour}
     for chosen, face in ((~outside, look.colour), (outside, "none")):

@@ -1,8 +1,6 @@
-"""Rates and names of cells, as several figures have them."""
+"""Rates of cells, as several figures draw them."""
 
 import pandas as pd
-
-from analysis.drawing.style import plain_number
 
 RATE = ("rate", "rate_low", "rate_high")
 
@@ -26,12 +24,3 @@ def fastest(cells: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Return, for each group of `by`, the row with the highest rate."""
     ordered = cells.sort_values("rate", ascending=False, kind="stable")
     return ordered.drop_duplicates(list(by)).sort_index()
-
-
-def cell_names(cells: pd.DataFrame) -> list[str]:
-    """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
-    return [
-        f"{cell.variant}{'' if pd.isna(cell.block_size) else f', B = {cell.block_size}'}, "
-        f"N = {plain_number(cell.n)}"
-        for cell in cells.itertuples()
-    ]

@@ -11,7 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
 from analysis.data.devices import Device
@@ -220,6 +220,26 @@ def log_axis(axis: Axes, which: str, base: int = 10) -> None:
     scale.set_minor_formatter(NullFormatter())
 
 
+def factor_axis(axis: Axes, which: str) -> None:
+    """Make an axis of factors logarithmic, with ticks that fit those near 1 as well as far off."""
+    log_axis(axis, which)
+    low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
+    ratio = high / low
+    if ratio < _NEAR:
+        shown = list(MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(low, high))
+    else:
+        shown = [tick for tick in _FACTORS if ratio < _FAR]
+    shown = [tick for tick in shown if low <= tick <= high]
+    if shown:
+        set_ticks = axis.set_xticks if which == "x" else axis.set_yticks
+        set_ticks(shown, [plain_number(tick) for tick in shown])
+
+
+# The largest over the least factor up to which ticks are evenly spaced, and up to which they are:
+_NEAR, _FAR = 2.0, 20.0
+_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
+
+
 def ticks_at(axis: Axes, values: Iterable[int], least_gap: float = 0.11) -> None:
     """Put the ticks of a logarithmic x axis exactly at the measured `values`.
 
@@ -330,6 +350,15 @@ def points(
     axis.plot([], [], color=look.colour, label=name, **how)
 
 
+def cell_names(cells: pd.DataFrame) -> list[str]:
+    """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
+    return [
+        f"{cell.variant}{'' if pd.isna(cell.block_size) else f', B = {cell.block_size}'}, "
+        f"N = {plain_number(cell.n)}"
+        for cell in cells.itertuples()
+    ]
+
+
 def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:
     """Draw intervals as straight lines, from x[0], y[0] to x[1], y[1]; together they are a path."""
     apart = np.full(len(x[0]), np.nan)
@@ -338,37 +367,13 @@ def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how:
     axis.plot(*ends, color=colour, **line)
 
 
-def bars_across(
-    axis: Axes,
-    places: Sequence[float],
-    values: FloatArray,
-    look: Look,
-    text: str,
-    names: Sequence[str],
-) -> None:
-    """Draw values along x at `places` on y, with their intervals, and their `names` on hovering.
-
-    `values` has shape (marks, 3): value, low, high; NaN bounds give a hollow marker.
-    """
-    at = np.asarray(places, dtype=float)
-    axis.hlines(at, values[:, 1], values[:, 2], color=look.colour, linewidth=1.6)
-    faces = [look.colour if np.isfinite(each).all() else "none" for each in values]
-    drawn = axis.scatter(
-        values[:, 0], at, s=34, marker=look.marker, facecolors=faces, edgecolors=look.colour
-    )
-    hover(
-        drawn,
-        [
-            said(f"{text}, {n}", v[0], v[1], v[2], gflops)
-            for n, v in zip(names, values, strict=True)
-        ],
-    )
-    axis.plot([], [], look.marker, color=look.colour, label=label(text))
-
-
 def said(
     name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
 ) -> str:
     """Return what hovering over a mark says: its name, value and, where known, interval."""
-    known = np.isfinite(low) and np.isfinite(high)
-    return f"{name}: {tell(value)}{f' ({tell(low)} to {tell(high)})' if known else ''}"
+    shown = tell(value)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{name}: {shown}"
+    unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
+    bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
+    return f"{name}: {shown} ({' to '.join(bounds)})"

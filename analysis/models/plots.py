@@ -10,8 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing import rows, style
-from analysis.drawing.factors import factor_axis
-from analysis.drawing.rates import cell_names
 from analysis.drawing.style import plain_number, rounded
 from analysis.drawing.svg import INK, hover, label
 from analysis.models.definitions import m0_eta
@@ -139,7 +137,7 @@ def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
         rows.name_rows(axis, names)
         axis.set_title(titles[role])
     axes[-1].set_xlabel("predicted / measured time (logarithmic)")
-    factor_axis(axes[-1], "x")
+    style.factor_axis(axes[-1], "x")
     how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
     axes[0].plot([], [], "o", label="median", markeredgewidth=0, **how)
     axes[0].plot(
@@ -174,7 +172,7 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
         style.segments(axis, x, y, colour, alpha=0.25, linewidth=4)
         drawn = axis.scatter(outside["factor"], outside["y"], s=16, facecolors="none", **how)
         values = outside[["factor", "low", "high"]].to_numpy()
-        said = zip(cell_names(outside), values, strict=True)
+        said = zip(style.cell_names(outside), values, strict=True)
         hover(drawn, [style.said(f"{one.name}, {name}", *each) for name, each in said])
     found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
     if len(found):
@@ -211,9 +209,9 @@ def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
                 drawn = axis.scatter(
                     group[column], group["factor"], linewidths=0, label=label(name), **how
                 )
-                said = zip(cell_names(group), group["factor"], strict=True)
+                said = zip(style.cell_names(group), group["factor"], strict=True)
                 hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in said])
-            factor_axis(axis, "y")
+            style.factor_axis(axis, "y")
             _by(axis, own[column], "block size B" if column == "block" else "matrix size N", model)
         axes[2 * place].set_ylabel("predicted / measured time\n(logarithmic)")
     style.legend(figure, axes, columns=4)

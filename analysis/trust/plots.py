@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from analysis.drawing import style
-from analysis.drawing.factors import factor_axis
-from analysis.drawing.rates import cell_names
 from analysis.drawing.style import Look, plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
@@ -86,7 +84,7 @@ def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
     looks = style.card_looks(by_card)
     axis.axhline(1, color=INK, linewidth=1)
     for card, own in by_card.items():
-        names = [f"{card}, {cell}" for cell in cell_names(own)]
+        names = [f"{card}, {cell}" for cell in style.cell_names(own)]
         columns = ("ratio", "ratio_low", "ratio_high")
         style.points(
             axis, own, "kernel_batch_s", columns, looks[card], card, False, names, style.times
@@ -94,7 +92,7 @@ def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
     axis.set_xlabel("time of a kernel, launched back to back (logarithmic)")
     axis.set_ylabel("single launch / back to back\n(logarithmic)")
     style.log_axis(axis, "x")
-    factor_axis(axis, "y")
+    style.factor_axis(axis, "y")
     axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
     style.legend(figure, [axis], columns=4)
     return figure
