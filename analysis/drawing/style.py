@@ -371,5 +371,9 @@ def said(
     name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
 ) -> str:
     """Return what hovering over a mark says: its name, value and, where known, interval."""
-    known = np.isfinite(low) and np.isfinite(high)
-    return f"{name}: {tell(value)}{f' ({tell(low)} to {tell(high)})' if known else ''}"
+    shown = tell(value)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{name}: {shown}"
+    unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
+    bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
+    return f"{name}: {shown} ({' to '.join(bounds)})"
