@@ -57,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
         command("report", "write the report", "tables", "figures", "template"),
     ):
         added.add_argument("--focus", metavar="ID", help="the card that the report is about")
+    told = commands.add_parser("answers", help="print the three answers")
+    told.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
+    told.add_argument("--focus", metavar="ID", help="the card that the report is about")
     commands.add_parser("schema", help="print every table's columns, types and units as Markdown")
     checking = commands.add_parser("check", help="walk every number of a report back to its table")
     checking.add_argument("report", type=Path, help="the report")
@@ -225,6 +228,11 @@ def main() -> int | None:
         from analysis.decide.advise import advise
 
         print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+        return None
+    if arguments.command == "answers":
+        from analysis.render.terminal import answers
+
+        print(answers(arguments.tables, arguments.focus))
         return None
     if arguments.command == "schema":
         from analysis.schema import documentation

@@ -84,7 +84,7 @@ _TEXT = _names(
     phase verdict throttle_reasons kind recording_a recording_b gpu_a gpu_b ncu_metric explanation
     series limiter after changed bound claim measured above below rule compute_capability limit
     unit system side stands_at implementation first direction data model opponent place kernels
-    parameter method adds role worst_variant basis of started_utc finished_utc kernels.audit
+    parameter method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
     way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
     """
@@ -112,6 +112,7 @@ _COUNT = _names(
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
+    audit_constants.kernels
     """
 )
 # What is a count everywhere else, but a fitted number here.
@@ -455,6 +456,15 @@ _UNITS = {
     "audit_pairs.other_time_s": PRINTED_S,
     "audit_pairs.above_constant_s": Unit(1.0, "s", 2),
     "audit_constants.constant_s": Unit(1.0, "s", 3),
+    "audit_constants.shortest_s": PRINTED_S,
+    "audit_headline.headline_flop_per_s": PRINTED_GFLOPS,
+    "audit_headline.headline_s": Unit(1.0, "s", 3),
+    "audit_headline.time_s": PRINTED_S,
+    "audit_headline.difference_s": Unit(1.0, "s", 3),
+    "audit_cpu.cpu_time_s": PRINTED_S,
+    "audit_cpu.headline_s": Unit(1.0, "s", 3),
+    "audit_cpu.tuned_least_flop_per_s": PRINTED_GFLOPS,
+    "audit_cpu.tuned_most_flop_per_s": PRINTED_GFLOPS,
     "phases.wall_s": S,
     "phases.busy_s": S,
 }
@@ -474,6 +484,7 @@ _HEADINGS = {
     "h2d_s": "copy in",
     "kernel_s": "kernel",
     "d2h_s": "copy out",
+    "bytes_per_s": "bandwidth",
     "flop_per_s": "rate, total",
     "kernel_flop_per_s": "rate, kernel",
     "total_gain": "gain over naive, total",
@@ -530,6 +541,16 @@ def interval_columns(column: str) -> tuple[str, str]:
     """Return the columns with the bounds of `column`: its name, _low or _high, then its unit."""
     stem, unit = (column[:-2], "_s") if column.endswith("_s") else (column, "")
     return f"{stem}_low{unit}", f"{stem}_high{unit}"
+
+
+def with_bounds(column: str) -> list[str]:
+    """Return a column and those with its bounds, in the order of the tables."""
+    return [column, *interval_columns(column)]
+
+
+def renaming(column: str, to: str) -> dict[str, str]:
+    """Return new names of a column and of those with its bounds."""
+    return dict(zip(with_bounds(column), with_bounds(to), strict=True))
 
 
 @cache

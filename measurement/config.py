@@ -240,6 +240,12 @@ class Gpu(Section):
         return self
 
 
+class Report(Section):
+    """What the report is about: `focus` is a GPU by its id or label, by default the first."""
+
+    focus: Text | None = None
+
+
 class Toolchain(Section):
     """Compilers to use in the place of those on PATH."""
 
@@ -251,6 +257,7 @@ class Config(Section):
 
     study: Study
     gpus: list[Gpu]
+    report: Report = Report()
     toolchain: Toolchain = Toolchain()
 
     @field_validator("gpus")
@@ -264,6 +271,14 @@ class Config(Section):
             if first < index:
                 raise ValueError(f"{name} is the id of [{first}] and [{index}]; ids must differ")
         return gpus
+
+    @field_validator("report")
+    @classmethod
+    def _check_focus(cls, report: Report, info: ValidationInfo) -> Report:
+        focus, ids = report.focus, [gpu.id for gpu in info.data.get("gpus", [])]
+        if focus and not any(focus == name or focus.startswith(f"{name}-") for name in ids):
+            raise ValueError(f"focus: {focus} is none of gpus; allowed: {', '.join(ids)}")
+        return report
 
 
 def load(path: Path | str) -> Config:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from compilers import COUNTS, program, stand_in
 
 from kernels import build as building
 from kernels import toolchain
@@ -25,6 +24,7 @@ from kernels.variant import ELEMENTS
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import TABLES
+from tests.support.compilers import COUNTS, program, stand_in
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_90"]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from studies import study
 
 from kernels import counts
 from kernels.catalog import VARIANTS
@@ -19,6 +18,7 @@ from kernels.host_execution.binding import KernelFault
 from kernels.plan import products
 from kernels.shape import Shape
 from measurement.config import load
+from tests.support.studies import study
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = {

@@ -3,11 +3,11 @@
 import sys
 
 import pytest
-from compilers import program, stand_in
 
 from kernels import __main__ as cli
 from kernels import toolchain
 from measurement.errors import StudyError, exit_status
+from tests.support.compilers import program, stand_in
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import argparse
 import fcntl
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -25,6 +24,7 @@ from types import FrameType
 from typing import IO
 
 import psutil
+import yaml
 from progress import Display, State, clock, last_lines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,15 +176,17 @@ def _reason(state: State) -> str:
 
 def _show_outcome(took_s: float) -> None:
     """Print the answers and where the report is."""
+    in_force = {}
+    with suppress(OSError):
+        in_force = yaml.safe_load(Path("results/config.yaml").read_text())
     command = [sys.executable, "-m", "analysis", "answers", "--tables", "results/tables"]
+    focus = in_force.get("report", {}).get("focus")
+    command += ["--focus", focus] if focus else []
     answers = subprocess.run(command, capture_output=True, text=True, check=False)
     if answers.returncode == 0:
         print(answers.stdout.rstrip())
-    more = ""
-    with suppress(OSError):
-        in_force = Path("results/config.yaml").read_text()
-        if re.search(r"^  scope: quick$", in_force, re.MULTILINE):
-            more = "; STUDY=full measures the whole study"
+    is_quick = in_force.get("study", {}).get("scope") == "quick"
+    more = "; STUDY=full measures the whole study" if is_quick else ""
     print(f"The report: {ROOT / 'results' / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 

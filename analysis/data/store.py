@@ -47,7 +47,8 @@ def _read(path: Path, name: str) -> pd.DataFrame:
         raise StoreError(f"{path} is missing; make it with `python -m analysis tables`") from None
     except (ValueError, TypeError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"{path} cannot be read ({error}); make it again with `python -m analysis tables`"
+            f"{path} cannot be read ({' '.join(str(error).split())}); make it again with "
+            "`python -m analysis tables`"
         ) from None
     if list(frame) != list(types):
         strange = sorted(set(frame) ^ set(types)) or ["their order"]

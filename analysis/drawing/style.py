@@ -11,7 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
 from analysis.data.devices import Device
@@ -94,6 +94,7 @@ SPLIT = {
     "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
     "all_threads": ("all cores", "#9a8400", "."),
     "gpu": ("GPU, copies included", "#d55e00", ""),
+    "pinned": ("pinned instead of pageable memory", "#c2609a", "x"),
 }
 
 
@@ -219,17 +220,38 @@ def log_axis(axis: Axes, which: str, base: int = 10) -> None:
     scale.set_minor_formatter(NullFormatter())
 
 
+def factor_axis(axis: Axes, which: str) -> None:
+    """Make an axis of factors logarithmic, with ticks that fit those near 1 as well as far off."""
+    log_axis(axis, which)
+    low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
+    ratio = high / low
+    if ratio < _NEAR:
+        shown = list(MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(low, high))
+    else:
+        shown = [tick for tick in _FACTORS if ratio < _FAR]
+    shown = [tick for tick in shown if low <= tick <= high]
+    if shown:
+        set_ticks = axis.set_xticks if which == "x" else axis.set_yticks
+        set_ticks(shown, [plain_number(tick) for tick in shown])
+
+
+# The largest over the least factor up to which ticks are evenly spaced, and up to which they are:
+_NEAR, _FAR = 2.0, 20.0
+_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
+
+
 def ticks_at(axis: Axes, values: Iterable[int], least_gap: float = 0.11) -> None:
     """Put the ticks of a logarithmic x axis exactly at the measured `values`.
 
-    Of those nearer to the one before than `least_gap`, as a share of the axis, none has a label.
+    Labels are at least `least_gap` apart, as a share of the axis; powers of two come first.
     """
     shown = sorted(set(values))
-    least = (shown[-1] / shown[0]) ** least_gap
-    texts, before = [], 0.0
-    for value in shown:
-        texts.append(plain_number(value) if value >= before * least * (1 - 1e-9) else "")
-        before = value if texts[-1] else before
+    least = (shown[-1] / shown[0]) ** least_gap * (1 - 1e-9)
+    labelled: list[int] = []
+    for value in sorted(shown, key=lambda value: (np.log2(value) % 1 != 0, value)):
+        if all(max(value / other, other / value) >= least for other in labelled):
+            labelled.append(value)
+    texts = [plain_number(value) if value in labelled else "" for value in shown]
     axis.set_xscale("log", base=2)
     axis.set_xticks(shown, texts)
     axis.xaxis.set_minor_locator(NullLocator())
@@ -314,7 +336,8 @@ def points(
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
     bounded = np.isfinite(low) & np.isfinite(high)
     marks: dict[str, Any] = {"marker": look.marker, "s": 26, "zorder": 3}
-    axis.vlines(place[bounded], low[bounded], high[bounded], color=look.colour, linewidth=1.6)
+    across = (place[bounded], place[bounded])
+    segments(axis, across, (low[bounded], high[bounded]), look.colour)
     for chosen, faces in ((bounded, look.colour), (~bounded, "none")):
         if chosen.any():
             colours: dict[str, Any] = {"facecolors": faces, "edgecolors": look.colour}
@@ -327,37 +350,30 @@ def points(
     axis.plot([], [], color=look.colour, label=name, **how)
 
 
-def bars_across(
-    axis: Axes,
-    places: Sequence[float],
-    values: FloatArray,
-    look: Look,
-    text: str,
-    names: Sequence[str],
-) -> None:
-    """Draw values along x at `places` on y, with their intervals, and their `names` on hovering.
+def cell_names(cells: pd.DataFrame) -> list[str]:
+    """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
+    return [
+        f"{cell.variant}{'' if pd.isna(cell.block_size) else f', B = {cell.block_size}'}, "
+        f"N = {plain_number(cell.n)}"
+        for cell in cells.itertuples()
+    ]
 
-    `values` has shape (marks, 3): value, low, high; NaN bounds give a hollow marker.
-    """
-    at = np.asarray(places, dtype=float)
-    axis.hlines(at, values[:, 1], values[:, 2], color=look.colour, linewidth=1.6)
-    faces = [look.colour if np.isfinite(each).all() else "none" for each in values]
-    drawn = axis.scatter(
-        values[:, 0], at, s=34, marker=look.marker, facecolors=faces, edgecolors=look.colour
-    )
-    hover(
-        drawn,
-        [
-            said(f"{text}, {n}", v[0], v[1], v[2], gflops)
-            for n, v in zip(names, values, strict=True)
-        ],
-    )
-    axis.plot([], [], look.marker, color=look.colour, label=label(text))
+
+def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:
+    """Draw intervals as straight lines, from x[0], y[0] to x[1], y[1]; together they are a path."""
+    apart = np.full(len(x[0]), np.nan)
+    ends = (np.column_stack([first, last, apart]).ravel() for first, last in (x, y))
+    line: dict[str, Any] = {"linewidth": 1.6, "solid_capstyle": "butt"} | how
+    axis.plot(*ends, color=colour, **line)
 
 
 def said(
     name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
 ) -> str:
     """Return what hovering over a mark says: its name, value and, where known, interval."""
-    known = np.isfinite(low) and np.isfinite(high)
-    return f"{name}: {tell(value)}{f' ({tell(low)} to {tell(high)})' if known else ''}"
+    shown = tell(value)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{name}: {shown}"
+    unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
+    bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
+    return f"{name}: {shown} ({' to '.join(bounds)})"

@@ -11,6 +11,7 @@ from analysis.data.store import Store
 from analysis.domain import CPU, PUBLISHED, SOURCE_ORDER
 from analysis.drawing import style
 from analysis.drawing.rates import RATE, fastest, with_rates
+from analysis.drawing.rows import dots, key
 from analysis.drawing.svg import INK, label
 
 # The swept kernels of source V, their published tables and block sizes.
@@ -90,9 +91,10 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
         "pageable memory": (_totals(cells, "pageable"), style.Look("#00966c", "o", "-")),
     }
     for text, (rows, look) in series.items():
-        best = fastest(rows, "gpu").assign(place=lambda own: own["gpu"].map(places))
-        values = best[list(RATE)].to_numpy(float)
-        style.bars_across(axis, best["place"], values, look, text, list(best["variant"]))
+        best = fastest(rows, "gpu")
+        names = [f"{text}, {name}" for name in style.cell_names(best)]
+        dots(axis, best, RATE, list(best["gpu"].map(places)), look, names, tell=style.gflops)
+        key(axis, look, text)
     printed = _printed_rate(store, n)
     if printed:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)

@@ -86,7 +86,12 @@ class _Page(HTMLParser):
         if traced:
             said, before = self.traced[-1]
             self.traced[-1] = (said, before + text)
-        elif "td" in tags and self._row and "small" not in tags and "mark" not in tags:
+        elif "td" in tags and self._row and "small" in tags:
+            csv_name, row, name, unit, _ = self.cells[-1]
+            stem, in_s = (name[:-2], "_s") if name.endswith("_s") else (name, "")
+            for bound, shown in zip(("low", "high"), text.split("–"), strict=True):
+                self.cells.append((csv_name, row, f"{stem}_{bound}{in_s}", unit, shown))
+        elif "td" in tags and self._row and "mark" not in tags:
             self.cells[-1] = (*self.cells[-1][:4], self.cells[-1][4] + text)
         elif not _SKIPPED & set(tags) and not {"td", "th"} & set(tags):
             self.prose.append(text)

@@ -5,23 +5,86 @@ computed from several medians (a gain, a fitted parameter) has a percentile boot
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from measurement.intervals import interval_ranks, median_interval
+from analysis.schema import with_bounds
+from measurement.intervals import interval_ranks
 from measurement.recording import CELL
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 CONFIDENCE = 0.95
 DRAWS = 2000
 SEED = 1
 
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
-TIME_COLUMNS = [f"{part}{bound}_s" for part in _PARTS for bound in ("", "_low", "_high")]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The rows of a frame by what they have in common.
+
+    `keys` has a row a group, sorted; `number` is the group of each row of the frame, shape (rows,).
+    """
+
+    keys: pd.DataFrame
+    number: IntArray
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, by: list[str]) -> "Groups":
+        """Return the groups of rows that agree in the columns `by`, or miss the same of them."""
+        number = frame.groupby(by, dropna=False, sort=True).ngroup().to_numpy(dtype=np.intp)
+        first = np.unique(number, return_index=True)[1]
+        return cls(frame[by].iloc[first].reset_index(drop=True), number)
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of rows of each group."""
+        return np.bincount(self.number, minlength=len(self.keys))
+
+    def sums(self, values: npt.ArrayLike) -> IntArray:
+        """Return the sum of whole numbers, or the number of true values, in each group."""
+        weights = np.asarray(values, float)
+        return np.bincount(self.number, weights, len(self.keys)).astype(np.intp)
+
+    def names(self) -> list[tuple[object, ...]]:
+        """Return the key of each group; a missing part of a key is None."""
+        keys = self.keys.astype(object).where(self.keys.notna(), None)
+        return list(keys.itertuples(index=False, name=None))
+
+    def split(self, values: npt.ArrayLike) -> list[FloatArray]:
+        """Return the values of each group, in the order of the rows."""
+        ordered = np.asarray(values, float)[np.argsort(self.number, kind="stable")]
+        return np.split(ordered, np.cumsum(self.counts)[:-1]) if len(self.keys) else []
+
+    def medians(self, values: pd.Series, chosen: npt.ArrayLike = True) -> FloatArray:
+        """Return medians and the bounds of their intervals, shape (3, groups).
+
+        Of the rows `chosen`, by default all. NaN where a group has none, or NaN among them; bounds
+        are NaN below 6 rows.
+        """
+        rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
+        number = self.number[rows]
+        known = values.to_numpy(dtype=float, na_value=np.nan)[rows]
+        ordered = known[np.lexsort((known, number))]  # NaN last
+        counts = np.bincount(number, minlength=len(self.keys))
+        starts = np.cumsum(counts) - counts
+        found = np.full((3, len(counts)), np.nan)
+        for count in np.unique(counts[counts > 0]):
+            alike = counts == count
+            groups = ordered[starts[alike][:, None] + np.arange(count)]
+            middle = (groups[:, (count - 1) // 2] + groups[:, count // 2]) / 2
+            found[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
+            ranks = interval_ranks(int(count), CONFIDENCE)
+            if ranks is not None:
+                found[1:, alike] = groups[:, ranks].T
+        return found
 
 
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
@@ -32,32 +95,27 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     (median of what the parts leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6
     samples; host_s is NaN where the host does nothing but copy, and all parts are of a CPU cell.
     """
-    rows = []
-    for key, cell in grouped(samples, CELL):
-        row: dict[str, object] = dict(zip(CELL, key, strict=True)) | {"samples": len(cell)}
-        for part in _PARTS:
-            interval = median_interval(cell[f"{part}_s"].to_numpy(), CONFIDENCE)
-            names = (f"{part}_s", f"{part}_low_s", f"{part}_high_s")
-            row |= dict(zip(names, interval, strict=True))
-        parts = cell["host_s"].fillna(0) + cell["h2d_s"] + cell["kernel_s"] + cell["d2h_s"]
-        overhead = cell["total_s"] - parts
-        rows.append(row | {"overhead_s": float(np.median(overhead.to_numpy()))})
-    columns = [*CELL, "samples", *TIME_COLUMNS, "overhead_s"]
-    types = samples[CELL].dtypes.to_dict() | {"samples": "Int64"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    cells = Groups.of(samples, CELL)
+    table = cells.keys.assign(samples=pd.array(cells.counts, "Int64"))
+    for part in _PARTS:
+        table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"]).T
+    parts = samples["host_s"].fillna(0) + samples["h2d_s"] + samples["kernel_s"] + samples["d2h_s"]
+    return table.assign(overhead_s=cells.medians(samples["total_s"] - parts)[0])
 
 
-def bootstrap_cells(samples: pd.DataFrame, column: str) -> FloatArray:
+def bootstrap_cells(
+    samples: pd.DataFrame, column: str, by: Sequence[str] = CELL, seed: str | None = None
+) -> FloatArray:
     """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
 
-    Row i belongs to row i of ``summarise(samples)``. A cell's draws depend on its own samples and
-    its key alone, not on the order of rows or on other cells. NaN where a cell has too few samples
-    for an interval, or NaN among them.
+    Row i belongs to row i of ``summarise(samples)``, or to that of the groups `by` other columns. A
+    cell's draws depend on its own samples, its key and `seed` (by default the column) alone, not on
+    the order of rows or on other cells. NaN where a cell has too few samples for an interval, or
+    NaN among them.
     """
-    draws = [
-        bootstrap_medians(cell[column].to_numpy(), seeded(column, *key))
-        for key, cell in grouped(samples, CELL)
-    ]
+    cells = Groups.of(samples, list(by))
+    values = zip(cells.names(), cells.split(samples[column]), strict=True)
+    draws = [bootstrap_medians(own, seeded(seed or column, *key)) for key, own in values]
     return np.array(draws).reshape(-1, DRAWS)
 
 
@@ -128,7 +186,11 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     a logarithm are the logarithms of the bounds.
     """
     tail = (1 - CONFIDENCE) / 2
-    return np.quantile(draws, [tail, 1 - tail], axis=-1, method="inverted_cdf")
+    places = np.arange(draws.shape[-1])
+    ranks = np.quantile(places, [tail, 1 - tail], method="inverted_cdf")
+    ordered = np.sort(draws, axis=-1)  # NaN last; all of it sorts faster than a part
+    bounds = np.where(np.isnan(ordered[..., -1:]), np.nan, ordered[..., ranks])
+    return np.moveaxis(bounds, -1, 0)
 
 
 def seeded(*key: object) -> np.random.Generator:

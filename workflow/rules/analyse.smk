@@ -9,6 +9,8 @@ TABLE_CODE = set(sources("analysis")) - {
     *matching("analysis/archive/*.py"),
 }
 
+FOCUS = f"--focus {shlex.quote(CONFIG.report.focus)}" if CONFIG.report.focus else ""
+
 
 rule tables:
     input:
@@ -42,10 +44,12 @@ rule figures:
         directory("results/figures"),
     log:
         "results/logs/figures.log",
+    params:
+        focus=FOCUS,
     message:
         "Drawing figures"
     shell:
-        "python -m analysis figures --tables results/tables --out {output} 2>&1 | tee {log} >&2"
+        "python -m analysis figures --tables results/tables {params.focus} --out {output} 2>&1 | tee {log} >&2"
 
 
 rule render:
@@ -62,9 +66,10 @@ rule render:
         "results/logs/report.log",
     params:
         recordings=recording_options(),
+        focus=FOCUS,
         tree=git(),  # named in the page
     message:
         "Writing {output}"
     shell:
         "python -m analysis report --tables results/tables --figures {input.figures}"
-        " {params.recordings} --template report --out {output} 2>&1 | tee {log} >&2"
+        " {params.recordings} {params.focus} --template report --out {output} 2>&1 | tee {log} >&2"
