@@ -28,7 +28,7 @@ def test_split_is_one_bar_a_card_with_what_pinned_memory_adds(tmp_path):
     shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
     assert shown.said == [
         "a, GPU, copies included (gpu): 4 ×",
-        "a, cache optimisation, one thread (source): 10 × (9 × to 11 ×)",
+        "a, cache optimisation, one thread (source): 10 × (9 to 11)",
         "a, pinned instead of pageable memory (block): 5 ×",
         "published, GPU, copies included (gpu): 50 ×",
         "published, cache optimisation, one thread: 35 ×",

@@ -66,7 +66,7 @@ def test_copies_are_rates_by_size_and_direction(tmp_path):
     shown = drawn(FIGURES["copies"], store)
     assert shown.said == [
         "a, pageable, 1 MiB: 10 GB/s",
-        "a, pinned, 1 MiB: 50 GB/s (40 GB/s to 60 GB/s)",
+        "a, pinned, 1 MiB: 50 GB/s (40 to 60)",
         "a, pinned, 16 MiB: 50 GB/s",
     ]
     assert shown.hollow == ["a, pinned, 16 MiB: 50 GB/s"]

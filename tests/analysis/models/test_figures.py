@@ -68,7 +68,7 @@ def test_gains_have_the_bounds_of_both_medians(tmp_path):
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
     block |= {"time_low_s": 0.4, "time_high_s": 0.5}
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
-    assert shown.said == ["N = 512, B = 16: 2 × (1.6 × to 3 ×)"]
+    assert shown.said == ["N = 512, B = 16: 2 × (1.6 to 3)"]
 
 
 def test_of_many_cards_one_has_a_panel(tmp_path):

@@ -69,7 +69,7 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
     shown = drawn(FIGURES["launches"], store)
     assert shown.said == [
         "SIMULATED b, naive, N = 256: 2 ×",
-        "a, block, B = 16, N = 256: 1.2 × (1.1 × to 1.3 ×)",
+        "a, block, B = 16, N = 256: 1.2 × (1.1 to 1.3)",
     ]
     assert shown.hollow == ["SIMULATED b, naive, N = 256: 2 ×"]
 
