@@ -112,6 +112,7 @@ _COUNT = _names(
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
+    samples_throttled_a samples_throttled_b
     """
 )
 # What is a count everywhere else, but a fitted number here.
