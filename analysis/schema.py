@@ -113,6 +113,7 @@ _COUNT = _names(
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
     audit_constants.kernels
+    samples_throttled_a samples_throttled_b
     """
 )
 # What is a count everywhere else, but a fitted number here.
