@@ -23,6 +23,7 @@ _UNITS = {
     "ns": 1e-9,
     "ps": 1e-12,
     "×": 1.0,
+    "times": 1.0,
     "%": 0.01,
     "GFLOP/s": 1e9,
     "TFLOP/s": 1e12,
@@ -38,6 +39,7 @@ _UNITS = {
 }
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
 _SHOWN = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
+_NUMBER = re.compile(r"\d[\d.]*\d|\d")
 _SKIPPED = {"script", "style", "svg", "math", "code", "pre", "select", "title", "nav"}
 _VOID = {"meta", "link", "br", "img", "input", "hr", "col"}
 _WORDS = {"True": "yes", "False": "no", "": "–"}
@@ -113,11 +115,8 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     faults = [*_traced_faults(parsed.traced, tables_dir), *_cell_faults(parsed.cells, tables_dir)]
     if templates is not None:
         said = " ".join(path.read_text() for path in sorted(templates.rglob("*.j2")))
-        known = set(re.findall(r"\d[\d.]*", said))
-        found = re.findall(r"\d[\d.]*\d|\d", " ".join(parsed.prose))
-        faults += [
-            f"{one} stands in the prose, traced to no table" for one in found if one not in known
-        ]
+        known, found = (set(_NUMBER.findall(text)) for text in (said, " ".join(parsed.prose)))
+        faults += [f"{one} stands in the prose, traced to no table" for one in found - known]
     return faults
 
 
