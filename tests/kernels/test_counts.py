@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,9 +17,9 @@ from kernels.host_execution.binding import KernelFault
 from kernels.plan import products
 from kernels.shape import Shape
 from measurement.config import load
+from tests.support import ROOT
 from tests.support.studies import study
 
-ROOT = Path(__file__).resolve().parent.parent
 METRICS = {
     "global_load_accesses": "",
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",

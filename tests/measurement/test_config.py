@@ -1,16 +1,13 @@
 """The configuration: what is allowed passes, every kind of mistake is one line that helps."""
 
 import copy
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kernels.catalog import VARIANTS
 from measurement.config import ConfigError, load, validate
-
-ROOT = Path(__file__).resolve().parent.parent
-
+from tests.support import ROOT
 
 CONFIG = """
 study:
