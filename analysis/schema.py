@@ -115,7 +115,11 @@ _COUNT = _names(
     least_n_kernels least_n_near
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
     audit_constants.kernels
-    samples_throttled_a samples_throttled_b
+    samples_throttled_a samples_throttled_b loses_at wins_at least_n_kernels least_n_near
+    loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 loop_shared_loads_32
+    loop_shared_loads_64 loop_shared_loads_128 loop_shared_stores_32 loop_shared_stores_64
+    loop_shared_stores_128 widest_global_loads_bits widest_shared_loads_bits
+    widest_shared_stores_bits l1_shared_by l2_shared_by l3_shared_by
     """
 )
 # What is a count everywhere else, but a fitted number here.

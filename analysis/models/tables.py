@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from analysis.data.frames import table
+from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
 from analysis.data.recordings import Source, with_gpu
 from analysis.domain import PUBLISHED
@@ -89,7 +89,7 @@ def model_tables(
         progress(f"models of {case.labels['source']}: {case.labels['kernels']} kernels")
         for name, frame in _of_case(case, candidates).items():
             found[name].append(frame.assign(**case.labels))
-    return {name: table(name, frames) for name, frames in found.items()}
+    return {name: stacked(name, frames) for name, frames in found.items()}
 
 
 # ---- What is fitted
