@@ -114,6 +114,7 @@ _COUNT = _names(
     least_n_kernels least_n_near
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
     audit_constants.kernels
+    samples_throttled_a samples_throttled_b
     """
 )
 # What is a count everywhere else, but a fitted number here.

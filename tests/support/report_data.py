@@ -10,6 +10,8 @@ import pandas as pd
 from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
 from analysis.data.store import Store
+from analysis.kernels.glance import glance_table
+from analysis.overview.answers import answers_table
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
 from measurement.recording import OPTIONAL, TABLES, Recording, write
@@ -110,16 +112,20 @@ def evil_tables(folder: Path) -> Store:
     cells += [cpu_cell(card, variant, 512, 0.02, 64) for variant in ("naive", "blocked", EVIL)]
     names = {"gpu_name": EVIL, "cpu_model": EVIL, "stale": True, "stale_sources": f"{EVIL};b.cu"}
     check = {"recording": card, "device": "gpu0", "variant": EVIL, "dtype": EVIL, **square(512)}
-    return tables(
-        folder,
-        recordings=[recording(card, **names, commit=EVIL, started_utc=EVIL)],
-        summary=cells,
-        gains=[gain_row(card, variant, 512, 150.0, 0.02) for variant in ("block", EVIL)],
-        checks=[check | {"status": "failed", "reason": EVIL, "host_memory": EVIL}],
-        environment=[{"recording": card, "item": EVIL, "value": EVIL}],
-        builds=[{"recording": card, "variant": EVIL, "dtype": EVIL, "build": EVIL, "nvcc": EVIL}],
-        claims=[{"claim": EVIL, "source": EVIL, "verdict": EVIL, "rule": EVIL, "gpu": card}],
-    )
+    rows: dict[str, list[dict[str, object]]] = {
+        "recordings": [recording(card, **names, commit=EVIL, started_utc=EVIL)],
+        "summary": cells,
+        "gains": [gain_row(card, variant, 512, 150.0, 0.02) for variant in ("block", EVIL)],
+        "checks": [check | {"status": "failed", "reason": EVIL, "host_memory": EVIL}],
+        "environment": [{"recording": card, "item": EVIL, "value": EVIL}],
+        "builds": [
+            {"recording": card, "variant": EVIL, "dtype": EVIL, "build": EVIL, "nvcc": EVIL}
+        ],
+        "claims": [{"claim": EVIL, "source": EVIL, "verdict": EVIL, "rule": EVIL, "gpu": card}],
+    }
+    frames = {name: frame(name, rows.get(name, [])) for name in SCHEMA}
+    made_of = {"answers": answers_table(frames), "glance": glance_table(frames)}
+    return tables(folder, **rows, **{name: f.to_dict("records") for name, f in made_of.items()})
 
 
 def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
