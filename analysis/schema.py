@@ -9,8 +9,9 @@ and the bounds of its 95 % interval, total_low_s and total_high_s.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
+Value = TypeVar("Value")
 Kind = Literal["text", "flag", "count", "number"]
 
 
@@ -565,6 +566,11 @@ def interval_columns(column: str) -> tuple[str, str]:
 def with_bounds(column: str) -> list[str]:
     """Return a column and those with its bounds, in the order of the tables."""
     return [column, *interval_columns(column)]
+
+
+def bounded(column: str, value: Value, low: Value, high: Value) -> dict[str, Value]:
+    """Return a value and its bounds by the columns that hold them."""
+    return dict(zip(with_bounds(column), (value, low, high), strict=True))
 
 
 def renaming(column: str, to: str) -> dict[str, str]:

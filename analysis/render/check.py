@@ -69,7 +69,8 @@ def _without(page: str, *tags: str) -> str:
 
 
 def _text(markup: str) -> str:
-    return html.unescape(re.sub(r"<[^>]*>", "", markup))
+    text = html.unescape(re.sub(r"<[^>]*>", "", markup))
+    return re.sub(r"\[U\+([0-9A-F]{4})\]", lambda found: chr(int(found[1], 16)), text)
 
 
 def _traced(page: str) -> Iterator[_Shown]:

@@ -100,7 +100,7 @@ def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
 def _framed(
     table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup
 ) -> Markup:
-    caption = Markup(caller()) if caller else Markup("")
+    caption = Markup(caller()) if caller and body else Markup("")  # of rows that there are
     title = numbers.visible(title)  # a name from outside may be part of it
     content = Markup("<p>None.</p>")
     if body:
