@@ -25,7 +25,7 @@ _WORDS = {"True": "yes", "False": "no", "": "–"}
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
 # An element that says where it is from, and the interval that may follow it.
 _TRACED = re.compile(
-    r'data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
+    r'<\w+ data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
     r"(?:<small>([^<]*)</small>)?"
 )
 _TABLE = re.compile(r'<table [^>]*data-csv="(\w+)">(.*?)</table>', re.DOTALL)
@@ -101,8 +101,8 @@ def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Sho
 
 def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
     value = _value(place, tables_dir)
-    said = f"{value} rows of" if " where " in place else f"{value} is"
-    return None if _agrees(text, value, unit) else f"{text}: {said} {place}"
+    said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
+    return None if _agrees(text, value, unit) else f"{text}: {said}"
 
 
 def _value(place: str, tables_dir: Path) -> str:
