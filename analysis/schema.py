@@ -543,6 +543,16 @@ def interval_columns(column: str) -> tuple[str, str]:
     return f"{stem}_low{unit}", f"{stem}_high{unit}"
 
 
+def with_bounds(column: str) -> list[str]:
+    """Return a column and those with its bounds, in the order of the tables."""
+    return [column, *interval_columns(column)]
+
+
+def renaming(column: str, to: str) -> dict[str, str]:
+    """Return new names of a column and of those with its bounds."""
+    return dict(zip(with_bounds(column), with_bounds(to), strict=True))
+
+
 @cache
 def column(table: str, name: str) -> Column:
     """Return a column of a table; bounds of an interval are shown as their value is."""

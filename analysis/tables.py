@@ -11,6 +11,7 @@ from analysis.cpu import claims as cpu_claims
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
+from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.data.published_claims import Statement
 from analysis.decide import predictions
@@ -19,7 +20,7 @@ from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
 from analysis.published import source_tables, systems
-from analysis.trust import agreement, interference, measuring, threats
+from analysis.trust import agreement, interference, overheads, telemetry, threats
 from kernels.build import BuildResult
 
 
@@ -54,16 +55,15 @@ def compute(
     frames |= {
         "summary": data.summary_table(sources),
         "gains": gains.gains_table(sources),
-        "cards": cards.cards_table(sources),
         "recordings": data.recordings_table(sources),
         "checks": data.checks_table(loaded),
         "builds": data.builds_table(loaded, built),
         "environment": data.environment_table(loaded),
-        "telemetry": measuring.telemetry_table(sources),
-        "back_to_back": measuring.back_to_back_table(sources),
-        "cold_starts": measuring.cold_starts_table(sources),
-        "ceilings": measuring.ceilings_table(sources),
-        "phases": measuring.phases_table(sources),
+        "telemetry": telemetry.telemetry_table(sources),
+        "back_to_back": overheads.back_to_back_table(sources),
+        "cold_starts": overheads.cold_starts_table(sources),
+        "ceilings": ceilings.ceilings_table(sources),
+        "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
@@ -74,7 +74,8 @@ def compute(
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
         "cpu_split": split.cpu_split_table(published.times, sources),
     }
-    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources)
+    frames["cards"] = cards.cards_table(sources, frames["summary"])
+    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
     frames["cpu_roofline"] = cpu_roofline.cpu_roofline_table(
         sources, frames["ceilings"], frames["cpu_hosts"]

@@ -3,22 +3,27 @@
   "use strict";
   const section = document.getElementById("explorer");
   if (!section) return;
-  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const specText = document.getElementById("explorer-spec").textContent;
   const [form, chart, status, list] = ["form", "chart", "status", "list"].map((part) =>
     document.getElementById(`explorer-${part}`),
   );
-  const data = read("explorer-data");
-  const rows = unpack(data.rows);
-  const titles = new Map(data.cards.map((card) => [card.label, card.title]));
   const NARROW_PX = 640;
   // For cards, where several are shown and the colour alone tells kernels apart.
   const CARD_SHAPES = [
     ...["circle", "square", "triangle-up", "diamond", "cross"],
     ...["triangle-down", "triangle-left", "triangle-right"],
   ];
+  let data, rows, titles; // what was measured, once it is unpacked
   let shown = []; // the points of the chart
   let drawn = null; // what vega-embed returned of them
   let drawing = null; // the promise of the latest chart
+
+  /* Return the text in an element, which the page carries compressed. */
+  async function inflated(element) {
+    const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
 
   /* Turn columns, texts among them by code, into one object a row. */
   function unpack(columns) {
@@ -172,7 +177,7 @@
   /* --- chart --- */
 
   function specification(choice, points) {
-    const spec = read("explorer-spec");
+    const spec = JSON.parse(specText);
     const present = (name) => [...new Set(points.map((point) => point[name]))];
     const kernels = choice.kernels.filter((kernel) => present("kernel").includes(kernel.name));
     const isNarrow = chart.clientWidth < NARROW_PX;
@@ -279,10 +284,15 @@
     if (drawing) drawing = drawing.then(draw);
   }
 
-  /* Run the libraries, which stand in the page as text, and draw for the first time. */
-  function start() {
+  /* Unpack data and libraries, fill the controls, and draw for the first time. */
+  async function start() {
+    data = JSON.parse(await inflated(document.getElementById("explorer-data")));
+    rows = unpack(data.rows);
+    titles = new Map(data.cards.map((card) => [card.label, card.title]));
+    fillControls();
+    update();
     for (const library of document.querySelectorAll(".explorer-library")) {
-      section.append(element("script", { textContent: library.textContent }));
+      section.append(element("script", { textContent: await inflated(library) }));
     }
     drawing = draw();
     let width = chart.clientWidth;
@@ -293,8 +303,6 @@
     }).observe(chart);
   }
 
-  fillControls();
-  update();
   form.addEventListener("change", update);
   form.addEventListener("reset", () => setTimeout(update));
   list.addEventListener("toggle", () => listPoints());

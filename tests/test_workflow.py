@@ -328,7 +328,7 @@ def project(make_project, tmp_path):
         ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
         ("device: auto", "device: 99", r"GPU 99: not on this host"),
         ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
-        ("seed: 1", "scope: some", r"config\.yaml: study\.scope: 'some' is not allowed"),
+        ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
     ],
 )
 def test_wrong_input_is_one_line(project, old, new, message):

@@ -14,6 +14,7 @@ from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, HOST_MEMORY_ORDER, PUBLISHED
 from analysis.drawing import style
+from analysis.drawing.rates import with_rates
 
 _SWEPT = "blocked"
 _PINNED = "pinned"  # the part that follows GPU: what pinned memory adds
@@ -51,8 +52,7 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
 
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
     """Draw the rate of each CPU version by size on every host, below its multiply-adds."""
-    cells = of_sizes(store["summary"])
-    hosts = _hosts(cells[cells["device"] == CPU], style.panelled(_by_focus(devices)), store)
+    hosts = _hosts(_cpu_cells(store), style.panelled(_by_focus(devices)), store)
     return plots.rates(hosts) if hosts else None
 
 
@@ -60,18 +60,24 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     """Draw the CPU versions of the host in focus below its ceilings."""
     frame = store["cpu_roofline"]
     frame = frame[frame["flop_per_byte_past_l1"].notna()]
+    frame = with_rates(frame.assign(batch=1, m=frame["n"], k=frame["n"]), "total")
     hosts = _hosts(frame, _by_focus(devices)[:1], store)
     return plots.roofline(hosts[0]) if hosts and hosts[0].ceilings else None
 
 
 def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
     """Draw the rate of cache blocking by its block size on every host, at its largest size."""
-    cells = of_sizes(store["summary"])
-    cells = cells[(cells["device"] == CPU) & (cells["variant"] == _SWEPT)]
-    cells = cells[cells["block_size"].notna()]
+    cells = _cpu_cells(store)
+    cells = cells[(cells["variant"] == _SWEPT) & cells["block_size"].notna()]
     cells = cells[cells["n"] == cells.groupby("recording")["n"].transform("max")]
     hosts = _hosts(cells, _many(_by_focus(devices)), store)
     return plots.blocks(hosts, _caches(store, hosts[0].recording)) if hosts else None
+
+
+def _cpu_cells(store: Store) -> pd.DataFrame:
+    """Return the timed products of the CPUs at the study's sizes, with rates."""
+    cells = of_sizes(store["summary"])
+    return with_rates(cells[cells["device"] == CPU], "total")
 
 
 def _by_focus(devices: Devices) -> list[Device]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU
 from analysis.stats.estimates import grouped
 from measurement.recording import CELL

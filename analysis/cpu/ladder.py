@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, fastest, with_threads
-from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU, step_verdict
 from analysis.stats.estimates import ratios
 

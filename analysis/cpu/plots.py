@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 
 from analysis.cpu.roofline import AT_MOST
 from analysis.drawing import style
+from analysis.drawing.rates import RATE, fastest
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 
 # Medians in SI units by quantity and number of threads, of which each may be missing.
 Ceilings = Mapping[tuple[str, int], float]
 _PEAK = "fp32_flop_per_s"
-_RATE = ("rate", "rate_low", "rate_high")
 # Bandwidths past the first-level cache, from the slowest: text and line.
 _ROOFS = {
     "memory_bytes_per_s": ("memory", "-"),
@@ -37,7 +37,7 @@ _PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
 
 @dataclass(frozen=True)
 class Host:
-    """A host's CPU: its name in the figure, its recording, rows of a table, and its ceilings."""
+    """A host's CPU: name in the figure, recording, rows of a table with rates, and ceilings."""
 
     name: str
     recording: str
@@ -119,14 +119,13 @@ def rates(hosts: Sequence[Host]) -> Figure:
     looks = style.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
     several = False
     for axis, host in zip(axes, hosts, strict=True):
-        cells = _with_rates(host.rows)
-        best = cells.loc[cells.groupby(["variant", "threads", "n"])["rate"].idxmax()]
+        best = fastest(host.rows, "variant", "threads", "n")
         for (name, threads), own in best.groupby(["variant", "threads"]):
             several |= threads > 1
             look = _line(looks[True, str(name)], threads)
             own = own.sort_values("n")
             said = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
-            style.points(axis, own, "n", _RATE, look, None, names=said, tell=style.gflops)
+            style.points(axis, own, "n", RATE, look, None, names=said, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
             if (_PEAK, threads) in host.ceilings:
                 text = f"multiply-adds, {_threads(threads)}"
@@ -148,13 +147,6 @@ def rates(hosts: Sequence[Host]) -> Figure:
         axis.set_ylabel("rate in GFLOP/s (logarithmic)")
     style.legend(figure, axes, columns=4)
     return figure
-
-
-def _with_rates(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return `cells` with rate, rate_low, rate_high in GFLOP/s; a long time is a low rate."""
-    work = 2e-9 * cells["n"].astype(float) ** 3
-    bounds = {"rate": "total_s", "rate_low": "total_high_s", "rate_high": "total_low_s"}
-    return cells.assign(**{rate: work / cells[time_s] for rate, time_s in bounds.items()})
 
 
 def _line(look: style.Look, threads: int) -> style.Look:
@@ -182,11 +174,11 @@ def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
     figure, (axis,) = style.new_figure(height=3.8)
     looks = style.card_looks(host.name for host in hosts)
     for host in hosts:
-        own = _with_rates(host.rows).sort_values("block_size")
+        own = host.rows.sort_values("block_size")
         text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
         said = [f"{text}, B = {size}" for size in own["block_size"]]
         look = looks[host.name]
-        style.points(axis, own, "block_size", _RATE, look, text, names=said, tell=style.gflops)
+        style.points(axis, own, "block_size", RATE, look, text, names=said, tell=style.gflops)
     axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
     style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
     low, high = axis.get_xlim()
@@ -218,7 +210,7 @@ def roofline(host: Host) -> Figure:
     those a byte that is fetched past it. A mark with an arrow has as many at most; one with a rim
     is of several threads.
     """
-    found = _with_rates(host.rows)
+    found = host.rows
     figure, axes = style.new_figure(2, height=4.4)
     looks = style.looks((True, str(name)) for name in found["variant"])
     for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
@@ -268,7 +260,7 @@ def _version(axis: Axes, row: Mapping[str, Any], column: str, look: style.Look) 
     said = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
     said += f"{style.rounded(intensity)} flop a byte"
     frame = pd.DataFrame([row])
-    style.points(axis, frame, column, _RATE, look, name, False, [said], style.gflops)
+    style.points(axis, frame, column, RATE, look, name, False, [said], style.gflops)
     if threads > 1:
         rim: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.2}
         axis.scatter([intensity], [row["rate"]], s=60, marker=look.marker, zorder=4, **rim)

@@ -10,7 +10,8 @@ import pandas as pd
 from analysis.cpu.cells import ONE, with_threads
 from analysis.cpu.hosts import LEVELS
 from analysis.cpu.traffic import asked_bytes, fetched_bytes, is_bound
-from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU
 from analysis.kernels.roofline import nearest_bound
 
@@ -32,7 +33,7 @@ def cpu_roofline_table(
 ) -> pd.DataFrame:
     """Return one row a CPU variant and number of threads, with its fastest cell at its largest n.
 
-    `ceilings` is `analysis.trust.measuring.ceilings_table`, `hosts`
+    `ceilings` is `analysis.data.ceilings.ceilings_table`, `hosts`
     `analysis.cpu.hosts.hosts_table`. flop_per_byte_asked counts the bytes that the loops ask of
     the first-level cache, flop_per_byte_past_lK those that are fetched into the cache of level K.
     Each bound is the time that the bytes take at least at the rate of the level that serves them:

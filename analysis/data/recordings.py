@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data.frames import concatenated, table, table_of_rows
 from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
-from analysis.stats.estimates import TIME_COLUMNS, FloatArray, bootstrap_cells, summarise
+from analysis.schema import renaming, with_bounds
+from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from kernels.build import BuildResult
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
@@ -21,18 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
-_TIMES_COLUMNS = ["implementation", "n", "block_size", "time_s", "time_low_s", "time_high_s"]
+_TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 _STATUSES = ("passed", "failed", "not_launchable")
-_RECORDINGS_COLUMNS = [
-    *("recording", "gpu", "device", "gpu_name", "cpu_model", "live", "simulated"),
-    *("started_utc", "finished_utc", "commit", "dirty", "samples"),
-    *(f"cells_{status}" for status in _STATUSES),
-    *("stale", "stale_sources"),
-]
-_SUMMARY_COLUMNS = [
-    *("recording", "gpu", *CELL, "build", "series", "samples"),
-    *(*TIME_COLUMNS, "overhead_s", "flop_per_s", "kernel_flop_per_s"),
-]
 
 
 @dataclass(frozen=True)
@@ -48,10 +40,15 @@ class Source:
     recording: Recording
 
     @property
+    def gpu(self) -> Mapping[str, Any]:
+        """What the recording's provenance says of the GPU; empty where there is none."""
+        devices = self.recording.provenance["devices"]
+        return next((device for device in devices if device["device"] == self.device), {})
+
+    @property
     def gpu_name(self) -> str | None:
         """Name of the GPU."""
-        devices = self.recording.provenance["devices"]
-        return next((str(d["name"]) for d in devices if d["device"] == self.device), None)
+        return self.gpu.get("name")
 
     @property
     def machine(self) -> str:
@@ -75,6 +72,11 @@ class Source:
         return self.cells[self.series == ORDERS]
 
     @property
+    def gpu_orders(self) -> pd.DataFrame:
+        """The `orders` of the GPU; their index stays."""
+        return self.orders[self.orders["device"] != CPU]
+
+    @property
     def series(self) -> pd.Series:
         """The series that each of the `cells` is of: `ORDERS` or `SHAPES`."""
         configuration = self.recording.provenance["configuration"]
@@ -90,6 +92,14 @@ class Source:
         samples = self.own(self.recording.samples)
         return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
 
+    def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
+        """Return the `draws` of some cells alone, named by `CELL`, shape (cells, DRAWS)."""
+        names = cells[CELL]
+        samples = self.own(self.recording.samples).merge(names.drop_duplicates(), on=CELL)
+        draws = bootstrap_cells(samples, f"{quantity}_s")
+        places = Groups.of(samples, CELL).keys.reset_index()
+        return draws[names.merge(places, how="left", on=CELL)["index"]]
+
     @property
     def checks(self) -> pd.DataFrame:
         """Checks of this GPU's and its host's CPU's cells."""
@@ -102,9 +112,7 @@ class Source:
         ``gpu_VARIANT`` and ``cpu_VARIANT``, the latter of one thread. ``gpu_naive`` is the naive
         kernel in blocks of 32×32, without block size. The index is the row in `cells` and `draws`.
         """
-        cells = self.orders.rename(
-            columns={f"{quantity}{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
-        )
+        cells = self.orders.rename(columns=renaming(f"{quantity}_s", "time_s"))
         on_cpu = cells["device"] == CPU
         gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
         baseline = gpu["variant"] == "naive"
@@ -165,6 +173,11 @@ def sources(recordings: Mapping[str, Recording]) -> list[Source]:
     return list(found.values())
 
 
+def with_gpu(found: Iterable[Source]) -> list[Source]:
+    """Return the sources that have a GPU."""
+    return [source for source in found if source.device]
+
+
 def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
     """Return the measured source files that are gone from `root` or not the same byte for byte."""
     return [
@@ -185,16 +198,17 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
     A rate is 2·batch·m·n·k over the time; that of integers counts operations. CPU cells stand once
     a recording, with an empty `gpu`.
     """
-    frames = [pd.DataFrame(columns=_SUMMARY_COLUMNS)]
+    frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
     for source, cells in once_a_recording(labelled_cells):
         cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
         flop = 2.0 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
-        cells = cells.assign(
-            flop_per_s=flop / cells["total_s"], kernel_flop_per_s=flop / cells["kernel_s"]
-        )
-        frames.append(labelled(source, cells)[_SUMMARY_COLUMNS])
-    return concatenated(frames)
+        rates = {
+            "flop_per_s": flop / cells["total_s"],
+            "kernel_flop_per_s": flop / cells["kernel_s"],
+        }
+        frames.append(labelled(source, cells.assign(**rates)))
+    return table("summary", frames)
 
 
 def once_a_recording(
@@ -240,12 +254,12 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 "stale_sources": ";".join(changed),
             }
         )
-    return pd.DataFrame(rows, columns=_RECORDINGS_COLUMNS)
+    return table_of_rows("recordings", rows)
 
 
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return every planned cell of every recording and the outcome of its check."""
-    return _stacked({key: recording.checks for key, recording in recordings.items()}, "checks.csv")
+    return table("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
 
 
 def builds_table(
@@ -255,23 +269,24 @@ def builds_table(
 
     `built` are those of this tree; they stand under the recording `TREE`.
     """
-    frames = {key: recording.builds for key, recording in recordings.items()}
-    frames[TREE] = _frame("builds.csv", [result.row() for result in built])
-    return _stacked(frames, "builds.csv")
+    tree = _frame("builds.csv", [result.row() for result in built])
+    found = {key: recording.builds for key, recording in recordings.items()} | {TREE: tree}
+    return table("builds", [frame.assign(recording=key) for key, frame in found.items()])
 
 
 def instructions_table(
     recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
 ) -> pd.DataFrame:
     """Return how often each instruction stands in every cubin of `builds_table`."""
-    frames = {key: recording.instructions for key, recording in recordings.items()}
-    frames[TREE] = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
-    return _stacked(frames, "instructions.csv")
+    tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
+    found = {key: recording.instructions for key, recording in recordings.items()} | {TREE: tree}
+    frames = [frame.assign(recording=key) for key, frame in found.items()]
+    return concatenated([tree.assign(recording=TREE)[:0], *frames])
 
 
-def _frame(table: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows of a recording's `table` as a frame with its types."""
-    return pd.DataFrame(rows, columns=list(TABLES[table])).astype(TABLES[table])
+def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return rows of one of a recording's files as a frame with its types."""
+    return pd.DataFrame(rows, columns=list(TABLES[file])).astype(TABLES[file])
 
 
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
@@ -279,12 +294,14 @@ def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
 
     The sources' hashes and the phases are left out, which have tables of their own.
     """
-    rows = [
-        (identifier, item, value)
-        for identifier, recording in recordings.items()
-        for item, value in _facts({**recording.provenance, "sources": {}, "phases": []})
-    ]
-    return pd.DataFrame(rows, columns=["recording", "item", "value"])
+    return table_of_rows(
+        "environment",
+        (
+            {"recording": identifier, "item": item, "value": value}
+            for identifier, recording in recordings.items()
+            for item, value in _facts({**recording.provenance, "sources": {}, "phases": []})
+        ),
+    )
 
 
 def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -300,17 +317,3 @@ def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, " ".join(str(item) for item in value)
     elif value not in (None, []):
         yield path, str(value)
-
-
-def _stacked(frames: Mapping[str, pd.DataFrame], table: str) -> pd.DataFrame:
-    """Return frames of the recordings' `table` one below the other, each after its id."""
-    empty = pd.DataFrame(columns=["recording", *TABLES[table]])
-    return concatenated(
-        [empty, *(frame.assign(recording=key)[list(empty)] for key, frame in frames.items())]
-    )
-
-
-def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the frames one below the other; the first is empty and gives the columns."""
-    filled = [frame for frame in frames if not frame.empty]
-    return pd.concat(filled, ignore_index=True) if filled else frames[0]

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.cells import is_library
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source
 from analysis.decide.curves import Misses, curve, left_out, opponents
 from analysis.decide.predictors import MATRICES, Curve
 from analysis.domain import CPU

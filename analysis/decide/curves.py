@@ -16,7 +16,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.stats import t as student_t
 
 from analysis.cpu.cells import ALL, OWN, fastest, with_threads, yardsticks
-from analysis.data.recordings import Source, concatenated, once_a_recording
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, once_a_recording
 from analysis.decide.predictors import Curve, fill
 from analysis.domain import CPU
 from analysis.stats.estimates import CONFIDENCE, FloatArray

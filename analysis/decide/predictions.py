@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis.data.cells import is_library
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
 from analysis.decide.predictors import Kernel, Predictor, Row, predictor

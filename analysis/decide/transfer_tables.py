@@ -13,7 +13,8 @@ import pandas as pd
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
 from analysis.domain import CPU

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source
 from analysis.domain import CPU
 from kernels.counts import COLUMNS
 from measurement.errors import StudyError

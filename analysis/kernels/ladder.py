@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from analysis.data.recordings import Source, concatenated, labelled
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, labelled
 from analysis.domain import CPU, step_verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.stats.estimates import ratios

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.data.cells import without_swept_naive
-from analysis.data.recordings import Source, concatenated, labelled
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, labelled
 from analysis.domain import CPU
 from analysis.kernels.machine_code import intensities
 from analysis.stats.estimates import grouped
@@ -42,7 +43,7 @@ def roofline_table(
 ) -> pd.DataFrame:
     """Return one row a GPU and variant, with its fastest block size at its largest order.
 
-    `ceilings` is `analysis.trust.measuring.ceilings_table`, `counts`
+    `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
     `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the card's rate of
     multiply-adds over the bandwidth of its memory: by source L, a kernel below it is bound by
     memory. The bound is the largest of the lower bounds of the time, share_of_bound that over the

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source
 from analysis.models.definitions import RHO
 from analysis.stats.estimates import bootstrap_medians, percentile_interval, seeded
 from analysis.stats.uncertainty import DETERMINED, NO_INTERVAL

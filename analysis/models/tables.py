@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from analysis.data.frames import concatenated
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source, concatenated
+from analysis.data.recordings import Source
 from analysis.domain import CPU, PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models.comparison import (

@@ -1,9 +1,11 @@
-"""The data of the report's explorer: summary.csv, packed for a script element of the page.
+"""The data of the report's explorer: summary.csv, packed for the page.
 
 The explorer itself is `report/explorer.html.j2` (controls), `report/explorer.js` (what they do) and
 `report/explorer.vl.json` (the chart, in Vega-Lite). Nothing here is computed anew.
 """
 
+import base64
+import gzip
 import json
 from collections.abc import Mapping
 
@@ -44,8 +46,13 @@ _SHAPES = {
 }
 
 
+def packed(text: str) -> str:
+    """Return `text` compressed by gzip, in base64: so the page carries what few may need."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
 def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) -> str:
-    """Return the explorer's data as JSON, escaped for a ``<script type="application/json">``.
+    """Return the explorer's data as JSON.
 
     `summary` is the table summary.csv, of which the series `ORDERS` is kept: square float32
     matrices. `titles` gives each measured subject its title by label, in the order of the controls;
@@ -96,8 +103,7 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
             },
         },
     }
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:

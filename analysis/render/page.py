@@ -23,7 +23,7 @@ from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
-from analysis.render.explorer import LIBRARIES, explorer_data
+from analysis.render.explorer import LIBRARIES, explorer_data, packed
 from kernels.catalog import VARIANTS
 from measurement.files import write_atomic
 
@@ -84,7 +84,7 @@ def render(
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "maker": maker,
         "archive": _archive(Path(tables_dir)),
-        "explorer_data": Markup(
+        "explorer_data": packed(
             explorer_data(
                 store["summary"],
                 {device.label: device.title for device in measured.all},
@@ -142,7 +142,7 @@ def _assets(template_dir: Path) -> dict[str, Any]:
     return {
         "styles": [Markup(texts[name]) for name in _STYLES],
         "scripts": [Markup(texts[name]) for name in _SCRIPTS],
-        "explorer_libraries": [Markup(texts[name]) for name in LIBRARIES],
+        "explorer_libraries": [packed(texts[name]) for name in LIBRARIES],
         "script_hashes": [base64.b64encode(digest).decode() for digest in digests],
     }
 

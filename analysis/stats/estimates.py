@@ -5,13 +5,14 @@ computed from several medians (a gain, a fitted parameter) has a percentile boot
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.schema import with_bounds
 from measurement.intervals import interval_ranks
 from measurement.recording import CELL
 
@@ -23,7 +24,6 @@ DRAWS = 2000
 SEED = 1
 
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
-TIME_COLUMNS = [f"{part}{bound}_s" for part in _PARTS for bound in ("", "_low", "_high")]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Groups:
         """The number of rows of each group."""
         return np.bincount(self.number, minlength=len(self.keys))
 
+    def sums(self, values: npt.ArrayLike) -> IntArray:
+        """Return the sum of whole numbers, or the number of true values, in each group."""
+        weights = np.asarray(values, float)
+        return np.bincount(self.number, weights, len(self.keys)).astype(np.intp)
+
     def names(self) -> list[tuple[object, ...]]:
         """Return the key of each group; a missing part of a key is None."""
         keys = self.keys.astype(object).where(self.keys.notna(), None)
@@ -58,15 +63,15 @@ class Groups:
         ordered = np.asarray(values, float)[np.argsort(self.number, kind="stable")]
         return np.split(ordered, np.cumsum(self.counts)[:-1]) if len(self.keys) else []
 
-    def medians(self, values: pd.Series, chosen: npt.NDArray[np.bool_] | None = None) -> FloatArray:
+    def medians(self, values: pd.Series, chosen: npt.ArrayLike = True) -> FloatArray:
         """Return medians and the bounds of their intervals, shape (3, groups).
 
         Of the rows `chosen`, by default all. NaN where a group has none, or NaN among them; bounds
         are NaN below 6 rows.
         """
-        known = values.to_numpy(dtype=float, na_value=np.nan)
-        rows = np.ones(len(known), bool) if chosen is None else chosen
-        number, known = self.number[rows], known[rows]
+        rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
+        number = self.number[rows]
+        known = values.to_numpy(dtype=float, na_value=np.nan)[rows]
         ordered = known[np.lexsort((known, number))]  # NaN last
         counts = np.bincount(number, minlength=len(self.keys))
         starts = np.cumsum(counts) - counts
@@ -93,22 +98,24 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     cells = Groups.of(samples, CELL)
     table = cells.keys.assign(samples=pd.array(cells.counts, "Int64"))
     for part in _PARTS:
-        names = (f"{part}_s", f"{part}_low_s", f"{part}_high_s")
-        table[list(names)] = cells.medians(samples[f"{part}_s"]).T
+        table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"]).T
     parts = samples["host_s"].fillna(0) + samples["h2d_s"] + samples["kernel_s"] + samples["d2h_s"]
     return table.assign(overhead_s=cells.medians(samples["total_s"] - parts)[0])
 
 
-def bootstrap_cells(samples: pd.DataFrame, column: str) -> FloatArray:
+def bootstrap_cells(
+    samples: pd.DataFrame, column: str, by: Sequence[str] = CELL, seed: str | None = None
+) -> FloatArray:
     """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
 
-    Row i belongs to row i of ``summarise(samples)``. A cell's draws depend on its own samples and
-    its key alone, not on the order of rows or on other cells. NaN where a cell has too few samples
-    for an interval, or NaN among them.
+    Row i belongs to row i of ``summarise(samples)``, or to that of the groups `by` other columns. A
+    cell's draws depend on its own samples, its key and `seed` (by default the column) alone, not on
+    the order of rows or on other cells. NaN where a cell has too few samples for an interval, or
+    NaN among them.
     """
-    cells = Groups.of(samples, CELL)
+    cells = Groups.of(samples, list(by))
     values = zip(cells.names(), cells.split(samples[column]), strict=True)
-    draws = [bootstrap_medians(own, seeded(column, *key)) for key, own in values]
+    draws = [bootstrap_medians(own, seeded(seed or column, *key)) for key, own in values]
     return np.array(draws).reshape(-1, DRAWS)
 
 

@@ -5,19 +5,21 @@ such a card finds: that is seen here alone.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import Source, concatenated
+from analysis.data.frames import table, table_of_rows
+from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU
-from analysis.stats.estimates import FloatArray, grouped, ratio_intervals
+from analysis.schema import renaming, with_bounds
+from analysis.stats.estimates import FloatArray, IntArray, ratio_intervals
 from analysis.stats.significance import within
 from analysis.trust.compare import CELL_TITLES, aligned, cell_texts, duration, matched_samples
-from analysis.trust.measuring import batch_draws, medians, telemetry
+from analysis.trust.overheads import batch_draws
+from analysis.trust.telemetry import telemetry
 from measurement.recording import CELL, KERNEL, Recording
 
 AGREEMENT = 0.02
@@ -32,8 +34,7 @@ _KINDS = {
     ON_CPU: ("total",),
 }
 _KEY = [name for name in CELL if name != "device"]
-_BOUNDS = ("", "_low", "_high")
-# What the other recording's cell is seen beside, by column of `trust.telemetry`.
+# The state of the card that stands beside a median, by column of `trust.telemetry`.
 _STATE = {
     "sm_clock_hz": "sm_clock_{}_hz",
     "temperature_max_celsius": "temperature_max_{}_celsius",
@@ -41,29 +42,11 @@ _STATE = {
     "samples_throttled": "samples_throttled_{}",
 }
 _PAIR = ["recording_a", "gpu_a", "recording_b", "gpu_b", "kind", "quantity"]
-_SHARES = [*_PAIR, "tolerance", "cells", "cells_agreeing", "share"]
-_CELLS = [
-    *(*_PAIR, *_KEY, "samples_a", "samples_b"),
-    *(f"median_{side}{bound}_s" for side in "ab" for bound in _BOUNDS),
-    *("ratio", "ratio_low", "ratio_high"),
-    *(name.format(side) for name in _STATE.values() for side in "ab"),
-]
+_COUNTS = ["tolerance", "cells", "cells_agreeing", "share"]
 _TITLES = (
     *(*CELL_TITLES, "A", "B", "B/A"),
     *("SM clock in MHz", "at most °C", "power in W", "samples throttled"),
 )
-
-
-@dataclass(frozen=True)
-class Medians:
-    """Medians of one quantity of one device, a row a cell: `cells` and bootstrap `draws` of each.
-
-    `cells` has `_KEY` (empty where a cell has no such part), samples, median_s, median_low_s,
-    median_high_s and the numbers of its rows as index; `draws` has the shape (cells, draws).
-    """
-
-    cells: pd.DataFrame
-    draws: FloatArray
 
 
 def pairs(found: list[Source]) -> list[tuple[Source, Source]]:
@@ -86,38 +69,45 @@ def pairs(found: list[Source]) -> list[tuple[Source, Source]]:
     return matched
 
 
-def agreement_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def agreement_tables(
+    found: list[Source], frames: Mapping[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return how many cells agree in each of `pairs`, and the cells that do not.
 
-    The first has a row a kind of cell and quantity ("total", "kernel", "kernel_batch"); share is
-    that of the common cells whose medians are within `tolerance`. CPUs are compared once for two
-    recordings, where they are of the same model and were measured by the same protocol. The second
-    has a row a cell: ratio is B/A with its bootstrap interval, and on a GPU both sides' state as in
-    `trust.telemetry`.
+    `frames` are the tables summary, telemetry and back_to_back. The first has a row a kind of cell
+    and quantity ("total", "kernel", "kernel_batch"); share is that of the common cells whose
+    medians are within `tolerance`. CPUs are compared once for two recordings, where they are of the
+    same model and were measured by the same protocol. The second has a row a cell: ratio is B/A
+    with its bootstrap interval, and on a GPU both sides' state as in `trust.telemetry`.
     """
-    states = {source.label: _state(source) for pair in pairs(found) for source in pair}
-    shares, frames = [], [pd.DataFrame(columns=_CELLS)]
+    medians = _medians(frames)
+    time_s = medians["median_s"].to_numpy()
+    cell = medians.groupby(_KEY, dropna=False).ngroup().to_numpy()
+    rows = medians.groupby(["label", "kind", "quantity"]).indices
+    row_of_b = np.full(len(medians), -1)  # by cell
+    shares, apart = [], []
     for a, b, kind, quantity in _comparisons(found):
-        common, draws = _common(_medians(a, kind, quantity), _medians(b, kind, quantity))
-        if common.empty:
+        (id_a, gpu_a), (id_b, gpu_b) = (_named(one, kind) for one in (a, b))
+        own = rows.get((gpu_a or id_a, kind, quantity), _NONE)
+        other = rows.get((gpu_b or id_b, kind, quantity), _NONE)
+        row_of_b[cell[other]] = other
+        common = np.array([own, row_of_b[cell[own]]])
+        row_of_b[cell[other]] = -1
+        common = common[:, common[1] >= 0]
+        if not common.size:
             continue
-        head = dict(zip(_PAIR, (*_named(a, kind), *_named(b, kind), kind, quantity), strict=True))
-        agrees = within(common["ratio"], AGREEMENT).to_numpy(dtype=bool)
-        share = int(agrees.sum()) / len(common)
-        shares.append(
-            head
-            | {"tolerance": AGREEMENT, "cells": len(common), "cells_agreeing": int(agrees.sum())}
-            | {"share": share}
-        )
-        apart = common[~agrees].assign(**head)
-        apart["ratio_low"], apart["ratio_high"] = ratio_intervals(*(d[~agrees] for d in draws))
-        for side, source in (("a", a), ("b", b)):
-            if kind in (PINNED, PAGEABLE):
-                state = states[source.label].rename(columns=lambda c, s=side: c.format(s))
-                apart = apart.merge(state, how="left", on=_KEY)
-        frames.append(apart.reindex(columns=_CELLS))
-    counts = {_STATE["samples_throttled"].format(side): "Int64" for side in "ab"}
-    return pd.DataFrame(shares, columns=_SHARES), concatenated(frames).astype(counts)
+        agrees = within(time_s[common[1]] / time_s[common[0]], AGREEMENT)
+        pair = (id_a, gpu_a, id_b, gpu_b, kind, quantity)
+        counts = (AGREEMENT, len(agrees), int(agrees.sum()), int(agrees.sum()) / len(agrees))
+        shares.append(dict(zip((*_PAIR, *_COUNTS), (*pair, *counts), strict=True)))
+        apart.append(common[:, ~agrees])
+    drawn = _Draws(medians, found)
+    cells = [
+        _apart(medians, sides, drawn).assign(**{name: head[name] for name in _PAIR})
+        for head, sides in zip(shares, apart, strict=True)
+        if sides.size
+    ]
+    return table_of_rows("agreement", shares), table("agreement_cells", cells)
 
 
 def _comparisons(found: list[Source]) -> Iterator[tuple[Source, Source, str, str]]:
@@ -146,50 +136,76 @@ def _named(source: Source, kind: str) -> tuple[str, str | None]:
     return source.recording_id, None if kind == ON_CPU else source.label
 
 
-def _medians(source: Source, kind: str, quantity: str) -> Medians:
-    if kind == BATCHES:
-        return _batch_medians(source)
-    cells = source.cells
-    on_cpu = cells["device"] == CPU
-    memory = {PINNED: "pinned", PAGEABLE: "pageable"}.get(kind)
-    chosen = on_cpu if memory is None else ~on_cpu & (cells["host_memory"] == memory)
-    names = {f"{quantity}{bound}_s": f"median{bound}_s" for bound in _BOUNDS}
-    columns = [*_KEY, "samples", *names.values()]
-    rows = cells.rename(columns=names)[columns][chosen.fillna(False)]
-    return Medians(rows.reset_index(drop=True), source.draws[quantity][rows.index])
+_NONE: IntArray = np.empty(0, np.intp)
 
 
-def _batch_medians(source: Source) -> Medians:
-    own = source.own(source.recording.back_to_back)
-    rows, draws = [], []
-    for key, batches in grouped(own, KERNEL):
-        named = dict(zip(KERNEL, key, strict=True)) | {"samples": len(batches)}
-        rows.append(named | medians(batches["kernel_batch_s"], "median"))
-        draws.append(batch_draws(key, batches))
-    columns = [*_KEY, "samples", *(f"median{bound}_s" for bound in _BOUNDS)]
-    types = source.cells[_KEY].dtypes.to_dict()
-    return Medians(pd.DataFrame(rows, columns=columns).astype(types), np.array(draws))
+def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the medians of every kind and quantity, a row a cell.
+
+    Columns: label (of the GPU; of a CPU its recording), kind, quantity, `CELL` (empty where a cell
+    has no such part), samples, median_s with its bounds, and those of `_STATE`.
+    """
+    summary, state = frames["summary"], frames["telemetry"][["gpu", *_KEY, *_STATE]]
+    on_cpu = summary["device"] == CPU
+    on_gpu = summary[~on_cpu].merge(state, how="left", on=["gpu", *_KEY])
+    batches = frames["back_to_back"].rename(columns={"rounds": "samples"})
+    cells = {
+        PINNED: on_gpu[(on_gpu["host_memory"] == "pinned").fillna(False)],
+        PAGEABLE: on_gpu[(on_gpu["host_memory"] == "pageable").fillna(False)],
+        BATCHES: batches.assign(host_memory=pd.NA, threads=pd.NA),
+        ON_CPU: summary[on_cpu],
+    }
+    columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), *_STATE]
+    found = []
+    for kind, quantities in _KINDS.items():
+        label = cells[kind]["recording" if kind == ON_CPU else "gpu"]
+        for quantity in quantities:
+            times = cells[kind][with_bounds(f"{quantity}_s")]
+            rows = cells[kind].assign(label=label, kind=kind, quantity=quantity)
+            rows[with_bounds("median_s")] = times
+            found.append(rows.reindex(columns=columns))
+    types = summary[CELL].dtypes.to_dict() | state[list(_STATE)].dtypes.to_dict()
+    return pd.concat(found, ignore_index=True).astype(types)
 
 
-def _common(a: Medians, b: Medians) -> tuple[pd.DataFrame, tuple[FloatArray, FloatArray]]:
-    """Return the cells of both with ratio B/A, and their draws: those of B, those of A."""
-    sides = [
-        medians.cells.rename_axis(f"row_{side}")
-        .reset_index()
-        .rename(columns={f"median{bound}_s": f"median_{side}{bound}_s" for bound in _BOUNDS})
-        .rename(columns={"samples": f"samples_{side}"})
-        for side, medians in (("a", a), ("b", b))
-    ]
-    common = sides[0].merge(sides[1], on=_KEY)  # an empty part of a key matches an empty part
-    common["ratio"] = common["median_b_s"] / common["median_a_s"]
-    return common, (b.draws[common["row_b"]], a.draws[common["row_a"]])
+class _Draws:
+    """Bootstrap draws of rows of `_medians`, each made when it is first asked for."""
+
+    def __init__(self, medians: pd.DataFrame, found: list[Source]) -> None:
+        self._medians = medians
+        self._sources: dict[tuple[str | None, str], Source] = {
+            (CPU, source.recording_id): source for source in found
+        }
+        self._sources |= {(source.device, source.label): source for source in with_gpu(found)}
+        self._known: dict[int, FloatArray] = {}
+
+    def of(self, rows: IntArray) -> FloatArray:
+        """Return the draws of rows of one source, kind and quantity, shape (rows, draws)."""
+        new = [row for row in rows if row not in self._known]
+        if new:
+            cells = self._medians.loc[new]
+            first = cells.iloc[0]
+            source = self._sources[first["device"], first["label"]]
+            if first["kind"] == BATCHES:
+                batches = source.recording.back_to_back.merge(cells[KERNEL], on=KERNEL)
+                draws = batch_draws(batches)  # in the order of the kernels, as the rows are
+            else:
+                draws = source.drawn(cells, first["quantity"])
+            self._known |= dict(zip(new, draws, strict=True))
+        return np.array([self._known[row] for row in rows])
 
 
-def _state(source: Source) -> pd.DataFrame:
-    """Return the state of a GPU in each of its cells, in columns named as in `_STATE`."""
-    samples = source.recording.samples
-    state = telemetry(samples[samples["device"] == source.device])
-    return state[[*_KEY, *_STATE]].rename(columns=_STATE)
+def _apart(medians: pd.DataFrame, sides: IntArray, drawn: _Draws) -> pd.DataFrame:
+    """Return cells of A and of B side by side; `sides` are the rows of both, shape (2, cells)."""
+    frame = medians.loc[sides[0], _KEY].reset_index(drop=True)
+    for side, rows in zip("ab", sides, strict=True):
+        names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
+        names |= {column: name.format(side) for column, name in _STATE.items()}
+        frame[list(names.values())] = medians.loc[rows, list(names)].reset_index(drop=True)
+    frame["ratio"] = frame["median_b_s"] / frame["median_a_s"]
+    bounds = ratio_intervals(drawn.of(sides[1]), drawn.of(sides[0]))
+    frame["ratio_low"], frame["ratio_high"] = bounds
+    return frame
 
 
 def agreement_line(frame: pd.DataFrame) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.data.recordings import Source, concatenated, labelled
+from analysis.data.frames import concatenated
+from analysis.data.recordings import Source, labelled
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,

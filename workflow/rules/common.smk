@@ -25,6 +25,7 @@ from measurement.provenance import git
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 CONFIG_IN_FORCE = "results/config.yaml"
+OPEN_FILES = []  # for as long as Snakemake runs
 
 
 @contextmanager
@@ -138,8 +139,10 @@ if "gpu" not in workflow.global_resources:
 onstart:
     # The measurement reads the configuration in force from this file. A dry run writes nothing.
     write_atomic(CONFIG_IN_FORCE, yaml.safe_dump(config, sort_keys=False))
-    # Held until this process ends, however it does: `workflow/run.py` knows by it that Snakemake's
-    # lock is not one that was left behind. Where that script runs this, it has the file itself.
-    alive = open(".snakemake/alive", "a")
+    # Locked until this process ends, however it does: `workflow/run.py` knows by it that Snakemake's
+    # own lock is not one that was left behind. Where that script runs this, it has it locked.
+    OPEN_FILES.append(open(".snakemake/alive", "a+"))
     with suppress(BlockingIOError):
-        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(OPEN_FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        OPEN_FILES[-1].truncate(0)
+        print(os.getpid(), end="", file=OPEN_FILES[-1], flush=True)

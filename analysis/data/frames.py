@@ -1,0 +1,39 @@
+"""Frames and rows put together as the schema's tables."""
+
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from analysis.schema import TABLES, column
+
+# Counts that were written with a decimal point from the first version on: the cells stay the same.
+_WITH_POINT = {
+    "transfer_points.n",
+    "transfer_points.cells",
+    "model_predictions.samples",
+    "models.samples",
+}
+
+
+def table(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return frames one below the other as the table `name` of the schema.
+
+    It has the schema's columns, those that a frame lacks empty there; counts are Int64.
+    """
+    columns = list(TABLES[name].columns)
+    empty = pd.DataFrame(columns=columns)
+    found = concatenated([empty, *(frame.reindex(columns=columns) for frame in frames)])
+    counts = [each for each in columns if column(name, each).kind == "count"]
+    counts = [each for each in counts if f"{name}.{each}" not in _WITH_POINT]
+    return found.astype(dict.fromkeys(counts, "Int64"))
+
+
+def table_of_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+    """Return rows as the table `name` of the schema; see `table`."""
+    return table(name, [pd.DataFrame(list(rows))])
+
+
+def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the frames one below the other; the first is empty and gives the columns."""
+    filled = [frame for frame in frames if not frame.empty]
+    return pd.concat(filled, ignore_index=True) if filled else frames[0]

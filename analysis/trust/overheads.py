@@ -1,0 +1,114 @@
+"""What timing costs, and where the time went: back-to-back launches, cold starts, phases.
+
+Every function returns one table of the schema. A GPU is named by its label (`gpu`), a host's CPU
+has none and stands once a recording. Medians have their distribution-free interval, ratios one by
+bootstrap; both are NaN below 6 values.
+"""
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.frames import concatenated, table
+from analysis.data.recordings import Source, labelled, once_a_recording
+from analysis.schema import with_bounds
+from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
+from measurement.recording import CELL, KERNEL
+
+TOTAL = "total"  # stands for all phases
+COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "kernel", "d2h")
+_RATIO = ["ratio", "ratio_low", "ratio_high"]
+
+
+def back_to_back_table(found: list[Source]) -> pd.DataFrame:
+    """Return the kernels that were launched back to back, beside their single launches.
+
+    kernel_s is the median by events around one launch, of the kernel's cell with pinned memory, or
+    with pageable where there is none (`host_memory` says which). ratio is kernel_s over
+    kernel_batch_s: what gaps between launches and the resolution of events add.
+    """
+    gpus = (source for source in found if source.device)
+    return table("back_to_back", [labelled(source, _batches(source)) for source in gpus])
+
+
+def _batches(source: Source) -> pd.DataFrame:
+    own = source.own(source.recording.back_to_back)
+    kernels = Groups.of(own, KERNEL)
+    rows = kernels.keys.assign(
+        launches=kernels.medians(own["launches"])[0].astype(int), rounds=kernels.counts
+    )
+    rows[with_bounds("kernel_batch_s")] = kernels.medians(own["kernel_batch_s"]).T
+    single = source.cells[source.cells["kernel_s"].notna()].rename_axis("row").reset_index()
+    single = single.sort_values("host_memory", ascending=False, kind="stable")  # pinned first
+    names = ["row", "host_memory", *with_bounds("kernel_s")]
+    rows = rows.merge(single.drop_duplicates(KERNEL)[[*KERNEL, *names]], how="left", on=KERNEL)
+    known = rows["row"].notna().to_numpy()
+    ratio = rows["kernel_s"] / rows["kernel_batch_s"]
+    above = source.draws["kernel"][rows.loc[known, "row"].astype(int)]
+    return _with_ratio(rows, ratio, known, above, batch_draws(own)[known])
+
+
+def batch_draws(batches: pd.DataFrame) -> FloatArray:
+    """Return bootstrap draws of the median batch of each kernel, shape (kernels, draws)."""
+    return bootstrap_cells(batches, "kernel_batch_s", KERNEL, "batch")
+
+
+def _with_ratio(
+    rows: pd.DataFrame,
+    ratio: pd.Series,
+    known: np.ndarray,
+    above: FloatArray,
+    below: FloatArray,
+) -> pd.DataFrame:
+    """Return rows with a ratio and its interval, from draws of those rows whose ratio is known."""
+    rows = rows.assign(**dict.fromkeys(_RATIO, ratio))
+    rows.loc[known, _RATIO[1:]] = np.transpose(ratio_intervals(above, below))
+    return rows
+
+
+def cold_starts_table(found: list[Source]) -> pd.DataFrame:
+    """Return what a fresh process pays until its first product, beside a warm pass of that cell.
+
+    Times are medians over the processes; ratio is total_s over warm_total_s.
+    """
+    gpus = (source for source in found if source.device)
+    return table("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
+
+
+def _cold_starts(source: Source) -> pd.DataFrame:
+    own = source.own(source.recording.cold_starts)
+    cells = Groups.of(own, CELL)
+    rows = cells.keys.assign(processes=cells.counts)
+    for part in (*COLD_PARTS, "total"):
+        rows[with_bounds(f"{part}_s")] = cells.medians(own[f"{part}_s"]).T
+    warm = source.cells[[*CELL, *with_bounds("total_s")]]
+    names = zip(with_bounds("total_s"), with_bounds("warm_total_s"), strict=True)
+    rows = rows.merge(warm.rename(columns=dict(names)), how="left", on=CELL)
+    known = rows["warm_total_s"].notna().to_numpy()
+    passes = source.own(source.recording.samples).merge(rows[CELL], on=CELL)
+    cold = bootstrap_cells(own, "total_s", seed="cold")[known]
+    ratio = rows["total_s"] / rows["warm_total_s"]
+    return _with_ratio(rows, ratio, known, cold, bootstrap_cells(passes, "total_s", seed="warm"))
+
+
+def phases_table(found: list[Source]) -> pd.DataFrame:
+    """Return how long every part of a measurement took and how long the device was at work in it.
+
+    share_not_busy is the share of the wall time that is neither transfer nor kernel (on a CPU, no
+    product). A row `TOTAL` a device sums up all phases.
+    """
+    own = ((source, _phases(source)) for source in found)
+    return table("phases", [labelled(*rows) for rows in once_a_recording(own)])
+
+
+def _phases(source: Source) -> pd.DataFrame:
+    columns = ["device", "phase", "wall_s", "busy_s"]
+    listed = pd.DataFrame(source.recording.provenance["phases"], columns=columns)
+    frames = []
+    for device, rows in source.own(listed).groupby("device", sort=False):
+        whole = rows[["wall_s", "busy_s"]].sum()
+        whole_row = pd.DataFrame([{"device": device, "phase": TOTAL, **whole}])
+        frames += [rows, whole_row]
+    phases = concatenated([listed[:0], *frames])
+    wall_s = phases["wall_s"].astype(float)
+    idle_s = wall_s - phases["busy_s"].astype(float)
+    return phases.assign(share_not_busy=idle_s / wall_s.where(wall_s > 0))

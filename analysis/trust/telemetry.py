@@ -1,0 +1,59 @@
+"""The state of a card while it was measured: clocks, temperature, power, throttling."""
+
+import numpy as np
+import pandas as pd
+
+from analysis.data.frames import table
+from analysis.data.recordings import Source, labelled
+from analysis.domain import CPU
+from analysis.schema import with_bounds
+from analysis.stats.estimates import Groups
+from measurement.recording import CELL
+from measurement.throttling import THROTTLE_REASONS
+
+
+def telemetry_table(found: list[Source]) -> pd.DataFrame:
+    """Return `telemetry` of every GPU, with recording and gpu first."""
+    own = ((source, source.own(source.recording.samples)) for source in found)
+    gpu = ((source, rows[rows["device"] != CPU]) for source, rows in own)
+    return table("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
+
+
+def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the state in which a card took the samples of each cell, and its times in seconds.
+
+    throttle_reasons names those of all samples. Times are medians of all samples, and those called
+    unmarked of the samples that no throttling was seen in (NaN where none is left, or where nothing
+    is known of any). What was not recorded is empty.
+    """
+    cells = Groups.of(samples, CELL)
+    reasons = samples["throttle_reasons"]
+    masks = reasons.fillna(0).to_numpy(dtype=np.int64)
+    marked = masks > 0
+    recorded = cells.sums(reasons.notna()) > 0
+    extremes = samples.groupby(cells.number)
+    frame = cells.keys.assign(
+        samples=cells.counts,
+        samples_throttled=pd.array(cells.sums(marked), "Int64"),
+        throttle_reasons=_names(cells, masks),
+        sm_clock_min_hz=extremes["sm_clock_hz"].min(),
+        temperature_max_celsius=extremes["temperature_celsius"].max(),
+    )
+    frame.loc[~recorded, "samples_throttled"] = pd.NA
+    for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):
+        frame[name] = cells.medians(samples[name], samples[name].notna())[0]
+    for part in ("total", "kernel"):
+        times = samples[f"{part}_s"]
+        unmarked = recorded[cells.number] & ~marked
+        frame[with_bounds(f"{part}_s")] = cells.medians(times).T
+        frame[with_bounds(f"unmarked_{part}_s")] = cells.medians(times, unmarked).T
+    return frame
+
+
+def _names(cells: Groups, masks: np.ndarray) -> list[str]:
+    """Return the names of all reasons in the bit masks of each cell, joined by " + "."""
+    every = np.zeros(len(cells.keys), np.int64)
+    np.bitwise_or.at(every, cells.number, masks)
+    return [
+        " + ".join(name for bit, name in THROTTLE_REASONS.items() if mask & bit) for mask in every
+    ]
