@@ -111,8 +111,10 @@ _COUNT = _names(
     worst_row worst_column parameters orders judged judged_within judged_from_n worst_block_size
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
+    least_n_kernels least_n_near
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
     audit_constants.kernels
+    samples_throttled_a samples_throttled_b
     """
 )
 # What is a count everywhere else, but a fitted number here.
@@ -435,8 +437,14 @@ _UNIT_OF_ENDING = (
 _UNITS = {
     "error_share": PERCENT,
     "growth": TIMES,
-    "n3_growth": TIMES,
+    "n3_growth": Unit(1.0, "times", None),
+    "tuned_gain": Unit(1.0, "times", None),
     "over_headline": TIMES,
+    "static_shared_bytes": BYTES,
+    "dynamic_shared_bytes": BYTES,
+    "spill_store_bytes": BYTES,
+    "spill_load_bytes": BYTES,
+    "stack_bytes": BYTES,
     "tolerance": PERCENT,
     "share_of_bound": PERCENT,
     "share_of_library": PERCENT,
@@ -478,6 +486,10 @@ _HEADINGS = {
     "dtype": "elements",
     "gpu": "card",
     "gpu_name": "card's name",
+    "cpu_time_s": "CPU time",
+    "gpu_time_s": "GPU time",
+    "cpu_flop_per_s": "CPU rate",
+    "gpu_flop_per_s": "GPU rate",
     "host_memory": "memory",
     "total_s": "total",
     "host_s": "host work",
@@ -494,8 +506,8 @@ _HEADINGS = {
     "cpu_blas_gain": "gain over BLAS, one thread",
     "cpu_blas_all_gain": "gain over BLAS, all threads",
     "cpu_best_gain": "gain over the best CPU version",
-    "share_of_library": "% of cuBLAS",
-    "share_of_multiply_add": "% of FMA rate",
+    "share_of_library": "of cuBLAS",
+    "share_of_multiply_add": "of FMA rate",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",
@@ -518,8 +530,14 @@ _HEADINGS = {
     "registers_per_thread": "registers a thread",
     "static_shared_bytes": "shared memory",
     "spill_store_bytes": "spilled",
-    "share_of_bound": "% of its bound",
+    "share_of_bound": "of its bound",
     "flop_per_byte_of_sectors": "flop a byte",
+}
+_HEADINGS |= {
+    f"{variant}_{b}_{what}": f"{heading}, B = {b}"
+    for variant in ("block", "block_unroll4")
+    for b in (1, 2, 4, 8, 16, 32)
+    for what, heading in (("time_s", "time"), ("gain", "gain"))
 }
 
 

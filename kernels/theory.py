@@ -189,7 +189,6 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
     per_sector = SECTOR_BYTES // access.element_bytes
     offsets = [block.each(axis.offset) for axis in access.axes]
     elements = sum(axis.weight * offset for axis, offset in zip(access.axes, offsets, strict=True))
-    shifted = np.arange(per_line)[:, None, None] + elements
     groups = [
         _starts(axis, int(offset.max()), per_line).items()
         for axis, offset in zip(access.axes, offsets, strict=True)
@@ -203,13 +202,13 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
             begins = _sums(begins, more, per_line)
         once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
         total += once.times(begins.total())
+        shifted = np.array(list(begins), np.int64)[:, None, None] + elements
         sectors, lines = (
-            _distinct(shifted // words, active)[1].sum(axis=(1, 2))
+            _distinct(shifted // words, active)[1].sum(axis=(1, 2)).tolist()
             for words in (per_sector, per_line)
         )
-        for begin, count in begins.items():
-            touched = Total(transactions=int(sectors[begin]), lines=int(lines[begin]))
-            total += touched.times(count)
+        for count, in_sectors, in_lines in zip(begins.values(), sectors, lines, strict=True):
+            total += Total(transactions=in_sectors, lines=in_lines).times(count)
     return total
 
 

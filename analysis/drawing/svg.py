@@ -18,6 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u206
 _REFERENCE = re.compile(r"(url\(#|^#)")
 # A hundredth of a point is not seen.
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_FONT = re.compile(r"font-family: [^;]*; ?")  # said once, at the root
 _HOVER = "hover-"
 _BETWEEN = "\u2028"  # a line break in an attribute would be read as a space
 _LONGEST_LABEL = 40
@@ -64,6 +65,7 @@ def render(figure: Figure, name: str) -> str:
         if not (element.tail or "").strip():
             element.tail = None
         _hand_over(element, f"{name}-")
+    root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")
     return ET.tostring(root, encoding="unicode") + "\n"
@@ -97,7 +99,7 @@ def _hand_over(element: ET.Element, prefix: str) -> None:
     for key, value in list(element.attrib.items()):
         # XML would keep each line break of a path as an escape.
         flat = " ".join(value.split()).replace(INK, "currentColor")
-        flat = _DECIMALS.sub(r"\1", flat)
+        flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))
         if key == "id":
             flat = prefix + flat
         elif key == "href" or "url(#" in flat:

@@ -32,6 +32,7 @@ _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
 _UNITS = {
     "s": schema.S,
+    "mib": schema.MIB,
     "gib": schema.GIB,
     "ms": schema.MS,
     "us": schema.US,

@@ -25,6 +25,8 @@ _SMALL = 1e-3  # so small a share of the median time a search begins at
 # No median is trusted beyond one part in a million.
 _LEAST_VARIANCE = 1e-12
 _ROUNDS = 20
+# A step is halved so often at most; the last takes no more than this share off the squares.
+_HALVINGS, _LEAST_GAIN = 30, 1e-12
 
 
 @dataclass(frozen=True)
@@ -121,23 +123,21 @@ def solve(
     log_times: FloatArray,
     weights: FloatArray,
     near: FloatArray | None = None,
-    known: FloatArray | float = 0.0,
 ) -> FloatArray:
     """Return the parameters of the least weighted squares, those at their lower bound as 0.
 
-    `near`: parameters near which the search begins; without, it begins at several places. `known`:
-    seconds of each cell that the model has beside those of the parameters.
+    `near`: parameters near which the search begins; without, it begins at several places.
     """
     alone = typical(design, log_times)
     low, high = np.log(SMALLEST * alone), np.log(LARGEST * alone)
     root = np.sqrt(weights / weights.mean())
 
     def residual(log_theta: FloatArray) -> FloatArray:
-        return root * (np.log(design @ np.exp(log_theta) + known) - log_times)
+        return root * (log_model(design, np.exp(log_theta)) - log_times)
 
     def slopes(log_theta: FloatArray) -> FloatArray:
         parts = design * np.exp(log_theta)
-        return root[:, None] * parts / (parts.sum(axis=1) + known)[:, None]
+        return root[:, None] * parts / parts.sum(axis=1, keepdims=True)
 
     def search(start: FloatArray) -> OptimizeResult:
         # Far below, a parameter does nothing, and a search that begins there finds no way up.
@@ -147,6 +147,40 @@ def solve(
     starts = _starts(design, log_times, root, alone) if near is None else [near]
     best = min((search(start) for start in starts), key=lambda found: found.cost)
     return np.where(best.x > low + _MARGIN, np.exp(best.x), 0.0)
+
+
+def least_squares_beside(
+    known: FloatArray,
+    design: FloatArray,
+    log_times: FloatArray,
+    weights: FloatArray,
+    near: FloatArray,
+) -> float:
+    """Return the least weighted squares of a model that has `known` seconds of each cell beside.
+
+    The search begins at the parameters `near`. Each of its steps is Gauss and Newton's without
+    negative parameters (Lawson and Hanson's non-negative least squares), halved until the squares
+    fall. It serves profiles, which ask for many fits and for their squares alone.
+    """
+    root = np.sqrt(weights)
+    theta = np.maximum(near, _SMALL * typical(design, log_times))
+    residual = root * (np.log(design @ theta + known) - log_times)
+    while True:
+        slopes = root[:, None] * design / (design @ theta + known)[:, None]
+        scale = np.linalg.norm(slopes, axis=0)
+        step = nnls(slopes / scale, slopes @ theta - residual)[0] / scale - theta
+        before = residual @ residual
+        for halved in range(_HALVINGS):
+            nearer = theta + step / 2**halved
+            with np.errstate(divide="ignore"):
+                residual = root * (np.log(design @ nearer + known) - log_times)
+            if residual @ residual <= before:
+                break
+        else:
+            return float(before)
+        theta = nearer
+        if before - residual @ residual <= _LEAST_GAIN * before:
+            return float(residual @ residual)
 
 
 def _starts(

@@ -24,9 +24,9 @@ from analysis.stats.fitting import (
     Data,
     Fit,
     IntArray,
+    least_squares_beside,
     log_model,
     shares,
-    solve,
     typical,
 )
 
@@ -203,9 +203,8 @@ class Uncertainty:
         def excess(log_value: float) -> float:
             design, known = profile.fixed(float(np.exp(log_value)))
             design = np.delete(design, profile.removed, axis=1)
-            theta = solve(design, data.log_times, weights, near, known)
-            residual = np.log(design @ theta + known) - data.log_times
-            return float(np.sum(weights * residual**2) - self._fit.squares - allowed)
+            squares = least_squares_beside(known, design, data.log_times, weights, near)
+            return squares - self._fit.squares - allowed
 
         ends = np.log(profile.limits)
         with np.errstate(divide="ignore"):

@@ -164,7 +164,7 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             rows = cells[kind].assign(label=label, kind=kind, quantity=quantity)
             rows[with_bounds("median_s")] = times
             found.append(rows.reindex(columns=columns))
-    types = summary[CELL].dtypes.to_dict() | state[list(_STATE)].dtypes.to_dict()
+    types = summary[CELL].dtypes.to_dict() | dict.fromkeys(_STATE, "Float64")
     return pd.concat(found, ignore_index=True).astype(types)
 
 
