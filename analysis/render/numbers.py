@@ -73,7 +73,7 @@ def count(rows: Rows) -> Markup:
     """Return how many rows there are; they have to be chosen by equalities alone."""
     if rows.filters is None:
         raise ValueError(f"{rows.table}: a count in the page needs rows chosen by `where` alone")
-    where = json.dumps(rows.filters, sort_keys=True, ensure_ascii=False)
+    where = json.dumps(rows.filters, sort_keys=True)
     return Markup('<data data-count="{}" data-where="{}">{}</data>').format(
         rows.table, where, len(rows)
     )

@@ -197,8 +197,15 @@ def _archive(tables_dir: Path) -> str:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in schema.TABLES:
-            data = (tables_dir / f"{name}.csv").read_bytes()
+            data = _bytes(tables_dir / f"{name}.csv")
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
     return base64.b64encode(lzma.compress(packed.getvalue(), preset=9)).decode()
+
+
+def _bytes(table: Path) -> bytes:
+    try:
+        return table.read_bytes()
+    except OSError:
+        raise StoreError(f"{table} is missing; make it with `python -m analysis tables`") from None
