@@ -10,8 +10,6 @@ import pandas as pd
 from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
 from analysis.data.store import Store
-from analysis.kernels.glance import glance_table
-from analysis.overview.answers import answers_table
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
 from measurement.recording import OPTIONAL, TABLES, Recording, write
@@ -102,30 +100,13 @@ def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, obje
 EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>$1${`x`}" + "\u202e\u2066" + "x" * 300
 
 
-def evil_tables(folder: Path) -> Store:
-    """Write the tables of a card and a host of which every name and text is hostile."""
-    card, cells = f"card {EVIL}", []
-    for n in (512, 2048):
-        for memory in ("pageable", "pinned"):
-            for variant, scale in (("naive", 4), ("block", 2), (EVIL, 1)):
-                cells.append(gpu_cell(card, variant, n, n**3 * scale * 1e-12, memory=memory))
-    cells += [cpu_cell(card, variant, 512, 0.02, 64) for variant in ("naive", "blocked", EVIL)]
-    names = {"gpu_name": EVIL, "cpu_model": EVIL, "stale": True, "stale_sources": f"{EVIL};b.cu"}
-    check = {"recording": card, "device": "gpu0", "variant": EVIL, "dtype": EVIL, **square(512)}
-    rows: dict[str, list[dict[str, object]]] = {
-        "recordings": [recording(card, **names, commit=EVIL, started_utc=EVIL)],
-        "summary": cells,
-        "gains": [gain_row(card, variant, 512, 150.0, 0.02) for variant in ("block", EVIL)],
-        "checks": [check | {"status": "failed", "reason": EVIL, "host_memory": EVIL}],
-        "environment": [{"recording": card, "item": EVIL, "value": EVIL}],
-        "builds": [
-            {"recording": card, "variant": EVIL, "dtype": EVIL, "build": EVIL, "nvcc": EVIL}
-        ],
-        "claims": [{"claim": EVIL, "source": EVIL, "verdict": EVIL, "rule": EVIL, "gpu": card}],
-    }
-    frames = {name: frame(name, rows.get(name, [])) for name in SCHEMA}
-    made_of = {"answers": answers_table(frames), "glance": glance_table(frames)}
-    return tables(folder, **rows, **{name: f.to_dict("records") for name, f in made_of.items()})
+def hostile(tables_dir: Path, folder: Path) -> Path:
+    """Write tables whose every text `tile_conflict_free` or "0.3.30" is hostile; return them."""
+    for name in SCHEMA:
+        frame = pd.read_csv(tables_dir / f"{name}.csv", dtype=str, keep_default_na=False)
+        frame = frame.replace({"tile_conflict_free": EVIL, "0.3.30": EVIL, "failed": EVIL})
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
 
 
 def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
