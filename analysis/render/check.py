@@ -24,7 +24,6 @@ _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _SPELT = re.compile(r"\[U\+[0-9A-F]{4}\]")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
-
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
 # An element that says where it is from, and the interval that may follow it.
 _TRACED = re.compile(
