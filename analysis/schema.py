@@ -9,8 +9,9 @@ and the bounds of its 95 % interval, total_low_s and total_high_s.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
+Value = TypeVar("Value")
 Kind = Literal["text", "flag", "count", "number"]
 
 
@@ -114,7 +115,11 @@ _COUNT = _names(
     least_n_kernels least_n_near
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
     audit_constants.kernels
-    samples_throttled_a samples_throttled_b
+    samples_throttled_a samples_throttled_b loses_at wins_at least_n_kernels least_n_near
+    loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 loop_shared_loads_32
+    loop_shared_loads_64 loop_shared_loads_128 loop_shared_stores_32 loop_shared_stores_64
+    loop_shared_stores_128 widest_global_loads_bits widest_shared_loads_bits
+    widest_shared_stores_bits l1_shared_by l2_shared_by l3_shared_by
     """
 )
 # What is a count everywhere else, but a fitted number here.
@@ -129,7 +134,7 @@ _DECLARED = {
         "kernel_flop_per_s",
     ),
     "gains": (
-        "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
+        "gains over the naive kernel and over five baselines on the CPU, with intervals",
         "source machine n variant block_size host_memory total_gain± kernel_gain± "
         "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
         "cpu_own_variant cpu_own_block_size cpu_blas_all_threads cpu_best_variant "
@@ -228,7 +233,7 @@ _DECLARED = {
         "flop_per_byte_accessed flop_per_byte_of_sectors",
     ),
     "roofline": (
-        "each variant against the ceilings of its card",
+        "each variant beside the ceilings of its card",
         "recording gpu variant dtype batch m n k block_size host_memory kernel_s± "
         "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte compute_bound_s "
         "l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound",
@@ -295,18 +300,18 @@ _DECLARED = {
         "copy_s± cells_log_sd line_s knee_s log_residual",
     ),
     "curves": (
-        "times of kernels and of the CPU between the measured orders",
+        "times of kernels and of the CPU between the measured sizes",
         "recording gpu opponent variant block_size threads n samples time_s± filled_s slope "
         "outer_slope half_width_between half_width_beyond half_width left_out_between "
         "left_out_beyond",
     ),
     "break_even": (
-        "from which order on a card is faster than its CPU",
+        "from which matrix size on a card is faster than its CPU",
         "recording gpu host_memory kernels opponent least_n largest_n place n± loses_at "
         "wins_at cells_without_interval draws seed",
     ),
     "predictions": (
-        "passes at held-out orders, measured and predicted",
+        "passes at held-out sizes, measured and predicted",
         "recording gpu host_memory variant block_size n time_s± predicted_s± error_share "
         "inside is_library is_fastest is_predicted_fastest",
     ),
@@ -328,7 +333,7 @@ _DECLARED = {
         "after_threads after_time_s n gain± verdict efficiency±",
     ),
     "cpu_roofline": (
-        "each CPU variant against the ceilings of its host",
+        "each CPU variant beside the ceilings of its host",
         "recording variant block_size threads n total_s± flop_per_s intensity "
         "flop_per_byte_asked flop_per_byte_past_l1 flop_per_byte_past_l2 "
         "flop_per_byte_past_l3 compute_bound_s l1_bound_s l2_bound_s l3_bound_s "
@@ -517,6 +522,7 @@ _HEADINGS = {
     "judged_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
     "aicc": "AICc",
+    "aicc_above_least": "AICc above the least",
     "above_constant_s": "time above the constant",
     "printed_flop_per_s": "rate as printed",
     "audit_cells.flop_per_s": "rate from the time",
@@ -535,8 +541,8 @@ _HEADINGS = {
 }
 _HEADINGS |= {
     f"{variant}_{b}_{what}": f"{heading}, B = {b}"
-    for variant in ("block", "block_unroll4")
-    for b in (1, 2, 4, 8, 16, 32)
+    for variant, blocks in (("block", (1, 2, 4, 8, 16, 32)), ("block_unroll4", (4, 8, 16, 32)))
+    for b in blocks
     for what, heading in (("time_s", "time"), ("gain", "gain"))
 }
 
@@ -564,6 +570,11 @@ def interval_columns(column: str) -> tuple[str, str]:
 def with_bounds(column: str) -> list[str]:
     """Return a column and those with its bounds, in the order of the tables."""
     return [column, *interval_columns(column)]
+
+
+def bounded(column: str, value: Value, low: Value, high: Value) -> dict[str, Value]:
+    """Return a value and its bounds by the columns that hold them."""
+    return dict(zip(with_bounds(column), (value, low, high), strict=True))
 
 
 def renaming(column: str, to: str) -> dict[str, str]:

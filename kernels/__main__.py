@@ -6,22 +6,20 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.build import build_all, build_cubin
 from kernels.catalog import VARIANTS
-from kernels.counts import count_all, plan, table
+from kernels.counts import ORDER, count_all, plan, table
 from kernels.cubins import parse_build
 from kernels.plan import builds
 from kernels.shape import Shape
 from kernels.toolchain import find_nvcc, nvcc_version
 from kernels.variant import ELEMENTS, Variant
+from measurement.config import load
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 from measurement.progress import Progress
-
-if TYPE_CHECKING:
-    from measurement.config import Study
 
 # What `--all` makes is kept in this folder below --out, by all that goes into it.
 _STORE = ".store"
@@ -88,17 +86,16 @@ def _add_count(parser: argparse.ArgumentParser) -> None:
     _add_all(parser)
 
 
-def _study(arguments: argparse.Namespace, one: str) -> "Study | None":
-    """Return the study whose whole is asked for; None: `one` is. Raises StudyError for neither."""
+def _config(arguments: argparse.Namespace, one: str) -> Path | None:
+    """Return the file of the study of which all is asked for; None: `one` is. Raises StudyError."""
     if not arguments.all:
         if getattr(arguments, one) is None:
             raise StudyError(f"--{one}: is missing; name one, or give --all with --config")
         return None
     if arguments.config is None or arguments.out is None:
         raise StudyError("--all: needs --config, the study, and --out, a folder; give both")
-    from measurement.config import load  # not for one kernel: it reads all catalogs
-
-    return load(arguments.config).study
+    config: Path = arguments.config
+    return config
 
 
 def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
@@ -108,21 +105,23 @@ def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[i
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    study, nvcc = _study(arguments, "build"), find_nvcc(arguments.nvcc)
+    config, nvcc = _config(arguments, "build"), find_nvcc(arguments.nvcc)
     architecture, out = arguments.architecture, arguments.out
-    if study is None:
+    if config is None:
         build_cubin(nvcc, parse_build(arguments.build), architecture, out)
         return
-    wanted = builds(study)
+    wanted = builds(load(config).study)
     progress, announce = _announcer(architecture, len(wanted), "kernels built")
     build_all(nvcc, wanted, architecture, out, arguments.jobs, out / _STORE, announce)
     progress.end()
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    study = _study(arguments, "variant")
-    if study is not None:
-        tables = plan(study)
+    config = _config(arguments, "variant")
+    if config is not None:
+        # Also what a quick study leaves out here was measured elsewhere. No large products then.
+        order = ORDER if load(config).study.scope == "full" else None
+        tables = plan(load(config, "full").study, order)
         progress, announce = _announcer("accesses", len(tables), "kernels counted")
         count_all(tables, arguments.out, arguments.jobs, arguments.out / _STORE, announce)
         progress.end()

@@ -105,14 +105,13 @@ class Counting:
 
 
 def plan(
-    study: "Study", order: int = ORDER, block_sizes: Iterable[int] = BLOCK_SIZES
+    study: "Study", order: int | None, block_sizes: Iterable[int] = BLOCK_SIZES
 ) -> list[Counting]:
     """Return the tables of a study: one for each variant, type of elements and block size.
 
     Each is run at a small order that the exact build takes, at one that needs bounds checks, and at
     the small shapes of the study; those of these `block_sizes`, or without any, at `order` too, if
-    it is one of a study that is measured in full. Its other shapes are left to the theory, which
-    was found exact there.
+    it is one of the study. Its other shapes are left to the theory, which was found exact there.
     """
     shapes: dict[tuple[str, str, int | None], list[Shape]] = {}
     for one in products(study):
@@ -124,8 +123,7 @@ def plan(
         width = max(variant(name).tile(block or 0))
         counted = [Shape.square(width * -(-_EDGE // width)), Shape.square(_UNEVEN)]
         counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
-        large = study.scope == "full" and (block is None or block in block_sizes)
-        if dtype == "float32" and large:
+        if order and dtype == "float32" and (block is None or block in block_sizes):
             counted += [shape for shape in launchable if shape == Shape.square(order)]
         counted = list(dict.fromkeys(counted))
         predicted = tuple(sorted(set(launchable) - set(counted)))

@@ -11,8 +11,9 @@ bytes, as CUDA allocates them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from math import gcd
 
@@ -174,7 +175,9 @@ def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.
     Values are not negative.
     """
     ordered = np.sort(np.where(active, values, -1), axis=-1)
-    return ordered, (ordered >= 0) & (np.diff(ordered, axis=-1, prepend=-1) != 0)
+    first = ordered >= 0
+    first[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
+    return ordered, first
 
 
 # ---- Global memory
@@ -190,7 +193,7 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
     offsets = [block.each(axis.offset) for axis in access.axes]
     elements = sum(axis.weight * offset for axis, offset in zip(access.axes, offsets, strict=True))
     groups = [
-        _starts(axis, int(offset.max()), per_line).items()
+        _starts(axis.extent, axis.tile, axis.weight, int(offset.max()), per_line).items()
         for axis, offset in zip(access.axes, offsets, strict=True)
     ]
     total = Total()
@@ -201,26 +204,28 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
             active &= offset < inside
             begins = _sums(begins, more, per_line)
         once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
-        total += once.times(begins.total())
         shifted = np.array(list(begins), np.int64)[:, None, None] + elements
-        sectors, lines = (
-            _distinct(shifted // words, active)[1].sum(axis=(1, 2)).tolist()
+        counts = np.array(list(begins.values()), np.int64)
+        transactions, lines = (
+            int(counts @ _distinct(shifted // words, active)[1].sum(axis=(1, 2)))
             for words in (per_sector, per_line)
         )
-        for count, in_sectors, in_lines in zip(begins.values(), sectors, lines, strict=True):
-            total += Total(transactions=in_sectors, lines=in_lines).times(count)
+        total += once.times(begins.total()) + Total(transactions=transactions, lines=lines)
     return total
 
 
-def _starts(axis: Axis, largest: int, per_line: int) -> dict[int, _Begins]:
+@cache
+def _starts(
+    extent: int, tile: int, weight: int, largest: int, per_line: int
+) -> Mapping[int, _Begins]:
     """Group the starts by the offsets, of those up to `largest`, that are inside: all below a key.
 
     A start where all are inside is in the group ``largest + 1``.
     """
-    starts = np.arange(0, axis.extent, axis.tile)
-    inside = np.minimum(axis.extent - starts, largest + 1)
+    starts = np.arange(0, extent, tile)
+    inside = np.minimum(extent - starts, largest + 1)
     groups: dict[int, _Begins] = {}
-    keys = zip(inside.tolist(), (axis.weight * starts % per_line).tolist(), strict=True)
+    keys = zip(inside.tolist(), (weight * starts % per_line).tolist(), strict=True)
     for (below, begin), count in Counter(keys).items():
         groups.setdefault(below, _Begins())[begin] = count
     return groups

@@ -281,9 +281,20 @@ class Config(Section):
         return report
 
 
-def load(path: Path | str) -> Config:
-    """Return the configuration in the file `path`; raises ConfigError if missing or faulty."""
-    return validate(read(path), str(path))
+def load(path: Path | str, scope: str | None = None) -> Config:
+    """Return the configuration in the file `path`; raises ConfigError if missing or faulty.
+
+    A `scope` is in the place of the file's.
+    """
+    content = read(path)
+    return validate(in_scope(content, scope) if scope else content, str(path))
+
+
+def in_scope(content: Any, scope: str) -> Any:
+    """Return the content of a configuration file with another scope of the study, if it has one."""
+    if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
+        return content
+    return {**content, "study": {**content["study"], "scope": scope}}
 
 
 def validate(content: Any, name: str) -> Config:

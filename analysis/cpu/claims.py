@@ -1,6 +1,6 @@
 """What the source claims of CPUs: of its cache-optimised program, and of GPUs against it.
 
-Each is held against this study's versions of the source's programs, at the source's order if that
+Each is compared with this study's versions of the source's programs, at the source's order if that
 was measured, else at the largest that was.
 """
 
@@ -10,9 +10,11 @@ import pandas as pd
 
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
 from analysis.cpu.split import CLAIMED_CACHE_GAIN, WHOLE
-from analysis.data.recordings import Source, once_a_recording
+from analysis.data.frames import from_rows
+from analysis.data.recordings import Source, once_a_recording, with_gpu
 from analysis.domain import NOT_MEASURED, SOURCE_ORDER
-from analysis.kernels.claims import ABOUT, ABOVE, Row, Rule, claims_frame
+from analysis.kernels.claims import ABOUT, ABOVE, Row, Rule
+from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import ratios
 
 _SWEPT = "blocked"
@@ -41,9 +43,9 @@ def cpu_claims_table(found: list[Source], split: pd.DataFrame) -> pd.DataFrame:
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
             rows += _on_cpu(source, one)
-    for source in (source for source in found if source.device):
+    for source in with_gpu(found):
         rows += [_on_whole(source, split, start) for start in _WHOLES]
-    return claims_frame(rows)
+    return from_rows("claims", rows)
 
 
 def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[Row]:
@@ -85,7 +87,7 @@ def _ratio(
     row: Row = {"above": sides[0]["variant"].iloc[0], "below": sides[1]["variant"].iloc[0]}
     row |= {"measured": f"total time of {names[0]} over that of {names[1]}, on one thread"}
     row |= {"block_size": sides[1]["block_size"].iloc[0], **_square(n), "cases": 1}
-    row |= {"value": value, "value_low": low, "value_high": high}
+    row |= bounded("value", value, low, high)
     return row | {"verdict": rule.decide(low, high, expected)}
 
 
@@ -95,10 +97,10 @@ def _rate(optimised: pd.DataFrame) -> Row:
     if n is None:
         return {}
     cell = optimised[optimised["n"] == n].iloc[0]
-    value, high, low = (2e-9 * n**3 / cell[f"total{bound}_s"] for bound in ("", "_low", "_high"))
+    value, high, low = (2e-9 * n**3 / cell[name] for name in with_bounds("total_s"))
     row: Row = {"below": cell["variant"], "block_size": cell["block_size"], **_square(n)}
     row |= {"measured": f"GFLOP/s of {_named(cell)}, on one thread", "cases": 1}
-    row |= {"value": value, "value_low": low, "value_high": high}
+    row |= bounded("value", value, low, high)
     return row | {"verdict": ABOUT.decide(low, high, CLAIMED_RATE)}
 
 
@@ -114,7 +116,7 @@ def _on_whole(source: Source, split: pd.DataFrame, start: str) -> Row:
     if own.empty:
         return row
     whole = own.iloc[0]
-    value, low, high = (float(whole[f"factor{bound}"]) for bound in ("", "_low", "_high"))
+    value, low, high = (float(whole[name]) for name in with_bounds("factor"))
     before = f"the CPU's {whole['after_variant']}{_block(whole['after_block_size'])}"
     row |= {
         "above": whole["after_variant"],
@@ -123,7 +125,7 @@ def _on_whole(source: Source, split: pd.DataFrame, start: str) -> Row:
     }
     row |= {"measured": f"total time of {before} over that of {_named(whole)}"}
     row |= {"host_memory": memory, **_square(int(whole["n"])), "cases": 1}
-    row |= {"value": value, "value_low": low, "value_high": high}
+    row |= bounded("value", value, low, high)
     return row | {"verdict": rule.decide(low, high, expected)}
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.data.frames import table
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled, once_a_recording
 from analysis.schema import with_bounds
 from analysis.stats.estimates import Groups
@@ -16,7 +16,7 @@ def ceilings_table(found: list[Source]) -> pd.DataFrame:
     See `measurement.ceilings` and `measurement.cpu_ceilings` for what each quantity is.
     """
     own = ((source, _ceilings(source.own(source.recording.ceilings))) for source in found)
-    return table("ceilings", [labelled(*rows) for rows in once_a_recording(own)])
+    return stacked("ceilings", [labelled(*rows) for rows in once_a_recording(own)])
 
 
 def _ceilings(own: pd.DataFrame) -> pd.DataFrame:

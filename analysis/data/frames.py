@@ -15,7 +15,7 @@ _WITH_POINT = {
 }
 
 
-def table(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return frames one below the other as the table `name` of the schema.
 
     It has the schema's columns, those that a frame lacks empty there; counts are Int64.
@@ -28,9 +28,9 @@ def table(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return found.astype(dict.fromkeys(counts, "Int64"))
 
 
-def table_of_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return rows as the table `name` of the schema; see `table`."""
-    return table(name, [pd.DataFrame(list(rows))])
+def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+    """Return rows as the table `name` of the schema; see `stacked`."""
+    return stacked(name, [pd.DataFrame(list(rows))])
 
 
 def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.data.frames import concatenated, table, table_of_rows
+from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
@@ -208,7 +208,7 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
             "kernel_flop_per_s": flop / cells["kernel_s"],
         }
         frames.append(labelled(source, cells.assign(**rates)))
-    return table("summary", frames)
+    return stacked("summary", frames)
 
 
 def once_a_recording(
@@ -254,12 +254,12 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 "stale_sources": ";".join(changed),
             }
         )
-    return table_of_rows("recordings", rows)
+    return from_rows("recordings", rows)
 
 
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return every planned cell of every recording and the outcome of its check."""
-    return table("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
+    return stacked("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
 
 
 def builds_table(
@@ -271,7 +271,7 @@ def builds_table(
     """
     tree = _frame("builds.csv", [result.row() for result in built])
     found = {key: recording.builds for key, recording in recordings.items()} | {TREE: tree}
-    return table("builds", [frame.assign(recording=key) for key, frame in found.items()])
+    return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])
 
 
 def instructions_table(
@@ -294,7 +294,7 @@ def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
 
     The sources' hashes and the phases are left out, which have tables of their own.
     """
-    return table_of_rows(
+    return from_rows(
         "environment",
         (
             {"recording": identifier, "item": item, "value": value}

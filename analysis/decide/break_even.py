@@ -6,7 +6,7 @@ GPU stays the faster one up to the largest order that both sides have.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -129,10 +129,11 @@ def break_even_table(found: list[Source], transfers: pd.DataFrame) -> pd.DataFra
     frames = [pd.DataFrame(columns=COLUMNS)]
     for source in (source for source in found if source.device):
         rows = opponents(source).rename(columns={"time_s": "total_s"})
-        cpu = {
+        sides = {
             str(name): side(own, source.draws["total"], ["opponent"])
             for name, own in rows.groupby("opponent", sort=False)
         }
+        cpu = Opponents({name: one for name, one in sides.items() if one})
         cells = source.orders[(source.orders["device"] != CPU) & source.orders["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
             floor_s = _floor_s(transfers, source.label, str(memory))
@@ -159,21 +160,34 @@ def _floor_s(transfers: pd.DataFrame, label: str, memory: str) -> float:
     )
 
 
-def _rows(gpu: Side, cpu: dict[str, Side | None], seed: str) -> Iterator[dict[str, object]]:
+@dataclass(frozen=True)
+class Opponents:
+    """The sides of a host's CPU by name."""
+
+    sides: dict[str, Side]
+    _known: dict[tuple[str, bytes], FloatArray] = field(default_factory=dict)
+
+    def draws(self, name: str, n: FloatArray) -> FloatArray:
+        """Return `Side.draws` of an opponent, made once for the same `n`."""
+        key = (name, n.tobytes())
+        if key not in self._known:
+            self._known[key] = self.sides[name].draws(n, seeded("break-even", name))
+        return self._known[key]
+
+
+def _rows(gpu: Side, cpu: Opponents, seed: str) -> Iterator[dict[str, object]]:
     """Yield the break-even with every opponent; `seed` is of the draws of the GPU's side."""
     steps = int(np.ceil(_STEPS * np.log2(gpu.orders[-1] * _BEYOND)))
     grid = np.geomspace(1, gpu.orders[-1] * _BEYOND, steps)
-    sides = [one for one in cpu.values() if one is not None]
-    grid = np.unique(np.concatenate([grid, gpu.orders, *(one.orders for one in sides)]))
+    orders = [one.orders for one in cpu.sides.values()]
+    grid = np.unique(np.concatenate([grid, gpu.orders, *orders]))
     medians, draws = gpu.log_s(grid), gpu.draws(grid, seeded("break-even", seed))
-    for name, opponent in cpu.items():
-        if opponent is None:
-            continue
+    for name, opponent in cpu.sides.items():
         least, largest = (
             pick(gpu.orders[end], opponent.orders[end]) for pick, end in ((max, 0), (min, -1))
         )
         (n,) = crossings(grid, medians - opponent.log_s(grid), largest)
-        ahead = draws - opponent.draws(grid, seeded("break-even", name))
+        ahead = draws - cpu.draws(name, grid)
         low, high = percentile_interval(crossings(grid, ahead, largest))
         common = np.intersect1d(gpu.orders, opponent.orders)
         lost = common[(gpu.log_s(common) >= opponent.log_s(common))[:, 0]]

@@ -67,29 +67,28 @@ class Curve:
 
     def at(self, n: npt.ArrayLike) -> FloatArray:
         """Return log s at the orders `n`, shape (len(n),) or (len(n), draws)."""
+        return self._weights(n) @ np.concatenate([self.log_s, self.slopes, self.outer])
+
+    def _weights(self, n: npt.ArrayLike) -> FloatArray:
+        """Return the weights of `log_s`, `slopes` and `outer` at the orders `n`.
+
+        Between two orders they are those of the cubic Hermite interpolant. Shape: (len(n),
+        2·orders + 2).
+        """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
-        found = np.empty((len(x), *self.log_s.shape[1:]))
-        below, above = x < self.log_n[0], x > self.log_n[-1]
-        for end, outside in ((0, below), (-1, above)):
-            step = self._like_draws(x[outside] - self.log_n[end])
-            found[outside] = self.log_s[end] + self.outer[end] * step
-        inside = ~(below | above)
-        found[inside] = self._between(x[inside])
-        return found
-
-    def _between(self, x: FloatArray) -> FloatArray:
-        """Return the cubic Hermite interpolant at log n = `x`."""
-        place = np.clip(np.searchsorted(self.log_n, x) - 1, 0, len(self.log_n) - 2)
-        width = self._like_draws(self.log_n[place + 1] - self.log_n[place])
-        u = self._like_draws(x - self.log_n[place]) / width
-        start, rest = self.log_s[place], self.log_s[place + 1] - self.log_s[place]
-        first, last = width * self.slopes[place], width * self.slopes[place + 1]
-        bend = 3 * rest - 2 * first - last
-        return np.asarray(start + u * (first + u * (bend + u * (first + last - 2 * rest))))
-
-    def _like_draws(self, values: FloatArray) -> FloatArray:
-        """Return values of the shape (len(n),) in one that goes with draws, if there are any."""
-        return values.reshape(-1, *(1,) * (self.log_s.ndim - 1))
+        orders, rows = len(self.log_n), np.arange(len(x))
+        inside = np.clip(x, *self.log_n[[0, -1]])
+        place = np.clip(np.searchsorted(self.log_n, inside) - 1, 0, orders - 2)
+        width = self.log_n[place + 1] - self.log_n[place]
+        u = (inside - self.log_n[place]) / width
+        weights = np.zeros((len(x), 2 * orders + 2))
+        weights[rows, place] = (1 - u) ** 2 * (1 + 2 * u)
+        weights[rows, place + 1] = u**2 * (3 - 2 * u)
+        weights[rows, orders + place] = width * u * (1 - u) ** 2
+        weights[rows, orders + place + 1] = -width * u**2 * (1 - u)
+        weights[:, -2:] = np.column_stack([x, x]) - inside[:, None]
+        weights[x > inside, -2] = weights[x < inside, -1] = 0
+        return weights
 
     def reach(self, n: npt.ArrayLike) -> FloatArray:
         """Return how far each of `n` is from the measured orders: 1 for one octave beyond the last.

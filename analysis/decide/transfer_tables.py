@@ -15,7 +15,7 @@ from scipy.stats import t as student_t
 
 from analysis.data.frames import concatenated
 from analysis.data.recordings import Source
-from analysis.decide.predictors import ELEMENT_BYTES, MATRICES
+from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
 from analysis.domain import CPU
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
@@ -71,7 +71,7 @@ def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
         if len(points.time_s) < _LEAST_SIZES[model]:
             continue
         best = fit(points, model)
-        row = _row(points, model, own["cells_log_sd"])
+        row = _row(points, model, best, own["cells_log_sd"])
         row["holdout_sizes"] = len(unseen.time_s)
         row["holdout_log_rms"] = _rms(unseen.log_ratios(best))
         rows.append(row)
@@ -85,9 +85,8 @@ def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
     return rows, predicted
 
 
-def _row(points: Points, model: str, spreads: pd.Series) -> dict[str, Any]:
+def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[str, Any]:
     """Return the row of one fit; `spreads` are those of the cells of each size."""
-    best = fit(points, model)
     errors = _rms(left_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     freedom = len(points.time_s) - PARAMETERS[model]

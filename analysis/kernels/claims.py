@@ -1,31 +1,28 @@
-"""What the sources claim, held against what was counted, built and measured: one line a claim.
+"""What the sources claim, compared with what was counted, built and measured: one line a claim.
 
 Each claim has a rule that says by which numbers it holds. Times are compared at the largest order
 that both variants have, by the interval of their ratio; `quantity` says whether kernel or total.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.data.recordings import Source
+from analysis.data.frames import from_rows
+from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU, NOT_MEASURED, UNDECIDED
+from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
-from analysis.stats.estimates import grouped, ratios
+from analysis.schema import bounded
+from analysis.stats.estimates import ratios
 from kernels.catalog import VARIANTS
-from kernels.shape import Shape
+from kernels.plan import Product
 
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 NEAR = 1.25  # a factor that "about" leaves on either side
 _SHAPE = ["batch", "m", "n", "k"]
-_KERNEL = ["variant", "dtype", *_SHAPE, "block_size", "build"]
-COLUMNS = [
-    *("recording", "gpu", "claim", "source", "measured", "above", "below", "block_size"),
-    *("quantity", "host_memory", *_SHAPE, "cases", "value", "value_low", "value_high"),
-    *("expected", "verdict", "rule"),
-]
 Row = dict[str, object]
 
 
@@ -164,44 +161,33 @@ def claims_table(
     so.
     """
     rows = [*_on_accesses(counts), *_on_registers(found, machine_code)]
-    for source in (source for source in found if source.device):
+    for source in with_gpu(found):
         cells = source.cells[source.cells["device"] != CPU]
         for claim in _TIMES:
             rows += [_on_times(source, cells, claim, part) for part in claim.quantities]
-    return claims_frame(rows)
-
-
-def claims_frame(rows: list[Row]) -> pd.DataFrame:
-    """Return rows as a table of claims."""
-    integers = ("block_size", *_SHAPE, "cases")
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+    return from_rows("claims", rows)
 
 
 def _on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
     """Yield the claims on arithmetic intensity and on global accesses, from theory's counts."""
-    known = counts[(counts["build"] == EXACT) & (counts["dtype"] == "float32")]
     # Of padded matrices the loads are more than those of the product.
     own_kernels = {name for name, entry in VARIANTS.items() if entry.kernel == name}
-    known = known[known["variant"].isin(own_kernels)]
-    loads: dict[tuple[str, int, Shape], float] = {}
+    known = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
+    loads: dict[Product, float] = {}
     naive, tiled = [], []
-    for key, rows in grouped(known.drop_duplicates([*_KERNEL, "quantity"]), _KERNEL):
-        named = dict(zip(_KERNEL, key, strict=True))
-        name, block = str(named["variant"]), named["block_size"]
-        shape = Shape(*(int(str(named[edge])) for edge in _SHAPE))
-        theory = rows.set_index("quantity")["theory"].astype(float).to_dict()
-        intensity = float(
-            str(intensities(name, "float32", EXACT, shape, theory)["flop_per_byte_accessed"])
-        )
-        loads[name, int(str(block or 0)), shape] = theory["global_load_accesses"]
-        if VARIANTS[name].family == "naive":
+    for product, launch in launches(known[known["build"] == EXACT]).items():
+        family, block = VARIANTS[product.variant].family, product.block_size
+        intensity = float(intensities(product, launch)["flop_per_byte_accessed"] or 0)
+        loads[product] = launch.theory["global_load_accesses"]
+        if family == "naive":
             naive.append(intensity)
-        elif VARIANTS[name].family == "block" and block:
-            tiled.append(4 * intensity / int(str(block)))
+        elif family == "block" and block:
+            tiled.append(4 * intensity / block)
     fewer = [
-        count / loads["block", 32, shape]
-        for (name, block, shape), count in loads.items()
-        if (name, block) == ("naive_coalesced", 32) and ("block", 32, shape) in loads
+        count / loads[tiles]
+        for product, count in loads.items()
+        if (product.variant, product.block_size) == ("naive_coalesced", 32)
+        and (tiles := replace(product, variant="block")) in loads
     ]
     text = "a naive kernel does 1/4 flop a byte that it loads"
     yield _exact(text, "T, L", "flop a byte, by the count of loads", naive, 0.25)
@@ -274,7 +260,7 @@ def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: s
     chosen = pairs.loc[place]
     low, high = float(chosen["low"]), float(chosen["high"])
     row |= {name: chosen[name] for name in (*_SHAPE, "host_memory")}
-    row |= {"value": chosen["ratio"], "value_low": low, "value_high": high}
+    row |= bounded("value", chosen["ratio"], low, high)
     row |= {"cases": len(pairs) if claim.largest else 1}
     return row | {"verdict": claim.rule.decide(low, high, claim.expected)}
 

@@ -4,14 +4,17 @@ The rules by which a counter that is not theory's is explained are those of `exp
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.data.frames import concatenated
+from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import Source
 from analysis.domain import CPU
 from kernels.counts import COLUMNS
+from kernels.plan import Product
+from kernels.shape import Shape
 from measurement.errors import StudyError
 from measurement.recording import KERNEL
 
@@ -28,11 +31,35 @@ _TYPES = {
     **dict.fromkeys(("per_thread", "per_request"), "Float64"),
 }
 _WAYS = ("theory", "merged", "host", "counter")
-_COUNTS = [
-    *("recording", "gpu", *_KERNEL, "build", "quantity", "ncu_metric", *_WAYS),
-    *("counter_over_theory", *(f"{way}_per_request" for way in _WAYS), "agrees", "explanation"),
-]
-_BY_LINE = [*_KERNEL, "build", "line", "quantity", "host", "per_thread", "per_request"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What theory counts of one launch, by quantity such as global_load_sectors.
+
+    `merged` is with neighbouring loads merged, `build` the one that runs it.
+    """
+
+    build: str
+    theory: dict[str, float]
+    merged: dict[str, float]
+
+
+def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
+    """Return what theory counts of each launch in `counts_table`."""
+    totals = counts.drop_duplicates([*_KERNEL, "quantity"])
+    blocks = totals["block_size"].astype(object).where(totals["block_size"].notna(), None)
+    values = totals[["theory", "merged"]].astype(float)
+    found: dict[Product, Launch] = {}
+    for variant, dtype, *edges, block, build, quantity, theory, merged in zip(
+        *(totals[name] for name in _KERNEL[:-1]),
+        *(blocks, totals["build"], totals["quantity"], values["theory"], values["merged"]),
+        strict=True,
+    ):
+        product = Product(variant, dtype, Shape(*edges), block)
+        launch = found.setdefault(product, Launch(build, {}, {}))
+        launch.theory[quantity], launch.merged[quantity] = theory, merged
+    return found
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
@@ -59,7 +86,7 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
 def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
     """Return what was counted on the host, by line of the kernel's source."""
     lines = counted[counted["line"].notna()].rename(columns={"count": "host"})
-    return lines[_BY_LINE].reset_index(drop=True)
+    return stacked("counts_by_line", [lines])
 
 
 def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame:
@@ -83,7 +110,7 @@ def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame
     known = table["host"].notna() | table["counter"].notna()
     table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~known)
     table["explanation"] = _explained(table)
-    return table[_COUNTS]
+    return stacked("counts", [table])
 
 
 _QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from analysis.data.frames import concatenated
-from analysis.data.recordings import Source, labelled
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU, step_verdict
 from analysis.kernels.machine_code import rows_of
+from analysis.schema import bounded
 from analysis.stats.estimates import ratios
 from kernels.build import architecture
 from kernels.catalog import VARIANTS
@@ -23,10 +24,6 @@ PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
-COLUMNS = [
-    *("recording", "gpu", "variant", "block_size", "after", "after_block_size", *_SAME),
-    *("quantity", "time_s", "after_time_s", "gain", "gain_low", "gain_high", "verdict", "changed"),
-]
 
 
 def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFrame:
@@ -37,14 +34,14 @@ def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFram
     bound is 1 or below, undecided where it holds 1 inside. changed says what differs between the
     two builds in `machine_code` (`analysis.kernels.machine_code`).
     """
-    frames = [pd.DataFrame(columns=COLUMNS)]
-    for source in (source for source in found if source.device):
-        steps = pd.concat([_steps(source, quantity) for quantity in QUANTITIES])
-        steps = steps.assign(device=source.device, changed=_changes(source, steps, machine_code))
-        places = steps["variant"].map({name: place for place, name in enumerate(VARIANTS)})
-        steps = labelled(source, steps.assign(place=places))
-        frames.append(steps.sort_values(["place", "row", "quantity"], kind="stable")[COLUMNS])
-    return concatenated(frames)
+    frames = []
+    for source in with_gpu(found):
+        steps = pd.concat([_steps(source, quantity) for quantity in QUANTITIES], ignore_index=True)
+        steps = steps.assign(changed=_changes(source, steps, machine_code))
+        steps["place"] = steps["variant"].map({name: at for at, name in enumerate(VARIANTS)})
+        steps = steps.assign(recording=source.recording_id, gpu=source.label)
+        frames.append(steps.sort_values(["place", "row", "quantity"], kind="stable"))
+    return stacked("ladder", frames)
 
 
 def _steps(source: Source, quantity: str) -> pd.DataFrame:
@@ -52,48 +49,45 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells.merge(source.checks[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
-    cells = cells[cells["time_s"].notna()]
-    pairs = [
-        _pairs(cells[cells["variant"] == name], cells[cells["variant"] == entry.after], name)
-        for name, entry in VARIANTS.items()
-        if entry.after
-    ]
-    steps = pd.concat(pairs, ignore_index=True)
-    gain, low, high = ratios(
+    steps = _pairs(cells[cells["time_s"].notna()])
+    bounds = ratios(
         source.cells[f"{quantity}_s"], source.draws[quantity], steps["after_row"], steps["row"]
     )
-    words = [step_verdict(*bounds) for bounds in zip(gain, low, high, strict=True)]
-    return steps.assign(quantity=quantity, gain=gain, gain_low=low, gain_high=high, verdict=words)
+    words = [step_verdict(*values) for values in zip(*bounds, strict=True)]
+    return steps.assign(quantity=quantity, **bounded("gain", *bounds), verdict=words)
 
 
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
+_AFTER = {name: entry.after for name, entry in VARIANTS.items() if entry.after}
+_OF_PAGE = [
+    name for name, v in VARIANTS.items() if v.origin.startswith("T,") and v.family == "block"
+]
 
 
-def _pairs(own: pd.DataFrame, before: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return cells of a variant beside those of the step before, one pair for all that is alike.
+def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells beside those of the step before, one pair for all that is alike.
 
-    Columns: `_SAME`, those of `_SIDE`, and of the step before with the prefix after_.
+    Columns: `_SAME`, those of `_SIDE`, and of the step before with the prefix after_ (its variant:
+    after).
     """
-    sides = [frame[[*_SAME, *_SIDE]] for frame in (own, before)]
-    sides[1] = sides[1].rename(columns={column: f"after_{column}" for column in _SIDE})
-    sides[1] = sides[1].rename(columns={"after_variant": "after"})
-    pairs = sides[0].merge(sides[1], on=_SAME)
+    own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(_AFTER))
+    names = {"variant": "after"} | {name: f"after_{name}" for name in _SIDE[1:]}
+    before = cells[[*_SAME, *_SIDE]].rename(columns=names)
+    pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
-    of_page = VARIANTS[name].origin.startswith("T,") and VARIANTS[name].family == "block"
-    wanted = PAGE_BLOCK if of_page else BASELINE_BLOCK
+    of_page = pairs["variant"].isin(_OF_PAGE)
+    wanted = pd.Series(BASELINE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)
     ranked = pairs.assign(
         other=(pairs["block_size"] != wanted).where(both, False).astype(int),
         smaller=(-pairs["block_size"].astype("Float64")).where(both, 0.0),
-    ).sort_values([*_SAME, "other", "smaller", "time_s", "after_time_s"], kind="stable")
-    return ranked.drop_duplicates(_SAME)[list(pairs)]
+    ).sort_values(["other", "smaller", "time_s", "after_time_s"], kind="stable")
+    return ranked.drop_duplicates(["variant", *_SAME])
 
 
 def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:
     """Return what differs between the builds of each step and of the step before, as text."""
-    devices = source.recording.provenance["devices"]
-    capability = next(d["compute_capability"] for d in devices if d["device"] == source.device)
-    where = (source.recording_id, architecture(capability))
+    where = (source.recording_id, architecture(source.gpu["compute_capability"]))
     sides = []
     for variant, block, build in (
         ("variant", "block_size", "build"),

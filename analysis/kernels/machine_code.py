@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from analysis.data.frames import from_rows
+from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
 from kernels.accesses import VECTOR
 from kernels.catalog import VARIANTS
@@ -23,6 +25,7 @@ from kernels.machine_code import (
     unrolling,
 )
 from kernels.occupancy import LIMITS, occupancy
+from kernels.plan import Product
 from kernels.shape import Shape
 from kernels.theory import SECTOR_BYTES
 from kernels.variant import ELEMENTS, Variant
@@ -34,22 +37,11 @@ _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
 _WIDTHS = (32, 64, 128)
 _SHAPE = ["batch", "m", "n", "k"]
-_COUNTS = (
-    *("instructions", "multiply_adds", "loop_instructions", "loop_multiply_adds", "loop_barriers"),
-    *(f"loop_{name}_{bits}" for name in _ACCESSES for bits in _WIDTHS),
-    *(f"widest_{name}_bits" for name in _ACCESSES),
-)
 _RESOURCES = (
     *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
     *("spill_store_bytes", "spill_load_bytes", "threads_per_block"),
     *("blocks_per_multiprocessor", "warps_per_multiprocessor"),
 )
-COLUMNS = [
-    *(*_BUILD, *_RESOURCES, "occupancy", "limiter"),
-    *(*_COUNTS, "multiply_add_share", "loop_multiply_add_share", "unrolling"),
-    *(*_SHAPE, "shared_load_conflicts_per_request", "shared_store_conflicts_per_request"),
-    *("flop_per_byte_accessed", "flop_per_byte_of_sectors"),
-]
 
 
 def machine_code_table(
@@ -78,8 +70,7 @@ def machine_code_table(
             row |= _instructions(_counts(listing), entry.sums_a_thread(named["block_size"]))
         row |= accesses.get(tuple(list(named.values())[2:]), {})
         rows.append(row)
-    integers = ("block_size", *_RESOURCES, *_COUNTS, *_SHAPE)
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+    return from_rows("machine_code", rows)
 
 
 def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
@@ -129,29 +120,22 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
 
 def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
     """Return what theory says at the largest shape of each build, by kernel and build."""
+    flop: dict[tuple[object, ...], int] = {}
     found: dict[tuple[object, ...], dict[str, object]] = {}
-    totals = counts.drop_duplicates(["variant", "dtype", *_SHAPE, "block_size", "quantity"])
-    keys = ["variant", "dtype", "block_size", "build"]
-    for key, rows in grouped(totals, keys):
-        flop = rows[_SHAPE].astype(float).prod(axis=1)
-        at_largest = rows[flop == flop.max()]
-        theory = at_largest.set_index("quantity")["theory"].astype(float).to_dict()
-        edges = {edge: int(at_largest.iloc[0][edge]) for edge in _SHAPE}
-        name, dtype, _, build = (str(part) for part in key)
-        found[key] = edges | intensities(name, dtype, build, Shape(**edges), theory)
+    for product, launch in launches(counts).items():
+        key = (product.variant, product.dtype, product.block_size, launch.build)
+        if product.shape.flop > flop.get(key, 0):
+            flop[key] = product.shape.flop
+            found[key] = vars(product.shape) | intensities(product, launch)
     return found
 
 
-def intensities(
-    name: str, dtype: str, build: str, shape: Shape, theory: dict[str, float]
-) -> dict[str, object]:
-    """Return bank conflicts a request and flop a byte of one launch from its counts.
-
-    `theory` holds the counts by quantity, such as global_load_sectors.
-    """
-    loaded = theory["global_load_accesses"] * _load_bytes(name, dtype, build)
+def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
+    """Return bank conflicts a request and flop a byte of one launch from its counts."""
+    theory, shape = launch.theory, product.shape
+    loaded = theory["global_load_accesses"] * _load_bytes(product, launch.build)
     sectors = theory["global_load_sectors"] + theory["global_store_sectors"]
-    row: dict[str, object] = {
+    row: dict[str, float | None] = {
         "flop_per_byte_accessed": shape.flop / loaded,
         "flop_per_byte_of_sectors": shape.flop / (sectors * SECTOR_BYTES),
     }
@@ -162,10 +146,10 @@ def intensities(
     return row
 
 
-def _load_bytes(name: str, dtype: str, build: str) -> int:
+def _load_bytes(product: Product, build: str) -> int:
     """Return the bytes of a thread's load: an element, or a float4 in G's exact builds."""
-    elements = VECTOR if VARIANTS[name].origin == "G" and build == EXACT else 1
-    return ELEMENTS[dtype].bytes * elements
+    of_vectors = VARIANTS[product.variant].origin == "G" and build == EXACT
+    return ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
 
 
 def rows_of(machine_code: pd.DataFrame, keys: Iterable[tuple[object, ...]]) -> pd.Series:

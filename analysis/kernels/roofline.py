@@ -6,16 +6,16 @@ wavefronts, that of device memory the bytes of A, B and C once. Sectors and wave
 theory; of wavefronts as few as there are if the compiler merges neighbouring loads.
 """
 
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from analysis.data.cells import without_swept_naive
-from analysis.data.frames import concatenated
-from analysis.data.recordings import Source, labelled
-from analysis.domain import CPU
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, with_gpu
+from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import intensities
-from analysis.stats.estimates import grouped
+from kernels.plan import Product
 from kernels.shape import Shape
 from kernels.theory import SECTOR_BYTES
 from kernels.variant import ELEMENTS
@@ -28,13 +28,6 @@ BOUNDS = {
     "shared": "shared_bytes_per_s",
     "dram": "device_copy_bytes_per_s",
 }
-_KERNEL = ["variant", "dtype", "batch", "m", "n", "k", "block_size"]
-COLUMNS = [
-    *("recording", "gpu", *_KERNEL, "host_memory", "kernel_s", "kernel_low_s", "kernel_high_s"),
-    *("kernel_flop_per_s", "flop_per_byte_of_sectors", "balance_flop_per_byte"),
-    *(f"{name}_bound_s" for name in BOUNDS),
-    *("bound", "bound_s", "share_of_bound"),
-]
 _MEMORY = ["pinned", "pageable"]
 
 
@@ -50,17 +43,15 @@ def roofline_table(
     kernel's time. A bound that is not known is empty: there are no counts of what a library does,
     and older recordings have no ceiling of caches.
     """
-    counted = _counts(counts)
-    frames = [pd.DataFrame(columns=COLUMNS)]
-    for source in (source for source in found if source.device):
+    counted = launches(counts)
+    frames = []
+    for source in with_gpu(found):
         known = ceilings[(ceilings["gpu"] == source.label) & ceilings["host_memory"].isna()]
         rates = known.set_index("quantity")["value"].astype(float).to_dict()
-        cells = _fastest(source)
-        rows = [_row(cell, rates, counted.get(_key(cell))) for cell in cells.to_dict("records")]
-        types = source.cells[_KERNEL].dtypes.to_dict()
-        table = pd.DataFrame(rows, columns=["device", *COLUMNS[2:]]).astype(types)
-        frames.append(labelled(source, table)[COLUMNS])
-    return concatenated(frames)
+        cells = _fastest(source).to_dict("records")
+        rows = pd.DataFrame([_row(cell, rates, counted) for cell in cells])
+        frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
+    return stacked("roofline", frames)
 
 
 def _fastest(source: Source) -> pd.DataFrame:
@@ -68,7 +59,7 @@ def _fastest(source: Source) -> pd.DataFrame:
 
     From the host memory that disturbs the GPU least; naive in blocks of 32×32 alone.
     """
-    cells = source.orders[source.orders["device"] != CPU]
+    cells = source.gpu_orders
     cells = without_swept_naive(cells[cells["kernel_s"].notna()])
     memory = next((kind for kind in _MEMORY if (cells["host_memory"] == kind).any()), None)
     cells = cells[(cells["host_memory"] == memory).fillna(False)]
@@ -77,50 +68,29 @@ def _fastest(source: Source) -> pd.DataFrame:
     return cells.loc[sorted(cells.groupby("variant")["kernel_s"].idxmin())]
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """What theory counts of one launch, by quantity; `merged` with neighbouring loads merged.
-
-    `build` is the one that runs it.
-    """
-
-    build: str
-    theory: dict[str, float]
-    merged: dict[str, float]
-
-
-def _counts(counts: pd.DataFrame) -> dict[tuple[object, ...], _Counts]:
-    """Return the counts of theory by kernel and shape."""
-    totals = counts.drop_duplicates([*_KERNEL, "quantity"])
-    found = {}
-    for key, rows in grouped(totals, _KERNEL):
-        values = rows.set_index("quantity")[["theory", "merged"]].astype(float)
-        ways = (values[way].to_dict() for way in values)
-        found[key] = _Counts(str(rows["build"].iloc[0]), *ways)
-    return found
-
-
-def _key(cell: dict[str, object]) -> tuple[object, ...]:
-    return tuple(None if pd.isna(cell[name]) else cell[name] for name in _KERNEL)
+def _product(cell: dict[str, Any]) -> Product:
+    shape = Shape(*(int(cell[edge]) for edge in ("batch", "m", "n", "k")))
+    block = None if pd.isna(cell["block_size"]) else int(cell["block_size"])
+    return Product(cell["variant"], cell["dtype"], shape, block)
 
 
 def _row(
-    cell: dict[str, object], rates: dict[str, float], counts: _Counts | None
+    cell: dict[str, Any], rates: dict[str, float], counted: dict[Product, Launch]
 ) -> dict[str, object]:
-    shape = Shape(*(int(str(cell[edge])) for edge in ("batch", "m", "n", "k")))
-    dtype, time_s = str(cell["dtype"]), float(str(cell["kernel_s"]))
-    work = {"compute": float(shape.flop), "dram": float(_compulsory_bytes(shape, dtype))}
+    product, time_s = _product(cell), float(cell["kernel_s"])
+    shape, launch = product.shape, counted.get(product)
+    work = {"compute": float(shape.flop), "dram": float(_compulsory_bytes(product))}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
-    if counts:
+    if launch:
         sectors, wavefronts = (
             sum(way[f"{memory}_{operation}"] for memory in places)
             for way, places, operation in (
-                (counts.theory, ("global_load", "global_store"), "sectors"),
-                (counts.merged, ("shared_load", "shared_store"), "wavefronts"),
+                (launch.theory, ("global_load", "global_store"), "sectors"),
+                (launch.merged, ("shared_load", "shared_store"), "wavefronts"),
             )
         )
         work |= {"l1": sectors * SECTOR_BYTES, "shared": wavefronts * WAVEFRONT_BYTES}
-        row |= intensities(str(cell["variant"]), dtype, counts.build, shape, counts.theory)
+        row |= intensities(product, launch)
     bounds = {n: work[n] / rates[c] for n, c in BOUNDS.items() if n in work and c in rates}
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
     if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
@@ -140,7 +110,8 @@ def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
     return {"bound": nearest, "bound_s": found_s, "share_of_bound": found_s / time_s}
 
 
-def _compulsory_bytes(shape: Shape, dtype: str) -> int:
+def _compulsory_bytes(product: Product) -> int:
     """Return the bytes of A, B and C: what device memory has to carry at least."""
+    shape = product.shape
     elements = shape.a_elements + shape.b_elements + shape.c_elements
-    return elements * ELEMENTS[dtype].bytes
+    return elements * ELEMENTS[product.dtype].bytes

@@ -8,6 +8,7 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 
 from analysis.models.definitions import MODELS
+from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval, seeded
 from analysis.stats.fitting import Data, Fit, log_model, solve
 
@@ -98,10 +99,8 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
     criteria = np.array([aicc(one.data, one.fit) for one in candidates])
     rows = []
     for index, one in enumerate(candidates):
-        low, high = percentile_interval(errors[index])
-        over_low, over_high = percentile_interval(errors[index] / errors[best])
-        gain_low, gain_high = percentile_interval(errors[0] / errors[index])
-        verdict = WORSE if over_low > 1 else NOT_TOLD
+        over_best = percentile_interval(errors[index] / errors[best])
+        verdict = WORSE if over_best[0] > 1 else NOT_TOLD
         rows.append(
             {
                 "model": one.model,
@@ -111,16 +110,12 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "cells": len(one.data.log_times),
                 "orders": len(np.unique(one.data.orders)),
                 "log_rms": one.log_rms,
-                "left_out_log_rms": found[index],
-                "left_out_log_rms_low": low,
-                "left_out_log_rms_high": high,
-                "over_best": found[index] / found[best],
-                "over_best_low": over_low,
-                "over_best_high": over_high,
+                **bounded("left_out_log_rms", found[index], *percentile_interval(errors[index])),
+                **bounded("over_best", found[index] / found[best], *over_best),
                 "verdict": (BEST if index == best else verdict) if known else "",
-                "gain": found[0] / found[index],
-                "gain_low": gain_low,
-                "gain_high": gain_high,
+                **bounded(
+                    "gain", found[0] / found[index], *percentile_interval(errors[0] / errors[index])
+                ),
                 "aicc": criteria[index],
                 "aicc_above_least": criteria[index] - criteria.min(),
             }
@@ -144,10 +139,10 @@ def _drawn_errors(candidates: Sequence[Candidate], draws: int, *key: object) -> 
 def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each step from the first model to the best, along `Model.after`.
 
-    Columns: `STEPS`. share: of the first model's mean square log error of left-out orders, what the
-    step takes away (below 0: what it adds); variant and block_size: the kernel for which it takes
-    away the most, and there error_before and error_after, root mean squares. `cells` has variant
-    and block_size of the candidates' cells.
+    Columns: model, after, adds; share: of the first model's mean square log error of left-out
+    orders, what the step takes away (below 0: what it adds); variant and block_size: the kernel for
+    which it takes away the most, and there error_before and error_after, root mean squares. `cells`
+    has variant and block_size of the candidates' cells.
     """
     by_name = {one.model: one for one in candidates}
     best = best_of(candidates)
@@ -171,11 +166,9 @@ def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
                 "error_after": float(np.sqrt(most["after"])),
             }
         )
-    return pd.DataFrame(rows, columns=STEPS).astype({"block_size": "Int64"})
+    return pd.DataFrame(rows)
 
 
-STEPS = ["model", "after", "adds", "share", *("variant", "block_size", "error_before")]
-STEPS += ["error_after"]
 _KERNEL = ["variant", "block_size"]
 
 

@@ -1,21 +1,20 @@
 """The tables of the models: parameters, comparison, steps, predictions, independent ratios."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from analysis.data.frames import concatenated
+from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source
-from analysis.domain import CPU, PUBLISHED
+from analysis.data.recordings import Source, with_gpu
+from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models.comparison import (
     FACTOR,
     LEAST_ORDER,
-    STEPS,
     Candidate,
     best_of,
     candidate,
@@ -34,6 +33,7 @@ from analysis.models.definitions import (
     is_modelled,
 )
 from analysis.models.work import GpuFacts, with_work
+from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
@@ -42,26 +42,8 @@ from kernels.catalog import VARIANTS
 from kernels.plan import BASELINE_BLOCK
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
-PARAMETERS = [
-    *(*_LABELS, "model", "parameter", "value", "value_low", "value_high", "status", "method"),
-    *("unit", "cycles", "share", "cells", "samples", "draws", "seed"),
-]
-COMPARISON = [
-    *(*_LABELS, "model", "adds", "after", "parameters", "cells", "orders", "log_rms"),
-    *("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high"),
-    *("left_out_factor", "left_out_factor_low", "left_out_factor_high"),
-    *("over_best", "over_best_low", "over_best_high", "verdict"),
-    *("gain", "gain_low", "gain_high", "aicc", "aicc_above_least"),
-    *("judged_from_n", "judged_factor", "judged", "judged_within"),
-    *("worst_variant", "worst_block_size", "worst_n", "worst_factor"),
-]
-PREDICTIONS = [
-    *(*_LABELS, "model", "role", "variant", "block_size", "n", "samples"),
-    *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
-    *("in_interval", "log_residual", "left_out_log_residual"),
-]
-_STEP_COLUMNS = [*_LABELS, *STEPS]
-_CELLS = ["variant", "block_size", "n", "time_s", "time_low_s", "time_high_s", "samples", "role"]
+_CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
+_TABLES = ("models", "model_comparison", "model_steps", "model_predictions")
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
@@ -99,23 +81,15 @@ def model_tables(
     those of a card are its kernel's. A model whose work is not known of a card or kernel is left
     out.
     """
-    columns = {
-        "models": PARAMETERS,
-        "model_comparison": COMPARISON,
-        "model_steps": _STEP_COLUMNS,
-        "model_predictions": PREDICTIONS,
-    }
-    found: dict[str, list[pd.DataFrame]] = {
-        name: [pd.DataFrame(columns=names)] for name, names in columns.items()
-    }
+    found: dict[str, list[pd.DataFrame]] = {name: [] for name in _TABLES}
     for case in _cases(published, sources, code):
         candidates = _candidates(case)
         if not candidates:
             continue
         progress(f"models of {case.labels['source']}: {case.labels['kernels']} kernels")
         for name, frame in _of_case(case, candidates).items():
-            found[name].append(frame.assign(**case.labels).reindex(columns=columns[name]))
-    return {name: concatenated(frames) for name, frames in found.items()}
+            found[name].append(frame.assign(**case.labels))
+    return {name: stacked(name, frames) for name, frames in found.items()}
 
 
 # ---- What is fitted
@@ -131,9 +105,7 @@ def _cases(
             draws = np.full((len(cells), DRAWS), np.nan)
             yield Case(dict(zip(_LABELS, labels, strict=True)), cells, draws)
     counted = counters(sources)
-    for source in sources:
-        if source.device is None:
-            continue
+    for source in with_gpu(sources):
         cells, clock_hz = _measured_cells(source), _clock_hz(source)
         card = card_of(source, code, counted)
         cells = with_work(cells, card)
@@ -176,14 +148,13 @@ def _measured_cells(source: Source) -> pd.DataFrame:
 
     From the host memory that disturbs the GPU least. A library's kernel is left out.
     """
-    cells = source.orders
-    cells = cells[(cells["device"] != CPU) & (cells["host_memory"] == source.memory("kernel"))]
+    cells = source.gpu_orders
+    cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[[VARIANTS[name].kernel is not None for name in cells["variant"]]]
     cells = cells[cells["kernel_s"].notna()]
     role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
     role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
-    names = {f"kernel{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
-    return cells.rename(columns=names).assign(role=role)[_CELLS]
+    return cells.rename(columns=renaming("kernel_s", "time_s")).assign(role=role)[_CELLS]
 
 
 def _clock_hz(source: Source) -> float:
@@ -195,26 +166,24 @@ def _clock_hz(source: Source) -> float:
 
 def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
     """Return what is known of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
-    devices = source.recording.provenance["devices"]
-    device = next(one for one in devices if one["device"] == source.device)
-    architecture = f"sm_{device['compute_capability'].replace('.', '')}"
+    gpu = source.gpu
+    architecture = f"sm_{gpu['compute_capability'].replace('.', '')}"
     own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
     return GpuFacts(
-        int(device["multiprocessors"]),
-        str(device["compute_capability"]),
+        int(gpu["multiprocessors"]),
+        str(gpu["compute_capability"]),
         code[own],
         counted[counted["gpu"] == source.label],
     )
 
 
-def data_of(model: str, case: Case) -> Data:
-    """Return the fitted cells of a case, with the work of a model."""
+def _data(case: Case) -> Data:
+    """Return the fitted cells of a case, without the work of a model."""
     cells = case.cells[case.fitted]
-    log_times = np.log(cells["time_s"].to_numpy(dtype=float))
-    low, high = (np.log(cells[f"time_{end}_s"].to_numpy(dtype=float)) for end in ("low", "high"))
+    log_times, low, high = np.log(cells[with_bounds("time_s")].to_numpy(dtype=float)).T
     noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
     return Data(
-        MODELS[model].design(cells),
+        np.empty((len(cells), 0)),
         log_times,
         np.nan_to_num(((high - low) / (2 * _NORMAL)) ** 2),
         cells.groupby(["variant", "block_size"], dropna=False).ngroup().to_numpy(),
@@ -225,12 +194,13 @@ def data_of(model: str, case: Case) -> Data:
 
 def _candidates(case: Case) -> list[Candidate]:
     """Return the models fitted to a case, those that its cells allow."""
+    data, cells = _data(case), case.cells[case.fitted]
     found = []
-    for model in MODELS if case.fitted.any() else ():
-        data = data_of(model, case)
-        cells, parameters = data.design.shape
-        if np.isfinite(data.design).all() and data.design.any(axis=0).all() and cells > parameters:
-            found.append(candidate(model, data, fit_model(data)))
+    for name, model in MODELS.items() if len(cells) else ():
+        design = model.design(cells)
+        if np.isfinite(design).all() and design.any(axis=0).all() and len(cells) > design.shape[1]:
+            own = replace(data, design=design)
+            found.append(candidate(name, own, fit_model(own)))
     return found
 
 
@@ -259,8 +229,8 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
 
 def _factors(compared: pd.DataFrame) -> dict[str, pd.Series]:
     """Return the errors at left-out sizes as the factor by which a prediction is typically off."""
-    bounds = ("", "_low", "_high")
-    return {f"left_out_factor{b}": np.exp(compared[f"left_out_log_rms{b}"]) for b in bounds}
+    names = renaming("left_out_log_rms", "left_out_factor")
+    return {factor: np.exp(compared[error]) for error, factor in names.items()}
 
 
 def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
@@ -278,18 +248,12 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
         at_once = case.multiprocessors if name.startswith("c_") else 1
         row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
         rows.append(row | {"share": median_share[index]})
-    frame = pd.DataFrame(rows).assign(model=one.model, draws=DRAWS, seed=SEED, **counts)
-    return frame.reindex(columns=PARAMETERS)
+    return pd.DataFrame(rows).assign(model=one.model, draws=DRAWS, seed=SEED, **counts)
 
 
 def _estimate(found: Estimate) -> dict[str, object]:
-    return {
-        "value": found.value,
-        "value_low": found.low,
-        "value_high": found.high,
-        "status": found.status,
-        "method": found.method,
-    }
+    bounds = bounded("value", found.value, found.low, found.high)
+    return {**bounds, "status": found.status, "method": found.method}
 
 
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
@@ -326,13 +290,10 @@ def _predictions(case: Case, one: Candidate, known: Uncertainty, unseen: bool) -
     left_out = pd.Series(one.left_out, case.cells.index[case.fitted])
     times = cells["time_s"].to_numpy(dtype=float)
     inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")
-    frame = cells.assign(
+    return cells.assign(
         model=one.model,
         in_interval=inside.mask(np.isnan(low)),
-        predicted_s=np.exp(log_predicted),
-        predicted_low_s=low,
-        predicted_high_s=high,
+        **bounded("predicted_s", np.exp(log_predicted), low, high),
         log_residual=log_predicted - np.log(times),
         left_out_log_residual=left_out.reindex(cells.index),
     )
-    return frame.reindex(columns=PREDICTIONS)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.cells import of_sizes
-from analysis.data.frames import table
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.domain import HOST_MEMORY_ORDER, NO_INTERVAL
 from analysis.schema import with_bounds
@@ -27,7 +27,7 @@ def cards_table(sources: list[Source], summary: pd.DataFrame) -> pd.DataFrame:
     """
     fastest = [ways for source in with_gpu(sources) for ways in _fastest(source, summary)]
     if not fastest:
-        return table("cards", [])
+        return stacked("cards", [])
     rows = pd.concat([ways for ways, _ in fastest], ignore_index=True)
     draws = np.concatenate([drawn for _, drawn in fastest])
     place = rows.reset_index().groupby(_KEY)["index"].transform("first").to_numpy()
@@ -38,7 +38,7 @@ def cards_table(sources: list[Source], summary: pd.DataFrame) -> pd.DataFrame:
     rows["ratio_low"], rows["ratio_high"] = bounds
     of_others = zip(others, *bounds, strict=True)
     rows["verdict"] = [verdict(low, high) if other else None for other, low, high in of_others]
-    return table("cards", [rows])
+    return stacked("cards", [rows])
 
 
 def verdict(low: float, high: float) -> str:

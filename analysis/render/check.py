@@ -28,7 +28,7 @@ _WORDS = {"True": "yes", "False": "no", "": "–"}
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
 # An element that says where it is from, and the interval that may follow it.
 _TRACED = re.compile(
-    r'data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
+    r'<\w+ data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
     r"(?:<small>([^<]*)</small>)?"
 )
 _TABLE = re.compile(r'<table [^>]*data-csv="(\w+)">(.*?)</table>', re.DOTALL)
@@ -60,7 +60,9 @@ def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[st
     if templates is None:
         return faults
     written = " ".join(path.read_text() for path in templates.rglob("*.j2"))
-    prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
+    prose = _without(
+        re.sub(rf"<\w+ {_TRACED.pattern}", "", page), "table", "math", "code", "pre", "title", "nav"
+    )
     known, found = (re.findall(r"\d[\d.]*\d|\d", text) for text in (written, _text(prose)))
     return faults + [f"{one} stands in the prose, in no table" for one in found if one not in known]
 
@@ -72,7 +74,8 @@ def _without(page: str, *tags: str) -> str:
 
 
 def _text(markup: str) -> str:
-    return html.unescape(re.sub(r"<[^>]*>", "", markup))
+    text = html.unescape(re.sub(r"<[^>]*>", "", markup))
+    return re.sub(r"\[U\+([0-9A-F]{4})\]", lambda found: chr(int(found[1], 16)), text)
 
 
 def _traced(page: str) -> Iterator[_Shown]:
@@ -101,8 +104,8 @@ def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Sho
 
 def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
     value = _value(place, tables_dir)
-    said = f"{value} rows of" if " where " in place else f"{value} is"
-    return None if _agrees(text, value, unit) else f"{text}: {said} {place}"
+    said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
+    return None if _agrees(text, value, unit) else f"{text}: {said}"
 
 
 def _value(place: str, tables_dir: Path) -> str:

@@ -84,7 +84,7 @@ def render(
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "maker": maker,
-        "archive": _archive(Path(tables_dir)),
+        "archive": _archive(store),
         "explorer_data": packed(
             explorer_data(
                 store["summary"],
@@ -192,20 +192,13 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _archive(tables_dir: Path) -> str:
+def _archive(store: Store) -> str:
     """Return all tables as a base64 text of a .tar.xz that depends on nothing but them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in schema.TABLES:
-            data = _bytes(tables_dir / f"{name}.csv")
+            data = store.bytes(name)
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
     return base64.b64encode(lzma.compress(packed.getvalue(), preset=9)).decode()
-
-
-def _bytes(table: Path) -> bytes:
-    try:
-        return table.read_bytes()
-    except OSError:
-        raise StoreError(f"{table} is missing; make it with `python -m analysis tables`") from None

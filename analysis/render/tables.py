@@ -100,7 +100,7 @@ def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
 def _framed(
     table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup
 ) -> Markup:
-    caption = Markup(caller()) if caller else Markup("")
+    caption = Markup(caller()) if caller and body else Markup("")  # of rows that there are
     title = numbers.visible(title)  # a name from outside may be part of it
     content = Markup("<p>None.</p>")
     if body:
@@ -144,12 +144,13 @@ def _free_cell(row: Row, name: str, wide: bool, unit: Unit) -> Markup:
     at = " ".join(map(str, (*row.place, name)))
     text: Any = _text(row, name, {})
     small: Any = ""
-    said = Markup("")
+    said = number = Markup("")
     if _is_number(row.place[0], name):
+        number = Markup(' class="number"')
         text, small = _number(row, name, unit), _bounds(row, name, unit) if wide else ""
         said = Markup(' data-unit="{}"').format(unit.name) if unit.name else said
-    return Markup('<td class="number"><data data-at="{}"{}>{}</data>{}</td>').format(
-        at, said, text, small
+    return Markup('<td{}><data data-at="{}"{}>{}</data>{}</td>').format(
+        number, at, said, text, small
     )
 
 

@@ -258,10 +258,9 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
         for own in members  # of a weighted residual by group, of mean square 1 a unit of variance
     ]
     found = np.array([np.sum((matrix @ fit.residual) ** 2) for matrix in sums])
-    known = np.array([np.sum((matrix @ left) ** 2 @ data.variance) for matrix in sums])
-    expected = np.array(
-        [[np.sum((matrix @ left @ own) ** 2) for own in members] for matrix in sums]
-    )
+    seen = [matrix @ left for matrix in sums]
+    known = np.array([np.sum(errors**2 @ data.variance) for errors in seen])
+    expected = np.array([[np.sum((errors @ own) ** 2) for own in members] for errors in seen])
     counts = np.array([own.shape[1] for own in members])
     expected[:, counts < _FEWEST] = 0  # of one kernel, what kernels have in common is not known
     scale = np.maximum(expected[:, -1], _NARROWEST)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import table, table_of_rows
+from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU
 from analysis.schema import renaming, with_bounds
@@ -107,7 +107,7 @@ def agreement_tables(
         for head, sides in zip(shares, apart, strict=True)
         if sides.size
     ]
-    return table_of_rows("agreement", shares), table("agreement_cells", cells)
+    return from_rows("agreement", shares), stacked("agreement_cells", cells)
 
 
 def _comparisons(found: list[Source]) -> Iterator[tuple[Source, Source, str, str]]:

@@ -8,7 +8,7 @@ bootstrap; both are NaN below 6 values.
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import concatenated, table
+from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import Source, labelled, once_a_recording
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
@@ -27,7 +27,7 @@ def back_to_back_table(found: list[Source]) -> pd.DataFrame:
     kernel_batch_s: what gaps between launches and the resolution of events add.
     """
     gpus = (source for source in found if source.device)
-    return table("back_to_back", [labelled(source, _batches(source)) for source in gpus])
+    return stacked("back_to_back", [labelled(source, _batches(source)) for source in gpus])
 
 
 def _batches(source: Source) -> pd.DataFrame:
@@ -71,7 +71,7 @@ def cold_starts_table(found: list[Source]) -> pd.DataFrame:
     Times are medians over the processes; ratio is total_s over warm_total_s.
     """
     gpus = (source for source in found if source.device)
-    return table("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
+    return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
 
 
 def _cold_starts(source: Source) -> pd.DataFrame:
@@ -97,7 +97,7 @@ def phases_table(found: list[Source]) -> pd.DataFrame:
     product). A row `TOTAL` a device sums up all phases.
     """
     own = ((source, _phases(source)) for source in found)
-    return table("phases", [labelled(*rows) for rows in once_a_recording(own)])
+    return stacked("phases", [labelled(*rows) for rows in once_a_recording(own)])
 
 
 def _phases(source: Source) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import table
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled
 from analysis.domain import CPU
 from analysis.schema import with_bounds
@@ -16,7 +16,7 @@ def telemetry_table(found: list[Source]) -> pd.DataFrame:
     """Return `telemetry` of every GPU, with recording and gpu first."""
     own = ((source, source.own(source.recording.samples)) for source in found)
     gpu = ((source, rows[rows["device"] != CPU]) for source, rows in own)
-    return table("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
+    return stacked("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
 
 
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:

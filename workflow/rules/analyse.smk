@@ -1,7 +1,7 @@
 # From recordings and the published times to tables, fits, figures and the report. Each rule names the
 # code that it runs, so that a change of a colour draws the figures again and fits no model.
 
-FIGURE_CODE = matching("analysis/drawing/*.py", "analysis/*/figures.py")
+FIGURE_CODE = matching("analysis/drawing/*.py", "analysis/*/figures.py", "analysis/*/plots.py")
 PAGE_CODE = matching("analysis/render/*.py", "analysis/archive/citation.py")
 TABLE_CODE = set(sources("analysis")) - {
     *FIGURE_CODE,

@@ -17,7 +17,7 @@ from kernels.host_execution.compiler import find_gxx
 from kernels.plan import builds
 from kernels.toolchain import find_nvcc
 from measurement import recording_files
-from measurement.config import load, validate
+from measurement.config import in_scope, load, validate
 from measurement.discovery import select
 from measurement.files import write_atomic
 from measurement.provenance import git
@@ -108,11 +108,10 @@ def live_architectures(entry):
 
 with one_line_errors():
     # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
-    scope = config.pop("scope", None)
-    if isinstance(config.get("study"), dict):
-        config["study"].update({"scope": scope} if scope else {})
-        config["study"].setdefault("scope", last_scope())
+    given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
+    config.update(in_scope(config, given))
     CONFIG = validate(config, "config.yaml")
+    WHOLE = validate(in_scope(config, "full"), "config.yaml")
     LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
         entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,9 +17,9 @@ from kernels.host_execution.binding import KernelFault
 from kernels.plan import products
 from kernels.shape import Shape
 from measurement.config import load
+from tests.support import ROOT
 from tests.support.studies import study
 
-ROOT = Path(__file__).resolve().parent.parent
 METRICS = {
     "global_load_accesses": "",
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -193,8 +192,8 @@ def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
     }, "a library's product has no accesses to count"
 
 
-def test_a_quick_study_leaves_the_cards_size_to_theory():
-    found = planned(study(STUDY | {"scope": "quick"}))
+def test_large_products_may_be_left_to_theory():
+    found = planned(study(STUDY), order=None)
     assert found["block-b32-float32"] == (["64", "70", "32"], ["96", "100", "512", "2048"])
     assert set(found) == set(planned(study(STUDY)))
 
@@ -223,7 +222,7 @@ def counted(tmp_path, monkeypatch):
         """Count a study; return the variants of which tables were made anew."""
         made.clear()
         asked = study({"variants": ["block", "naive"], "block_sizes": [4, 32]} | changes)
-        tables, announced = plan(asked), []
+        tables, announced = plan(asked, 512), []
         options = (
             tables,
             tmp_path / "out",
@@ -276,13 +275,14 @@ def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
 def test_command_counts_a_whole_study(tmp_path):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["study"] |= {"variants": ["naive"], "sizes": [32], "block_sizes": [32]}
-    config["study"] |= {"holdout_sizes": [], "series": [], "quick": {}}
+    config["study"] |= {"holdout_sizes": [], "series": [], "scope": "quick"}
+    config["study"]["quick"] = {"variants": ["block"]}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     done = run("--all", "--config", tmp_path / "config.yaml", "--out", tmp_path / "counts")
     assert (done.returncode, done.stdout) == (0, "")
     assert re.search(r"^accesses: 1/1 kernels counted in 0:\d\d$", done.stderr, re.MULTILINE)
     rows = rows_of((tmp_path / "counts" / "naive-b32-float32.csv").read_text())
-    assert {row["n"] for row in rows} == {"32", "64", "70"}
+    assert {row["n"] for row in rows} == {"32", "64", "70"}, "whatever is measured here"
 
 
 def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():

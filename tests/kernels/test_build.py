@@ -24,9 +24,9 @@ from kernels.variant import ELEMENTS
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.recording import TABLES
+from tests.support import ROOT
 from tests.support.compilers import COUNTS, program, stand_in
 
-ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURES = ["sm_75", "sm_90"]
 EXACT = Build("block", 32, "float32", False)
 # Every kernel at one block size of every type of elements, exact and, if there is one, guarded.

@@ -9,7 +9,6 @@ import sys
 import time
 import zipfile
 from collections import Counter
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,9 +17,9 @@ import yaml
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.errors import StudyError
+from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).resolve().parent.parent
 PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
 PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "requirements.lock"]
 CONFIG = """

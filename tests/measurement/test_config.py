@@ -1,16 +1,13 @@
 """The configuration: what is allowed passes, every kind of mistake is one line that helps."""
 
 import copy
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kernels.catalog import VARIANTS
 from measurement.config import ConfigError, load, validate
-
-ROOT = Path(__file__).resolve().parent.parent
-
+from tests.support import ROOT
 
 CONFIG = """
 study:
@@ -320,7 +317,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpu",),
             [],
-            "the file: unknown key gpu; did you mean gpus? allowed: study, gpus, toolchain",
+            "the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain",
         ),
         (
             ("study", "cpu", "size"),
@@ -434,7 +431,7 @@ def test_missing_key_is_named(config):
 def test_no_mapping_at_all(content):
     assert fault(content) == (
         f"the file: {content!r} is not a mapping of keys to values; "
-        "allowed: the keys study, gpus, toolchain"
+        "allowed: the keys study, gpus, report, toolchain"
     )
 
 

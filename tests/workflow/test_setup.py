@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support import ROOT
+
 LAYERS = ("base", "build", "compiler", "dev", "disassembler", "gpu", "test", "uv")
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support import ROOT
+
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 60  # for what takes seconds, on a machine that has other things to do
 # `slow.txt` waits for the file `go`, and says nothing meanwhile.
 SNAKEFILE = """
