@@ -7,16 +7,12 @@ import pandas as pd
 import pytest
 
 from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, stages, with_threads, yardsticks
-from analysis.cpu.hosts import CLOCK_COLUMNS, HOSTS_COLUMNS, clock_table, hosts_table
-from analysis.cpu.ladder import COLUMNS as LADDER_COLUMNS
+from analysis.cpu.hosts import clock_table, hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
-from analysis.cpu.roofline import COLUMNS as ROOFLINE_COLUMNS
-from analysis.cpu.split import COLUMNS as SPLIT_COLUMNS
 from analysis.cpu.split import WHOLE, cpu_split_table
-from analysis.data import published
+from analysis.data import ceilings, published
 from analysis.data import recordings as data
-from analysis.trust import measuring
 from tests.support.report_data import PUBLISHED, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_ELEMENT, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ
@@ -83,7 +79,6 @@ def test_yardsticks_and_stages_are_the_fastest_of_their_kind(card):
 def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     table = hosts_table(data.sources({"two": two}))
-    assert list(table) == HOSTS_COLUMNS
     (row,) = table.to_dict("records")
     assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)
     assert [row[f"l{level}_bytes"] for level in (1, 2, 3)] == [2**15, 2**20, 2**24]
@@ -103,7 +98,6 @@ def test_what_a_host_does_not_tell_is_empty(gpu_recording):
 
 def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording):
     table = clock_table(card).set_index("threads")
-    assert list(table.reset_index()[CLOCK_COLUMNS]) == CLOCK_COLUMNS
     samples = gpu_recording.samples[gpu_recording.samples["device"] == "cpu"]
     for threads in (1, ALL_THREADS):
         row, own = table.loc[threads], samples[samples["threads"] == threads]
@@ -132,7 +126,6 @@ def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_p
     nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
     made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
     table = clock_table(data.sources({"old": made}))
-    assert list(table) == CLOCK_COLUMNS
     assert table.empty
 
 
@@ -145,7 +138,6 @@ def ladder(both):
 
 
 def test_every_step_is_held_against_the_step_before_at_every_order(ladder, both):
-    assert list(ladder) == LADDER_COLUMNS
     card = ladder[ladder["recording"] == "card"]
     assert len(card) == 8 * 3
     assert set(ladder.loc[ladder["recording"] == "host", "n"]) == {256, 512}
@@ -181,7 +173,6 @@ def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
 
 
 def test_without_recordings_there_are_no_steps():
-    assert list(cpu_ladder_table([])) == LADDER_COLUMNS
     assert cpu_ladder_table([]).empty
 
 
@@ -190,7 +181,7 @@ def test_without_recordings_there_are_no_steps():
 
 @pytest.fixture(scope="module")
 def roofline(both):
-    return cpu_roofline_table(both, measuring.ceilings_table(both), hosts_table(both))
+    return cpu_roofline_table(both, ceilings.ceilings_table(both), hosts_table(both))
 
 
 def one(table, variant, threads=1, recording="card"):
@@ -206,7 +197,6 @@ def ceiling(source, quantity, threads):
 
 
 def test_every_variant_has_a_row_at_its_largest_order_for_each_number_of_threads(roofline):
-    assert list(roofline) == ROOFLINE_COLUMNS
     card = roofline[roofline["recording"] == "card"]
     assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(
         [*((name, 1) for name in CPU_S_PER_ELEMENT), ("packed", 4), ("blas", 4)]
@@ -252,7 +242,7 @@ def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording
     made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
     found = data.sources({"card": made})
     row = one(
-        cpu_roofline_table(found, measuring.ceilings_table(found), hosts_table(found)), "loop_order"
+        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)), "loop_order"
     )
     assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
     assert pd.isna([row["memory_bound_s"], row["flop_per_byte_past_l1"]]).all()
@@ -263,7 +253,7 @@ def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
     none = ceilings[ceilings["threads"].isna()]
     found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
     row = one(
-        cpu_roofline_table(found, measuring.ceilings_table(found), hosts_table(found)),
+        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)),
         "blocked",
         recording="old",
     )
@@ -286,7 +276,6 @@ def parts_of(split, start="naive", memory="pageable", gpu="card"):
 
 
 def test_factors_multiply_to_the_whole_and_shares_add_up_to_one(split):
-    assert list(split) == SPLIT_COLUMNS
     for start in ("naive", "source"):
         for memory in ("pageable", "pinned"):
             rows = parts_of(split, start, memory)

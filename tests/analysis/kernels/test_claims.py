@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.claims import COLUMNS, about, above, claims_table, exactly, not_above
+from analysis.kernels.claims import about, above, claims_table, exactly, not_above
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
 from kernels.counts import table
@@ -168,6 +168,5 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
 
 def test_without_a_gpu_only_the_counts_speak(cpu_recording, counts):
     claims = claims_of({"host": cpu_recording}, counts)
-    assert list(claims) == COLUMNS
     assert len(claims) == 3
     assert set(claims["verdict"]) == {"holds"}

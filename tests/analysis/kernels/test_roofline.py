@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
-from analysis.kernels.roofline import BOUNDS, COLUMNS, roofline_table
-from analysis.trust import measuring
+from analysis.kernels.roofline import BOUNDS, roofline_table
 from kernels.counts import table
 from kernels.shape import Shape
 from tests.support.report_data import rewritten
@@ -28,7 +28,7 @@ def counts(tmp_path_factory):
 
 def roofline_of(recording, counts, name="card"):
     sources = data.sources({name: recording})
-    return roofline_table(sources, measuring.ceilings_table(sources), counts)
+    return roofline_table(sources, ceilings.ceilings_table(sources), counts)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def roofline(gpu_recording, counts):
 
 @pytest.fixture(scope="module")
 def rates(gpu_recording):
-    ceilings = measuring.ceilings_table(data.sources({"card": gpu_recording}))
+    ceilings = ceilings.ceilings_table(data.sources({"card": gpu_recording}))
     return ceilings[ceilings["host_memory"].isna()].set_index("quantity")["value"].to_dict()
 
 
@@ -49,7 +49,6 @@ def one(roofline, name):
 
 
 def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
-    assert list(roofline) == COLUMNS
     (source,) = data.sources({"card": gpu_recording})
     gpu = source.orders[source.orders["device"] != "cpu"]
     assert set(roofline["variant"]) == set(gpu["variant"])
@@ -111,5 +110,4 @@ def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, cou
 
 def test_a_host_without_gpu_has_no_ceilings_to_reach(cpu_recording, counts):
     found = roofline_of(cpu_recording, counts, "host")
-    assert list(found) == COLUMNS
     assert found.empty

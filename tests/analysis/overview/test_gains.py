@@ -6,7 +6,7 @@ import pytest
 
 from analysis.cpu.cells import YARDSTICKS
 from analysis.data.recordings import sources
-from analysis.overview.gains import COLUMNS, gains, gains_table
+from analysis.overview.gains import gains, gains_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording import CELL, Recording
@@ -132,7 +132,6 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
 def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
     found = sources({"card": gpu_recording})
     table = gains_table(found)
-    assert list(table) == COLUMNS
     assert set(table["source"]) == {"card"}
     assert len(table) == (found[0].orders["device"] != "cpu").sum()
     times = found[0].times("total")
@@ -146,5 +145,4 @@ def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
 
 def test_a_host_without_gpu_has_no_gains(cpu_recording: Recording):
     table = gains_table(sources({"host": cpu_recording}))
-    assert list(table) == COLUMNS
     assert table.empty

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.data import ceilings
 from analysis.data import recordings as data
-from analysis.trust import measuring
-from measurement.recording import CELL, TABLES
+from analysis.trust import overheads, telemetry
+from measurement.recording import CELL, KERNEL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 
@@ -45,7 +46,7 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
         "temperature_celsius": [40, 55, 41, 42, 40, 40, 40, 40],
         "power_w": [300.0, 700, 310, 700, 320, 330, 340, 350],
     }
-    row = measuring.telemetry(samples(masks, [1, 9, 2, 9, 3, 4, 5, 6], **state)).iloc[0]
+    row = telemetry.telemetry(samples(masks, [1, 9, 2, 9, 3, 4, 5, 6], **state)).iloc[0]
     assert (row["samples"], row["samples_throttled"]) == (8, 2)
     assert row["throttle_reasons"] == "sw_power_cap + sw_thermal_slowdown"
     assert (row["sm_clock_hz"], row["sm_clock_min_hz"]) == (2e9, 1e9)
@@ -57,23 +58,23 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
 
 
 def test_where_every_sample_is_marked_none_is_left():
-    row = measuring.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    row = telemetry.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["samples_throttled"] == 6
     assert row["total_s"] == 3.5
     assert row[["unmarked_total_s", "unmarked_kernel_high_s"]].isna().all()
 
 
 def test_what_is_not_known_is_empty_and_not_zero():
-    row = measuring.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    row = telemetry.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["throttle_reasons"] == ""
     unknown = ["samples_throttled", "sm_clock_hz", "sm_clock_min_hz", "power_w"]
     assert row[[*unknown, "temperature_max_celsius", "unmarked_total_s"]].isna().all()
-    half = measuring.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
+    half = telemetry.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
     assert half["samples_throttled"] == 0
 
 
 def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
-    table = measuring.telemetry_table(sources(throttled, cpu_recording))
+    table = telemetry.telemetry_table(sources(throttled, cpu_recording))
     timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
     assert len(table) == len(timed)
     assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
@@ -93,8 +94,8 @@ def trust_cells(recording):
 
 
 def test_single_launches_stand_beside_batches(throttled, gpu_recording):
-    table = measuring.back_to_back_table(sources(throttled, gpu_recording))
-    kernels = gpu_recording.back_to_back.drop_duplicates(measuring.KERNEL)
+    table = overheads.back_to_back_table(sources(throttled, gpu_recording))
+    kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
     assert (table["gpu"] == "r1").sum() == len(kernels) > 50
     own = table[table["gpu"] == "r1"]
     assert set(own["host_memory"]) == {"pinned"}
@@ -116,7 +117,7 @@ def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_re
     pinned = (taken["host_memory"] == "pinned").fillna(False)
     gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
     few = replace(gpu_recording, samples=taken[~pinned & ~gone])
-    table = measuring.back_to_back_table(sources(few))
+    table = overheads.back_to_back_table(sources(few))
     lacking = (table["variant"] == "block") & (table["n"] == 512)
     assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
     assert set(table[~lacking]["host_memory"]) == {"pageable"}
@@ -126,7 +127,7 @@ def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_re
 
 
 def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
-    (row,) = measuring.cold_starts_table(sources(gpu_recording)).to_dict("records")
+    (row,) = overheads.cold_starts_table(sources(gpu_recording)).to_dict("records")
     starts = gpu_recording.cold_starts
     assert row["processes"] == len(starts) == 6
     for part, seconds in COLD_S.items():
@@ -143,19 +144,21 @@ def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
     warm = warm[(warm["block_size"] == 32) & (warm["host_memory"] == "pinned")]
     assert [row["warm_total_s"]] == list(warm["total_s"])
     cold = replace(gpu_recording, samples=gpu_recording.samples[:50])
-    (row,) = measuring.cold_starts_table(sources(cold)).to_dict("records")
+    (row,) = overheads.cold_starts_table(sources(cold)).to_dict("records")
     assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
 
 
 def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
-    table = measuring.ceilings_table(sources(throttled))
+    table = ceilings.ceilings_table(sources(throttled))
     on_cpu = table[table["device"] == "cpu"]
     once = on_cpu[on_cpu["threads"].isna()]
     assert sorted(once["quantity"]) == ["empty_total_s", "timer_resolution_s"]
     rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
     assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
     assert on_cpu["gpu"].isna().all()
-    assert not table.duplicated(["recording", "device", *measuring._CEILING[1:]]).any()
+    assert not table.duplicated(
+        ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
+    ).any()
     copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]
     assert sorted(copies["size_bytes"]) == sorted([2**12, 2**16, 2**20, 2**26] * 2)
     row = copies[(copies["size_bytes"] == 2**20) & (copies["host_memory"] == "pinned")].iloc[0]
@@ -170,23 +173,23 @@ def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
 
 
 def test_phases_add_up_and_the_cpus_stand_once(throttled):
-    table = measuring.phases_table(sources(throttled))
-    totals = table[table["phase"] == measuring.TOTAL]
+    table = overheads.phases_table(sources(throttled))
+    totals = table[table["phase"] == overheads.TOTAL]
     assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
     gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
-    assert gpu.at[measuring.TOTAL, "wall_s"] == 33
+    assert gpu.at[overheads.TOTAL, "wall_s"] == 33
     assert gpu.at["sampling", "share_not_busy"] == 0.25
-    assert gpu.at[measuring.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
+    assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
 
 
 def test_a_phase_without_length_has_no_share(cpu_recording):
     phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
     none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
-    assert measuring.phases_table(sources(none))["share_not_busy"].isna().all()
+    assert overheads.phases_table(sources(none))["share_not_busy"].isna().all()
 
 
 @pytest.mark.parametrize(
-    "table", [measuring.telemetry_table, measuring.back_to_back_table, measuring.cold_starts_table]
+    "table", [telemetry.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table]
 )
 def test_a_host_without_gpu_has_no_rows(cpu_recording, table):
     for found in (sources(cpu_recording), []):
@@ -198,8 +201,8 @@ def test_the_order_of_rows_changes_nothing(throttled):
     names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
     for table in (
-        *(measuring.telemetry_table, measuring.back_to_back_table, measuring.cold_starts_table),
-        measuring.ceilings_table,
+        *(telemetry.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table),
+        ceilings.ceilings_table,
     ):
         one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))
         pd.testing.assert_frame_equal(one, other)
