@@ -132,7 +132,7 @@ _DECLARED = {
         "kernel_flop_per_s",
     ),
     "gains": (
-        "gains over the naive kernel and over five yardsticks of the CPU, with intervals",
+        "gains over the naive kernel and over five baselines of the CPU, with intervals",
         "source machine n variant block_size host_memory total_gain± kernel_gain± "
         "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
         "cpu_own_variant cpu_own_block_size cpu_blas_all_threads cpu_best_variant "

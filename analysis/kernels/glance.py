@@ -5,12 +5,14 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.data.cells import LIBRARIES, is_library, of_sizes, without_swept_naive
+from analysis.data.frames import from_rows
 from analysis.domain import CPU
-from analysis.schema import TABLES
+from analysis.schema import with_bounds
 from kernels.catalog import VARIANTS
 
 # The host memory whose copies disturb the card least.
 _MEMORY = ("pinned", "pageable")
+_PLACES = {name: place for place, name in enumerate(VARIANTS)}
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -42,12 +44,9 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             & (ladder["batch"] == 1)
             & (ladder["dtype"] == "float32")
         ]
-        found += [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
-    rows = pd.DataFrame(found).reindex(columns=list(TABLES["glance"].columns))
-    places = {name: place for place, name in enumerate(VARIANTS)}
-    cards = {gpu: place for place, gpu in enumerate(cells["gpu"].unique())}
-    order = rows["gpu"].map(cards) * len(places) + rows["variant"].map(places)
-    return rows.loc[order.sort_values().index].reset_index(drop=True)
+        rows = [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
+        found += sorted(rows, key=lambda row: _PLACES[str(row["variant"])])
+    return from_rows("glance", found)
 
 
 def _row(
@@ -56,9 +55,8 @@ def _row(
     """Return the row of one kernel; `library` has the library's kernel times by size."""
     largest = cells[cells["n"] == cells["n"].max()]
     best = largest.loc[largest["kernel_s"].idxmin()]
-    columns = ["recording", "gpu", "variant", "n", "block_size", "samples"]
-    columns += ["kernel_s", "kernel_low_s", "kernel_high_s", "kernel_flop_per_s"]
-    row = {name: best[name] for name in columns}
+    columns = ("recording", "gpu", "variant", "n", "block_size", "samples", "kernel_flop_per_s")
+    row = {name: best[name] for name in (*columns, *with_bounds("kernel_s"))}
     row["after"], row["idea"] = VARIANTS[best["variant"]].after, VARIANTS[best["variant"]].idea
     row["is_library"] = best["variant"] in LIBRARIES
     row["share_of_library"] = library.get(best["n"], float("nan")) / best["kernel_s"]
@@ -67,5 +65,5 @@ def _row(
     square = (steps["m"] == steps["n"]) & (steps["k"] == steps["n"])
     step = steps[same & square]
     if not step.empty:
-        row |= {c: step.iloc[0][c] for c in ("gain", "gain_low", "gain_high", "verdict")}
+        row |= step.iloc[0][[*with_bounds("gain"), "verdict"]].to_dict()
     return row
