@@ -1,38 +1,53 @@
 # make report      everything: set-up, builds, measurements, tables, fits, figures, results/report.html
+#                  STUDY=full measures the whole study, STUDY=quick what the three answers need; without,
+#                  it is what was measured before, at first the quick one
+# make watch       the same, and again after every edit of a template, a style or a figure
 # make provenance  the same, and how it came to be, by Snakemake: results/provenance.html
 # make ro-crate    the same, packed with inputs and workflow for an archive: results/ro-crate.zip
-# make test        the same set-up, then the tests
+# make check       the same set-up, then the tests that answer within a minute
+# make test        all tests
 # make lint        the linters and formatters, checking only
 # make clean       remove what was generated; .venv stays
 #
 # Needs python 3.11 or newer, gcc, g++ and make. A GPU and a CUDA toolkit are used where they are found.
 
-CORES ?= 4
+CORES ?= $(shell nproc)
 # Candidates, of which the first that runs is taken: a name may stand for what is not installed.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
+STUDY_RUN = $(CURDIR)/.venv/bin/python workflow/run.py --cores $(CORES) $(if $(STUDY),--scope $(STUDY))
+# What the set-up installs besides what every report needs (see workflow/environment.py).
+LAYERS = $(if $(filter full,$(STUDY)),compiler)
+# Where it is set, each of a run's many processes would compile its libraries anew, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report provenance ro-crate test lint clean setup lock
+.PHONY: report watch provenance ro-crate check test lint clean setup lock
 
 report: setup
-	@$(RUN) snakemake report --cores $(CORES) --quiet host reason --rerun-incomplete
-	@echo "The report: $(CURDIR)/results/report.html"
+	@$(STUDY_RUN)
+
+watch: setup
+	@$(STUDY_RUN) --watch
 
 provenance: report
 	@$(RUN) snakemake report --cores $(CORES) --quiet all --report results/provenance.html
 	@echo "How it came to be: $(CURDIR)/results/provenance.html"
 
-ro-crate: LAYERS := crate
+ro-crate: LAYERS += crate
 ro-crate: report
-	@$(RUN) snakemake crate --cores $(CORES) --quiet host reason
+	@$(STUDY_RUN) crate
 	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
 
 # Where there is a Chromium, the report is opened in it.
-test: LAYERS := $(if $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),browser)
+check test: LAYERS += test compiler $(if $(shell command -v chromium || command -v chromium-browser || \
+  command -v google-chrome),browser)
+check: setup
+	@$(RUN) pytest --numprocesses auto --maxprocesses $(CORES) --dist loadfile -m "not slow"
+
 test: setup
 	@$(RUN) pytest --numprocesses auto --maxprocesses $(CORES) --dist loadfile
 
-lint: LAYERS := dev
+lint: LAYERS += dev
 lint: setup
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
@@ -56,10 +71,12 @@ setup:
 LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --fork-strategy fewest --no-header --no-annotate
 lock: setup
-	$(RUN) $(LOCK) pyproject.toml --group test -o requirements.lock
-	$(RUN) $(LOCK) pyproject.toml --group test --group dev --extra crate -c requirements.lock -o requirements-dev.lock
+	$(RUN) $(LOCK) pyproject.toml -o requirements.lock
+	$(RUN) $(LOCK) --group test -c requirements.lock -o requirements-test.lock
+	$(RUN) $(LOCK) pyproject.toml --group dev --extra crate -c requirements.lock -c requirements-test.lock \
+	  -o requirements-dev.lock
 	$(RUN) $(LOCK) --group browser -c requirements.lock -o requirements-browser.lock
-	$(RUN) $(LOCK) pyproject.toml --group test --extra gpu -c requirements.lock -o requirements-gpu.lock
+	$(RUN) $(LOCK) pyproject.toml --extra gpu -c requirements.lock -o requirements-gpu.lock
 	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
 	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

@@ -1,6 +1,7 @@
 # The study from end to end: config.yaml → cubins → recordings → tables and fits → figures → report.
 #
-#     snakemake report --cores 4        (`make report` sets the environment up first)
+#     snakemake report --cores 4                        (`make report` sets the environment up first)
+#     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
 

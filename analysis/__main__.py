@@ -57,10 +57,14 @@ def _parser() -> argparse.ArgumentParser:
         command("report", "write the report", "tables", "figures", "template"),
     ):
         added.add_argument("--focus", metavar="ID", help="the card that the report is about")
+    told = commands.add_parser("answers", help="print the three answers")
+    told.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
+    told.add_argument("--focus", metavar="ID", help="the card that the report is about")
     commands.add_parser("schema", help="print every table's columns, types and units as Markdown")
     checking = commands.add_parser("check", help="walk every number of a report back to its table")
     checking.add_argument("report", type=Path, help="the report")
     checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
+    checking.add_argument("--templates", type=Path, help="folder of templates, to check prose too")
     command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
     _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
@@ -199,9 +203,12 @@ def compare_recordings(
     return int((frame["verdict"] == "slower").any())
 
 
-def check_report(report: Path, tables_dir: Path) -> int:
-    """Print what of a report is not what the tables have; return 1 if anything is, else 0."""
-    from analysis.render.check import check
+def check_report(report: Path, tables_dir: Path, templates: Path | None) -> int:
+    """Print what of a report is not what the tables have; return 1 if anything is, else 0.
+
+    The last line counts the words before the appendix.
+    """
+    from analysis.render.check import check, words
 
     try:
         page = report.read_text()
@@ -209,8 +216,9 @@ def check_report(report: Path, tables_dir: Path) -> int:
         raise StudyError(
             f"{report} cannot be read ({error.strerror}); make it with `make report`"
         ) from None
-    faults = check(page, tables_dir)
-    print("\n".join(faults or ["every number is that of its table"]), flush=True)
+    faults = check(page, tables_dir, templates)
+    print("\n".join(faults or ["every number is that of its table"]))
+    print(f"{words(page)} words before the appendix", flush=True)
     return int(bool(faults))
 
 
@@ -225,6 +233,11 @@ def main() -> int | None:
         from analysis.decide.advise import advise
 
         print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+        return None
+    if arguments.command == "answers":
+        from analysis.render.terminal import answers
+
+        print(answers(arguments.tables, arguments.focus))
         return None
     if arguments.command == "schema":
         from analysis.schema import documentation
@@ -241,7 +254,7 @@ def main() -> int | None:
             arguments.csv,
         )
     if arguments.command == "check":
-        return check_report(arguments.report, arguments.tables)
+        return check_report(arguments.report, arguments.tables, arguments.templates)
     if arguments.command == "figures":
         from analysis.render.figures import write_figures
 

@@ -85,7 +85,7 @@ _TEXT = _names(
     phase verdict throttle_reasons kind recording_a recording_b gpu_a gpu_b ncu_metric explanation
     series limiter after changed bound claim measured above below rule compute_capability limit
     unit system side stands_at implementation first direction data model opponent place kernels
-    parameter method adds role worst_variant basis of started_utc finished_utc kernels.audit
+    parameter method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
     way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
     """
@@ -112,7 +112,9 @@ _COUNT = _names(
     worst_row worst_column parameters orders judged judged_within judged_from_n worst_block_size
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
+    least_n_kernels least_n_near
     next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
+    audit_constants.kernels
     samples_throttled_a samples_throttled_b loses_at wins_at least_n_kernels least_n_near
     loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 loop_shared_loads_32
     loop_shared_loads_64 loop_shared_loads_128 loop_shared_stores_32 loop_shared_stores_64
@@ -132,7 +134,7 @@ _DECLARED = {
         "kernel_flop_per_s",
     ),
     "gains": (
-        "gains over the naive kernel and over five baselines of the CPU, with intervals",
+        "gains over the naive kernel and over five baselines on the CPU, with intervals",
         "source machine n variant block_size host_memory total_gain± kernel_gain± "
         "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
         "cpu_own_variant cpu_own_block_size cpu_blas_all_threads cpu_best_variant "
@@ -231,7 +233,7 @@ _DECLARED = {
         "flop_per_byte_accessed flop_per_byte_of_sectors",
     ),
     "roofline": (
-        "each variant against the ceilings of its card",
+        "each variant beside the ceilings of its card",
         "recording gpu variant dtype batch m n k block_size host_memory kernel_s± "
         "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte compute_bound_s "
         "l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound",
@@ -298,18 +300,18 @@ _DECLARED = {
         "copy_s± cells_log_sd line_s knee_s log_residual",
     ),
     "curves": (
-        "times of kernels and of the CPU between the measured orders",
+        "times of kernels and of the CPU between the measured sizes",
         "recording gpu opponent variant block_size threads n samples time_s± filled_s slope "
         "outer_slope half_width_between half_width_beyond half_width left_out_between "
         "left_out_beyond",
     ),
     "break_even": (
-        "from which order on a card is faster than its CPU",
+        "from which matrix size on a card is faster than its CPU",
         "recording gpu host_memory kernels opponent least_n largest_n place n± loses_at "
         "wins_at cells_without_interval draws seed",
     ),
     "predictions": (
-        "passes at held-out orders, measured and predicted",
+        "passes at held-out sizes, measured and predicted",
         "recording gpu host_memory variant block_size n time_s± predicted_s± error_share "
         "inside is_library is_fastest is_predicted_fastest",
     ),
@@ -331,7 +333,7 @@ _DECLARED = {
         "after_threads after_time_s n gain± verdict efficiency±",
     ),
     "cpu_roofline": (
-        "each CPU variant against the ceilings of its host",
+        "each CPU variant beside the ceilings of its host",
         "recording variant block_size threads n total_s± flop_per_s intensity "
         "flop_per_byte_asked flop_per_byte_past_l1 flop_per_byte_past_l2 "
         "flop_per_byte_past_l3 compute_bound_s l1_bound_s l2_bound_s l3_bound_s "
@@ -440,8 +442,14 @@ _UNIT_OF_ENDING = (
 _UNITS = {
     "error_share": PERCENT,
     "growth": TIMES,
-    "n3_growth": TIMES,
+    "n3_growth": Unit(1.0, "times", None),
+    "tuned_gain": Unit(1.0, "times", None),
     "over_headline": TIMES,
+    "static_shared_bytes": BYTES,
+    "dynamic_shared_bytes": BYTES,
+    "spill_store_bytes": BYTES,
+    "spill_load_bytes": BYTES,
+    "stack_bytes": BYTES,
     "tolerance": PERCENT,
     "share_of_bound": PERCENT,
     "share_of_library": PERCENT,
@@ -461,6 +469,15 @@ _UNITS = {
     "audit_pairs.other_time_s": PRINTED_S,
     "audit_pairs.above_constant_s": Unit(1.0, "s", 2),
     "audit_constants.constant_s": Unit(1.0, "s", 3),
+    "audit_constants.shortest_s": PRINTED_S,
+    "audit_headline.headline_flop_per_s": PRINTED_GFLOPS,
+    "audit_headline.headline_s": Unit(1.0, "s", 3),
+    "audit_headline.time_s": PRINTED_S,
+    "audit_headline.difference_s": Unit(1.0, "s", 3),
+    "audit_cpu.cpu_time_s": PRINTED_S,
+    "audit_cpu.headline_s": Unit(1.0, "s", 3),
+    "audit_cpu.tuned_least_flop_per_s": PRINTED_GFLOPS,
+    "audit_cpu.tuned_most_flop_per_s": PRINTED_GFLOPS,
     "phases.wall_s": S,
     "phases.busy_s": S,
 }
@@ -474,12 +491,17 @@ _HEADINGS = {
     "dtype": "elements",
     "gpu": "card",
     "gpu_name": "card's name",
+    "cpu_time_s": "CPU time",
+    "gpu_time_s": "GPU time",
+    "cpu_flop_per_s": "CPU rate",
+    "gpu_flop_per_s": "GPU rate",
     "host_memory": "memory",
     "total_s": "total",
     "host_s": "host work",
     "h2d_s": "copy in",
     "kernel_s": "kernel",
     "d2h_s": "copy out",
+    "bytes_per_s": "bandwidth",
     "flop_per_s": "rate, total",
     "kernel_flop_per_s": "rate, kernel",
     "total_gain": "gain over naive, total",
@@ -489,8 +511,8 @@ _HEADINGS = {
     "cpu_blas_gain": "gain over BLAS, one thread",
     "cpu_blas_all_gain": "gain over BLAS, all threads",
     "cpu_best_gain": "gain over the best CPU version",
-    "share_of_library": "% of cuBLAS",
-    "share_of_multiply_add": "% of FMA rate",
+    "share_of_library": "of cuBLAS",
+    "share_of_multiply_add": "of FMA rate",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",
@@ -500,6 +522,7 @@ _HEADINGS = {
     "judged_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
     "aicc": "AICc",
+    "aicc_above_least": "AICc above the least",
     "above_constant_s": "time above the constant",
     "printed_flop_per_s": "rate as printed",
     "audit_cells.flop_per_s": "rate from the time",
@@ -513,8 +536,14 @@ _HEADINGS = {
     "registers_per_thread": "registers a thread",
     "static_shared_bytes": "shared memory",
     "spill_store_bytes": "spilled",
-    "share_of_bound": "% of its bound",
+    "share_of_bound": "of its bound",
     "flop_per_byte_of_sectors": "flop a byte",
+}
+_HEADINGS |= {
+    f"{variant}_{b}_{what}": f"{heading}, B = {b}"
+    for variant, blocks in (("block", (1, 2, 4, 8, 16, 32)), ("block_unroll4", (4, 8, 16, 32)))
+    for b in blocks
+    for what, heading in (("time_s", "time"), ("gain", "gain"))
 }
 
 

@@ -2,18 +2,27 @@
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from kernels.build import build_cubin
+from kernels.build import build_all, build_cubin
 from kernels.catalog import VARIANTS
-from kernels.counts import table
+from kernels.counts import ORDER, count_all, plan, table
 from kernels.cubins import parse_build
+from kernels.plan import builds
 from kernels.shape import Shape
 from kernels.toolchain import find_nvcc, nvcc_version
 from kernels.variant import ELEMENTS, Variant
-from measurement.errors import exit_status
+from measurement.config import load
+from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
+from measurement.progress import Progress
+
+# What `--all` makes is kept in this folder below --out, by all that goes into it.
+_STORE = ".store"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -22,10 +31,13 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="print the catalog")
     listing.add_argument("--json", action="store_true", help="as JSON")
     toolchain = commands.add_parser("toolchain", help="print the nvcc that will be used")
-    build = commands.add_parser("build", help="compile one cubin")
+    build = commands.add_parser("build", help="compile one cubin, or all of a study")
     build.add_argument("--architecture", required=True, help="for example sm_90")
-    build.add_argument("--build", required=True, help="for example block-b32-float32-exact")
-    build.add_argument("--out", required=True, type=Path, help="the cubin to write")
+    build.add_argument("--build", help="for example block-b32-float32-exact")
+    build.add_argument(
+        "--out", required=True, type=Path, help="the cubin to write; with --all the folder"
+    )
+    _add_all(build)
     _add_count(commands.add_parser("count", help="count a kernel's memory accesses, as CSV"))
     for command in (toolchain, build):
         command.add_argument(
@@ -34,12 +46,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_all(parser: argparse.ArgumentParser) -> None:
+    """Add the options with which a command does its work for the whole of a study."""
+    parser.add_argument("--all", action="store_true", help="for the study in --config")
+    parser.add_argument("--config", type=Path, help="the study, as config.yaml")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument(
+        "--jobs", type=_count_of_jobs, default=cores, help="compilers or kernels at a time"
+    )
+
+
+def _count_of_jobs(text: str) -> int:
+    """Parse a whole number from 1."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
 def _add_count(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run a kernel on this host, without a GPU; check its product bit for bit; print its memory "
         "accesses by source line and in total, beside theory and the names of ncu's counters."
     )
-    parser.add_argument("--variant", required=True, help="for example block")
+    parser.add_argument("--variant", help="for example block")
     parser.add_argument("--block-size", type=int, help="only for variants that take one")
     parser.add_argument("--dtype", default="float32", choices=ELEMENTS, help="type of elements")
     sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
@@ -51,10 +80,52 @@ def _add_count(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"orders, or shapes MxKxN, BATCHxMxKxN: {text}",
         )
-    parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
+    parser.add_argument(
+        "--out", type=Path, help="the CSV to write (default: print it); with --all the folder"
+    )
+    _add_all(parser)
+
+
+def _config(arguments: argparse.Namespace, one: str) -> Path | None:
+    """Return the file of the study of which all is asked for; None: `one` is. Raises StudyError."""
+    if not arguments.all:
+        if getattr(arguments, one) is None:
+            raise StudyError(f"--{one}: is missing; name one, or give --all with --config")
+        return None
+    if arguments.config is None or arguments.out is None:
+        raise StudyError("--all: needs --config, the study, and --out, a folder; give both")
+    config: Path = arguments.config
+    return config
+
+
+def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
+    """Return a progress, and what tells it that so many are done, with the last of them."""
+    progress = Progress(label, total, unit)
+    return progress, lambda done, last: progress.show_share(last.stem, done)
+
+
+def _build(arguments: argparse.Namespace) -> None:
+    config, nvcc = _config(arguments, "build"), find_nvcc(arguments.nvcc)
+    architecture, out = arguments.architecture, arguments.out
+    if config is None:
+        build_cubin(nvcc, parse_build(arguments.build), architecture, out)
+        return
+    wanted = builds(load(config).study)
+    progress, announce = _announcer(architecture, len(wanted), "kernels built")
+    build_all(nvcc, wanted, architecture, out, arguments.jobs, out / _STORE, announce)
+    progress.end()
 
 
 def _count(arguments: argparse.Namespace) -> None:
+    config = _config(arguments, "variant")
+    if config is not None:
+        # Also what a quick study leaves out here was measured elsewhere. No large products then.
+        order = ORDER if load(config).study.scope == "full" else None
+        tables = plan(load(config, "full").study, order)
+        progress, announce = _announcer("accesses", len(tables), "kernels counted")
+        count_all(tables, arguments.out, arguments.jobs, arguments.out / _STORE, announce)
+        progress.end()
+        return
     counted, predicted = (
         [Shape.parse(text) for text in texts] for texts in (arguments.size, arguments.theory_size)
     )
@@ -100,11 +171,11 @@ def main() -> None:
     if arguments.command == "count":
         _count(arguments)
         return
+    if arguments.command == "build":
+        _build(arguments)
+        return
     nvcc = find_nvcc(arguments.nvcc)
-    if arguments.command == "toolchain":
-        print(f"{nvcc} {nvcc_version(nvcc)}")
-    else:
-        build_cubin(nvcc, parse_build(arguments.build), arguments.architecture, arguments.out)
+    print(f"{nvcc} {nvcc_version(nvcc)}")
 
 
 if __name__ == "__main__":

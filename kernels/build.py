@@ -4,19 +4,22 @@ import json
 import re
 import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from kernels.cubins import PROBES, Build
 from kernels.machine_code import InstructionCount, instructions
+from kernels.pool import run_all
 from kernels.toolchain import find_disassembler, nvcc_version
 from measurement.errors import StudyError
-from measurement.files import sha256, write_atomic
+from measurement.files import digest, sha256, write_atomic
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
+# What becomes of a source is read by these.
+_READERS = ("kernels/build.py", "kernels/machine_code.py")
 
 _RESOURCES = {
     "registers_per_thread": r"Used (\d+) registers",
@@ -131,15 +134,43 @@ def read_result(cubin: Path) -> BuildResult:
 
 
 def build_all(
-    nvcc: Path, wanted: list[Build], architecture: str, folder: Path, workers: int
+    nvcc: Path,
+    wanted: list[Build],
+    architecture: str,
+    folder: Path,
+    workers: int,
+    store: Path | None = None,
+    announce: Callable[[int, Build], None] = lambda *_: None,
 ) -> list[BuildResult]:
-    """Build all `wanted` cubins into ``folder/architecture``, `workers` compilers at a time."""
+    """Build all `wanted` cubins into ``folder/architecture``, `workers` compilers at a time.
+
+    With a `store`, a folder that keeps cubins by all that goes into them, only what is not there is
+    compiled. `announce` is called with the number of cubins that are done and the last of them.
+    Raises StudyError of the first build that fails; what others have built stays in the store.
+    """
 
     def one(build: Build) -> BuildResult:
-        return build_cubin(nvcc, build, architecture, folder / architecture / f"{build.stem}.cubin")
+        out = folder / architecture / f"{build.stem}.cubin"
+        if store is None:
+            return build_cubin(nvcc, build, architecture, out)
+        kept = store / architecture / f"{build.stem}-{_digest(nvcc, build, architecture)}.cubin"
+        try:
+            result = read_result(kept)
+        except StudyError:
+            result = build_cubin(nvcc, build, architecture, kept)
+        for source in (kept, kept.with_suffix(".json")):
+            write_atomic(out.with_suffix(source.suffix), source.read_bytes())
+        return result
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(one, wanted))
+    return run_all(one, wanted, workers, announce)
+
+
+def _digest(nvcc: Path, build: Build, architecture: str) -> str:
+    """Return what stands for all that a cubin and its JSON are made from."""
+    texts = [(ROOT / path).read_bytes() for path in (build.source, *_READERS)]
+    told = command(Path("nvcc"), build, architecture, Path())
+    tools = (nvcc_version(nvcc), str(find_disassembler(nvcc)))
+    return digest(*tools, *told[:-1], *texts)
 
 
 def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCount, ...]:

@@ -9,7 +9,7 @@ that must show the total), count (empty where the kernel was not run), theory (t
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,12 @@ from kernels.catalog import variant
 from kernels.cubins import build_for
 from kernels.host_execution.binding import Run
 from kernels.host_execution.check import MAX_THREADS, check, launch_of, predict, sums
-from kernels.host_execution.compiler import BUILDS
+from kernels.host_execution.compiler import BUILDS, ROOT, compiler_version
 from kernels.plan import Product, products
+from kernels.pool import run_all
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
+from measurement.files import digest, write_atomic
 
 if TYPE_CHECKING:
     from measurement.config import Study
@@ -61,10 +63,15 @@ _SHARED = [
     ),
 ]
 
+# At this size, in blocks of these sizes, a card's hardware counters are read
+# (`measurement.counters`), and a full study runs each kernel on the host too.
+ORDER = 512
+BLOCK_SIZES = (8, 16, 32)
 # Products that are executed: an edge of about so much, and those of a study that are no more work.
 _EDGE = 64
 _UNEVEN = 70
 _LARGEST = Shape.square(_UNEVEN)
+_CODE = (".py", ".cpp", ".h")
 
 Row = dict[str, object]
 
@@ -96,14 +103,10 @@ class Counting:
         block = "" if self.block_size is None else f"-b{self.block_size}"
         return f"{self.variant}{block}-{self.dtype}"
 
-    @property
-    def options(self) -> str:
-        """What ``python -m kernels count`` takes to count it, but for the shapes."""
-        block = "" if self.block_size is None else f" --block-size {self.block_size}"
-        return f"--variant {self.variant} --dtype {self.dtype}{block}"
 
-
-def plan(study: "Study", order: int, block_sizes: Iterable[int]) -> list[Counting]:
+def plan(
+    study: "Study", order: int | None, block_sizes: Iterable[int] = BLOCK_SIZES
+) -> list[Counting]:
     """Return the tables of a study: one for each variant, type of elements and block size.
 
     Each is run at a small order that the exact build takes, at one that needs bounds checks, and at
@@ -120,7 +123,7 @@ def plan(study: "Study", order: int, block_sizes: Iterable[int]) -> list[Countin
         width = max(variant(name).tile(block or 0))
         counted = [Shape.square(width * -(-_EDGE // width)), Shape.square(_UNEVEN)]
         counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
-        if dtype == "float32" and (block is None or block in block_sizes):
+        if order and dtype == "float32" and (block is None or block in block_sizes):
             counted += [shape for shape in launchable if shape == Shape.square(order)]
         counted = list(dict.fromkeys(counted))
         predicted = tuple(sorted(set(launchable) - set(counted)))
@@ -155,6 +158,43 @@ def table(
     for shape in theory_shapes:
         writer.writerows(_rows(Product(name, dtype, shape, block_size), None))
     return stream.getvalue()
+
+
+def count_all(
+    tables: list[Counting],
+    folder: Path,
+    workers: int,
+    store: Path,
+    announce: Callable[[int, Counting], None] = lambda *_: None,
+) -> None:
+    """Write the table of each of `tables` to ``folder/STEM.csv``, `workers` kernels at a time.
+
+    `store` is a folder that keeps tables by all that goes into them: only what is not there is
+    counted. `announce` is called with the number of tables that are done and the last of them.
+    Raises as `table` does; what others have counted stays in the store.
+    """
+    version, code = compiler_version(), _code()
+
+    def one(wanted: Counting) -> None:
+        source = (ROOT / str(variant(wanted.variant).source)).read_bytes()
+        kept = store / f"{wanted.stem}-{digest(repr(wanted), version, source, *code)}.csv"
+        if not kept.exists():
+            name, dtype, block = wanted.variant, wanted.dtype, wanted.block_size
+            write_atomic(kept, table(name, dtype, block, wanted.counted, wanted.predicted))
+        write_atomic(folder / f"{wanted.stem}.csv", kept.read_bytes())
+
+    # The longest first, so that no thread begins one when the others have nothing left to do.
+    run_all(one, sorted(tables, key=_work, reverse=True), workers, announce)
+
+
+def _work(wanted: Counting) -> int:
+    return sum(shape.flop for shape in wanted.counted)
+
+
+def _code() -> list[bytes]:
+    """Return the content of the files that a count follows from, but for the kernel's source."""
+    files = sorted(path for path in (ROOT / "kernels").rglob("*") if path.suffix in _CODE)
+    return [path.read_bytes() for path in (*files, ROOT / "measurement" / "matrices.py")]
 
 
 def _rows(product: Product, run: Run | None) -> Iterator[Row]:

@@ -141,8 +141,14 @@ class ProtocolSettings(Section):
 
 
 class Study(Section):
-    """What is measured: variants on square matrices of float32, other `series`, and the CPU."""
+    """What is measured: variants on square matrices of float32, other `series`, and the CPU.
 
+    In the scope "quick", the values under `quick` are in the place of the study's own, mappings key
+    by key: as much as the three answers need. Without a scope, the study is measured in full.
+    """
+
+    scope: Literal["quick", "full"] = "full"
+    quick: dict[str, Any] = Field(default_factory=dict, exclude=True)
     seed: Count  # of the random matrices and of the order of the rounds
     dtypes: OneOrMore[Literal["float32"]]
     sizes: OneOrMore[Size]
@@ -155,6 +161,24 @@ class Study(Section):
     cpu: CpuStudy
     interference: Interference | None = None
     protocol: ProtocolSettings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_quick(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("scope") == "quick":
+            quick = given.get("quick")
+            return _changed(given, quick) if isinstance(quick, dict) else given
+        return given
+
+    @model_validator(mode="after")
+    def _check_quick(self) -> "Study":
+        if self.quick and self.scope == "full":
+            given = self.plain() | {"scope": "quick", "quick": self.quick}
+            try:
+                Study.model_validate(given)
+            except ValidationError as error:
+                raise ValueError(f"with the values of quick in it: {first_fault(error)}") from None
+        return self
 
     @field_validator("holdout_sizes")
     @classmethod
@@ -175,6 +199,17 @@ class Study(Section):
                 "gain is over that kernel"
             )
         return block_sizes
+
+
+def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a section with the values of `changes` in it; mappings are changed key by key."""
+    result = dict(section)
+    for key, value in changes.items():
+        own = result.get(key)
+        if isinstance(own, dict) and isinstance(value, dict):
+            value = _changed(own, value)
+        result[key] = value
+    return result
 
 
 class Gpu(Section):
@@ -205,6 +240,12 @@ class Gpu(Section):
         return self
 
 
+class Report(Section):
+    """What the report is about: `focus` is a GPU by its id or label, by default the first."""
+
+    focus: Text | None = None
+
+
 class Toolchain(Section):
     """Compilers to use in the place of those on PATH."""
 
@@ -216,6 +257,7 @@ class Config(Section):
 
     study: Study
     gpus: list[Gpu]
+    report: Report = Report()
     toolchain: Toolchain = Toolchain()
 
     @field_validator("gpus")
@@ -230,10 +272,29 @@ class Config(Section):
                 raise ValueError(f"{name} is the id of [{first}] and [{index}]; ids must differ")
         return gpus
 
+    @field_validator("report")
+    @classmethod
+    def _check_focus(cls, report: Report, info: ValidationInfo) -> Report:
+        focus, ids = report.focus, [gpu.id for gpu in info.data.get("gpus", [])]
+        if focus and not any(focus == name or focus.startswith(f"{name}-") for name in ids):
+            raise ValueError(f"focus: {focus} is none of gpus; allowed: {', '.join(ids)}")
+        return report
 
-def load(path: Path | str) -> Config:
-    """Return the configuration in the file `path`; raises ConfigError if missing or faulty."""
-    return validate(read(path), str(path))
+
+def load(path: Path | str, scope: str | None = None) -> Config:
+    """Return the configuration in the file `path`; raises ConfigError if missing or faulty.
+
+    A `scope` is in the place of the file's.
+    """
+    content = read(path)
+    return validate(in_scope(content, scope) if scope else content, str(path))
+
+
+def in_scope(content: Any, scope: str) -> Any:
+    """Return the content of a configuration file with another scope of the study, if it has one."""
+    if not isinstance(content, dict) or not isinstance(content.get("study"), dict):
+        return content
+    return {**content, "study": {**content["study"], "scope": scope}}
 
 
 def validate(content: Any, name: str) -> Config:

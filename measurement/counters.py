@@ -20,6 +20,7 @@ import pandas as pd
 
 from kernels.build import architecture, build_all
 from kernels.catalog import variant
+from kernels.counts import BLOCK_SIZES, ORDER
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
 from measurement.cells import Cell
@@ -29,8 +30,6 @@ from measurement.errors import StudyError
 from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = 512
-BLOCK_SIZES = (8, 16, 32)
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
 METRICS = [
     name.format(operation)

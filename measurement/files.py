@@ -47,3 +47,12 @@ def current_umask() -> int:
 def sha256(path: Path | str) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return 16 hexadecimal digits that stand for these texts or bytes, in this order."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        found.update(len(data).to_bytes(8) + data)
+    return found.hexdigest()[:16]

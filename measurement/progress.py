@@ -25,18 +25,30 @@ class Progress:
         self._printed = 0.0
         self._started = time.monotonic()
 
-    def show(self, what: object, done: int, left_s: Callable[[], float | None]) -> None:
+    def show(
+        self,
+        what: object,
+        done: int,
+        left_s: Callable[[], float | None],
+        bound: str = "at most",
+    ) -> None:
         """Show that `what` is worked on, `done` of all are finished and `left_s()` seconds remain.
 
-        The estimate costs more than a short pass and is asked for only when a line is due.
+        `bound` says how that is meant. The estimate costs more than a short pass and is asked for
+        only when a line is due.
         """
         now = time.monotonic()
         if now - self._printed < _INTERVAL_S:
             return
         self._printed = now
         estimate_s = left_s()
-        left = "" if estimate_s is None else f", at most {_clock(estimate_s)} left"
+        left = "" if estimate_s is None else f", {bound} {_clock(estimate_s)} left"
         self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {what}")
+
+    def show_share(self, what: object, done: int) -> None:
+        """Show that `what` is the last of `done`; each of the rest is taken to need as long."""
+        took_s = time.monotonic() - self._started
+        self.show(what, done, lambda: took_s / done * (self._total - done), "about")
 
     def end(self) -> None:
         """Say that all is done, and how long it took."""

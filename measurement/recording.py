@@ -30,119 +30,33 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ValidationError
 
-from measurement.errors import StudyError
-from measurement.provenance_schema import Provenance
-from measurement.validation import first_fault
+from measurement.recording_files import (
+    CELL,
+    KERNEL,
+    MANIFEST,
+    OPTIONAL,
+    PROVENANCE,
+    TABLES,
+    RecordingError,
+    bad,
+    check_manifest,
+    read_provenance,
+)
 
-# The part of a cell that a kernel depends on, and the cell.
-KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
-CELL = [*KERNEL, "host_memory", "threads"]
+__all__ = [
+    "CELL",
+    "KERNEL",
+    "MANIFEST",
+    "OPTIONAL",
+    "TABLES",
+    "Recording",
+    "RecordingError",
+    "check_target",
+    "read",
+    "write",
+]
 
-_KERNEL_TYPES = {
-    "device": "string",
-    "variant": "string",
-    "dtype": "string",
-    "batch": "Int64",
-    "m": "Int64",
-    "n": "Int64",
-    "k": "Int64",
-    "block_size": "Int64",
-}
-_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string", "threads": "Int64"}
-_BUILD_TYPES = {
-    "architecture": "string",
-    "variant": "string",
-    "dtype": "string",
-    "block_size": "Int64",
-    "build": "string",
-}
-_PASS_TYPES = {
-    "total_s": "float64",
-    "host_s": "float64",
-    "h2d_s": "float64",
-    "kernel_s": "float64",
-    "d2h_s": "float64",
-}
-# Column types of each table, in the order of the columns.
-TABLES: dict[str, dict[str, str]] = {
-    "samples.csv.gz": _CELL_TYPES
-    | {
-        "round": "Int64",
-        "position": "Int64",
-        "time_unix_s": "float64",
-        **_PASS_TYPES,
-        "sm_clock_hz": "Int64",
-        "memory_clock_hz": "Int64",
-        "temperature_celsius": "Int64",
-        "power_w": "float64",
-        "throttle_reasons": "Int64",
-        "other_threads_s": "float64",
-        "cpu_clock_before_hz": "Int64",
-        "cpu_clock_after_hz": "Int64",
-    },
-    "checks.csv": _CELL_TYPES
-    | {
-        "build": "string",
-        "status": "string",
-        "reason": "string",
-        "worst_row": "Int64",
-        "worst_column": "Int64",
-        "worst_error": "float64",
-        "worst_bound": "float64",
-    },
-    "builds.csv": _BUILD_TYPES
-    | {
-        "registers_per_thread": "Int64",
-        "static_shared_bytes": "Int64",
-        "spill_store_bytes": "Int64",
-        "spill_load_bytes": "Int64",
-        "stack_bytes": "Int64",
-        "nvcc": "string",
-        "cubin_sha256": "string",
-    },
-    "instructions.csv": _BUILD_TYPES
-    | {
-        "scope": "string",
-        "opcode": "string",
-        "bits": "Int64",
-        "count": "Int64",
-    },
-    "batches.csv.gz": _KERNEL_TYPES
-    | {
-        "round": "Int64",
-        "launches": "Int64",
-        "kernel_batch_s": "float64",
-    },
-    "cold_starts.csv": _CELL_TYPES
-    | {
-        "round": "Int64",
-        "init_s": "float64",
-        "context_s": "float64",
-        "module_s": "float64",
-        "allocation_s": "float64",
-        **_PASS_TYPES,
-    },
-    "ceilings.csv": {
-        "device": "string",
-        "quantity": "string",
-        "host_memory": "string",
-        "size_bytes": "Int64",
-        "threads": "Int64",
-        "round": "Int64",
-        "value": "float64",
-    },
-    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
-}
-# Tables that a recording may lack: they are added to it afterwards.
-OPTIONAL: dict[str, dict[str, str]] = {
-    "counters.csv": _KERNEL_TYPES
-    | {
-        "metric": "string",
-        "value": "float64",
-    },
-}
 # Columns without a value in some rows: a CPU has no host memory kind, no copies and no build, a GPU
 # no threads of the host, and few variants have work for the host.
 _NULLABLE = {
@@ -172,12 +86,6 @@ _NULLABLE = {
 # Tables whose name here is not that of their file: the format of a recording stays.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 STATUSES = {"passed", "failed", "not_launchable"}
-MANIFEST = "MANIFEST.sha256"
-_PROVENANCE = "provenance.json"
-
-
-class RecordingError(StudyError):
-    """A recording that cannot be used; the message names folder, fault and remedy."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +127,7 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        content = {_PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        content = {PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
         named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
         content |= {name: _table_bytes(name, frames[name]) for name in named}
         for name, data in content.items():
@@ -250,15 +158,15 @@ def read(path: Path | str) -> Recording:
     format, or with a table that does not fit `TABLES`.
     """
     path = Path(path)
-    _check_manifest(path)
-    provenance = _read_provenance(path)
+    check_manifest(path)
+    provenance = read_provenance(path)
     frames = {name: _read_table(path, name) for name in TABLES}
     for name, types in OPTIONAL.items():
         empty = pd.DataFrame(columns=list(types)).astype(types)
         frames[name] = _read_table(path, name) if (path / name).is_file() else empty
     unknown = set(frames["checks.csv"]["status"]) - STATUSES
     if unknown:
-        raise _bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
+        raise bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
     return Recording(
         path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )
@@ -285,45 +193,6 @@ def _replace_folder(path: Path, new: Path) -> None:
     shutil.rmtree(older, ignore_errors=True)
 
 
-def _bad(path: Path, problem: str) -> RecordingError:
-    return RecordingError(
-        f"recording {path}: {problem}; restore the folder from version control or record it again"
-    )
-
-
-def _check_manifest(path: Path) -> None:
-    """Compare every file with MANIFEST.sha256."""
-    if not path.is_dir():
-        raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
-    manifest = path / MANIFEST
-    if not manifest.is_file():
-        raise _bad(path, f"{MANIFEST} is missing")
-    try:
-        entries = dict(line.split("  ", 1)[::-1] for line in manifest.read_text().splitlines())
-    except ValueError:
-        raise _bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
-    present = [name for name in OPTIONAL if name in entries or (path / name).is_file()]
-    for name in [_PROVENANCE, *TABLES, *present]:
-        if name not in entries:
-            raise _bad(path, f"{MANIFEST} does not list {name}")
-        if not (path / name).is_file():
-            raise _bad(path, f"{name} is missing")
-        if hashlib.sha256((path / name).read_bytes()).hexdigest() != entries[name]:
-            raise _bad(path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)")
-
-
-def _read_provenance(path: Path) -> dict[str, Any]:
-    try:
-        provenance: dict[str, Any] = json.loads((path / _PROVENANCE).read_text())
-    except ValueError as error:
-        raise _bad(path, f"{_PROVENANCE} is no JSON ({error})") from None
-    try:
-        Provenance.model_validate(provenance)
-    except ValidationError as error:
-        raise _bad(path, f"{_PROVENANCE}: {first_fault(error)}") from None
-    return provenance
-
-
 def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
     """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
     types = (TABLES | OPTIONAL)[name]
@@ -339,22 +208,22 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
         text = gzip.decompress(data) if name.endswith(".gz") else data
         frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise _bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
+        raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
     if list(frame.columns) != list(types):
-        raise _bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
+        raise bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
     for column, kind in types.items():
         values = frame[column].replace("", pd.NA)
         empty = values.isna()
         if column not in _NULLABLE and empty.any():
-            raise _bad(path, f"{name}: column {column} is empty in row {int(empty.argmax()) + 2}")
+            raise bad(path, f"{name}: column {column} is empty in row {int(empty.argmax()) + 2}")
         try:
             frame[column] = values.astype(kind) if kind != "float64" else values.astype("Float64")
         except (TypeError, ValueError) as error:
-            raise _bad(path, f"{name}: column {column}: {error}") from None
+            raise bad(path, f"{name}: column {column}: {error}") from None
         if kind == "float64":
             frame[column] = frame[column].astype("float64")
             # Infinity is a number to a CSV reader, but no time that anything took.
             wrong = ~empty & ~np.isfinite(frame[column]) | (frame[column] < 0)
             if column.endswith("_s") and wrong.any():
-                raise _bad(path, f"{name}: column {column} has no time in row {wrong.argmax() + 2}")
+                raise bad(path, f"{name}: column {column} has no time in row {wrong.argmax() + 2}")
     return frame

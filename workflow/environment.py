@@ -1,12 +1,12 @@
 """Set up ``.venv`` from the hash-locked requirements: what ``make setup`` runs.
 
-    python3 workflow/environment.py [dev] [browser]
+    python3 workflow/environment.py [test] [dev] [browser] [crate] [compiler]
 
-Needs nothing but the standard library. Each lock is one layer: `base` for everything, `dev` for
-the linters, `browser` for the tests of the report in Chromium, `compiler` where no nvcc is found,
-`disassembler` where nvcc comes without nvdisasm, `gpu` (PyCUDA) where an NVIDIA GPU is found. A
-layer that is in place leaves a stamp with the digest of its lock, so that the next call installs
-nothing and uses no network.
+Needs nothing but the standard library. Each lock is one layer: `base` for the report, `test` and
+`browser` for the tests, `dev` for the linters, `crate` for the archive, `compiler` for what builds
+kernels, where no nvcc is found (`disassembler` where nvcc comes without nvdisasm), `gpu` (PyCUDA)
+where an NVIDIA GPU is found. A layer that is in place leaves a stamp with the digest of its lock,
+so that the next call installs nothing and uses no network.
 """
 
 import ast
@@ -22,6 +22,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from progress import Display
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
@@ -29,6 +31,7 @@ UV = VENV / "bin" / "uv"
 LOG = VENV / "setup.log"
 # PyCUDA's cuRAND binding is not used here, and the compiler wheels hold no cuRAND to link.
 PYCUDA_OPTION = "--config-settings=--global-option=--conf:CUDA_ENABLE_CURAND=False"
+DISPLAY = Display()
 
 
 class SetupError(Exception):
@@ -42,34 +45,49 @@ def main(optional_layers: list[str]) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two makes at once would install over each other
             set_up(optional_layers)
     except SetupError as error:
-        print(f"error: {error}", file=sys.stderr)
+        DISPLAY.say(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        DISPLAY.say("stopped; the same command goes on from here")
+        return 130
+    DISPLAY.clear()
     return 0
 
 
 def set_up(optional_layers: list[str]) -> None:
     """Install every layer that this host needs and that is not in place."""
     if not is_installed("base"):
+        show("installing the locked packages into .venv (once)")
         create_venv()
-        say("installing the locked packages into .venv (once, about a minute)")
-        install("build", use_uv=False)
-        try:
-            install("uv", use_uv=False)
-        except SetupError as error:
-            say(f"no uv here, pip does its work ({error})")
-        install("base")
-    for layer in optional_layers:
-        if not is_installed(layer):
-            install(layer)
-    if not is_installed("compiler"):
-        nvcc = find_nvcc()
-        if nvcc is None:
-            say("no nvcc found: installing the CUDA compiler into .venv (290 MB, once)")
-            install("compiler")
-        elif not is_installed("disassembler") and not has_disassembler(nvcc):
-            install_disassembler()
-    if not is_installed("gpu") and has_nvidia_gpu():
+        install_installers()
+    layers = ["base", *(layer for layer in optional_layers if layer != "compiler")]
+    missing = [layer for layer in layers if not is_installed(layer)]
+    if missing:
+        show(f"installing the locked packages into .venv ({', '.join(missing)})")
+        install(*missing)
+    has_new_gpu = not is_installed("gpu") and has_nvidia_gpu()
+    if "compiler" in optional_layers or has_new_gpu:
+        set_up_compiler()
+    if has_new_gpu:
         install_pycuda()
+
+
+def set_up_compiler() -> None:
+    """Install of nvcc and nvdisasm what this host lacks."""
+    if is_installed("compiler") or has_known_nvcc():
+        return
+    nvcc = find_nvcc()
+    if nvcc is None:
+        show("no nvcc found: installing the CUDA compiler into .venv (290 MB, once)")
+        install("compiler")
+    elif is_installed("disassembler") or has_disassembler(nvcc) or install_disassembler():
+        stamp_file("nvcc").write_text(str(nvcc))
+
+
+def has_known_nvcc() -> bool:
+    """Say whether the nvcc that an earlier call found with all that it needs is still there."""
+    stamp = stamp_file("nvcc")
+    return stamp.exists() and Path(stamp.read_text()).exists()
 
 
 def lock_file(layer: str) -> Path:
@@ -108,18 +126,28 @@ def create_venv() -> None:
     run_checked(command, f"{sys.executable} could not create {VENV}")
 
 
+def install_installers() -> None:
+    """Install uv, and the backend that source-only packages are built with."""
+    try:
+        install("build", "uv", use_uv=False)
+    except SetupError as error:
+        say(f"no uv here, pip does its work ({error})")
+        install("build", use_uv=False)
+
+
 def install(
-    layer: str,
+    *layers: str,
     use_uv: bool = True,
     options: tuple[str, ...] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Install one lock, with uv where it is there and works, else with pip, and stamp the layer."""
+    """Install locks, with uv where it is there and works, else with pip, and stamp the layers."""
     # Source-only packages are built in the environment, with the locked setuptools: an isolated
     # build would fetch a backend that no lock pins.
     wanted = ["--require-hashes", "--no-deps", "--no-build-isolation", *options]
-    wanted += ["-r", str(lock_file(layer))]
-    failed = f"could not install {lock_file(layer).name} (the set-up needs a package index once)"
+    wanted += [word for layer in layers for word in ("-r", str(lock_file(layer)))]
+    names = " and ".join(lock_file(layer).name for layer in layers)
+    failed = f"could not install {names} (the set-up needs a package index once)"
     done = False
     if use_uv and UV.exists():
         command = [str(UV), "pip", "install", "--quiet", "--python", str(PYTHON), *wanted]
@@ -133,7 +161,8 @@ def install(
     if not done:
         command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run_checked([*command, *wanted], failed, environment)
-    stamp_file(layer).write_text(stamp_text(layer))
+    for layer in layers:
+        stamp_file(layer).write_text(stamp_text(layer))
 
 
 def pip_configuration() -> dict[str, str]:
@@ -189,13 +218,15 @@ def has_disassembler(nvcc: Path) -> bool:
     return subprocess.run([PYTHON, "-c", code, nvcc], cwd=ROOT, capture_output=True).returncode == 0
 
 
-def install_disassembler() -> None:
-    """Install nvdisasm; a failure leaves the rest usable: builds then count no instructions."""
-    say("nvcc comes without nvdisasm: installing it into .venv (5 MB, once)")
+def install_disassembler() -> bool:
+    """Install nvdisasm; say whether it is there. Without it builds count no instructions."""
+    show("nvcc comes without nvdisasm: installing it into .venv (5 MB, once)")
     try:
         install("disassembler")
     except SetupError as error:
         say(f"warning: no nvdisasm, so no instructions of the kernels are counted: {error}")
+        return False
+    return True
 
 
 def has_nvidia_gpu() -> bool:
@@ -213,7 +244,7 @@ def install_pycuda() -> None:
     if nvcc is None:
         say("warning: PyCUDA needs nvcc, and none works: no GPU of this host can be measured")
         return
-    say("an NVIDIA GPU is here: building PyCUDA (once, some minutes)")
+    show("an NVIDIA GPU is here: building PyCUDA (once, some minutes)")
     with tempfile.TemporaryDirectory() as links:
         driver = driver_library()
         if driver is not None:  # hosts without the toolkit often lack the name that -lcuda wants
@@ -258,13 +289,16 @@ def run_checked(
     The whole output of a failed command goes to `LOG`.
     """
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
     except OSError as error:
         raise SetupError(f"{failed}: {error}") from error
-    if done.returncode == 0:
+    output, errors = communicate(process)
+    if process.returncode == 0:
         return
-    LOG.write_text(done.stdout + done.stderr)
-    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    LOG.write_text(output + errors)
+    lines = [line.strip() for line in (errors + output).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("WARNING:")] or lines
     # A compiler's or linker's own complaint says more than what the installer makes of it.
     telling = [
@@ -273,13 +307,27 @@ def run_checked(
         for line in lines
         if re.search(pattern, line, re.IGNORECASE)
     ]
-    reason = (telling or lines or [f"exit status {done.returncode}"])[0]
+    reason = (telling or lines or [f"exit status {process.returncode}"])[0]
     raise SetupError(f"{failed}: {reason} (more in {LOG})")
 
 
+def communicate(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Return what a process has written, when it has ended; meanwhile the display lives."""
+    while True:
+        try:
+            return process.communicate(timeout=0.25)
+        except subprocess.TimeoutExpired:
+            DISPLAY.show_again()
+
+
+def show(work: str) -> None:
+    """Show what takes the time."""
+    DISPLAY.show(f"set-up: {work}")
+
+
 def say(message: str) -> None:
-    """Tell the user what takes the time."""
-    print(f"setup: {message}", file=sys.stderr, flush=True)
+    """Tell the user what stays worth knowing."""
+    DISPLAY.say(f"set-up: {message}")
 
 
 if __name__ == "__main__":

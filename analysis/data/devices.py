@@ -32,6 +32,11 @@ class Device:
         return f"SIMULATED {title}" if self.simulated else title
 
     @property
+    def host(self) -> str:
+        """The recording, marked likewise: names the host and its CPU."""
+        return f"SIMULATED {self.recording}" if self.simulated else self.recording
+
+    @property
     def short(self) -> str:
         """The label, marked where it is of a simulated device: for legends and panels."""
         return f"SIMULATED {self.label}" if self.simulated else self.label

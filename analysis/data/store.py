@@ -38,16 +38,29 @@ class Store:
             self._frames[name] = _read(self.folder / f"{name}.csv", name)
         return self._frames[name]
 
+    def bytes(self, name: str) -> bytes:
+        """Return a table as the file has it; raises StoreError if it is missing."""
+        path = self.folder / f"{name}.csv"
+        try:
+            return path.read_bytes()
+        except OSError:
+            raise _missing(path) from None
+
+
+def _missing(path: Path) -> StoreError:
+    return StoreError(f"{path} is missing; make it with `python -m analysis tables`")
+
 
 def _read(path: Path, name: str) -> pd.DataFrame:
     types = {each: _DTYPES[column(name, each).kind] for each in TABLES[name].columns}
     try:
         frame = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=[""])
     except OSError:
-        raise StoreError(f"{path} is missing; make it with `python -m analysis tables`") from None
+        raise _missing(path) from None
     except (ValueError, TypeError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"{path} cannot be read ({error}); make it again with `python -m analysis tables`"
+            f"{path} cannot be read ({' '.join(str(error).split())}); make it again with "
+            "`python -m analysis tables`"
         ) from None
     if list(frame) != list(types):
         strange = sorted(set(frame) ^ set(types)) or ["their order"]

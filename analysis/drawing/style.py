@@ -1,6 +1,6 @@
 """One look for every figure: a colour and a marker for each variant, axes, legends, units."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +11,12 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from scipy.optimize import isotonic_regression
 
+from analysis.data.devices import Device
 from analysis.drawing.svg import INK, hover, label
+from analysis.stats.estimates import FloatArray
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -91,6 +94,7 @@ SPLIT = {
     "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
     "all_threads": ("all cores", "#9a8400", "."),
     "gpu": ("GPU, copies included", "#d55e00", ""),
+    "pinned": ("pinned instead of pageable memory", "#c2609a", "x"),
 }
 
 
@@ -149,6 +153,51 @@ def theme() -> AbstractContextManager[None]:
     return mpl.rc_context(settings | {"text.parse_math": False})
 
 
+# With more cards than these, a panel a card or a colour a card is no longer read: what is compared
+# is then the first card alone, or the first ones.
+MOST_PANELS, MOST_COLOURS = 6, 8
+
+
+def panelled(cards: Sequence[Device]) -> Sequence[Device]:
+    """Return the cards that get a panel each: all, or the first alone where they are too many."""
+    return cards if len(cards) <= MOST_PANELS else cards[:1]
+
+
+def panels(
+    count: int, columns: int = 2, height: float = 2.7, width: float = 8.0
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` panels of this height, in rows of at most `columns`."""
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    figure, axes = new_figure(columns, rows, width, 0.6 + height * rows)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def legend(figure: Figure, axes: Sequence[Axes], columns: int | None = None) -> None:
+    """Put one legend of all panels at the right of the figure, or below it in `columns`."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        for handle, text in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(text, handle)
+    if not found:
+        return
+    how: dict[str, Any] = {"loc": "outside right upper"}
+    if columns:
+        how = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(list(found.values()), list(found), fontsize=8, **how)
+
+
+def same_y(axes: Sequence[Axes]) -> None:
+    """Give panels that are compared the same range of y, and their ticks anew."""
+    limits = [axis.get_ylim() for axis in axes]
+    for axis in axes:
+        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        if axis.get_yscale() == "log":
+            log_axis(axis, "y")
+
+
 def new_figure(
     columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
@@ -171,11 +220,40 @@ def log_axis(axis: Axes, which: str, base: int = 10) -> None:
     scale.set_minor_formatter(NullFormatter())
 
 
-def ticks_at(axis: Axes, values: Iterable[int]) -> None:
-    """Put the ticks of a logarithmic x axis exactly at the measured `values`."""
+def factor_axis(axis: Axes, which: str) -> None:
+    """Make an axis of factors logarithmic, with ticks that fit those near 1 as well as far off."""
+    log_axis(axis, which)
+    low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
+    ratio = high / low
+    if ratio < _NEAR:
+        shown = list(MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(low, high))
+    else:
+        shown = [tick for tick in _FACTORS if ratio < _FAR]
+    shown = [tick for tick in shown if low <= tick <= high]
+    if shown:
+        set_ticks = axis.set_xticks if which == "x" else axis.set_yticks
+        set_ticks(shown, [plain_number(tick) for tick in shown])
+
+
+# The largest over the least factor up to which ticks are evenly spaced, and up to which they are:
+_NEAR, _FAR = 2.0, 20.0
+_FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
+
+
+def ticks_at(axis: Axes, values: Iterable[int], least_gap: float = 0.11) -> None:
+    """Put the ticks of a logarithmic x axis exactly at the measured `values`.
+
+    Labels are at least `least_gap` apart, as a share of the axis; powers of two come first.
+    """
     shown = sorted(set(values))
+    least = (shown[-1] / shown[0]) ** least_gap * (1 - 1e-9)
+    labelled: list[int] = []
+    for value in sorted(shown, key=lambda value: (np.log2(value) % 1 != 0, value)):
+        if all(max(value / other, other / value) >= least for other in labelled):
+            labelled.append(value)
+    texts = [plain_number(value) if value in labelled else "" for value in shown]
     axis.set_xscale("log", base=2)
-    axis.set_xticks(shown, [plain_number(value) for value in shown])
+    axis.set_xticks(shown, texts)
     axis.xaxis.set_minor_locator(NullLocator())
 
 
@@ -193,6 +271,35 @@ def plain_time(value: float, _position: int | None = None) -> str:
     return f"{plain_number(value * 1e9)} ns"
 
 
+def rounded(value: float, digits: int = 4) -> str:
+    """Return a value with so many significant digits, as hovering says it: 12.75, 51 390."""
+    return plain_number(float(f"{value:.{digits}g}"))
+
+
+def gflops(value: float) -> str:
+    """Return a rate in GFLOP/s as hovering says it."""
+    return f"{rounded(value)} GFLOP/s"
+
+
+def seconds(value: float) -> str:
+    """Return a time in seconds as hovering says it: 6.37 ms."""
+    return plain_time(float(f"{value:.4g}"))
+
+
+def times(value: float, digits: int = 4) -> str:
+    """Return a gain or a ratio as hovering says it: 14.17 ×."""
+    return f"{rounded(value, digits)}\u00a0×"
+
+
+def spread(places: FloatArray, gap: float) -> FloatArray:
+    """Return `places` moved as little as it takes to be at least `gap` apart, in their order."""
+    order = np.argsort(places, kind="stable")
+    steps = gap * np.arange(len(places))
+    moved = np.empty(len(places))
+    moved[order] = isotonic_regression(places[order] - steps).x + steps
+    return moved
+
+
 def binary_size(value: float) -> str:
     """Return a tick label for a size of at least one byte: 256 B, 4 KiB, 64 MiB."""
     exponent = min(3, int(np.log2(value)) // 10)
@@ -207,32 +314,66 @@ def points(
     look: Look,
     text: str | None = None,
     line: bool = True,
+    names: Sequence[str] | None = None,
+    tell: Callable[[float], str] = rounded,
 ) -> None:
-    """Draw the points of `frame` with their intervals.
+    """Draw the points of `frame` with their intervals; rows without a value are left out.
 
     `y` names the columns of value, low and high. A value without an interval is a hollow marker.
+    Hovering over a point says its name and, as `tell` writes them, value and interval; `names` has
+    one a row, by default the series, which is `text`, and the value of `x`.
     """
-    value, low, high = (frame[name].to_numpy(dtype=float) for name in y)
-    place = frame[x].to_numpy(dtype=float)
-    if line and len(frame) > 1:
+    value = frame[y[0]].to_numpy(dtype=float)
+    known = np.isfinite(value)
+    value, low, high = (frame[name].to_numpy(dtype=float)[known] for name in y)
+    place = frame[x].to_numpy(dtype=float)[known]
+    if names is None:
+        names = [f"{label(text)}, {plain_number(at)}" if text else plain_number(at) for at in place]
+    else:
+        names = [name for name, shown in zip(names, known, strict=True) if shown]
+    texts = [said(*each, tell) for each in zip(names, value, low, high, strict=True)]
+    if line and len(place) > 1:
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
     bounded = np.isfinite(low) & np.isfinite(high)
-    texts = [_said(text, *values) for values in zip(place, value, low, high, strict=True)]
     marks: dict[str, Any] = {"marker": look.marker, "s": 26, "zorder": 3}
-    axis.vlines(place[bounded], low[bounded], high[bounded], color=look.colour, linewidth=1.6)
+    across = (place[bounded], place[bounded])
+    segments(axis, across, (low[bounded], high[bounded]), look.colour)
     for chosen, faces in ((bounded, look.colour), (~bounded, "none")):
         if chosen.any():
             colours: dict[str, Any] = {"facecolors": faces, "edgecolors": look.colour}
             width = 0 if faces != "none" else 1.0
             drawn = axis.scatter(place[chosen], value[chosen], linewidths=width, **colours, **marks)
-            hover(drawn, [said for said, shown in zip(texts, chosen, strict=True) if shown])
+            hover(drawn, [each for each, shown in zip(texts, chosen, strict=True) if shown])
     marks = {"marker": look.marker, "markersize": 26**0.5, "markeredgewidth": 0}
     how: dict[str, Any] = marks | {"linestyle": look.line if line else "none"}
     name = None if text is None else label(text)
     axis.plot([], [], color=look.colour, label=name, **how)
 
 
-def _said(text: str | None, place: float, value: float, low: float, high: float) -> str:
-    """Return what hovering over a point says: its series, place, value and interval."""
-    bounds = f" ({low:.4g} to {high:.4g})" if np.isfinite(low) and np.isfinite(high) else ""
-    return f"{label(text) + ', ' if text else ''}{plain_number(place)}: {value:.4g}{bounds}"
+def cell_names(cells: pd.DataFrame) -> list[str]:
+    """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
+    return [
+        f"{cell.variant}{'' if pd.isna(cell.block_size) else f', B = {cell.block_size}'}, "
+        f"N = {plain_number(cell.n)}"
+        for cell in cells.itertuples()
+    ]
+
+
+def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:
+    """Draw intervals as straight lines, from x[0], y[0] to x[1], y[1]; together they are a path."""
+    apart = np.full(len(x[0]), np.nan)
+    ends = (np.column_stack([first, last, apart]).ravel() for first, last in (x, y))
+    line: dict[str, Any] = {"linewidth": 1.6, "solid_capstyle": "butt"} | how
+    axis.plot(*ends, color=colour, **line)
+
+
+def said(
+    name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
+) -> str:
+    """Return what hovering over a mark says: its name, value and, where known, interval."""
+    shown = tell(value)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{name}: {shown}"
+    unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
+    bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
+    return f"{name}: {shown} ({' to '.join(bounds)})"

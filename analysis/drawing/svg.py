@@ -14,9 +14,13 @@ INK = "#010203"
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 _REFERENCE = re.compile(r"(url\(#|^#)")
+# A hundredth of a point is not seen.
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_FONT = re.compile(r"font-family: [^;]*; ?")  # said once, at the root
 _HOVER = "hover-"
+_BETWEEN = "\u2028"  # a line break in an attribute would be read as a space
 _LONGEST_LABEL = 40
 
 ET.register_namespace("", _SVG.strip("{}"))
@@ -33,7 +37,7 @@ def hover(artist: Artist, texts: Sequence[str]) -> None:
 
     There are as many `texts` as the artist has marks, in their order.
     """
-    artist.set_gid(_HOVER + "\n".join(_CONTROL.sub("", text) for text in texts))
+    artist.set_gid(_HOVER + _BETWEEN.join(_CONTROL.sub("", text) for text in texts))
 
 
 def render(figure: Figure, name: str) -> str:
@@ -51,9 +55,17 @@ def render(figure: Figure, name: str) -> str:
         _drop(root, f"{_SVG}{tag}")
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
-            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split("\n"))
+            _title(group, group.attrib.pop("id").removeprefix(_HOVER).split(_BETWEEN))
+    referred = set(re.findall(r'(?:url\(|href=")#([^)"]+)', ET.tostring(root, encoding="unicode")))
     for element in root.iter():
+        if element.get("id") not in referred:
+            element.attrib.pop("id", None)
+        if not (element.text or "").strip():
+            element.text = None
+        if not (element.tail or "").strip():
+            element.tail = None
         _hand_over(element, f"{name}-")
+    root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")
     return ET.tostring(root, encoding="unicode") + "\n"
@@ -87,6 +99,7 @@ def _hand_over(element: ET.Element, prefix: str) -> None:
     for key, value in list(element.attrib.items()):
         # XML would keep each line break of a path as an escape.
         flat = " ".join(value.split()).replace(INK, "currentColor")
+        flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))
         if key == "id":
             flat = prefix + flat
         elif key == "href" or "url(#" in flat:

@@ -1,10 +1,142 @@
-"""The figures of this topic."""
+"""The figures of the kernels: the ladder, rates by size, the roofline, where the time goes."""
 
 from collections.abc import Callable
 
+import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.data.devices import Devices
+from analysis.data.cells import (
+    LIBRARIES,
+    compared_memory,
+    comparison_size,
+    of_sizes,
+    without_swept_naive,
+)
+from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
+from analysis.domain import CPU
+from analysis.drawing import style
+from analysis.drawing.rates import fastest, with_rates
+from analysis.kernels import plots
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {}
+# The memory whose copies disturb a kernel's time least comes first.
+_MEMORY = ("pinned", "pageable")
+
+
+def ladder(store: Store, devices: Devices) -> Figure | None:
+    """Draw the rate of every kernel of glance.csv: bars of the focus, points of other cards."""
+    glance = store["glance"]
+    gpus = [gpu for gpu in devices.gpus if (glance["gpu"] == gpu.label).any()]
+    gpus = gpus[: style.MOST_COLOURS]
+    if not gpus or gpus[0] is not devices.focus:
+        return None
+    of = {gpu.short: _in_tera(glance[glance["gpu"] == gpu.label]) for gpu in gpus}
+    ceilings = store["ceilings"]
+    own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
+    return plots.ladder(of, own["value"].max() / 1e12)
+
+
+def _in_tera(glance: pd.DataFrame) -> pd.DataFrame:
+    rates = with_rates(glance.assign(batch=1, m=glance["n"], k=glance["n"]), "kernel")
+    return rates.assign(**{name: rates[name] / 1e3 for name in ("rate", "rate_low", "rate_high")})
+
+
+def rate_size(store: Store, devices: Devices) -> Figure | None:
+    """Draw the kernel's rate over the matrix size, a panel a card."""
+    panels = {
+        gpu.short: fastest(_shown(_kernels(store, gpu)), "variant", "n")
+        for gpu in style.panelled(devices.gpus)
+    }
+    panels = {title: rows for title, rows in panels.items() if len(rows)}
+    return plots.rates(panels, "n", "matrix size N") if panels else None
+
+
+def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
+    """Return the timed kernels of a card at the study's sizes, with rates."""
+    cells = of_sizes(store["summary"])
+    own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
+    memory = next((kind for kind in _MEMORY if (own["host_memory"] == kind).any()), None)
+    return with_rates(own[own["host_memory"] == memory], "kernel")
+
+
+def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels of source V, the fastest other one, and the library's."""
+    kernels = without_swept_naive(kernels)
+    others = kernels[~kernels["variant"].isin({*style.SOURCE_V, *LIBRARIES})]
+    largest = others[others["n"] == others["n"].max()]
+    best = set(largest.loc[largest["rate"] == largest["rate"].max(), "variant"])
+    return kernels[kernels["variant"].isin({*style.SOURCE_V, *LIBRARIES, *best})]
+
+
+def rate_block(store: Store, devices: Devices) -> Figure | None:
+    """Draw the kernel's rate over the block size at the source's matrix size, a panel a card."""
+    panels = {}
+    for gpu in style.panelled(devices.gpus):
+        cells = _kernels(store, gpu)
+        cells = cells[cells["block_size"].notna() & cells["variant"].isin(style.SOURCE_V)]
+        if len(cells):
+            panels[gpu.short] = cells[cells["n"] == comparison_size(cells)]
+    return plots.rates(panels, "block_size", "block size B") if panels else None
+
+
+def steps_size(store: Store, devices: Devices) -> Figure | None:
+    """Draw the kernel's rate of the steps of sources T and G over the matrix size, in focus."""
+    if devices.focus is None:
+        return None
+    cells = _kernels(store, devices.focus)
+    rows = fastest(cells[cells["variant"].isin(style.STEPS)], "variant", "n")
+    return plots.rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
+
+
+def split(store: Store, devices: Devices) -> Figure | None:
+    """Draw the parts of a pass of the kernel of this study that is fastest, by matrix size."""
+    if devices.focus is None:
+        return None
+    glance = store["glance"]
+    own = glance[(glance["gpu"] == devices.focus.label) & ~glance["is_library"].astype(bool)]
+    if own.empty:
+        return None
+    best = own.loc[own["kernel_flop_per_s"].idxmax()]
+    cells = of_sizes(store["summary"])
+    cells = cells[(cells["gpu"] == devices.focus.label) & (cells["variant"] == best["variant"])]
+    if not pd.isna(best["block_size"]):
+        cells = cells[cells["block_size"] == best["block_size"]]
+    cells = cells.fillna({"host_s": 0.0}).dropna(subset=[*style.PARTS, "total_s"])
+    return plots.split(cells) if len(cells) else None
+
+
+def roofline(store: Store, devices: Devices) -> Figure | None:
+    """Draw the kernels of the card in focus below its measured ceilings."""
+    if devices.focus is None:
+        return None
+    rows, known = store["roofline"], store["ceilings"]
+    rows = rows[(rows["gpu"] == devices.focus.label) & rows["flop_per_byte_of_sectors"].notna()]
+    if rows.empty:
+        return None
+    known = known[(known["gpu"] == devices.focus.label) & known["host_memory"].isna()]
+    ceilings = known.set_index("quantity")["value"].astype(float).to_dict()
+    return plots.roofline(with_rates(rows, "kernel"), ceilings)
+
+
+def shapes(store: Store, devices: Devices) -> Figure | None:
+    """Draw the kernel's rate of source L's kernels by shape and type of elements, in focus."""
+    if devices.focus is None:
+        return None
+    cells = store["summary"]
+    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(style.ANY_SHAPE)]
+    own = own[own["kernel_s"].notna()]
+    if own.empty:
+        return None
+    rows = with_rates(own[own["host_memory"] == compared_memory(own)], "kernel")
+    return plots.shapes(fastest(rows, "variant", "dtype", "batch", "m", "n", "k"))
+
+
+FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
+    "ladder": ladder,
+    "rate-size": rate_size,
+    "rate-block": rate_block,
+    "steps-size": steps_size,
+    "split": split,
+    "roofline": roofline,
+    "shapes": shapes,
+}

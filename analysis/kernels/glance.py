@@ -6,13 +6,19 @@ import pandas as pd
 
 from analysis.data.cells import LIBRARIES, is_library, of_sizes, without_swept_naive
 from analysis.data.frames import from_rows
-from analysis.domain import CPU
-from analysis.schema import with_bounds
+from analysis.domain import CPU, step_verdict
+from analysis.schema import renaming, with_bounds
 from kernels.catalog import VARIANTS
+from kernels.plan import BASELINE
 
 # The host memory whose copies disturb the card least.
 _MEMORY = ("pinned", "pageable")
 _PLACES = {name: place for place, name in enumerate(VARIANTS)}
+_GAIN = with_bounds("gain")
+_CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
+_KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
+# What multiplies square matrices, and the library.
+_NAMES = [name for name, v in VARIANTS.items() if v.shapes == "square" or v.kernel is None]
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -21,32 +27,40 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Each kernel has its fastest block size (naive: 32) at the largest of the card's sizes that it
     took. share_of_library: the library's kernel time at that size over its own;
     share_of_multiply_add: its rate over the rate of multiply-adds measured on the card. The gain is
-    over the step before (`analysis.kernels.ladder`), of kernel times at the same size.
+    over the step before (`analysis.kernels.ladder`), of kernel times at the same size; over the
+    naive kernel it is that of its blocks of 32×32 (`analysis.overview.gains`).
     """
-    cells, ceilings, ladder = of_sizes(frames["summary"]), frames["ceilings"], frames["ladder"]
-    names = [
-        name for name, entry in VARIANTS.items() if entry.shapes == "square" or not entry.kernel
-    ]
-    cells = cells[cells["variant"].isin(names)]
-    cells = without_swept_naive(cells[cells["kernel_s"].notna() & (cells["device"] != CPU)])
+    cells = of_sizes(frames["summary"])
+    cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
+    cells = without_swept_naive(cells[cells["variant"].isin(_NAMES)])
     found = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
-        rate = ceilings.loc[
-            (ceilings["gpu"] == gpu) & (ceilings["quantity"] == "fp32_flop_per_s"), "value"
-        ].max()
         library = own[is_library(own)].set_index("n")["kernel_s"]
-        steps = ladder[
-            (ladder["gpu"] == gpu)
-            & (ladder["quantity"] == "kernel")
-            & (ladder["host_memory"] == memory)
-            & (ladder["batch"] == 1)
-            & (ladder["dtype"] == "float32")
-        ]
+        rate, steps = _multiply_adds(frames["ceilings"], gpu), _steps(frames, gpu, memory)
         rows = [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
         found += sorted(rows, key=lambda row: _PLACES[str(row["variant"])])
     return from_rows("glance", found)
+
+
+def _multiply_adds(ceilings: pd.DataFrame, gpu: object) -> float:
+    own = (ceilings["gpu"] == gpu) & (ceilings["quantity"] == "fp32_flop_per_s")
+    return float(ceilings.loc[own, "value"].max())
+
+
+def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:
+    """Return the gains of a card's kernels over the step before: variant, n, block_size, bounds."""
+    ladder, gains = frames["ladder"], frames["gains"]
+    square = (ladder["m"] == ladder["n"]) & (ladder["k"] == ladder["n"]) & (ladder["batch"] == 1)
+    steps = ladder[square & (ladder["gpu"] == gpu) & (ladder["host_memory"] == memory)]
+    steps = steps[(steps["quantity"] == "kernel") & (steps["dtype"] == "float32")]
+    steps = steps.loc[steps["after"] != BASELINE, ["variant", "n", *_GAIN]]
+    own = gains[(gains["source"] == gpu) & (gains["host_memory"] == memory)]
+    own = own.rename(columns=renaming("kernel_gain", "gain"))
+    after_naive = [name for name, v in VARIANTS.items() if v.after == BASELINE]
+    own = own.loc[own["variant"].isin(after_naive), ["variant", "n", "block_size", *_GAIN]]
+    return pd.concat([steps, own], ignore_index=True)
 
 
 def _row(
@@ -55,15 +69,15 @@ def _row(
     """Return the row of one kernel; `library` has the library's kernel times by size."""
     largest = cells[cells["n"] == cells["n"].max()]
     best = largest.loc[largest["kernel_s"].idxmin()]
-    columns = ("recording", "gpu", "variant", "n", "block_size", "samples", "kernel_flop_per_s")
-    row = {name: best[name] for name in (*columns, *with_bounds("kernel_s"))}
-    row["after"], row["idea"] = VARIANTS[best["variant"]].after, VARIANTS[best["variant"]].idea
-    row["is_library"] = best["variant"] in LIBRARIES
+    entry = VARIANTS[best["variant"]]
+    row = {name: best[name] for name in (*_CELL, *_KERNEL)}
+    row |= {"idea": entry.idea, "after": entry.after, "is_library": entry.name in LIBRARIES}
     row["share_of_library"] = library.get(best["n"], float("nan")) / best["kernel_s"]
     row["share_of_multiply_add"] = best["kernel_flop_per_s"] / rate
-    same = (steps["variant"] == best["variant"]) & (steps["n"] == best["n"])
-    square = (steps["m"] == steps["n"]) & (steps["k"] == steps["n"])
-    step = steps[same & square]
+    step = steps[(steps["variant"] == best["variant"]) & (steps["n"] == best["n"])]
+    known = step["block_size"].isna() | (step["block_size"] == best["block_size"])
+    step = step[known.fillna(True).astype(bool)]
     if not step.empty:
-        row |= step.iloc[0][[*with_bounds("gain"), "verdict"]].to_dict()
+        bounds = {name: float(step.iloc[0][name]) for name in _GAIN}
+        row |= bounds | {"verdict": step_verdict(*bounds.values())}
     return row

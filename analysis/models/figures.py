@@ -1,10 +1,132 @@
-"""The figures of this topic."""
+"""The figures of this topic: which rows they show; `analysis.models.plots` draws them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.data.devices import Devices
+from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
+from analysis.domain import PUBLISHED
+from analysis.drawing import style
+from analysis.models import plots
+from analysis.models.comparison import BEST
+from analysis.models.definitions import ALL_SET, FITTED, HELD_OUT, MODELLED_SET, MODELS, RHO, UNSEEN
+from analysis.models.plots import Gains, Series
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {}
+_PLAINEST = "M0"
+
+
+def model(store: Store, devices: Devices) -> Figure | None:
+    """Draw the gain of `block` over `naive` by block size, measured and by two models."""
+    compared = _of(store["model_comparison"], MODELLED_SET)
+    predictions = _of(store["model_predictions"], MODELLED_SET)
+    fitted = predictions[predictions["role"] == FITTED]
+    parameters = _of(store["models"], MODELLED_SET)
+    rho = parameters[(parameters["parameter"] == RHO) & (parameters["model"] == _PLAINEST)]
+    found = []
+    for source, name in _sources(style.panelled(devices.gpus)).items():
+        best = _best(compared, source)
+        own = rho[rho["source"] == source]
+        cells = gains_of(_of_model(fitted, source, best))
+        if len(cells) and len(own):
+            bounds = tuple(float(own[f"value{end}"].iloc[0]) for end in ("", "_low", "_high"))
+            found.append(Gains(f"{_titled(name, cells)}, {best}", cells, bounds))
+    return plots.gains(found) if found else None
+
+
+def gains_of(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the gains of `block` over `naive` at the same size, measured and predicted.
+
+    `cells` are rows of model_predictions.csv of one model. Columns: machine, n, block_size, gain,
+    gain_low, gain_high (from the ends of both medians' intervals), predicted_gain.
+    """
+    names = ["time_s", "time_low_s", "time_high_s", "predicted_s"]
+    naive = cells[cells["variant"] == "naive"].set_index("n")[names]
+    block = cells[(cells["variant"] == "block") & cells["block_size"].notna()]
+    pairs = block.join(naive.add_suffix("_naive"), on="n", how="inner")
+    return pairs.assign(
+        gain=pairs["time_s_naive"] / pairs["time_s"],
+        gain_low=pairs["time_low_s_naive"] / pairs["time_high_s"],
+        gain_high=pairs["time_high_s_naive"] / pairs["time_low_s"],
+        predicted_gain=pairs["predicted_s_naive"] / pairs["predicted_s"],
+    )
+
+
+def errors(store: Store, devices: Devices) -> Figure | None:
+    """Draw by how much each model is off at sizes left out of its fit, on every card."""
+    compared = _of(store["model_comparison"], MODELLED_SET)
+    compared = compared[compared["left_out_log_rms"].notna()]
+    cards = _sources(devices.gpus[: style.MOST_COLOURS])
+    found = [
+        Series(_titled(name, own), own, look)
+        for (source, name), look in zip(cards.items(), _looks(cards), strict=True)
+        if len(own := compared[compared["source"] == source])
+    ]
+    names = [f"{name}: {one.adds}" for name, one in MODELS.items()]
+    return plots.errors(found, dict(zip(MODELS, names, strict=True))) if found else None
+
+
+def unseen(store: Store, devices: Devices) -> Figure | None:
+    """Draw what the best model makes of held-out sizes and of kernels that were never fitted."""
+    compared = _of(store["model_comparison"], ALL_SET)
+    predictions = _of(store["model_predictions"], ALL_SET)
+    predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
+    cards = {card.label: card.short for card in devices.gpus[: style.MOST_COLOURS]}
+    looks = style.card_looks(cards)
+    found = [
+        Series(name, own, looks[source])
+        for source, name in cards.items()
+        if len(own := _of_model(predictions, source, _best(compared, source)))
+    ]
+    titles = {HELD_OUT: "sizes held out of the fit", UNSEEN: "kernels never fitted"}
+    return plots.unseen(found, titles) if found else None
+
+
+def residuals(store: Store, devices: Devices) -> Figure | None:
+    """Draw the errors of the plainest and of the best model on the card in focus, by B and by N."""
+    source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
+    cells = _of(store["model_predictions"], MODELLED_SET)
+    cells = cells[cells["source"] == source]
+    best = _best(_of(store["model_comparison"], MODELLED_SET), source)
+    names = [name for name in dict.fromkeys((_PLAINEST, best)) if (cells["model"] == name).any()]
+    return plots.residuals(cells, names) if names else None
+
+
+def _of(frame: pd.DataFrame, kernels: str) -> pd.DataFrame:
+    return frame[frame["kernels"] == kernels]
+
+
+def _of_model(predictions: pd.DataFrame, source: str, model: str) -> pd.DataFrame:
+    return predictions[(predictions["source"] == source) & (predictions["model"] == model)]
+
+
+def _best(compared: pd.DataFrame, source: str) -> str:
+    """Return the model with the least error of left-out sizes, the plainest if none was fitted."""
+    best = compared[(compared["source"] == source) & (compared["verdict"] == BEST)]
+    return str(best["model"].iloc[0]) if len(best) else _PLAINEST
+
+
+def _sources(cards: Sequence[Device]) -> dict[str, str]:
+    """Return what models were fitted to, by name in the tables: the published times, then cards."""
+    return {PUBLISHED: PUBLISHED, **{card.label: card.short for card in cards}}
+
+
+def _titled(name: str, rows: pd.DataFrame) -> str:
+    """Return a source's name; of the published times, with their card."""
+    card = str(rows["machine"].iloc[0]).split(" + ")[-1]
+    return f"{name}, {card}" if name == PUBLISHED else name
+
+
+def _looks(names: dict[str, str]) -> list[style.Look]:
+    """Return the looks of the published times, grey, and of the cards."""
+    cards = [name for name in names if name != PUBLISHED]
+    return [style.Look(style.GREY, "d", "-"), *style.card_looks(cards).values()]
+
+
+FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
+    "model": model,
+    "errors": errors,
+    "unseen": unseen,
+    "residuals": residuals,
+}

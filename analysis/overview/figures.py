@@ -1,10 +1,179 @@
-"""The figures of this topic."""
+"""The figures of the overview: one product on the card and on its CPU, and card beside card."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from analysis.data.devices import Devices
+from analysis.data.cells import of_sizes
+from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
+from analysis.domain import CPU, HOST_MEMORY_ORDER
+from analysis.drawing import style
+from analysis.drawing.svg import INK, label
+from analysis.stats.significance import THRESHOLD
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {}
+_TIME = ("total_s", "total_low_s", "total_high_s")
+_RATIO = ("ratio", "ratio_low", "ratio_high")
+_LOOKS = {
+    "pinned": style.Look("#1f7ec2", "s", "-"),
+    "pageable": style.Look("#d55e00", "o", "-"),
+}
+_CPU_ONE = style.Look("#8a6fd1", "<", "--")
+_CPU_ALL = style.Look(INK, "^", "--")
+_CPU_NAIVE = style.Look(style.GREY, "v", "--")
+
+# The panels of what is compared card by card: quantity, host memory, title.
+_COMPARED = (
+    ("total", "pinned", "pinned memory, copies included"),
+    ("total", "pageable", "pageable memory, copies included"),
+    ("kernel", "pinned", "kernel only"),
+)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of the headline: what it says at its end, how it looks, its rows of summary.csv."""
+
+    text: str
+    look: style.Look
+    rows: pd.DataFrame
+
+
+def headline(store: Store, devices: Devices) -> Figure | None:
+    """Draw the time of one product over N on the device in focus and on the CPU of its host.
+
+    The fastest way from each kind of host memory, and of the CPU the naive loop, the fastest on one
+    core and on all. An arrow shows the gain over the CPU that answers.csv states.
+    """
+    if devices.focus is None:
+        return None
+    lines = list(_lines(of_sizes(store["summary"]), devices.focus))
+    if not lines:
+        return None
+    figure, (axis,) = style.new_figure(width=10.0, height=3.4)
+    for line in lines:
+        rows = line.rows
+        names = [
+            f"{line.text}, {variant}, N = {style.plain_number(n)}"
+            for variant, n in zip(rows["variant"], rows["n"], strict=True)
+        ]
+        style.points(axis, rows, "n", _TIME, line.look, names=names, tell=style.seconds)
+    axis.set_xlabel("matrix size N (logarithmic)")
+    axis.set_ylabel("time of one product (logarithmic)")
+    style.log_axis(axis, "y")
+    axis.yaxis.set_major_formatter(FuncFormatter(style.plain_time))
+    style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]), 0.05)
+    _mark_gain(axis, store["answers"], devices.focus, lines)
+    figure.draw_without_rendering()  # the layout, of which the place of texts depends
+    _name_at_the_ends(axis, lines)
+    return figure
+
+
+def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
+    """Yield the lines that there are, those of the CPU first."""
+    on_cpu = cells["device"] == CPU
+    cpu = cells[on_cpu & (cells["recording"] == device.recording)]
+    gpu = cells[~on_cpu & (cells["gpu"] == device.label).fillna(False)]
+    shared = (cpu["threads"] > 1).fillna(False)
+    groups = {
+        "CPU, naive loop": (_CPU_NAIVE, cpu[(cpu["variant"] == "naive") & ~shared]),
+        "CPU, one core": (_CPU_ONE, cpu[~shared]),
+        "CPU, all cores": (_CPU_ALL, cpu[shared]),
+    }
+    for memory in HOST_MEMORY_ORDER:
+        groups[f"GPU, {memory} memory"] = (_LOOKS[memory], gpu[gpu["host_memory"] == memory])
+    for text, (look, rows) in groups.items():
+        if not rows.empty:
+            fastest = rows.loc[rows.groupby("n")["total_s"].idxmin()]
+            yield _Line(text, look, fastest.sort_values("n"))
+
+
+def _mark_gain(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
+    """Draw an arrow between the two times of the gain over the CPU, and write the gain below."""
+    own = answers[(answers["gpu"] == device.label) & answers["gain"].notna()]
+    if own.empty:
+        return
+    n = int(own["gain_n"].iloc[0])
+    rows = pd.concat([line.rows for line in lines])
+    rows = rows[rows["n"] == n]
+    ends = rows.groupby(rows["device"] == CPU)["total_s"].min().sort_values()
+    arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
+    axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
+    below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
+    text = style.times(own["gain"].iloc[0], 3)
+    axis.annotate(text, (n, ends.iloc[0]), **below, va="top", fontsize=11, weight="bold")
+
+
+def _name_at_the_ends(axis: Axes, lines: list[_Line]) -> None:
+    """Write what each line is to the right of its last point, clear of the others."""
+    ends = pd.DataFrame([line.rows.iloc[-1][["n", "total_s"]] for line in lines]).astype(float)
+    ends["text"] = [label(line.text) for line in lines]
+    for _, same in ends.groupby("n"):
+        heights = axis.transData.transform(same[["n", "total_s"]])[:, 1]
+        heights *= 72 / axis.figure.dpi
+        shifts = style.spread(heights, 12.0) - heights
+        for (n, total_s, text), shift in zip(same.to_numpy(), shifts, strict=True):
+            axis.annotate(
+                text,
+                (n, total_s),
+                xytext=(8, shift),
+                textcoords="offset points",
+                va="center",
+                fontsize=10,
+                annotation_clip=False,
+            )
+
+
+def cards(store: Store, devices: Devices) -> Figure | None:
+    """Draw the time of the fastest way on each card over that on the first card, by size.
+
+    A panel for each kind of host memory, copies included, and one for the kernel alone; a colour a
+    card, of which `style.MOST_COLOURS` are drawn. The band is what would not matter.
+    """
+    titles = {gpu.label: gpu.short for gpu in devices.gpus}
+    frame = store["cards"]
+    frame = frame[frame["ratio"].notna() & frame["gpu"].isin(titles)]
+    shown = list(frame["gpu"].unique())[: style.MOST_COLOURS]
+    frame = frame[frame["gpu"].isin(shown)]
+    found = [
+        (title, rows)
+        for quantity, memory, title in _COMPARED
+        if len(rows := frame[(frame["quantity"] == quantity) & (frame["host_memory"] == memory)])
+    ]
+    if not found:
+        return None
+    first = titles.get(frame["first"].iloc[0], frame["first"].iloc[0])
+    looks = style.card_looks(shown)
+    figure, axes = style.panels(len(found), columns=3, width=9.0, height=2.9)
+    for axis, (title, rows) in zip(axes, found, strict=True):
+        band: dict[str, Any] = {"color": style.GREY, "alpha": 0.25, "linewidth": 0}
+        axis.axhspan(1 / (1 + THRESHOLD), 1 + THRESHOLD, **band)
+        for gpu, own in rows.groupby("gpu", sort=False):
+            own = own.sort_values("n")
+            names = [f"{label(titles[gpu])}, N = {style.plain_number(n)}" for n in own["n"]]
+            tell = style.times
+            style.points(axis, own, "n", _RATIO, looks[gpu], titles[gpu], names=names, tell=tell)
+        axis.set_title(title)
+        axis.set_xlabel("matrix size N (logarithmic)")
+        style.ticks_at(axis, (int(n) for n in rows["n"]))
+    kind = ""
+    ratios = frame.loc[frame["ratio"] > 0, "ratio"]
+    if ratios.max() / ratios.min() > 3:
+        kind = " (logarithmic)"
+        for axis in axes:
+            style.log_axis(axis, "y")
+    style.same_y(axes)
+    axes[0].set_ylabel(f"time over that on {label(first)}{kind}")
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
+    "headline": headline,
+    "cards": cards,
+}

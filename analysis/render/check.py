@@ -1,95 +1,122 @@
 """Walk every number of a report back to the CSV cell that its markup names.
 
-This shares nothing with what wrote the page: it reads the page as HTML and the tables as CSV text.
+This shares nothing with what wrote the page: it reads the page as text and the tables as CSV text.
 What is checked of a number is that the cell, in the unit shown, rounds to the digits shown; of a
-count, that so many rows are as it says; of a number without markup, that a template has it word for
-word.
+count, that so many rows are as it says; of a number without markup, that a template has it.
 """
 
 import csv
+import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 
 # What one of the unit shown is in the unit of the CSV.
-_UNITS = {
-    "": 1.0,
-    "s": 1.0,
-    "ms": 1e-3,
-    "µs": 1e-6,
-    "ns": 1e-9,
-    "ps": 1e-12,
-    "×": 1.0,
-    "%": 0.01,
-    "GFLOP/s": 1e9,
-    "TFLOP/s": 1e12,
-    "GB/s": 1e9,
-    "MHz": 1e6,
-    "GHz": 1e9,
-    "°C": 1.0,
-    "W": 1.0,
-    "B": 1.0,
-    "KiB": 1024.0,
-    "MiB": 1024.0**2,
-    "GiB": 1024.0**3,
-}
+_PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS = {p + unit: f for p, f in _PREFIXES.items() for unit in ("s", "FLOP/s", "B/s", "Hz")}
+_UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
+_UNITS |= {"%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
-_SHOWN = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
-_SKIPPED = {"script", "style", "svg", "math", "code", "pre", "select", "title", "nav"}
-_VOID = {"meta", "link", "br", "img", "input", "hr", "col"}
+_NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
+# What acts unseen in a text, and how the page spells it out.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_SPELT = re.compile(r"\[U\+[0-9A-F]{4}\]")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
+_NOT_TEXT = ("script", "style", "svg", "form", "noscript")
+# An element that says where it is from, and the interval that may follow it.
+_TRACED = re.compile(
+    r'<\w+ data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
+    r"(?:<small>([^<]*)</small>)?"
+)
+_TABLE = re.compile(r'<table [^>]*data-csv="(\w+)">(.*?)</table>', re.DOTALL)
+_COLUMN = re.compile(r'data-column="(\w+)"[^>]*>[^<]*(?:<span class="unit">([^<]*)</span>)?')
+_ROW = re.compile(r'<tr data-row="(\d+)">(.*?)</tr>')
+_CELL = re.compile(r"<td[^>]*>(.*?)(?: <mark.*?</mark>)?(?:<small>([^<]*)</small>)?</td>")
+# Where a text is from (table, row and column; a ratio of two has them around " / "; a count has a
+# table, "where" and equalities), its unit, the text.
+_Shown = tuple[str, str, str]
 
 
-class _Page(HTMLParser):
-    """Collects what is traced, table cells, and the words of the prose that are not."""
+def words(page: str) -> int:
+    """Return how many words stand before the appendix, outside of tables, figures and controls."""
+    essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
+    return len(_text(_without(essay, *_NOT_TEXT, "table")).split())
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[tuple[str, dict[str, str]]] = []
-        self.traced: list[tuple[dict[str, str], str]] = []
-        self.cells: list[tuple[str, str, str, str, str]] = []  # csv, row, column, unit, text
-        self.prose: list[str] = []
-        self._columns: list[tuple[str, str]] = []
-        self._csv = self._row = ""
-        self._place = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {key: value or "" for key, value in attrs}
-        if tag == "table":
-            self._csv, self._columns = said.get("data-csv", ""), []
-        elif tag == "tr":
-            self._row, self._place = said.get("data-row", ""), -1
-        elif tag == "th":
-            self._columns.append((said.get("data-column", ""), ""))
-        elif tag == "td":
-            self._place += 1
-            if self._row:
-                column, unit = self._columns[self._place]
-                self.cells.append((self._csv, self._row, column, unit, ""))
-        if "data-at" in said or "data-count" in said:
-            self.traced.append((said, ""))
-        if tag not in _VOID:
-            self.open.append((tag, said))
+def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
+    """Return a line for each number or name of a page that is not what the tables have.
 
-    def handle_endtag(self, tag: str) -> None:
-        while self.open and self.open.pop()[0] != tag:
-            pass
+    With `templates`, digits of the prose that name no place have to stand in one of them.
+    """
+    page = _without(page, *_NOT_TEXT)
+    shown = [*_traced(page), *_cells(page)]
+    faults = [fault for one in shown if (fault := _fault(*one, tables_dir))]
+    unread = len(re.findall("data-(?:at|count)=", page)) - len(_TRACED.findall(page))
+    if unread:
+        faults.append(f"{unread} elements say where they are from, but are not plain text")
+    if templates is None:
+        return faults
+    written = " ".join(path.read_text() for path in templates.rglob("*.j2"))
+    prose = _without(
+        re.sub(rf"<\w+ {_TRACED.pattern}", "", page), "table", "math", "code", "pre", "title", "nav"
+    )
+    known, found = (re.findall(r"\d[\d.]*\d|\d", text) for text in (written, _text(prose)))
+    return faults + [f"{one} stands in the prose, in no table" for one in found if one not in known]
 
-    def handle_data(self, text: str) -> None:
-        tags = [tag for tag, _ in self.open]
-        if "unit" in (said.get("class") for _, said in self.open) and "th" in tags:
-            self._columns[-1] = (self._columns[-1][0], text)
-        traced = any("data-at" in said or "data-count" in said for _, said in self.open)
-        if traced:
-            said, before = self.traced[-1]
-            self.traced[-1] = (said, before + text)
-        elif "td" in tags and self._row and "small" not in tags and "mark" not in tags:
-            self.cells[-1] = (*self.cells[-1][:4], self.cells[-1][4] + text)
-        elif not _SKIPPED & set(tags) and not {"td", "th"} & set(tags):
-            self.prose.append(text)
+
+def _without(page: str, *tags: str) -> str:
+    for tag in tags:
+        page = re.sub(rf"<{tag}\b.*?</{tag}>", "", page, flags=re.DOTALL)
+    return page
+
+
+def _text(markup: str) -> str:
+    text = html.unescape(re.sub(r"<[^>]*>", "", markup))
+    return re.sub(r"\[U\+([0-9A-F]{4})\]", lambda found: chr(int(found[1], 16)), text)
+
+
+def _traced(page: str) -> Iterator[_Shown]:
+    for kind, place, more, text, bounds in _TRACED.findall(page):
+        if kind == "count":
+            yield f"{place} where {html.unescape(more)}", "", text
+        else:
+            yield from _with_bounds(place, more, text, bounds)
+
+
+def _cells(page: str) -> Iterator[_Shown]:
+    """Yield the cells of tables, each from its row and its column."""
+    for table, markup in _TABLE.findall(page):
+        columns = _COLUMN.findall(markup)
+        for row, line in _ROW.findall(markup):
+            for (column, unit), (text, bounds) in zip(columns, _CELL.findall(line), strict=True):
+                yield from _with_bounds(f"{table} {row} {column}", unit, text, bounds)
+
+
+def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Shown]:
+    yield place, unit, _text(text)
+    stem, in_s = (place[:-2], "_s") if place.endswith("_s") else (place, "")
+    for bound, shown in zip(("low", "high"), bounds.split("–") if bounds else (), strict=False):
+        yield f"{stem}_{bound}{in_s}", unit, shown
+
+
+def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
+    value = _value(place, tables_dir)
+    said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
+    return None if _agrees(text, value, unit) else f"{text}: {said}"
+
+
+def _value(place: str, tables_dir: Path) -> str:
+    """Return the text of a cell, a ratio of two, or a count of rows."""
+    name, row, rest = place.split(" ", 2)
+    rows = _table(tables_dir / f"{name}.csv")
+    if row == "where":
+        equal = json.loads(rest).items()
+        return str(sum(all(_equal(one[key], value) for key, value in equal) for one in rows))
+    column, _, below = rest.partition(" / ")
+    cell = rows[int(row)][column]
+    return repr(float(cell) / float(_value(below, tables_dir))) if below else cell
 
 
 @cache
@@ -98,75 +125,26 @@ def _table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
-    """Return a line for each number or name of a page that is not what the tables have.
-
-    With `templates`, digits of the prose that no markup traces have to stand in one of them.
-    """
-    parsed = _Page()
-    parsed.feed(page)
-    faults = [*_traced_faults(parsed.traced, tables_dir), *_cell_faults(parsed.cells, tables_dir)]
-    if templates is not None:
-        said = " ".join(path.read_text() for path in sorted(templates.rglob("*.j2")))
-        known = set(re.findall(r"\d[\d.]*", said))
-        found = re.findall(r"\d[\d.]*\d|\d", " ".join(parsed.prose))
-        faults += [
-            f"{one} stands in the prose, traced to no table" for one in found if one not in known
-        ]
-    return faults
-
-
-def _traced_faults(traced: Iterable[tuple[dict[str, str], str]], tables_dir: Path) -> Iterator[str]:
-    for said, shown in traced:
-        if "data-count" in said:
-            rows, where = (
-                _table(tables_dir / f"{said['data-count']}.csv"),
-                json.loads(said["data-where"]),
-            )
-            count = sum(
-                all(_equal(row[key], value) for key, value in where.items()) for row in rows
-            )
-            if str(count) != shown.translate(_MACHINE):
-                yield f"{shown}: {count} rows of {said['data-count']}.csv are {where}"
-            continue
-        cells = []
-        for place in said["data-at"].split(" / "):
-            name, row, column = place.split(" ")
-            cells.append(_table(tables_dir / f"{name}.csv")[int(row)][column])
-        text = cells[0] if len(cells) == 1 else repr(float(cells[0]) / float(cells[1]))
-        if not _agrees(shown, text, said.get("data-unit", "")):
-            yield f"{shown}: {said['data-at']} is {text}"
-
-
-def _cell_faults(
-    cells: Iterable[tuple[str, str, str, str, str]], tables_dir: Path
-) -> Iterator[str]:
-    for name, row, column, unit, shown in cells:
-        text = _table(tables_dir / f"{name}.csv")[int(row)][column] if column else shown
-        if not _agrees(shown.strip(), text, unit):
-            yield f"{shown}: {name} {row} {column} is {text}"
-
-
 def _equal(text: str, value: object) -> bool:
     if isinstance(value, list):
         return any(_equal(text, one) for one in value)
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return text == ("" if value is None else str(value))
-    return text != "" and float(text) == float(str(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return text != "" and float(text) == value
+    return text == ("" if value is None else str(value))
 
 
 def _agrees(shown: str, text: str, unit: str) -> bool:
     """Tell whether what is shown is the text of a cell, or a number that rounds to it."""
-    if shown in (text, _WORDS.get(text)):
+    if shown == _WORDS.get(text) or _SPELT.sub("", shown) == _UNSEEN.sub("", text):
         return True
-    found = _SHOWN.fullmatch(shown)
+    found = _NUMBER.fullmatch(shown)
     if not found or (found[2] or unit) not in _UNITS:
         return False
-    digits = found[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     try:
         value = float(text) / _UNITS[found[2] or unit]
     except ValueError:
         return False
+    digits = found[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
     return value == float(digits) or abs(value - float(digits)) <= 0.5000001 * step

@@ -26,16 +26,19 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
 
 
-def number(row: Row, name: str, unit: Unit | None = None, bare: bool = False) -> Markup:
+def number(
+    row: Row, name: str, unit: Unit | None = None, bare: bool = False, like: float | None = None
+) -> Markup:
     """Return the number in one cell, in its schema's unit or another; `bare`: without the unit.
 
-    A blank cell is an en dash.
+    It has the decimals of `like`, if there is one. A blank cell is an en dash.
     """
     table, place = row.place
     unit = unit or column(table, name).unit
     if row[name] is None:
         return Markup(ABSENT)
-    shown = show(float(row[name]), unit, _like(row, name))
+    value = float(row[name])
+    shown = show(value, unit, value if like is None else like)
     return _data(shown, "" if bare else unit.name, at=f"{table} {place} {name}", unit=unit.name)
 
 
@@ -45,8 +48,10 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
     value = number(row, name, unit)
     if row[name] is None or any(row[bound] is None for bound in bounds):
         return value
-    low, high = (number(row, bound, unit, bare=True) for bound in bounds)
-    return Markup("{} ({}–{})").format(value, low, high)
+    like = float(row[name])
+    low, high = (number(row, bound, unit, bare=True, like=like) for bound in bounds)
+    # A line does not end inside of the interval.
+    return Markup("{} ({}\u2060–\u2060{})").format(value, low, high)
 
 
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
@@ -68,7 +73,7 @@ def count(rows: Rows) -> Markup:
     """Return how many rows there are; they have to be chosen by equalities alone."""
     if rows.filters is None:
         raise ValueError(f"{rows.table}: a count in the page needs rows chosen by `where` alone")
-    where = json.dumps(rows.filters, sort_keys=True, ensure_ascii=False)
+    where = json.dumps(rows.filters, sort_keys=True)
     return Markup('<data data-count="{}" data-where="{}">{}</data>').format(
         rows.table, where, len(rows)
     )
@@ -97,19 +102,6 @@ def _data(shown: str, unit_name: str, at: str, unit: str) -> Markup:
     text = f"{shown}\u00a0{unit_name}" if unit_name else shown
     hidden = Markup(' data-unit="{}"').format(unit) if unit and not unit_name else ""
     return Markup('<data data-at="{}"{}>{}</data>').format(escape(at), hidden, text)
-
-
-def _like(row: Row, name: str) -> float:
-    """Return the value whose decimals a number has: a bound's are those of its median."""
-    for bound in ("_low", "_high"):
-        if bound in name:
-            try:
-                value = row[name.replace(bound, "", 1)]
-            except KeyError:
-                continue
-            if value is not None:
-                return float(value)
-    return float(row[name])
 
 
 def show(value: float, unit: Unit, like: float) -> str:

@@ -23,14 +23,17 @@ from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
+from analysis.render.explorer import LIBRARIES, explorer_data, packed
 from kernels.catalog import VARIANTS
 from measurement.files import write_atomic
 
 _TEMPLATE = "page.html.j2"
-_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css")
-_SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js")
+_STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
+_SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
 _UNITS = {
     "s": schema.S,
+    "mib": schema.MIB,
+    "gib": schema.GIB,
     "ms": schema.MS,
     "us": schema.US,
     "ns": schema.NS,
@@ -81,7 +84,14 @@ def render(
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "maker": maker,
-        "archive": _archive(Path(tables_dir)),
+        "archive": _archive(store),
+        "explorer_data": packed(
+            explorer_data(
+                store["summary"],
+                {device.label: device.title for device in measured.all},
+                measured.focus.label if measured.focus else "",
+            )
+        ),
         **_assets(template_dir),
     }
     write_atomic(out, environment.get_template(_TEMPLATE).render())
@@ -123,15 +133,17 @@ def _environment(template_dir: Path) -> jinja2.Environment:
 def _assets(template_dir: Path) -> dict[str, Any]:
     """Return styles and scripts, and the hashes by which the page allows its own scripts only."""
     texts = {}
-    for name in (*_STYLES, *_SCRIPTS):
+    for name in (*_STYLES, *_SCRIPTS, *LIBRARIES):
         try:
             texts[name] = (template_dir / name).read_text()
         except OSError:
             raise _missing(template_dir / name) from None
-    digests = [hashlib.sha256(texts[name].encode()).digest() for name in _SCRIPTS]
+    allowed = (*_SCRIPTS, *LIBRARIES)
+    digests = [hashlib.sha256(texts[name].encode()).digest() for name in allowed]
     return {
         "styles": [Markup(texts[name]) for name in _STYLES],
         "scripts": [Markup(texts[name]) for name in _SCRIPTS],
+        "explorer_libraries": [packed(texts[name]) for name in LIBRARIES],
         "script_hashes": [base64.b64encode(digest).decode() for digest in digests],
     }
 
@@ -152,6 +164,7 @@ def _figure(
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     caption = Markup(caller()) if caller else Markup("")
+    title = numbers.visible(title)  # a name from outside may be part of it
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
@@ -179,12 +192,12 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _archive(tables_dir: Path) -> str:
+def _archive(store: Store) -> str:
     """Return all tables as a base64 text of a .tar.xz that depends on nothing but them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in schema.TABLES:
-            data = (tables_dir / f"{name}.csv").read_bytes()
+            data = store.bytes(name)
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))

@@ -65,6 +65,10 @@ class Rows:
             self.frame.sort_values(list(columns), ascending=not reverse, kind="stable")
         )
 
+    def head(self, count: int) -> "Rows":
+        """Return the first `count` rows."""
+        return self._some(self.frame.head(count))
+
     def best_of(self, column: str, *by: str, least: bool = False) -> "Rows":
         """Return for each combination of `by` the row with the largest (or least) `column`."""
         ordered = self.frame.dropna(subset=[column]).sort_values(

@@ -1,6 +1,7 @@
 """Tables in the page: columns of the schema, each cell where its row and column say."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -11,6 +12,8 @@ from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
 Caller = Callable[[], str]
+# Their published rows are shown with the digits of the source.
+SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Names as the tables have them, in a fixed-width face.
 _CODE = {
@@ -69,9 +72,14 @@ def pivot(
     heads = rows.values(across)
     unit = column(rows.table, name).unit
     cells = {(row[index], row[across]): row for row in rows}
-    marked = [f"{(marks or {}).get(head, '')} {head}".strip() for head in heads]
+    marked = [
+        f"{(marks or {}).get(head, '')} {numbers.visible(str(head))}".strip() for head in heads
+    ]
     head = Markup('<th scope="col">{}</th>').format(column(rows.table, index).heading)
-    head += Markup("").join(Markup('<th scope="col">{}</th>').format(text) for text in marked)
+    said = _unit_of_head(unit)
+    head += Markup("").join(
+        Markup('<th scope="col">{}{}</th>').format(text, said) for text in marked
+    )
     lines = []
     for key in rows.values(index):
         line = Markup("<td>{}</td>").format(numbers.visible(str(key)))
@@ -92,7 +100,8 @@ def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
 def _framed(
     table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup
 ) -> Markup:
-    caption = Markup(caller()) if caller else Markup("")
+    caption = Markup(caller()) if caller and body else Markup("")  # of rows that there are
+    title = numbers.visible(title)  # a name from outside may be part of it
     content = Markup("<p>None.</p>")
     if body:
         content = Markup(
@@ -109,10 +118,12 @@ def _framed(
 def _head(table_name: str, name: str, unit: Unit) -> Markup:
     described = column(table_name, name)
     number = ' class="number"' if _is_number(table_name, name) else ""
-    text = escape(described.heading)
-    if unit.name:
-        text += Markup(' <span class="unit">{}</span>').format(unit.name)
+    text = escape(described.heading) + _unit_of_head(unit)
     return Markup('<th scope="col" data-column="{}"{}>{}</th>').format(name, Markup(number), text)
+
+
+def _unit_of_head(unit: Unit) -> Markup:
+    return Markup(' <span class="unit">{}</span>').format(unit.name) if unit.name else Markup("")
 
 
 def _is_number(table_name: str, name: str) -> bool:
@@ -133,9 +144,14 @@ def _free_cell(row: Row, name: str, wide: bool, unit: Unit) -> Markup:
     at = " ".join(map(str, (*row.place, name)))
     text: Any = _text(row, name, {})
     small: Any = ""
+    said = number = Markup("")
     if _is_number(row.place[0], name):
+        number = Markup(' class="number"')
         text, small = _number(row, name, unit), _bounds(row, name, unit) if wide else ""
-    return Markup('<td class="number"><data data-at="{}">{}</data>{}</td>').format(at, text, small)
+        said = Markup(' data-unit="{}"').format(unit.name) if unit.name else said
+    return Markup('<td{}><data data-at="{}"{}>{}</data>{}</td>').format(
+        number, at, said, text, small
+    )
 
 
 def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
@@ -152,6 +168,8 @@ def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
 
 def _number(row: Row, name: str, unit: Unit) -> str:
     value = row[name]
+    if row.place[0] in SOURCE_TABLES and row["source"] == "published":
+        unit = replace(unit, digits=None)  # none that was not printed
     return numbers.ABSENT if value is None else numbers.show(float(value), unit, float(value))
 
 

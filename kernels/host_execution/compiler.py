@@ -89,8 +89,10 @@ def find_gxx() -> Path:
 
 
 @cache
-def _version(gxx: Path) -> str:
-    return subprocess.run([gxx, "--version"], capture_output=True, text=True, check=False).stdout
+def compiler_version() -> str:
+    """Return what g++ says of itself; raises StudyError if there is none."""
+    command = [str(find_gxx()), "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def shown(source: Path) -> str:
@@ -151,7 +153,7 @@ def _build(
 ) -> Path:
     """Compile and link a library that is named by the hash of all that goes into it."""
     gxx = find_gxx()
-    digest = hashlib.sha256("\0".join([_version(gxx), *compiling, *linking]).encode())
+    digest = hashlib.sha256("\0".join([compiler_version(), *compiling, *linking]).encode())
     for key, text in sorted(texts.items()):
         digest.update(key.encode() + b"\0" + text + b"\0")
     out = folder / f"{name}-{digest.hexdigest()[:16]}.so"

@@ -1,20 +1,26 @@
-# Cubins, one job each: for the GPUs of this host, and for those of the recordings too, so that the
-# sources are known to build for them and their use of resources is known.
+# Cubins, one job an architecture: for the GPUs of this host and, in the full study, for those of the
+# recordings too, so that the sources are known to build for them.
+
+STEMS = [build.stem for build in builds(CONFIG.study)]
+CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
 
 
-rule build_cubin:
+rule build:
     input:
-        kernel=lambda wildcards: parse_build(wildcards.stem).source,
+        kernels=[path for path in MEASURED_SOURCES if path.endswith(".cu")],
         code=sources("kernels"),
     output:
-        cubin="results/cubins/{architecture}/{stem}.cubin",
-        resources="results/cubins/{architecture}/{stem}.json",
+        cubins=expand("results/cubins/{{architecture}}/{stem}.cubin", stem=STEMS),
+        resources=expand("results/cubins/{{architecture}}/{stem}.json", stem=STEMS),
     log:
-        "results/logs/build/{architecture}/{stem}.log",
+        "results/logs/build/{architecture}.log",
+    threads: 1024  # all cores, see rule measure
     params:
         nvcc=shlex.quote(str(NVCC)),
+        study=STUDY,  # not in the command: it stands in the configuration in force
     message:
-        "Building {wildcards.stem} for {wildcards.architecture}"
+        "Building kernels for {wildcards.architecture}"
     shell:
-        "python -m kernels build --nvcc {params.nvcc} --architecture {wildcards.architecture}"
-        " --build {wildcards.stem} --out {output.cubin} 2>&1 | tee {log} >&2"
+        "python -m kernels build --all --config results/config.yaml --nvcc {params.nvcc}"
+        " --architecture {wildcards.architecture} --jobs {threads} --out results/cubins"
+        " 2>&1 | tee {log} >&2"

@@ -1,9 +1,11 @@
-# What the rules share: the checked configuration, what it asks of this host, and paths.
+# What the rules share: the checked configuration, what it asks of this host, and paths. It is read
+# before every run, so nothing here imports pandas: that alone takes a second.
 
+import fcntl
 import os
 import re
 import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -11,19 +13,19 @@ import yaml
 from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
 from kernels.build import architecture
-from kernels.catalog import variant
-from kernels.cubins import parse_build
 from kernels.host_execution.compiler import find_gxx
 from kernels.plan import builds
 from kernels.toolchain import find_nvcc
-from measurement import recording
-from measurement.config import validate
+from measurement import recording_files
+from measurement.config import in_scope, load, validate
 from measurement.discovery import select
 from measurement.files import write_atomic
 from measurement.provenance import git
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
+CONFIG_IN_FORCE = "results/config.yaml"
+OPEN_FILES = []  # for as long as Snakemake runs
 
 
 @contextmanager
@@ -33,6 +35,13 @@ def one_line_errors():
         yield
     except StudyError as error:
         sys.exit(f"error: {error}")
+
+
+def last_scope():
+    """Return the scope of the run before, which has measured what is there; quick if it was none."""
+    with suppress(StudyError):
+        return load(CONFIG_IN_FORCE).study.scope
+    return "quick"
 
 
 def files_below(folder):
@@ -49,13 +58,15 @@ def sources(package):
     return [path for path in files_below(package) if path.endswith(".py")]
 
 
+def matching(*patterns):
+    """Return the files of this project that the patterns stand for."""
+    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+
+
 def cubins(names):
     """Return the cubins that the study needs for the named architectures."""
-    return [
-        f"results/cubins/{name}/{build.stem}.cubin"
-        for name in names
-        for build in builds(CONFIG.study)
-    ]
+    stems = [build.stem for build in builds(CONFIG.study)]
+    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in stems]
 
 
 def recording_folder(entry):
@@ -63,11 +74,10 @@ def recording_folder(entry):
     return entry.recording or f"results/recordings/{entry.id}"
 
 
-def recording_files(folder):
+def recording_files_in(folder):
     """Return the files of the recording in a folder."""
-    return [
-        f"{folder}/{name}" for name in ["provenance.json", *recording.TABLES, recording.MANIFEST]
-    ]
+    names = [recording_files.PROVENANCE, *recording_files.TABLES, recording_files.MANIFEST]
+    return [f"{folder}/{name}" for name in names]
 
 
 def recording_options():
@@ -78,9 +88,16 @@ def recording_options():
 
 
 def recorded_architectures(entry):
-    """Return the architectures of the GPUs in an entry's recording; raises RecordingError."""
-    devices = recording.read(entry.recording).provenance["devices"]
-    return sorted({architecture(device["compute_capability"]) for device in devices})
+    """Return the architectures of the GPUs in an entry's recording; raises RecordingError.
+
+    They are built for in the full study only: what became of the kernels that were measured stands
+    in the recording.
+    """
+    folder = Path(entry.recording)
+    recording_files.check_manifest(folder)
+    devices = recording_files.read_provenance(folder)["devices"]
+    names = {architecture(device["compute_capability"]) for device in devices}
+    return sorted(names) if CONFIG.study.scope == "full" else []
 
 
 def live_architectures(entry):
@@ -90,7 +107,11 @@ def live_architectures(entry):
 
 
 with one_line_errors():
-    CONFIG = validate(config, "config.yaml")  # as --config and --configfile have made it
+    # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
+    given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
+    config.update(in_scope(config, given))
+    CONFIG = validate(config, "config.yaml")
+    WHOLE = validate(in_scope(config, "full"), "config.yaml")
     LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
         entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)
@@ -101,13 +122,13 @@ with one_line_errors():
     find_gxx()
     NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
 
-CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
+STUDY = CONFIG.study.plain()  # in the parameters of a rule that reads the configuration in force
 MEASURED_SOURCES = [
     path
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
-RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files(recording_folder(entry))]
+RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:
@@ -116,4 +137,11 @@ if "gpu" not in workflow.global_resources:
 
 onstart:
     # The measurement reads the configuration in force from this file. A dry run writes nothing.
-    write_atomic("results/config.yaml", yaml.safe_dump(config, sort_keys=False))
+    write_atomic(CONFIG_IN_FORCE, yaml.safe_dump(config, sort_keys=False))
+    # Locked until this process ends, however it does: `workflow/run.py` knows by it that Snakemake's
+    # own lock is not one that was left behind. Where that script runs this, it has it locked.
+    OPEN_FILES.append(open(".snakemake/alive", "a+"))
+    with suppress(BlockingIOError):
+        fcntl.flock(OPEN_FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        OPEN_FILES[-1].truncate(0)
+        print(os.getpid(), end="", file=OPEN_FILES[-1], flush=True)

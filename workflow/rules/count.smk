@@ -1,30 +1,26 @@
-# Memory accesses of each variant: run on the CPU, checked bit for bit, and counted at small orders; by
+# Memory accesses of each variant: run on the CPU, checked bit for bit, and counted at small sizes; by
 # the theory that was found exact there at the others (see `kernels.counts.plan`).
 
 from kernels.counts import plan
-from measurement.counters import BLOCK_SIZES, ORDER
 
-COUNTINGS = {one.stem: one for one in plan(CONFIG.study, ORDER, BLOCK_SIZES)}
-COUNTS = [f"results/counts/{stem}.csv" for stem in COUNTINGS]
+# Also of what a quick study leaves out here: it was measured elsewhere.
+COUNTS = [f"results/counts/{one.stem}.csv" for one in plan(WHOLE.study, None)]
 
 
 rule count:
     input:
-        kernel=lambda wildcards: variant(COUNTINGS[wildcards.kernel].variant).source,
+        kernels=[path for path in MEASURED_SOURCES if path.endswith(".cu")],
         code=sources("kernels"),
         runtime=[path for path in files_below("kernels") if path.endswith((".cpp", ".h"))],
     output:
-        "results/counts/{kernel}.csv",
+        COUNTS,
     log:
-        "results/logs/count/{kernel}.log",
-    wildcard_constraints:
-        kernel="|".join(COUNTINGS),
+        "results/logs/count.log",
+    threads: 1024  # all cores, see rule measure
     params:
-        kernel=lambda wildcards: COUNTINGS[wildcards.kernel].options,
-        counted=lambda wildcards: list(map(str, COUNTINGS[wildcards.kernel].counted)),
-        predicted=lambda wildcards: list(map(str, COUNTINGS[wildcards.kernel].predicted)),
+        study=STUDY,  # not in the command: it stands in the configuration in force
     message:
-        "Counting memory accesses of {wildcards.kernel}"
+        "Counting memory accesses of the kernels"
     shell:
-        "python -m kernels count {params.kernel} --size {params.counted}"
-        " --theory-size {params.predicted} --out {output} 2>&1 | tee {log} >&2"
+        "python -m kernels count --all --config results/config.yaml --jobs {threads}"
+        " --out results/counts 2>&1 | tee {log} >&2"

@@ -9,7 +9,7 @@ rule measure:
         code=sources("measurement"),
         cpu=sources("cpu_reference"),
     output:
-        recording_files("results/recordings/{gpu}"),
+        recording_files_in("results/recordings/{gpu}"),
     log:
         "results/logs/measure/{gpu}.log",
     wildcard_constraints:
@@ -19,7 +19,7 @@ rule measure:
         gpu=1,
     params:
         device=lambda wildcards: LIVE[wildcards.gpu],
-        study=config["study"],  # not in the command: a change of it measures again
+        study=STUDY,  # not in the command: a change of it measures again
     message:
         "Measuring {wildcards.gpu} ({params.device}): nothing else runs meanwhile"
     shell:

@@ -1,0 +1,272 @@
+"""Drawings of the CPU's side; rates are in FLOP/s in the tables and in GFLOP/s in the figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.cpu.roofline import AT_MOST
+from analysis.drawing import style
+from analysis.drawing.rates import RATE, fastest
+from analysis.drawing.style import plain_number
+from analysis.drawing.svg import INK, hover, label
+
+# Medians in SI units by quantity and number of threads, of which each may be missing.
+Ceilings = Mapping[tuple[str, int], float]
+_PEAK = "fp32_flop_per_s"
+# Bandwidths past the first-level cache, from the slowest: text and line.
+_ROOFS = {
+    "memory_bytes_per_s": ("memory", "-"),
+    "l3_bytes_per_s": ("third-level cache", "--"),
+    "l2_bytes_per_s": ("second-level cache", ":"),
+}
+# The panels of a roofline: column, what it is, and its roofs.
+_PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
+    (
+        "flop_per_byte_asked",
+        "flop a byte asked of L1",
+        {"l1_bytes_per_s": ("first-level cache", ":")},
+    ),
+    ("flop_per_byte_past_l1", "flop a byte fetched past L1", _ROOFS),
+)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host's CPU: name in the figure, recording, rows of a table with rates, and ceilings."""
+
+    name: str
+    recording: str
+    rows: pd.DataFrame
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A gain: two lines of text, and its parts in order, as in cpu_split.csv."""
+
+    name: str
+    at: str
+    parts: pd.DataFrame
+
+
+def split(wholes: Sequence[Whole]) -> Figure:
+    """Draw what gains are made up of, a bar each, on a logarithmic axis.
+
+    A part begins where the one before ends; one that loses leads back, as a thinner bar.
+    """
+    figure, (axis,) = style.new_figure(height=1.3 + 0.5 * len(wholes))
+    axis.set_xscale("log")
+    ends = [_bar(axis, place, whole) for place, whole in enumerate(wholes)]
+    shown = {part for whole in wholes for part in whole.parts["part"]}
+    for part, (text, colour, hatch) in style.SPLIT.items():
+        if part in shown:
+            axis.bar([1], [0], color=colour, hatch=hatch, linewidth=0, label=text)
+    texts = [f"{label(whole.name)}\n{label(whole.at)}" for whole in wholes]
+    axis.set_yticks(range(len(wholes)), texts)
+    axis.set_ylim(len(wholes) - 0.5, -0.6)
+    axis.grid(visible=False, axis="y")
+    axis.tick_params(axis="y", length=0)
+    axis.set_xlim(min(1.0, *(low for low, _ in ends)), max(high for _, high in ends) * 3)
+    axis.set_xlabel("times as fast as the naive loop on one thread (logarithmic)")
+    style.log_axis(axis, "x")
+    style.legend(figure, [axis], columns=3)
+    return figure
+
+
+def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
+    """Draw one gain; return the least and the largest value that its parts reach."""
+    reached = [1.0]
+    for part in whole.parts.to_dict("records"):
+        factor = float(part["factor"])
+        reached.append(reached[-1] * factor)
+        start, end = sorted(reached[-2:])
+        text, colour, hatch = style.SPLIT[str(part["part"])]
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
+        (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
+        way = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
+        low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
+        hover(bar, [style.said(f"{whole.name}, {text}{way}", factor, low, high, style.times)])
+        if end / start > _ROOM:
+            middle = (float(np.sqrt(start * end)), place - 0.27)
+            axis.annotate(f"× {_short(factor)}", middle, ha="center", va="bottom", fontsize=8)
+    axis.annotate(
+        f"× {_short(reached[-1])}",
+        (max(reached), place),
+        xytext=(5, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        fontweight="bold",
+    )
+    return min(reached), max(reached)
+
+
+_ROOM = 1.35  # from this factor on a part is wide enough for its number
+
+
+def _short(factor: float) -> str:
+    return plain_number(float(f"{factor:.2g}" if factor < 100 else f"{factor:.3g}"))
+
+
+def rates(hosts: Sequence[Host]) -> Figure:
+    """Draw the rate of each version, with its best block size, over N; one panel a host."""
+    figure, axes = style.panels(len(hosts), columns=3, height=3.2)
+    looks = style.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
+    several = False
+    for axis, host in zip(axes, hosts, strict=True):
+        best = fastest(host.rows, "variant", "threads", "n")
+        for (name, threads), own in best.groupby(["variant", "threads"]):
+            several |= threads > 1
+            look = _line(looks[True, str(name)], threads)
+            own = own.sort_values("n")
+            said = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
+            style.points(axis, own, "n", RATE, look, None, names=said, tell=style.gflops)
+        for threads in sorted(set(best["threads"])):
+            if (_PEAK, threads) in host.ceilings:
+                text = f"multiply-adds, {_threads(threads)}"
+                _peak(axis, host.ceilings[_PEAK, threads], min(best["n"]), text)
+        axis.set_title(label(host.name))
+        axis.set_xlabel("matrix size N (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(n) for n in best["n"]), 0.2)
+    shown = {str(name) for host in hosts for name in host.rows["variant"]}
+    for (is_cpu, name), look in looks.items():
+        if is_cpu and name in shown:
+            how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
+            axes[0].plot([], [], color=look.colour, label=label(name), **how)
+    for threads, text in ((1, "one thread"), (2, "all threads")) if several else ():
+        line = _line(style.Look(INK, "", "-"), threads).line
+        axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
+    style.same_y(axes)
+    for axis in axes[::3]:
+        axis.set_ylabel("rate in GFLOP/s (logarithmic)")
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+def _line(look: style.Look, threads: int) -> style.Look:
+    return replace(look, line="-." if threads > 1 else "-")
+
+
+def _threads(threads: int) -> str:
+    return "one thread" if threads == 1 else f"{threads} threads"
+
+
+def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
+    """Draw the rate of multiply-adds across the panel, with its text above it from `x` on."""
+    peak = flop_per_s / 1e9
+    axis.axhline(peak, color=INK, linewidth=1.2)
+    how: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
+    axis.annotate(f"{text}: {style.rounded(peak)}", (x, peak), fontsize=8, **how)
+
+
+def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
+    """Draw rates over the block size; one line a host, each at one matrix size.
+
+    `caches` are the bytes of the first host's by level. A band begins where three blocks fill a
+    cache, 12·B² bytes, and ends where one does.
+    """
+    figure, (axis,) = style.new_figure(height=3.8)
+    looks = style.card_looks(host.name for host in hosts)
+    for host in hosts:
+        own = host.rows.sort_values("block_size")
+        text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
+        said = [f"{text}, B = {size}" for size in own["block_size"]]
+        look = looks[host.name]
+        style.points(axis, own, "block_size", RATE, look, text, names=said, tell=style.gflops)
+    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
+    style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
+    low, high = axis.get_xlim()
+    for level, size_bytes in caches.items():
+        three, one = edges(size_bytes)
+        if three < high:
+            axis.axvspan(three, min(one, high), color=INK, alpha=0.08, linewidth=0)
+            axis.axvline(three, color=INK, linewidth=1, linestyle="--")
+            text = f"L{level}, {style.binary_size(size_bytes)}"
+            how: dict[str, Any] = {"xycoords": axis.get_xaxis_transform(), "fontsize": 8}
+            how |= {"xytext": (2, 3), "textcoords": "offset points"}
+            axis.annotate(text, (max(three, low), 1.0), **how)
+    axis.set_xlim(low, high)
+    axis.set_xlabel("block size B (logarithmic)")
+    axis.set_ylabel("rate in GFLOP/s")
+    style.legend(figure, [axis], columns=4)
+    return figure
+
+
+def edges(cache_bytes: int) -> tuple[float, float]:
+    """Return the block sizes at which three float32 blocks fill a cache, and at which one does."""
+    return float(np.sqrt(cache_bytes / 12)), float(np.sqrt(cache_bytes / 4))
+
+
+def roofline(host: Host) -> Figure:
+    """Draw the versions of one CPU below its ceilings.
+
+    On the left stand the flop a byte that the loops ask of the first-level cache, on the right
+    those a byte that is fetched past it. A mark with an arrow has as many at most; one with a rim
+    is of several threads.
+    """
+    found = host.rows
+    figure, axes = style.new_figure(2, height=4.4)
+    looks = style.looks((True, str(name)) for name in found["variant"])
+    for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
+        intensity = found[column].to_numpy(dtype=float)
+        ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
+        for threads in sorted(set(found["threads"])):
+            peak = host.ceilings.get((_PEAK, threads), np.nan)
+            if np.isfinite(peak):
+                _peak(axis, peak, ends[0], f"multiply-adds, {_threads(threads)}")
+            _roofs(axis, ends, roofs, host.ceilings, threads)
+        for row in found.to_dict("records"):
+            _version(axis, row, column, looks[True, str(row["variant"])])
+        axis.set_xlabel(f"{text} (logarithmic)")
+        style.log_axis(axis, "x")
+        style.log_axis(axis, "y")
+    axes[0].set_ylabel("rate in GFLOP/s (logarithmic)")
+    style.same_y(axes)
+    style.legend(figure, axes, columns=3)
+    return figure
+
+
+def _roofs(
+    axis: Axes,
+    ends: tuple[float, float],
+    roofs: Mapping[str, tuple[str, str]],
+    ceilings: Ceilings,
+    threads: int,
+) -> None:
+    """Draw the rate that each memory allows, up to that of multiply-adds if that is known."""
+    peak = ceilings.get((_PEAK, threads), np.inf)
+    for quantity, (text, line) in roofs.items():
+        if (quantity, threads) in ceilings:
+            bytes_per_s = ceilings[quantity, threads]
+            knee = float(np.clip(peak / bytes_per_s, *ends))
+            x = np.array([ends[0], knee])
+            name = f"{text}, {_threads(threads)}" if threads > 1 else text
+            style_of_line = "-." if threads > 1 else line
+            axis.plot(x, x * bytes_per_s / 1e9, style_of_line, color=INK, linewidth=1.1, label=name)
+
+
+def _version(axis: Axes, row: Mapping[str, Any], column: str, look: style.Look) -> None:
+    """Draw one version; where a bound is known alone, an arrow points to the true intensity."""
+    intensity, threads = float(row[column]), int(row["threads"])
+    if not np.isfinite(intensity):
+        return
+    name = label(row["variant"])
+    said = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
+    said += f"{style.rounded(intensity)} flop a byte"
+    frame = pd.DataFrame([row])
+    style.points(axis, frame, column, RATE, look, name, False, [said], style.gflops)
+    if threads > 1:
+        rim: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.2}
+        axis.scatter([intensity], [row["rate"]], s=60, marker=look.marker, zorder=4, **rim)
+        text = _threads(threads)
+        axis.plot([], [], "o", color=INK, markerfacecolor="none", label=text, linestyle="none")
+    if row["intensity"] == AT_MOST:
+        tail = {"arrowstyle": "->", "color": look.colour, "linewidth": 1.2}
+        ends = ((intensity / 3, row["rate"]), (intensity, row["rate"]))
+        axis.annotate("", ends[0], ends[1], arrowprops=tail)

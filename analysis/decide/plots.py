@@ -1,0 +1,231 @@
+"""Drawings of break-even sizes, copies and predictions; each card has a colour.
+
+Rows come by the name of their card, with the columns of the CSV tables.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from analysis.decide.break_even import ALWAYS, BELOW, BEYOND, NEVER
+from analysis.decide.predictors import Copies
+from analysis.drawing import rows, style
+from analysis.drawing.svg import INK, hover
+
+ByCard = Mapping[str, pd.DataFrame]
+WAYS = {"h2d": "to the card", "d2h": "back"}
+_LINES = {"pinned": "-", "pageable": "--"}
+
+
+def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence[str]) -> Figure:
+    """Draw break-even sizes, a row an opponent and a panel a kind of host memory.
+
+    Where sizes were not measured the panel is shaded; what is extrapolated to there is hollow. A
+    card that is faster at every size, or at none, has an arrow at that end.
+    """
+    every = pd.concat(list(by_card.values()))
+    shown = [name for name in opponents if (every["opponent"] == name).any()]
+    within = every[np.isfinite(every["n"]) & (every["n"] > 0)]
+    ends = within[["n", "n_low", "n_high"]].replace([0, np.inf], np.nan)
+    low = np.nanmin([*ends.min(), every["least_n"].min()]) / 1.5
+    high = np.nanmax([*ends.max(), every["least_n"].max() * 4]) * 1.5
+    step = max(0.34, 0.1 * len(by_card))
+    figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
+    looks = style.card_looks(by_card)
+    for axis, memory in zip(axes, memories, strict=True):
+        _not_measured(axis, every, (low, high))
+        for number, (card, own) in enumerate(by_card.items()):
+            cells = own[own["host_memory"] == memory]
+            y = cells["opponent"].map(shown.index) + rows.offset(number, len(by_card))
+            said = [f"{card}, {memory}, {opponents[name]}" for name in cells["opponent"]]
+            _crossings(axis, cells.assign(y=y, name=said), (low, high), looks[card])
+            rows.key(axis, looks[card], card)
+        names = [opponents[name] for name in shown]
+        rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
+        axis.plot([], [], color=INK, alpha=0.15, linewidth=8, label="not measured")
+        axis.set_title(f"{memory} memory")
+        axis.set_xlabel("matrix size N (logarithmic)")
+        axis.set_xlim(low, high)
+        style.log_axis(axis, "x", 2)
+    style.legend(figure, axes, columns=5)
+    return figure
+
+
+def _not_measured(axis: Axes, every: pd.DataFrame, limits: tuple[float, float]) -> None:
+    """Shade the sizes below the smallest measured one, and beyond the largest if in the panel."""
+    shade: dict[str, Any] = {"color": INK, "alpha": 0.08, "linewidth": 0, "zorder": 0}
+    least, largest = every["least_n"].min(), every["largest_n"].max()
+    axis.axvspan(limits[0], least, **shade)
+    if largest < limits[1]:
+        axis.axvspan(largest, limits[1], **shade)
+
+
+def _crossings(
+    axis: Axes, cells: pd.DataFrame, limits: tuple[float, float], look: style.Look
+) -> None:
+    """Draw the break-even sizes of one card; `cells` have height y and name."""
+    nowhere = cells["place"].isin((ALWAYS, NEVER))
+    crossed = cells[~nowhere]
+    extrapolated = crossed["place"].isin((BELOW, BEYOND)).to_numpy()
+    low, high = (crossed[f"n_{end}"].clip(*limits) for end in ("low", "high"))
+    rows.dots(
+        axis,
+        crossed.assign(n_low=low, n_high=high),
+        ("n", "n_low", "n_high"),
+        list(crossed["y"]),
+        look,
+        list(crossed["name"]),
+        list(extrapolated),
+    )
+    for place, text, marker, at in (
+        (ALWAYS, "faster at every size", 8, limits[0]),
+        (NEVER, "faster at no size", 9, limits[1]),
+    ):
+        own = cells[cells["place"] == place]
+        if len(own):
+            how: dict[str, Any] = {"color": look.colour, "marker": marker, "clip_on": False}
+            drawn = axis.scatter([at] * len(own), own["y"], s=40, **how)
+            hover(drawn, [f"{name}: {text}" for name in own["name"]])
+
+
+def copies(by_card: ByCard, fits: ByCard) -> Figure:
+    """Draw the rate of copies over their bytes, and the model's; one panel a direction.
+
+    Hollow points took no part in the fit.
+    """
+    every = pd.concat(list(by_card.values()))
+    ways = [way for way in WAYS if (every["direction"] == way).any()]
+    figure, axes = style.new_figure(len(ways), height=3.8)
+    looks = style.card_looks(by_card)
+    for axis, way in zip(axes, ways, strict=True):
+        for card, own in by_card.items():
+            look = looks[card]
+            for memory, line in _LINES.items():
+                cells = own[(own["direction"] == way) & (own["host_memory"] == memory)]
+                if len(cells):
+                    _rates(axis, cells.sort_values("size_bytes"), f"{card}, {memory}", look)
+                    _fitted(axis, cells, fits.get(card), line, look.colour)
+            rows.key(axis, look, card)
+        for memory, line in _LINES.items():
+            axis.plot([], [], line, color=INK, linewidth=1.1, label=f"{memory}, fitted model")
+        axis.set_title(WAYS[way])
+        axis.set_xlabel("size of a pass's copies (logarithmic)")
+        axis.set_xscale("log", base=2)
+        _byte_ticks(axis, every.loc[every["direction"] == way, "size_bytes"])
+    axes[0].set_ylabel("rate in GB/s (logarithmic)")
+    for axis in axes:
+        style.log_axis(axis, "y")
+    style.same_y(axes)
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: style.Look) -> None:
+    size, time_s = (cells[each].to_numpy(dtype=float) for each in ("size_bytes", "copy_s"))
+    held_out = cells["holdout"].fillna(False).to_numpy(dtype=bool)
+    rate = size / time_s / 1e9
+    low, high = (size / cells[f"copy_{end}_s"].to_numpy(dtype=float) / 1e9 for end in _ENDS)
+    style.segments(axis, (size, size), (low, high), look.colour)
+    how: dict[str, Any] = {"marker": look.marker, "s": 18, "zorder": 3, "edgecolors": look.colour}
+    for chosen, face in ((~held_out, look.colour), (held_out, "none")):
+        if chosen.any():
+            drawn = axis.scatter(size[chosen], rate[chosen], facecolors=face, linewidths=0.8, **how)
+            values = zip(size[chosen], rate[chosen], low[chosen], high[chosen], strict=True)
+            hover(
+                drawn,
+                [
+                    style.said(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
+                    for each in values
+                ],
+            )
+
+
+_ENDS = ("high", "low")  # of a time, and so the low and the high one of a rate
+
+
+def _gb_per_s(rate: float) -> str:
+    return f"{style.rounded(rate)} GB/s"
+
+
+def _fitted(
+    axis: Axes, cells: pd.DataFrame, fits: pd.DataFrame | None, line: str, colour: str
+) -> None:
+    """Draw the rate by the fitted model, over the sizes of `cells`."""
+    if fits is None:
+        return
+    first = cells.iloc[0]
+    span = np.geomspace(cells["size_bytes"].min(), cells["size_bytes"].max(), 24)
+    same = (fits["direction"] == first["direction"]) & (fits["host_memory"] == first["host_memory"])
+    for fit in fits[same].itertuples():
+        knee, beyond = (
+            np.inf if pd.isna(value) else value
+            for value in (fit.knee_bytes, fit.beyond_bytes_per_s)
+        )
+        model = Copies(fit.latency_s, fit.bytes_per_s, knee, beyond)
+        rate = span / model.time_s(int(first["copies"]), span) / 1e9
+        axis.plot(span, rate, line, color=colour, linewidth=1)
+
+
+def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
+    """Put ticks at 1 MiB, 16 MiB and so on, as many as there is room for."""
+    low, high = (float(np.log2(end)) for end in (sizes.min(), sizes.max()))
+    exponents = [each for each in range(int(np.ceil(low)), int(high) + 1) if each % 2 == 0]
+    exponents = exponents[:: max(1, -(-len(exponents) // 6))] or [round(low)]
+    axis.set_xticks(
+        [2.0**each for each in exponents], [style.binary_size(2.0**e) for e in exponents]
+    )
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def predictions(by_card: ByCard, memories: Sequence[str]) -> Figure:
+    """Draw predicted over measured time by the measured time; one panel a kind of host memory.
+
+    Of each kernel the fastest block size at each size is shown, and every cell that is outside of
+    its 95 % prediction interval, which is hollow.
+    """
+    figure, axes = style.new_figure(len(memories), height=3.4)
+    looks = style.card_looks(by_card)
+    for axis, memory in zip(axes, memories, strict=True):
+        axis.axhline(1, color=INK, linewidth=1)
+        for card, own in by_card.items():
+            cells = own[(own["host_memory"] == memory) & own["predicted_s"].notna()]
+            if len(cells):
+                _predicted(axis, _shown(cells), f"{card}, {memory}", looks[card])
+            rows.key(axis, looks[card], card)
+        how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
+        text = "outside its prediction interval"
+        axis.plot([], [], "o", label=text, markerfacecolor="none", **how)
+        axis.set_title(f"{memory} memory")
+        axis.set_xlabel("measured time, copies included (logarithmic)")
+        style.log_axis(axis, "x")
+        axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
+    axes[0].set_ylabel("predicted / measured time")
+    style.same_y(axes)
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+def _shown(cells: pd.DataFrame) -> pd.DataFrame:
+    fastest = cells.groupby(["variant", "n"])["time_s"].idxmin()
+    return cells[cells.index.isin(fastest) | ~cells["inside"].fillna(True)]
+
+
+def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: style.Look) -> None:
+    factor = (cells["predicted_s"] / cells["time_s"]).to_numpy(dtype=float)
+    time_s = cells["time_s"].to_numpy(dtype=float)
+    outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)
+    said = zip(style.cell_names(cells), factor, strict=True)
+    texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in said]
+    how: dict[str, Any] = {"marker": look.marker, "s": 16, "edgecolors": look.colour}
+    for chosen, face in ((~outside, look.colour), (outside, "none")):
+        if chosen.any():
+            width = 0 if face != "none" else 1
+            drawn = axis.scatter(
+                time_s[chosen], factor[chosen], facecolors=face, linewidths=width, **how
+            )
+            hover(drawn, [text for text, own in zip(texts, chosen, strict=True) if own])

@@ -1,0 +1,62 @@
+"""Dots in rows: values with horizontal intervals, one row a thing, series beside each other."""
+
+from collections.abc import Callable, Sequence
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis.drawing.style import Look, rounded, said, segments
+from analysis.drawing.svg import hover, label
+
+
+def name_rows(axis: Axes, names: Sequence[str]) -> None:
+    """Write the rows' names at the left; the first row, at y = 0, stands at the top."""
+    lines = [wrap(name, 25, break_long_words=False) for name in names]
+    axis.set_yticks(range(len(names)), ["\n".join(map(label, each)) for each in lines])
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    axis.tick_params(axis="y", length=0)
+
+
+def offset(series: int, count: int) -> float:
+    """Return by how much a series stands below the middle of its row, one of `count`."""
+    return (series - (count - 1) / 2) * min(0.8 / count, 0.2)
+
+
+def dots(
+    axis: Axes,
+    frame: pd.DataFrame,
+    x: tuple[str, str, str],
+    y: Sequence[float],
+    look: Look,
+    names: Sequence[str],
+    hollow: Sequence[bool] | None = None,
+    tell: Callable[[float], str] = rounded,
+) -> None:
+    """Draw the values of `frame` at the heights `y`, with their horizontal intervals.
+
+    `x` names the columns of value, low and high. A marker is hollow where `hollow` says so, by
+    default where there is no interval. Hovering over one says its name, of `names`, and its values.
+    """
+    value, low, high = (frame[name].to_numpy(dtype=float) for name in x)
+    place = np.asarray(y, dtype=float)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    is_open = ~bounded if hollow is None else np.asarray(hollow, dtype=bool)
+    texts = [said(*each, tell) for each in zip(names, value, low, high, strict=True)]
+    along = (place[bounded], place[bounded])
+    segments(axis, (low[bounded], high[bounded]), along, look.colour)
+    for chosen, face in ((~is_open, look.colour), (is_open, "none")):
+        if chosen.any():
+            how: dict[str, Any] = {"facecolors": face, "edgecolors": look.colour, "zorder": 3}
+            how |= {"s": 26, "marker": look.marker, "linewidths": 1.1 if face == "none" else 0}
+            drawn = axis.scatter(value[chosen], place[chosen], **how)
+            hover(drawn, [text for text, shown in zip(texts, chosen, strict=True) if shown])
+
+
+def key(axis: Axes, look: Look, text: str) -> None:
+    """Put a series of dots into the legend."""
+    how: dict[str, Any] = {"marker": look.marker, "linestyle": "none", "markeredgewidth": 0}
+    axis.plot([], [], color=look.colour, markersize=26**0.5, label=label(text), **how)

@@ -1,0 +1,228 @@
+"""Drawings of the models: gains by block size, errors of left-out sizes, of kernels, by B and N."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.drawing import rows, style
+from analysis.drawing.style import plain_number, rounded
+from analysis.drawing.svg import INK, hover, label
+from analysis.models.definitions import m0_eta
+from kernels.catalog import VARIANTS
+
+_GAIN = ("gain", "gain_low", "gain_high")
+_NO_BLOCK = 0.5  # where cells without a block size stand on an axis of block sizes
+
+
+@dataclass(frozen=True)
+class Gains:
+    """A panel of gains: rows of `analysis.models.figures.gains_of`; M0's ρ with low and high."""
+
+    title: str
+    cells: pd.DataFrame
+    rho: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """What was measured on one card, or published: its name, rows of a table, and look."""
+
+    name: str
+    rows: pd.DataFrame
+    look: style.Look
+
+
+def gains(panels: Sequence[Gains]) -> Figure:
+    """Draw measured gains over B, M0's curve with the interval of ρ, and the best model's."""
+    figure, axes = style.panels(len(panels), columns=3, height=2.5)
+    looks = style.size_looks(n for panel in panels for n in panel.cells["n"])
+    blocks = sorted({int(size) for panel in panels for size in panel.cells["block_size"]})
+    gained = pd.concat([panel.cells["gain"] for panel in panels])
+    for axis, panel in zip(axes, panels, strict=True):
+        _m0(axis, panel.rho, blocks[-1])
+        axis.plot([], [], ":", color=INK, linewidth=1.1, label="best model, at each N")
+        for n, own in panel.cells.sort_values("block_size").groupby("n"):
+            names = [f"N = {plain_number(n)}, B = {size}" for size in own["block_size"]]
+            text = f"N = {plain_number(n)}"
+            look = looks[int(n)]
+            style.points(axis, own, "block_size", _GAIN, look, text, False, names, style.times)
+            sizes = own["block_size"].to_numpy(dtype=float)
+            axis.plot(sizes, own["predicted_gain"], ":", color=look.colour, linewidth=1.1)
+        axis.set_title(label(panel.title))
+        axis.set_xlabel("block size B (logarithmic)")
+        axis.set_ylim(gained.min() / 2, gained.max() * 2)
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, blocks)
+    for axis in axes[::3]:
+        axis.set_ylabel("gain of block over naive\n(logarithmic)")
+    style.legend(figure, axes, columns=5)
+    return figure
+
+
+def _m0(axis: Axes, rho: tuple[float, ...], largest: int) -> None:
+    value, low, high = rho
+    block = np.geomspace(1, max(largest, 2), 25)
+    axis.plot(block, m0_eta(value, block), color=INK, linewidth=1.4, label="M0")
+    if not np.isnan([low, high]).any():
+        shade: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0}
+        ends = (m0_eta(low, block), m0_eta(high, block))
+        axis.fill_between(block, *ends, label="M0, interval of ρ", **shade)
+
+
+def errors(found: Sequence[Series], models: Mapping[str, str]) -> Figure:
+    """Draw the error of each model at left-out sizes as a factor; one row a model.
+
+    `found` have rows of model_comparison.csv; `models` is what each row is called, by model. The
+    axis is logarithmic in the logarithm of the factor, in which 1 would be infinitely far.
+    """
+    shown = [name for name in models if any((one.rows["model"] == name).any() for one in found)]
+    place = {name: at for at, name in enumerate(shown)}
+    height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
+    figure, (axis,) = style.new_figure(height=height)
+    columns = ("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high")
+    for number, one in enumerate(found):
+        y = [place[name] + rows.offset(number, len(found)) for name in one.rows["model"]]
+        names = [f"{one.name}, {name}" for name in one.rows["model"]]
+        rows.dots(axis, one.rows, columns, y, one.look, names, tell=_factor)
+        rows.key(axis, one.look, one.name)
+    rows.name_rows(axis, [models[name] for name in shown])
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in _FACTORS if low <= np.log(tick) <= high]
+    axis.set_xticks(np.log(ticks), [f"× {plain_number(tick)}" for tick in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel(
+        "typical factor between predicted and measured time at left-out sizes\n"
+        "(logarithmic in its logarithm; left is better)"
+    )
+    style.legend(figure, [axis], columns=3)
+    return figure
+
+
+_FACTORS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 30, 100, 1000)
+
+
+def _factor(log_rms: float) -> str:
+    return f"× {plain_number(float(f'{np.exp(log_rms):.3g}'))}"
+
+
+def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
+    """Draw the factors by which predictions miss, one row a kernel, one panel a role.
+
+    `found` have rows of model_predictions.csv of one model; `titles` are those of the roles. A line
+    reaches over all cells of a kernel on a card, its dot is their median; cells outside of their 95
+    % prediction interval are marked, with that interval.
+    """
+    kernels = {
+        role: sorted({name for one in found for name in _kernels(one.rows, role)}, key=_in_catalog)
+        for role in titles
+    }
+    kernels = {role: names for role, names in kernels.items() if names}
+    counts = [len(names) for names in kernels.values()]
+    step = max(0.22, 0.055 * len(found))
+    figure = style.new_figure(0, 0, height=1.1 + 0.45 * len(counts) + step * sum(counts))[0]
+    axes = figure.subplots(len(counts), sharex=True, height_ratios=counts, squeeze=False)[:, 0]
+    for axis, (role, names) in zip(axes, kernels.items(), strict=True):
+        axis.axvline(1, color=INK, linewidth=1)
+        for number, one in enumerate(found):
+            own = one.rows[one.rows["role"] == role]
+            below = rows.offset(number, len(found))
+            _predicted(axis, own.assign(y=own["variant"].map(names.index) + below), one)
+            rows.key(axis, one.look, one.name)
+        rows.name_rows(axis, names)
+        axis.set_title(titles[role])
+    axes[-1].set_xlabel("predicted / measured time (logarithmic)")
+    style.factor_axis(axes[-1], "x")
+    how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
+    axes[0].plot([], [], "o", label="median", markeredgewidth=0, **how)
+    axes[0].plot(
+        [], [], "o", label="outside its prediction interval", markerfacecolor="none", **how
+    )
+    axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="that interval (95 %)")
+    style.legend(figure, list(axes), columns=4)
+    return figure
+
+
+def _kernels(cells: pd.DataFrame, role: str) -> list[str]:
+    return list(cells.loc[cells["role"] == role, "variant"])
+
+
+def _in_catalog(kernel: str) -> int:
+    return list(VARIANTS).index(kernel) if kernel in VARIANTS else len(VARIANTS)
+
+
+def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
+    """Draw the cells of one card; `cells` have the height y of their kernel's row."""
+    measured = cells["time_s"]
+    cells = cells.assign(
+        factor=cells["predicted_s"] / measured,
+        low=cells["predicted_low_s"] / measured,
+        high=cells["predicted_high_s"] / measured,
+    )
+    colour = one.look.colour
+    how: dict[str, Any] = {"edgecolors": colour, "marker": one.look.marker, "zorder": 3}
+    outside = cells[~cells["in_interval"].fillna(True)]
+    if len(outside):
+        x, y = (outside["low"], outside["high"]), (outside["y"], outside["y"])
+        style.segments(axis, x, y, colour, alpha=0.25, linewidth=4)
+        drawn = axis.scatter(outside["factor"], outside["y"], s=16, facecolors="none", **how)
+        values = outside[["factor", "low", "high"]].to_numpy()
+        said = zip(style.cell_names(outside), values, strict=True)
+        hover(drawn, [style.said(f"{one.name}, {name}", *each) for name, each in said])
+    found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
+    if len(found):
+        y = cells.groupby("variant")["y"].first()
+        style.segments(axis, (found["min"], found["max"]), (y, y), colour)
+        middle = axis.scatter(found["median"], y, s=20, facecolors=colour, linewidths=0, **how)
+        texts = [
+            f"{one.name}, {name}: {count} cells, median {rounded(median)}, {rounded(low)} to "
+            f"{rounded(high)}"
+            for name, count, median, low, high in found.itertuples()
+        ]
+        hover(middle, texts)
+
+
+def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
+    """Draw the factor by which models miss each cell, by B and by N, a row of panels a model.
+
+    `cells` are rows of model_predictions.csv of one source. Kernels without a block size stand at
+    the left of the panels by B.
+    """
+    figure, axes = style.panels(2 * len(models))
+    looks = style.looks((False, str(name)) for name in cells["variant"])
+    cells = cells.assign(
+        factor=np.exp(cells["log_residual"]),
+        block=cells["block_size"].astype(float).fillna(_NO_BLOCK),
+    )
+    for place, model in enumerate(models):
+        own = cells[cells["model"] == model]
+        for axis, column in zip(axes[2 * place : 2 * place + 2], ("block", "n"), strict=True):
+            axis.axhline(1, color=INK, linewidth=1)
+            for name, group in own.groupby("variant"):
+                look = looks[False, str(name)]
+                how: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 20}
+                drawn = axis.scatter(
+                    group[column], group["factor"], linewidths=0, label=label(name), **how
+                )
+                said = zip(style.cell_names(group), group["factor"], strict=True)
+                hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in said])
+            style.factor_axis(axis, "y")
+            _by(axis, own[column], "block size B" if column == "block" else "matrix size N", model)
+        axes[2 * place].set_ylabel("predicted / measured time\n(logarithmic)")
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
+def _by(axis: Axes, column: pd.Series, text: str, model: str) -> None:
+    """Name an axis of block or matrix sizes; "none" stands where a cell has no block size."""
+    places = sorted(set(column))
+    axis.set_title(f"{model}, by {text[-1]}")
+    axis.set_xlabel(f"{text} (logarithmic)")
+    style.ticks_at(axis, places)
+    if places[0] == _NO_BLOCK:
+        axis.set_xticks(places, ["none", *(plain_number(place) for place in places[1:])])

@@ -1,0 +1,138 @@
+"""The data of the report's explorer: summary.csv, packed for the page.
+
+The explorer itself is `report/explorer.html.j2` (controls), `report/explorer.js` (what they do) and
+`report/explorer.vl.json` (the chart, in Vega-Lite). Nothing here is computed anew.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+
+import pandas as pd
+
+from analysis.domain import CPU, ORDERS
+from analysis.drawing import style
+from analysis.render.numbers import visible
+from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
+from kernels.catalog import VARIANTS
+
+# Run in the page by explorer.js once the explorer comes near, in this order.
+LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
+
+# Times are packed in microseconds, in which six digits need the fewest characters.
+_TIME_UNIT_S = 1e-6
+_DIGITS = 6
+_PARTS = ("total", "kernel", "h2d", "d2h")
+_BOUNDS = ("", "_low", "_high")
+_SOURCE_V = "Source V"
+_CPU_GROUP = "CPU of the host"
+
+# The markers of `style.looks` as Vega draws them: by name or as a path within −1 … 1.
+_SHAPES = {
+    "o": "circle",
+    "s": "square",
+    "v": "triangle-down",
+    "^": "triangle-up",
+    "D": "diamond",
+    "X": "M-1,-.5L-.5,-1L0,-.5L.5,-1L1,-.5L.5,0L1,.5L.5,1L0,.5L-.5,1L-1,.5L-.5,0Z",
+    "P": "cross",
+    "<": "triangle-left",
+    ">": "triangle-right",
+    "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
+    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z",
+    "*": "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z",
+    "d": "M0,-1L.6,0L0,1L-.6,0Z",
+}
+
+
+def packed(text: str) -> str:
+    """Return `text` compressed by gzip, in base64: so the page carries what few may need."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) -> str:
+    """Return the explorer's data as JSON.
+
+    `summary` is the table summary.csv, of which the series `ORDERS` is kept: square float32
+    matrices. `titles` gives each measured subject its title by label, in the order of the controls;
+    a simulated one says so in its title. `focus` is the label that is chosen at first.
+
+    The result has focus, time_unit_s, cards (label, title, recording), kernels (name, group,
+    colour, shape, and chosen: whether it is shown at first) and rows. Rows are columns of equal
+    length: numbers with six significant digits, times in units of time_unit_s, null where there is
+    none; texts as `values` and, by row, their index among them as `codes`. CPU rows have no gpu:
+    they belong to every card of their recording.
+    """
+    cells = summary[summary["series"] == ORDERS].reset_index(drop=True)
+    keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
+    kernels = sorted(set(keys), key=_place)
+    names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
+    looks = style.looks(kernels)
+    recording_of = dict(
+        zip(cells["gpu"].fillna(cells["recording"]), cells["recording"], strict=True)
+    )
+    on_gpu = set(cells.loc[cells["gpu"] == focus, "variant"])
+    shown_group = _SOURCE_V if on_gpu else _CPU_GROUP
+    data = {
+        "focus": focus,
+        "time_unit_s": _TIME_UNIT_S,
+        "cards": [
+            {"label": label, "title": visible(title), "recording": recording_of[label]}
+            for label, title in titles.items()
+            if label in recording_of
+        ],
+        "kernels": [
+            {
+                "name": names[key],
+                "group": _group(key),
+                "colour": looks[key].colour,
+                "shape": _SHAPES[looks[key].marker],
+                "chosen": _group(key) == shown_group,
+            }
+            for key in kernels
+        ],
+        "rows": {
+            "variant": _codes(keys.map(names)),
+            **{name: _codes(cells[name]) for name in ("recording", "gpu", "host_memory")},
+            **{name: _numbers(cells[name]) for name in ("n", "block_size", "threads", "samples")},
+            **{
+                f"{part}{bound}": _numbers(cells[f"{part}{bound}_s"] / _TIME_UNIT_S)
+                for part in _PARTS
+                for bound in _BOUNDS
+            },
+        },
+    }
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:
+    """Return where a (is CPU, variant) stands in the list of kernels: as in its catalog."""
+    catalog = [*(CPU_VARIANTS if key[0] else VARIANTS)]
+    return key[0], catalog.index(key[1]) if key[1] in catalog else len(catalog), key[1]
+
+
+def _group(key: tuple[bool, str]) -> str:
+    """Return the heading under which a (is CPU, variant) is offered: by its origin."""
+    is_cpu, name = key
+    if is_cpu:
+        return _CPU_GROUP
+    origin = VARIANTS[name].origin if name in VARIANTS else ""
+    return f"Source {origin[0]}" if origin[:1] in {*"VTGLH"} else "Others"
+
+
+def _codes(column: pd.Series) -> dict[str, list[str] | list[int | None]]:
+    codes, values = pd.factorize(column)
+    return {
+        "values": [str(v) for v in values],
+        "codes": [int(c) if c >= 0 else None for c in codes],
+    }
+
+
+def _numbers(column: pd.Series) -> list[float | int | None]:
+    return [None if pd.isna(value) else _number(float(value)) for value in column]
+
+
+def _number(value: float) -> float | int:
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short

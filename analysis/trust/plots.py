@@ -1,0 +1,98 @@
+"""Drawings of how far medians repeat, and of what timing a single launch adds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from analysis.drawing import style
+from analysis.drawing.style import Look, plain_number
+from analysis.drawing.svg import INK, hover, label
+from analysis.stats.significance import within
+from analysis.trust.agreement import BATCHES, ON_CPU, PAGEABLE, PINNED
+
+# How the ratios of each kind of cell and quantity are drawn, and what they are called.
+_KINDS = {
+    (PINNED, "kernel"): ("kernel, pinned memory", Look("#1f7ec2", "o", "-")),
+    (PINNED, "total"): ("total, pinned memory", Look("#1f7ec2", "s", "--")),
+    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look("#d55e00", "^", "-")),
+    (PAGEABLE, "total"): ("total, pageable memory", Look("#d55e00", "v", "--")),
+    (BATCHES, "kernel_batch"): ("kernel, back to back", Look("#00966c", "D", "-")),
+    (ON_CPU, "total"): ("CPU", Look("#8a6fd1", "P", "-.")),
+}
+_MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LEAST_SPAN = 0.05  # of ratios to each side of 1
+_OUTER = 0.02  # what share of a series may lie beyond an end of the axis
+
+
+def agreement(
+    panels: Mapping[str, Mapping[tuple[str, str], pd.Series]], tolerance: float
+) -> Figure:
+    """Draw the cumulative distribution of ratios of medians, one panel a pair of recordings.
+
+    `panels` have ratios by kind of cell and quantity. The band reaches `tolerance` to both sides.
+    """
+    figure, axes = style.panels(len(panels), height=3.2)
+    for axis, (title, found) in zip(axes, panels.items(), strict=True):
+        axis.axvspan(1 / (1 + tolerance), 1 + tolerance, color=INK, alpha=0.1, linewidth=0)
+        axis.axvline(1, color=INK, linewidth=1)
+        for key, (text, look) in _KINDS.items():
+            if key in found:
+                _distribution(axis, found[key], tolerance, text, look)
+        axis.set_title(label(title))
+        axis.set_xlabel("ratio of the medians of a cell")
+    every = [ratios for found in panels.values() for ratios in found.values()]
+    low = min(1 - _LEAST_SPAN, *(ratios.quantile(_OUTER) for ratios in every))
+    high = max(1 + _LEAST_SPAN, *(ratios.quantile(1 - _OUTER) for ratios in every))
+    for axis in axes:
+        axis.set_xlim(low, high)
+        axis.set_ylim(0, 1)
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    for axis in axes[::2]:
+        axis.set_ylabel("cells with this ratio or less")
+    style.legend(figure, axes, columns=None if len(axes) == 1 else 3)
+    return figure
+
+
+def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, look: Look) -> None:
+    """Draw one distribution by its percentiles, some of them marked."""
+    # No more steps than a reader sees; the whole of few values.
+    shares = np.linspace(0, 1, min(len(ratios), 40))
+    axis.plot(ratios.quantile(shares), shares, look.line, color=look.colour, linewidth=1.3)
+    marked = ratios.quantile(list(_MARKED))
+    drawn = axis.scatter(marked, _MARKED, s=22, marker=look.marker, color=look.colour, zorder=3)
+    share_within = within(ratios, tolerance).mean()
+    told = f"{100 * share_within:.0f} % of {len(ratios)} cells within {100 * tolerance:g} %"
+    hover(
+        drawn,
+        [
+            f"{text}: {100 * share:g} % at {plain_number(round(ratio, 3))} or less; {told}"
+            for share, ratio in marked.items()
+        ],
+    )
+    how: dict[str, Any] = {"marker": look.marker, "markersize": 5, "linewidth": 1.3}
+    axis.plot([], [], look.line, color=look.colour, label=text, **how)
+
+
+def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw the ratio by the time of a launch among launches back to back; a card has a colour."""
+    figure, (axis,) = style.new_figure(height=3.6)
+    looks = style.card_looks(by_card)
+    axis.axhline(1, color=INK, linewidth=1)
+    for card, own in by_card.items():
+        names = [f"{card}, {cell}" for cell in style.cell_names(own)]
+        columns = ("ratio", "ratio_low", "ratio_high")
+        style.points(
+            axis, own, "kernel_batch_s", columns, looks[card], card, False, names, style.times
+        )
+    axis.set_xlabel("time of a kernel, launched back to back (logarithmic)")
+    axis.set_ylabel("single launch / back to back\n(logarithmic)")
+    style.log_axis(axis, "x")
+    style.factor_axis(axis, "y")
+    axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
+    style.legend(figure, [axis], columns=4)
+    return figure

@@ -1,0 +1,170 @@
+"""The files of a recording: what they are called, what stands in them, whether they are unaltered.
+
+`measurement.recording` reads them. This module does without pandas, for whoever asks no more.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from measurement.errors import StudyError
+from measurement.provenance_schema import Provenance
+from measurement.validation import first_fault
+
+# The part of a cell that a kernel depends on, and the cell.
+KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
+CELL = [*KERNEL, "host_memory", "threads"]
+
+_KERNEL_TYPES = {
+    "device": "string",
+    "variant": "string",
+    "dtype": "string",
+    "batch": "Int64",
+    "m": "Int64",
+    "n": "Int64",
+    "k": "Int64",
+    "block_size": "Int64",
+}
+_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string", "threads": "Int64"}
+_BUILD_TYPES = {
+    "architecture": "string",
+    "variant": "string",
+    "dtype": "string",
+    "block_size": "Int64",
+    "build": "string",
+}
+_PASS_TYPES = {
+    "total_s": "float64",
+    "host_s": "float64",
+    "h2d_s": "float64",
+    "kernel_s": "float64",
+    "d2h_s": "float64",
+}
+# Column types of each table, in the order of the columns.
+TABLES: dict[str, dict[str, str]] = {
+    "samples.csv.gz": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "position": "Int64",
+        "time_unix_s": "float64",
+        **_PASS_TYPES,
+        "sm_clock_hz": "Int64",
+        "memory_clock_hz": "Int64",
+        "temperature_celsius": "Int64",
+        "power_w": "float64",
+        "throttle_reasons": "Int64",
+        "other_threads_s": "float64",
+        "cpu_clock_before_hz": "Int64",
+        "cpu_clock_after_hz": "Int64",
+    },
+    "checks.csv": _CELL_TYPES
+    | {
+        "build": "string",
+        "status": "string",
+        "reason": "string",
+        "worst_row": "Int64",
+        "worst_column": "Int64",
+        "worst_error": "float64",
+        "worst_bound": "float64",
+    },
+    "builds.csv": _BUILD_TYPES
+    | {
+        "registers_per_thread": "Int64",
+        "static_shared_bytes": "Int64",
+        "spill_store_bytes": "Int64",
+        "spill_load_bytes": "Int64",
+        "stack_bytes": "Int64",
+        "nvcc": "string",
+        "cubin_sha256": "string",
+    },
+    "instructions.csv": _BUILD_TYPES
+    | {
+        "scope": "string",
+        "opcode": "string",
+        "bits": "Int64",
+        "count": "Int64",
+    },
+    "batches.csv.gz": _KERNEL_TYPES
+    | {
+        "round": "Int64",
+        "launches": "Int64",
+        "kernel_batch_s": "float64",
+    },
+    "cold_starts.csv": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "init_s": "float64",
+        "context_s": "float64",
+        "module_s": "float64",
+        "allocation_s": "float64",
+        **_PASS_TYPES,
+    },
+    "ceilings.csv": {
+        "device": "string",
+        "quantity": "string",
+        "host_memory": "string",
+        "size_bytes": "Int64",
+        "threads": "Int64",
+        "round": "Int64",
+        "value": "float64",
+    },
+    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
+}
+# Tables that a recording may lack: they are added to it afterwards.
+OPTIONAL: dict[str, dict[str, str]] = {
+    "counters.csv": _KERNEL_TYPES
+    | {
+        "metric": "string",
+        "value": "float64",
+    },
+}
+MANIFEST = "MANIFEST.sha256"
+PROVENANCE = "provenance.json"
+
+
+class RecordingError(StudyError):
+    """A recording that cannot be used; the message names folder, fault and remedy."""
+
+
+def bad(path: Path, problem: str) -> RecordingError:
+    """Return the error that a recording has this problem."""
+    return RecordingError(
+        f"recording {path}: {problem}; restore the folder from version control or record it again"
+    )
+
+
+def check_manifest(path: Path) -> None:
+    """Compare every file with MANIFEST.sha256; raises RecordingError naming one that differs."""
+    if not path.is_dir():
+        raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        raise bad(path, f"{MANIFEST} is missing")
+    try:
+        entries = dict(line.split("  ", 1)[::-1] for line in manifest.read_text().splitlines())
+    except ValueError:
+        raise bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
+    present = [name for name in OPTIONAL if name in entries or (path / name).is_file()]
+    for name in [PROVENANCE, *TABLES, *present]:
+        if name not in entries:
+            raise bad(path, f"{MANIFEST} does not list {name}")
+        if not (path / name).is_file():
+            raise bad(path, f"{name} is missing")
+        if hashlib.sha256((path / name).read_bytes()).hexdigest() != entries[name]:
+            raise bad(path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)")
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Return what a recording says of its making; raises RecordingError."""
+    try:
+        provenance: dict[str, Any] = json.loads((path / PROVENANCE).read_text())
+    except ValueError as error:
+        raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
+    try:
+        Provenance.model_validate(provenance)
+    except ValidationError as error:
+        raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
+    return provenance

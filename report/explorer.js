@@ -1,0 +1,318 @@
+/* The explorer: the reader's choices become the points of a Vega-Lite chart and the rows of a table. */
+(() => {
+  "use strict";
+  const section = document.getElementById("explorer");
+  if (!section) return;
+  const specText = document.getElementById("explorer-spec").textContent;
+  const [form, chart, status, list] = ["form", "chart", "status", "list"].map((part) =>
+    document.getElementById(`explorer-${part}`),
+  );
+  const NARROW_PX = 640;
+  // For cards, where several are shown and the colour alone tells kernels apart.
+  const CARD_SHAPES = [
+    ...["circle", "square", "triangle-up", "diamond", "cross"],
+    ...["triangle-down", "triangle-left", "triangle-right"],
+  ];
+  let data, rows, titles; // what was measured, once it is unpacked
+  let shown = []; // the points of the chart
+  let drawn = null; // what vega-embed returned of them
+  let drawing = null; // the promise of the latest chart
+
+  /* Return the text in an element, which the page carries compressed. */
+  async function inflated(element) {
+    const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
+
+  /* Turn columns, texts among them by code, into one object a row. */
+  function unpack(columns) {
+    const names = Object.keys(columns);
+    const values = Object.values(columns).map((column) =>
+      column.codes ? column.codes.map((code) => (code === null ? null : column.values[code])) : column,
+    );
+    return values[0].map((_, i) => Object.fromEntries(names.map((name, j) => [name, values[j][i]])));
+  }
+
+  /* --- controls --- */
+
+  function element(tag, attributes, ...children) {
+    const made = Object.assign(document.createElement(tag), attributes);
+    made.append(...children);
+    return made;
+  }
+
+  function checkbox(name, value, text, isChosen) {
+    const box = element("input", { type: "checkbox", name, value, defaultChecked: isChosen });
+    return element("label", {}, box, ` ${text}`);
+  }
+
+  function fillControls() {
+    const distinct = (column) =>
+      [...new Set(rows.map((row) => row[column]))].filter((v) => v !== null).sort((a, b) => a - b);
+    const sizes = distinct("n");
+    form.elements.block_size.append(...distinct("block_size").map((b) => new Option(b, b)));
+    form.elements.n.append(
+      ...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))),
+    );
+    document
+      .getElementById("explorer-cards")
+      .append(...data.cards.map((c) => checkbox("card", c.label, c.title, c.label === data.focus)));
+    for (const group of new Set(data.kernels.map((kernel) => kernel.group))) {
+      const kernels = data.kernels.filter((kernel) => kernel.group === group);
+      const whole = checkbox("group", group, group, false);
+      const boxes = kernels.map((k) => checkbox("kernel", k.name, k.name, k.chosen));
+      document
+        .getElementById("explorer-kernels")
+        .append(element("fieldset", {}, element("legend", {}, whole), ...boxes));
+    }
+  }
+
+  /* The box of a group is checked where all of its kernels are, and checks or clears them all. */
+  function updateGroups(changed) {
+    for (const group of form.querySelectorAll("[name=group]")) {
+      const boxes = [...group.closest("fieldset").querySelectorAll("[name=kernel]")];
+      if (group === changed) boxes.forEach((box) => (box.checked = group.checked));
+      const count = boxes.filter((box) => box.checked).length;
+      group.checked = count === boxes.length;
+      group.indeterminate = count > 0 && !group.checked;
+    }
+  }
+
+  function choices() {
+    const found = new FormData(form);
+    const [part, kind] = found.get("quantity").split(" ");
+    const option = (name) => form.elements[name].selectedOptions[0].text;
+    return {
+      part,
+      isTime: kind === "time",
+      quantity: option("quantity"),
+      x: found.get("x"),
+      block: found.get("block_size"),
+      n: Number(found.get("n")),
+      memory: found.get("memory"),
+      cards: found.getAll("card"),
+      kernels: data.kernels.filter((kernel) => found.getAll("kernel").includes(kernel.name)),
+      log: found.getAll("log"),
+    };
+  }
+
+  /* --- points --- */
+
+  /* Number with four significant digits, as the tables of the page have it; `like` gives them. */
+  function digits(value, like) {
+    const decimals = Math.min(Math.max(3 - Math.floor(Math.log10(like)), 0), 12);
+    const [whole, part] = value.toFixed(decimals).split(".");
+    const grouped = whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u202f") : whole;
+    return part ? `${grouped}.${part}` : grouped;
+  }
+
+  function unitOf(value, isTime) {
+    if (!isTime) return [1, "GFLOP/s"];
+    return [[1, "s"], [1e3, "ms"], [1e6, "µs"]].find(([factor]) => value * factor >= 1) ?? [1e9, "ns"];
+  }
+
+  function rowsOf(choice) {
+    const names = new Set(choice.kernels.map((kernel) => kernel.name));
+    const cards = data.cards.filter((card) => choice.cards.includes(card.label));
+    const recordings = new Set(cards.map((card) => card.recording));
+    const system = (row) => row.gpu ?? row.recording;
+    const found = rows.filter(
+      (row) =>
+        names.has(row.variant) &&
+        row[choice.part] !== null &&
+        (row.gpu === null ? recordings.has(row.recording) : choice.cards.includes(row.gpu)) &&
+        (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
+    );
+    if (choice.x === "block_size") {
+      return found.filter((row) => row.block_size !== null && row.n === choice.n);
+    }
+    if (choice.block !== "best") {
+      const keeps = (row) => row.block_size === null || String(row.block_size) === choice.block;
+      return choice.block === "all" ? found : found.filter(keeps);
+    }
+    // The copies are the same for every block size: theirs is that of the fastest product.
+    const time = choice.part === "kernel" ? "kernel" : "total";
+    const best = new Map();
+    for (const row of found) {
+      const key = [row.variant, system(row), row.host_memory, row.threads, row.n].join("|");
+      if (!best.has(key) || row[time] < best.get(key)[time]) best.set(key, row);
+    }
+    return [...best.values()];
+  }
+
+  function pointsOf(choice) {
+    const looks = new Map(choice.kernels.map((kernel) => [kernel.name, kernel]));
+    return rowsOf(choice).map((row) => {
+      const value = (bound) => {
+        const time = row[choice.part + bound];
+        if (time === null) return null;
+        return choice.isTime ? time * data.time_unit_s : (2e-9 * row.n ** 3) / (time * data.time_unit_s);
+      };
+      const bounds = [value("_low"), value("_high")];
+      const [low, high] = choice.isTime ? bounds : bounds.reverse();
+      const y = value("");
+      const [factor, unit] = unitOf(y, choice.isTime);
+      const text = (number) => digits(number * factor, y * factor);
+      const isCpu = row.gpu === null;
+      const host = data.cards.find((card) => card.recording === row.recording);
+      const block = row.block_size ?? "–";
+      return {
+        ...{ x: row[choice.x], y, low, high, kernel: row.variant, size: row.n, block },
+        colour: looks.get(row.variant).colour,
+        system: isCpu ? `CPU of ${host.title}` : titles.get(row.gpu),
+        line: isCpu ? `CPU, ${row.threads > 1 ? "several threads" : "one thread"}` : row.host_memory,
+        memory: isCpu ? `– (${row.threads} thread${row.threads > 1 ? "s" : ""})` : row.host_memory,
+        shown: `${text(y)} ${unit}`,
+        interval: low === null ? "no interval" : `${text(low)} – ${text(high)} ${unit}`,
+        samples: row.samples,
+        series: [
+          ...[row.variant, row.gpu ?? row.recording, row.host_memory, row.threads],
+          choice.x === "n" && choice.block === "all" ? row.block_size : "",
+        ].join("|"),
+      };
+    });
+  }
+
+  /* --- chart --- */
+
+  function specification(choice, points) {
+    const spec = JSON.parse(specText);
+    const present = (name) => [...new Set(points.map((point) => point[name]))];
+    const kernels = choice.kernels.filter((kernel) => present("kernel").includes(kernel.name));
+    const isNarrow = chart.clientWidth < NARROW_PX;
+    const [lines, , marks] = spec.layer;
+    const { x, y, color } = spec.encoding;
+
+    spec.data.values = points;
+    spec.params[0].value = choice.isTime;
+    spec.height = isNarrow ? 320 : spec.height;
+    spec.title = { ...spec.title, ...heading(choice), limit: chart.clientWidth };
+    x.axis.title = choice.x === "n" ? "matrix size N" : "block size B";
+    x.axis.values = present("x");
+    y.axis.title = choice.isTime ? choice.quantity : `${choice.quantity} (GFLOP/s)`;
+    for (const [axis, name] of [[x, "x"], [y, "y"]]) {
+      const isLog = choice.log.includes(name);
+      axis.scale = isLog ? { type: "log", nice: false } : { type: "linear", zero: name === "y" };
+      axis.scale.padding = name === "x" || isLog ? 12 : 0;
+    }
+
+    color.scale = {
+      domain: kernels.map((kernel) => kernel.name),
+      range: kernels.map((kernel) => kernel.colour),
+    };
+    marks.encoding.shape.scale = {
+      domain: color.scale.domain,
+      range: kernels.map((kernel) => kernel.shape),
+    };
+    if (choice.cards.length > 1) {
+      const systems = present("system");
+      marks.encoding.shape = {
+        ...{ field: "system", type: "nominal", legend: { title: "card" } },
+        scale: { domain: systems, range: systems.map((_, i) => CARD_SHAPES[i % CARD_SHAPES.length]) },
+      };
+    }
+    if (present("line").length < 2) lines.encoding.strokeDash.legend = null;
+    if (isNarrow) Object.assign(spec.config.legend, { orient: "bottom", columns: 2, direction: "vertical" });
+    return spec;
+  }
+
+  function heading(choice) {
+    const cards = choice.cards.map((label) => titles.get(label));
+    const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block}`;
+    const fixed = choice.x === "n" ? block : `N = ${choice.n}`;
+    const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
+    return {
+      text: cards.length > 1 ? `${cards.length} cards` : (cards[0] ?? ""),
+      subtitle: `${memory} host memory, ${fixed}`,
+    };
+  }
+
+  async function draw() {
+    const choice = choices();
+    shown = pointsOf(choice);
+    report(choice);
+    listPoints();
+    drawn?.finalize();
+    drawn = null;
+    chart.replaceChildren();
+    if (!shown.length) return;
+    drawn = await vegaEmbed(chart, specification(choice, shown), {
+      ...{ mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false },
+      tooltip: { disableDefaultStyle: true },
+      formatLocale: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] },
+    });
+    drawn.view.addSignalListener("brush", (_, brush) => listPoints(brush));
+  }
+
+  /* Say what is in view, and which of the kernels chosen are not. */
+  function report(choice) {
+    const present = new Set(shown.map((point) => point.kernel));
+    const missing = choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
+    const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+    status.textContent =
+      `${count(shown.length, "point")} of ${count(present.size, "kernel")}.` +
+      (missing.length ? ` Not measured for this choice: ${missing.join(", ")}.` : "");
+    chart.ariaLabel = `${choice.quantity} by ${choice.x === "n" ? "matrix" : "block"} size, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
+  }
+
+  /* Fill the table with the points in view, or those of them that are brushed. */
+  function listPoints(brush = {}) {
+    const within = (point) =>
+      Object.entries(brush).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
+    const listed = shown.filter(within);
+    list.querySelector("summary").textContent =
+      listed.length < shown.length
+        ? `The ${listed.length} of ${shown.length} points in the brush as a table`
+        : `The ${listed.length} points as a table`;
+    if (!list.open) return;
+    const columns = ["kernel", "system", "size", "block", "memory", "shown", "interval", "samples"];
+    list.querySelector("tbody").replaceChildren(
+      ...listed.map((point) =>
+        element("tr", {}, ...columns.map((name) => element("td", { textContent: point[name] }))),
+      ),
+    );
+  }
+
+  /* --- start --- */
+
+  function update(event) {
+    updateGroups(event?.target);
+    const byBlock = form.elements.x.value === "block_size";
+    form.elements.block_size.parentElement.hidden = byBlock;
+    form.elements.n.parentElement.hidden = !byBlock;
+    if (drawing) drawing = drawing.then(draw);
+  }
+
+  /* Unpack data and libraries, fill the controls, and draw for the first time. */
+  async function start() {
+    data = JSON.parse(await inflated(document.getElementById("explorer-data")));
+    rows = unpack(data.rows);
+    titles = new Map(data.cards.map((card) => [card.label, card.title]));
+    fillControls();
+    update();
+    for (const library of document.querySelectorAll(".explorer-library")) {
+      section.append(element("script", { textContent: await inflated(library) }));
+    }
+    drawing = draw();
+    let width = chart.clientWidth;
+    new ResizeObserver(() => {
+      const crossed = chart.clientWidth < NARROW_PX !== width < NARROW_PX;
+      width = chart.clientWidth;
+      if (crossed) update();
+    }).observe(chart);
+  }
+
+  form.addEventListener("change", update);
+  form.addEventListener("reset", () => setTimeout(update));
+  list.addEventListener("toggle", () => listPoints());
+  const observer = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      start();
+    },
+    { rootMargin: "600px" },
+  );
+  observer.observe(section);
+})();

@@ -1,0 +1,62 @@
+"""The citation of a report: the study's own file, the data's hash, the commit, the command."""
+
+import hashlib
+
+import pytest
+
+from analysis.archive.citation import citation
+from analysis.data.store import StoreError
+
+CFF = """
+title: A study
+authors:
+  - {given-names: Ada, family-names: Lovelace}
+  - name: The others
+version: 1.2.3
+license: MIT
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "CITATION.cff").write_text(CFF)
+    return tmp_path
+
+
+def manifest(folder, text):
+    folder.mkdir()
+    (folder / "MANIFEST.sha256").write_text(text)
+    return folder
+
+
+def test_citation_is_that_of_the_file_with_the_year_of_the_last_recording(root):
+    found = citation({}, ["2024-12-31T23:59:59Z", "2023-01-01T00:00:00Z"], root)
+    assert (found.title, found.version, found.licence) == ("A study", "1.2.3", "MIT")
+    assert found.authors == "Ada Lovelace, The others"
+    assert found.year == "2024"
+    assert citation({}, [], root).year == ""
+
+
+def test_data_hash_is_that_of_the_manifests_one_behind_the_other(root, tmp_path):
+    recordings = {"b": manifest(tmp_path / "b", "of b\n"), "a": manifest(tmp_path / "a", "of a\n")}
+    found = citation(recordings, [], root)
+    assert found.data_hash == hashlib.sha256(b"of b\nof a\n").hexdigest()
+    assert found.data == {
+        name: hashlib.sha256(f"of {name}\n".encode()).hexdigest() for name in ("b", "a")
+    }
+
+
+@pytest.mark.parametrize("text", ["title: [", "title: only", "- a list"])
+def test_a_faulty_citation_file_is_one_line(root, text):
+    (root / "CITATION.cff").write_text(text)
+    with pytest.raises(StoreError, match=r"CITATION.cff cannot be read") as error:
+        citation({}, [], root)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_missing_is_one_line(root, tmp_path):
+    with pytest.raises(StoreError, match=r"MANIFEST.sha256 is missing"):
+        citation({"gone": tmp_path / "gone"}, [], root)
+    (root / "CITATION.cff").unlink()
+    with pytest.raises(StoreError, match=r"CITATION.cff is missing"):
+        citation({}, [], root)

@@ -1,0 +1,282 @@
+"""The RO-Crate: what is in it, that it validates, that it runs again, that nothing is invented."""
+
+import hashlib
+import importlib.resources
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from analysis.archive import crate
+from analysis.archive.crate import Study, write_crate
+from analysis.data.recordings import ROOT
+from analysis.data.store import StoreError
+from measurement.errors import StudyError
+from tests.support.report_data import chain
+
+pytest.importorskip("rocrate", reason="the package rocrate is not installed")
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+
+
+@pytest.fixture(scope="module")
+def study(make_recording, tmp_path_factory):
+    """A study of a simulated card and of a host without one."""
+    base = tmp_path_factory.mktemp("study")
+    sizes = {"sizes": (256,), "holdout": (), "samples": 6}
+    software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}
+    recordings = {
+        "card": make_recording(base / "card", software=software, **sizes).path,
+        "host": make_recording(base / "host", gpus=0, simulated=False, **sizes).path,
+    }
+    tables = chain(recordings)
+    (base / "report.html").write_text("<!doctype html>")
+    (base / "config.yaml").write_text("gpus: []\n")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    return Study(base / "config.yaml", recordings, tables, base / "report.html", commit)
+
+
+@pytest.fixture(scope="module")
+def packed(study, tmp_path_factory):
+    out = tmp_path_factory.mktemp("crate") / "ro-crate.zip"
+    write_crate(study, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def graph(packed):
+    """The described entities by their id."""
+    with zipfile.ZipFile(packed) as archive:
+        described = json.loads(archive.read("ro-crate-metadata.json"))
+    return {entity["@id"]: entity for entity in described["@graph"]}
+
+
+def ids(value):
+    return {one["@id"] for one in (value if isinstance(value, list) else [value])}
+
+
+# ---- it validates
+
+
+def context():
+    """Return the JSON-LD context of RO-Crate 1.1.
+
+    The package carries that of 1.3, in which these terms mean something else.
+    """
+    data = importlib.resources.files("rocrate") / "data" / "ro-crate.jsonld"
+    document = json.loads(data.read_text())
+    del document["@context"]["sha256"]
+    for term, place in {
+        "ComputationalWorkflow": "ComputationalWorkflow",
+        "FormalParameter": "FormalParameter",
+        "input": "ComputationalWorkflow#input",
+        "output": "ComputationalWorkflow#output",
+    }.items():
+        document["@context"][term] = f"https://bioschemas.org/{place}"
+    return document
+
+
+class Response:
+    """What the validator gets in place of an answer from the network."""
+
+    status_code = 200
+    headers = {"Content-Type": "application/ld+json"}  # noqa: RUF012
+
+    def __init__(self, document):
+        self.text = json.dumps(document)
+
+    def json(self):
+        return json.loads(self.text)
+
+
+@pytest.fixture
+def issues(monkeypatch):
+    """Return a function: what the validator finds in a crate, by severity."""
+    pytest.importorskip("rocrate_validator", reason="the validator of crates is not installed")
+    from rocrate_validator import models, services
+    from rocrate_validator.utils.http import HttpRequester
+
+    def get(_self, url, *_arguments, **_options):
+        assert url == CONTEXT, "nothing else is fetched"
+        return Response(context())
+
+    monkeypatch.setattr(HttpRequester, "get", get, raising=False)
+
+    def validate(path):
+        settings = services.ValidationSettings(
+            rocrate_uri=str(path),
+            profile_identifier="workflow-run-crate",
+            requirement_severity=models.Severity.RECOMMENDED,
+        )
+        found = services.validate(settings).get_issues()
+        return {
+            severity: {issue.message for issue in found if issue.severity.name == severity}
+            for severity in ("REQUIRED", "RECOMMENDED")
+        }
+
+    return validate
+
+
+# Who ran what is not recorded, the study has no home page, and what a crate's publisher is nobody
+# knows before it is published.
+NOT_KNOWN = {
+    "The Action SHOULD have an agent that is a Person or Organization",
+    "The Application SHOULD have a url",
+    "The SoftwareApplication id SHOULD be an absolute URI",
+    "The organization SHOULD have a URL.",
+    "The `publisher` property of a `Root Data Entity` SHOULD be an `Organization`",
+}
+
+
+def test_crate_validates_as_a_workflow_run_crate(packed, issues):
+    found = issues(packed)
+    assert found["REQUIRED"] == set()
+    assert found["RECOMMENDED"] <= NOT_KNOWN
+
+
+def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path)
+    described = json.loads((tmp_path / "ro-crate-metadata.json").read_text())
+    for entity in described["@graph"]:
+        if entity["@id"] == "#run":
+            del entity["instrument"]
+    (tmp_path / "ro-crate-metadata.json").write_text(json.dumps(described))
+    assert any("instrument" in message for message in issues(tmp_path)["REQUIRED"])
+
+
+# ---- what is in it
+
+
+def test_every_file_has_the_hash_and_the_size_that_it_names(packed, graph):
+    files = {name: entity for name, entity in graph.items() if "sha256" in entity}
+    assert len(files) > 40
+    with zipfile.ZipFile(packed) as archive:
+        for name, entity in files.items():
+            data = archive.read(name)
+            assert entity["sha256"] == hashlib.sha256(data).hexdigest()
+            assert entity["contentSize"] == str(len(data))
+
+
+def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph, study):
+    workflow = graph["Snakefile"]
+    examples = {
+        graph[parameter]["name"]: ids(graph[parameter]["workExample"])
+        for side in ("input", "output")
+        for parameter in ids(workflow[side])
+    }
+    published = {path.stem for path in (ROOT / "data" / "published").glob("*.csv")}
+    assert set(examples) == {"config", "recordings", "report", "tables", *published}
+    assert examples["config"] == {"config.yaml"}
+    assert examples["recordings"] == {"data/recordings/card/", "data/recordings/host/"}
+    assert examples["report"] == {"results/report.html"}
+    assert len(examples["tables"]) == len(list(study.tables.glob("*.csv")))
+    run = graph["#run"]
+    assert ids(run["instrument"]) == {"Snakefile"}
+    assert ids(run["object"]) == set.union(
+        *(examples[name] for name in ("config", "recordings", *published))
+    )
+    assert ids(run["result"]) == examples["report"] | examples["tables"]
+    card = graph["data/recordings/card/"]
+    names = {Path(name).name for name in ids(card["hasPart"])}
+    assert names == {path.name for path in study.recordings["card"].iterdir()}
+
+
+def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_software(graph):
+    card, host = graph["#measurement-card"], graph["#measurement-host"]
+    assert card["startTime"] == "2024-01-01T00:00:00+00:00"
+    assert card["endTime"] == "2024-01-01T00:10:00+00:00"
+    assert ids(card["result"]) == {"data/recordings/card/"}
+    assert ids(card["object"]) == {"kernels/", "cpu_reference/"}
+    assert "Simulated GPU" in card["description"]
+    assert "no GPU" in host["description"]
+    assert "simulated, not measured" in graph["data/recordings/card/"]["name"]
+    assert "simulated" not in graph["data/recordings/host/"]["name"]
+    harness = graph["#harness-card"]
+    assert harness["softwareVersion"] == "0" * 40
+    used = {
+        graph[one]["name"]: graph[one]["softwareVersion"]
+        for one in ids(harness["softwareRequirements"])
+    }
+    assert used == {
+        "NVIDIA driver": "550.1",
+        "CUDA compiler": "13.2",
+        "Python": "3.12.3",
+        "NumPy": "2.4",
+    }
+    assert ids(graph["./"]["mentions"]) == {"#run", "#measurement-card", "#measurement-host"}
+
+
+def test_licence_version_and_authors_are_those_of_the_citation_and_no_person_is_named(graph):
+    root = graph["./"]
+    assert ids(root["license"]) == {"https://spdx.org/licenses/MIT"}
+    (author,) = ids(root["author"])
+    assert graph[author]["name"] == "The matmul study authors"
+    assert graph[author]["@type"] == "Organization"
+    assert not any("Person" in entity["@type"] for entity in graph.values())
+    assert not any("agent" in entity for entity in graph.values())
+    assert graph["Snakefile"]["identifier"].endswith("89abcdef01234567")
+    assert "Simulated GPU (simulated)" in root["description"]
+
+
+def test_no_path_of_this_machine_is_in_it(packed, study):
+    with zipfile.ZipFile(packed) as archive:
+        for name in ("ro-crate-metadata.json", "ro-crate-preview.html"):
+            text = archive.read(name).decode()
+            for path in (ROOT, study.tables.parent):
+                assert str(path) not in text
+        assert not [name for name in archive.namelist() if "__pycache__" in name]
+
+
+def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path)
+    for name in ("Makefile", "requirements.lock", "workflow/environment.py", "config.yaml"):
+        assert (tmp_path / name).is_file(), name
+    out = tmp_path / "made"
+    command = [sys.executable, "-m", "analysis", "tables", "--out", out]
+    for name, file in (("published", "times"), ("systems",) * 2, ("statements",) * 2):
+        command += [f"--{name}", f"data/published/{file}.csv"]
+    command += ["--recording", "host=data/recordings/host"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (out / "models.csv").is_file()
+
+
+def test_the_same_study_gives_the_same_crate(packed, study, tmp_path):
+    write_crate(study, tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
+
+
+# ---- mistakes
+
+
+def changed(study, **changes):
+    return Study(**{**vars(study), **changes})
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [("report", "report.html is missing"), ("config", "missing"), ("tables", "no tables")],
+)
+def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, words):
+    with pytest.raises(StoreError, match=words) as error:
+        write_crate(changed(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_a_missing_package_is_one_line_with_the_remedy(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
+    with pytest.raises(StudyError, match="run `make ro-crate`"):
+        write_crate(study, tmp_path / "out.zip")
+
+
+def test_folders_have_entries_of_their_own(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("text")
+    with zipfile.ZipFile(io.BytesIO(crate.zipped(tmp_path))) as archive:
+        assert archive.namelist() == ["a/", "a/b/", "a/b/file"]
+        assert archive.read("a/b/file") == b"text"

@@ -1,0 +1,260 @@
+"""The audit of the published numbers: what it finds, and that no figure of it is typed in."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.audit.tables import ORDER, REPEAT, fit_constant
+from analysis.audit.text import audit_tables
+from analysis.data import published, published_claims
+from tests.support.report_data import PUBLISHED, STATEMENTS
+
+
+@pytest.fixture(scope="module")
+def times():
+    return published.read(PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def statements():
+    return published_claims.read(STATEMENTS)
+
+
+@pytest.fixture(scope="module")
+def audited(times, statements):
+    return audit_tables(times, statements)
+
+
+@pytest.fixture
+def changed(times, statements):
+    """Return the tables after one column of one published cell was changed."""
+
+    def change(column, value, **where):
+        chosen = pd.Series(True, times.index)
+        for name, wanted in where.items():
+            chosen &= (times[name] == wanted).fillna(False)
+        assert chosen.sum() == 1, where
+        assert (times.loc[chosen, column] != value).all()
+        return audit_tables(times.assign(**{column: times[column].mask(chosen, value)}), statements)
+
+    return change
+
+
+ROW_AT_1024 = {"table": 4, "implementation": "gpu_buffered_row", "n": 1024}
+UNROLLED = {"table": 6, "implementation": "gpu_block_unroll4"}
+
+
+def one(tables, name, **where):
+    """Return the only row of a table of the audit with these values."""
+    rows = tables[f"audit_{name}"]
+    for column, value in where.items():
+        rows = rows[(rows[column] == value).fillna(False)]
+    assert len(rows) == 1, rows
+    return rows.iloc[0]
+
+
+# ---- rates
+
+
+def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
+    printed = audited["audit_cells"].dropna(subset="printed_flop_per_s")
+    assert len(printed) == 25
+    assert printed["rate_agrees"].all()
+    row = one(audited, "cells", **ROW_AT_1024)
+    assert row["flop_per_s"] == 2 * 1024**3 / 0.12
+    assert (row["flop_per_low_s"], row["flop_per_high_s"]) == pytest.approx(
+        (17.18e9, 18.67e9), 1e-3
+    )
+
+
+@pytest.mark.parametrize(("column", "value"), [("gflops_printed", 19.9), ("time_s", 0.15)])
+def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
+    cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
+    wrong = cells[cells["rate_agrees"].eq(False)]
+    assert wrong[["table", "implementation", "n"]].to_numpy().tolist() == [
+        [4, "gpu_buffered_row", 1024]
+    ]
+
+
+# ---- the constant in gains
+
+
+def test_the_published_constants(audited):
+    cold = one(audited, "constants", first_table=2, last_table=5)
+    assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
+    assert (cold["constant_low_s"], cold["constant_high_s"]) == pytest.approx(
+        (0.0527, 0.0557), 1e-3
+    )
+    warm = one(audited, "constants", first_table=6)
+    assert warm["shortest_s"] < cold["constant_low_s"], "Table 6 does not hold the constant"
+
+
+def test_gains_without_the_constant_are_bounded_by_rounding_and_its_interval(audited):
+    row = one(audited, "cells", **ROW_AT_1024)
+    assert row["warm_gain"] == pytest.approx(2.37, abs=5e-3)
+    assert (row["warm_gain_low"], row["warm_gain_high"]) == pytest.approx((2.11, 2.69), abs=5e-3)
+    assert row["m0_limit"] == pytest.approx(2, rel=1e-3)
+    assert row["warm_gain_low"] > row["m0_limit"]
+    of_table_6 = one(audited, "cells", **UNROLLED, n=256, block_size=16)
+    assert of_table_6["warm_gain"] == pytest.approx((0.055 - 0.0542) / 0.0005, rel=0.1)
+    assert of_table_6["gain"] == 0.055 / 0.0005
+
+
+@pytest.mark.parametrize(("time_s", "above"), [(0.15, False), (0.13, None)])
+def test_a_longer_time_lowers_the_gain_without_the_constant(changed, time_s, above):
+    row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
+    low, high = row["warm_gain_low"], row["warm_gain_high"]
+    assert (low > row["m0_limit"], high > row["m0_limit"]) == (
+        (above, above) if above is not None else (False, True)
+    )
+
+
+def test_cells_near_the_constant_are_counted(audited, changed):
+    cold = {"first_table": 2, "last_table": 5}
+    before = one(audited, "constants", **cold)
+    cell = {"table": 5, "implementation": "gpu_block", "n": 256, "block_size": 32}
+    after = one(changed("time_s", 0.071, **cell), "constants", **cold)
+    assert after["least_n_near"] == before["least_n_near"] - 1 == 6
+
+
+# ---- the text's best rate
+
+
+def test_the_best_rate_of_the_text_beside_table_6(audited):
+    (row,) = audited["audit_headline"].to_dict("records")
+    assert (row["n"], row["headline_flop_per_s"], row["time_s"]) == (2048, 344e9, 0.058)
+    assert row["headline_s"] == pytest.approx(0.0499, abs=5e-5)
+    assert row["flop_per_s"] == pytest.approx(296.2e9, rel=1e-4)
+    assert (row["copies"], row["copy_bytes"]) == (3, 4 * 2048**2)
+    assert row["copies_bytes_per_s"] == pytest.approx(6.25e9, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("time_s", "least", "most"), [(0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)]
+)
+def test_a_shorter_time_leaves_less_for_copies(changed, time_s, least, most):
+    (row,) = changed("time_s", time_s, **UNROLLED, n=2048, block_size=32)["audit_headline"].to_dict(
+        "records"
+    )
+    assert row["time_s"] == time_s
+    assert least < row["copies_bytes_per_s"] <= most
+    assert row["copies_bytes_per_s"] > row["link_bytes_per_s"]
+
+
+# ---- what the CPU columns are
+
+
+def test_the_cpu_of_table_2_is_the_naive_loop(audited):
+    row = one(audited, "cpu", table=2)
+    assert (row["n"], row["cpu_time_s"], row["verdict"]) == (2048, 103, "naive")
+    assert row["cpu_flop_per_s"] == pytest.approx(0.1668e9, rel=1e-3)
+    assert row["over_headline"] == pytest.approx(2062, rel=1e-3)
+    assert row["said_gain"] == 2000
+
+
+@pytest.mark.parametrize(("time_s", "verdict"), [(3.1, "as captioned"), (20, "neither")])
+def test_another_time_of_the_cpu_is_judged_by_the_texts_rates(changed, time_s, verdict):
+    cell = {"table": 2, "implementation": "cpu_naive", "n": 2048}
+    assert one(changed("time_s", time_s, **cell), "cpu", table=2)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("statement", "value", "table", "column", "expected"),
+    [
+        ("best_flop_per_s", 300e9, "headline", "headline_s", 0.0573),
+        ("link_bytes_per_s", 4e9, "headline", "link_bytes_per_s", 4e9),
+        ("gain_over_cpu", 3000, "cpu", "said_gain", 3000),
+        ("tuned_cpu_gain", 10, "cpu", "verdict", "neither"),
+        ("tuned_cpu_most_flop_per_s", 7e9, "cpu", "tuned_most_flop_per_s", 7e9),
+        ("tuned_cpu_least_flop_per_s", 1e8, "cpu", "verdict", "as captioned"),
+    ],
+)
+def test_a_changed_statement_changes_the_tables(
+    times, statements, audited, statement, value, table, column, expected
+):
+    bent = {**statements, statement: published_claims.Statement(2048, value, 0.0)}
+    before, after = (
+        found[f"audit_{table}"].iloc[-1][column] for found in (audited, audit_tables(times, bent))
+    )
+    assert before != after
+    assert after == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-3))
+
+
+# ---- pairs
+
+
+def test_smaller_blocks_that_are_faster_and_cells_printed_twice(audited):
+    pairs = audited["audit_pairs"]
+    order, repeat = (pairs[pairs["kind"] == kind] for kind in (ORDER, REPEAT))
+    row = order[(order["n"] == 512) & (order["block_size"] == 8) & (order["table"] == 5)]
+    row = row[row["other_block_size"] == 16].iloc[0]
+    assert (row["time_s"], row["other_time_s"], row["differs"]) == (0.055, 0.059, True)
+    assert row["is_empty"], "nothing is left above the constant"
+    assert len(repeat) == 17
+    assert not repeat["differs"].any()
+
+
+def test_changed_cells_change_their_pairs(audited, changed):
+    def faster(tables):
+        pairs = tables["audit_pairs"]
+        return ((pairs["kind"] == ORDER) & pairs["differs"]).sum()
+
+    block = {"table": 5, "implementation": "gpu_block", "n": 512, "block_size": 8}
+    assert faster(audited) == 4
+    assert faster(changed("time_s", 0.0595, **block)) == 2, "no longer than of B = 16 and 32"
+    naive = {"table": 4, "implementation": "gpu_naive", "n": 1024}
+    pairs = changed("time_s", 0.2, **naive)["audit_pairs"]
+    assert ((pairs["kind"] == REPEAT) & pairs["differs"]).sum() >= 1
+
+
+def test_tables_without_a_part_are_empty(times, statements):
+    alone = times[(times["implementation"] == "cpu_naive") & (times["n"] == 256)]
+    found = audit_tables(alone, statements)
+    assert found["audit_cells"]["rate_agrees"].notna().sum() == 2
+    for name in ("constants", "headline", "pairs"):
+        assert found[f"audit_{name}"].empty, name
+        assert len(found[f"audit_{name}"].columns) > 5
+    assert set(found["audit_cpu"]["verdict"]) == {"neither"}
+
+
+# ---- the start-up constant
+
+
+def kernels(rng, constant=0.05, noise=0.03, count=7):
+    """Return number, n and time of kernels with a constant and a cost that grows with n³."""
+    orders = np.array([256.0, 512.0, 1024.0, 2048.0])
+    number = np.repeat(np.arange(count), len(orders))
+    n = np.tile(orders, count)
+    cost = rng.uniform(2e-11, 3e-10, count)[number]
+    return number, n, (constant + cost * n**3) * np.exp(noise * rng.standard_normal(len(n)))
+
+
+def test_a_known_constant_is_recovered_with_its_coverage():
+    inside = 0
+    for seed in range(100):
+        fitted = fit_constant(*kernels(np.random.default_rng(seed)))
+        assert fitted.value == pytest.approx(0.05, rel=0.1)
+        inside += fitted.low <= 0.05 <= fitted.high
+    assert 88 <= inside <= 100
+
+
+def test_a_kernel_that_grows_otherwise_hardly_pulls_the_constant():
+    number, n, time_s = kernels(np.random.default_rng(1), noise=0.005)
+    steep = number == 0
+    time_s[steep] = 0.05 + 1e-13 * n[steep] ** 4
+    assert fit_constant(number, n, time_s).value == pytest.approx(0.05, rel=0.02)
+
+
+def test_the_constant_has_the_unit_of_the_times():
+    number, n, time_s = kernels(np.random.default_rng(2))
+    seconds, milliseconds = (fit_constant(number, n, f * time_s) for f in (1.0, 1e3))
+    assert milliseconds.value == pytest.approx(1e3 * seconds.value, rel=1e-3)
+    assert milliseconds.high / milliseconds.low == pytest.approx(
+        seconds.high / seconds.low, rel=0.01
+    )
+
+
+def test_one_kernel_gives_a_constant_without_interval():
+    fitted = fit_constant(*kernels(np.random.default_rng(3), count=1))
+    assert fitted.value == pytest.approx(0.05, rel=0.1)
+    assert np.isnan([fitted.low, fitted.high]).all()

@@ -1,0 +1,154 @@
+"""What the source claims of CPUs, each by its rule, on every host and every card."""
+
+import pandas as pd
+import pytest
+
+from analysis.cpu.claims import (
+    BLOCK_SIZE,
+    CACHE_GAIN,
+    CACHE_RATE,
+    OVER_CACHE,
+    OVER_NAIVE,
+    cpu_claims_table,
+)
+from analysis.cpu.split import cpu_split_table
+from analysis.data import published
+from analysis.data import recordings as data
+from tests.support.report_data import PUBLISHED, rewritten
+
+PRINTED = published.read(PUBLISHED)
+
+
+def claims_of(recordings):
+    found = data.sources(recordings)
+    return cpu_claims_table(found, cpu_split_table(PRINTED, found))
+
+
+def one(claims, text, recording="card"):
+    rows = claims[(claims["claim"] == text) & (claims["recording"] == recording)]
+    assert len(rows) == 1, rows
+    return rows.iloc[0]
+
+
+@pytest.fixture(scope="module")
+def claims(gpu_recording, cpu_recording):
+    return claims_of({"card": gpu_recording, "host": cpu_recording})
+
+
+def slowed(recording, path, **factors):
+    """The recording with the times of CPU variants multiplied."""
+    samples = recording.samples.copy()
+    for name, factor in factors.items():
+        rows = (samples["device"] == "cpu") & (samples["variant"] == name)
+        samples.loc[rows, "total_s"] *= factor
+    return rewritten(recording, path, samples=samples)
+
+
+def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(claims):
+    on_cpu = claims[claims["gpu"].isna()]
+    assert list(on_cpu["recording"]) == ["card"] * 3 + ["host"] * 3
+    assert list(claims.loc[claims["gpu"] == "card", "claim"]) == [OVER_NAIVE, OVER_CACHE]
+    assert set(claims["source"]) == {"V"}
+
+
+def test_a_host_with_two_cards_has_one_row_a_claim_on_its_cpu(make_recording, tmp_path):
+    two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    claims = claims_of({"two": two})
+    assert list(claims["claim"]).count(CACHE_GAIN) == 1
+    assert list(claims["claim"]).count(OVER_NAIVE) == 2
+
+
+def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_one(claims):
+    row = one(claims, CACHE_GAIN)
+    assert (row["above"], row["below"]) == ("naive", "blocked")
+    assert row["measured"].startswith("total time of naive over that of blocked (B = ")
+    assert row["value"] == pytest.approx(10, rel=0.02)
+    assert row["value_low"] < row["value"] < row["value_high"]
+    assert (row["expected"], row["verdict"]) == (35, "does not hold")
+    assert row["n"] == 1024
+    assert one(claims, CACHE_GAIN, "host")["n"] == 512
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(3.5, "holds"), (2.85, "holds"), (2.7, "does not hold"), (4.5, None)]
+)
+def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording, tmp_path, factor, verdict):
+    made = slowed(cpu_recording, tmp_path / "made", naive=factor)
+    row = one(claims_of({"card": made}), CACHE_GAIN)
+    assert row["value"] == pytest.approx(10 * factor, rel=0.03)
+    assert row["verdict"] == (verdict or "does not hold")
+
+
+def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
+    samples = cpu_recording.samples
+    lone = (samples["variant"] == "naive") & (samples["round"] > 0)
+    made = rewritten(cpu_recording, tmp_path / "single", samples=samples[~lone])
+    row = one(claims_of({"card": made}), CACHE_GAIN)
+    assert row["value"] == pytest.approx(10, rel=0.03)
+    assert (pd.isna(row["value_low"]), row["verdict"]) == (True, "undecided")
+
+
+def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_recording):
+    row = one(claims, CACHE_RATE)
+    (source,) = data.sources({"card": gpu_recording})
+    cells = source.orders
+    cells = cells[(cells["device"] == "cpu") & (cells["n"] == 1024)]
+    time_s = cells.loc[cells["variant"] == "blocked", "total_s"].min()
+    assert row["value"] == pytest.approx(2e-9 * 1024**3 / time_s)
+    assert row["value_low"] < row["value"] < row["value_high"]
+    assert (row["expected"], row["verdict"]) == (5.5, "does not hold")
+
+
+def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
+    cpu_recording, tmp_path
+):
+    samples = cpu_recording.samples.copy()
+    small = samples["block_size"] == 16
+    samples.loc[small, "total_s"] *= 2.2
+    made = rewritten(cpu_recording, tmp_path / "made", samples=samples)
+    row = one(claims_of({"card": made}), BLOCK_SIZE)
+    assert (row["above"], row["below"], row["block_size"]) == ("blocked", "blocked", 64)
+    assert row["value"] == pytest.approx(2.2, rel=0.03)
+    assert row["verdict"] == "holds"
+    assert one(claims_of({"card": cpu_recording}), BLOCK_SIZE)["verdict"] == "does not hold"
+
+
+def test_gains_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
+    split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
+    wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
+    for start, text in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
+        row = one(claims, text)
+        whole = wholes[(wholes["start"] == start) & (wholes["gpu"] == "card")].iloc[0]
+        for bound in ("", "_low", "_high"):
+            assert row[f"value{bound}"] == whole[f"factor{bound}"]
+        assert (row["host_memory"], row["n"]) == ("pageable", whole["n"])
+        assert row["measured"].startswith("total time of the CPU's ")
+    assert one(claims, OVER_NAIVE)["verdict"] == "does not hold"
+    assert one(claims, OVER_CACHE)["verdict"] == "does not hold"
+
+
+def test_more_than_two_thousand_times_holds_where_the_interval_lies_above(gpu_recording, tmp_path):
+    made = slowed(gpu_recording, tmp_path / "made", naive=2.5)
+    row = one(claims_of({"card": made}), OVER_NAIVE)
+    assert row["value_low"] > 2000
+    assert row["verdict"] == "holds"
+
+
+def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
+    samples = gpu_recording.samples
+    gone = (samples["device"] == "cpu") & samples["variant"].isin(["naive", "blocked"])
+    made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
+    claims = claims_of({"card": made})
+    assert one(claims, CACHE_GAIN)["verdict"] == "not measured"
+    assert one(claims, BLOCK_SIZE)["verdict"] == "not measured"
+    assert one(claims, OVER_NAIVE)["verdict"] == "not measured"
+    assert one(claims, CACHE_RATE)["below"] == "column_buffered", "what is left of its programs"
+
+
+def test_a_recording_without_a_cpu_has_claims_on_its_card_alone(gpu_recording, tmp_path):
+    samples = gpu_recording.samples
+    made = rewritten(gpu_recording, tmp_path / "gpu", samples=samples[samples["device"] != "cpu"])
+    claims = claims_of({"card": made})
+    assert list(claims["claim"]) == [OVER_NAIVE, OVER_CACHE]
+    assert set(claims["verdict"]) == {"not measured"}
+    assert claims_of({}).empty

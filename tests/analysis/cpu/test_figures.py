@@ -1,0 +1,147 @@
+"""Figures of the CPU: what a gain is made up of, rates, ceilings, block sizes."""
+
+import pytest
+
+from analysis.cpu.figures import FIGURES
+from analysis.cpu.plots import edges
+from tests.support.figures import device, drawn, nothing, stored
+
+
+def part(gpu, name, factor, memory="pageable", **more):
+    """Return a row of cpu_split.csv, of a card or, without one, of the published times."""
+    row = {"recording": f"of {gpu}" if gpu else "published", "gpu": gpu, "n": 2048}
+    row |= {"start": "naive", "part": name, "factor": factor, "variant": name}
+    return row | {"host_memory": memory if gpu else None} | more
+
+
+def test_split_is_one_bar_a_card_with_what_pinned_memory_adds(tmp_path):
+    rows = [
+        part(None, "source", 35.0, variant=None),
+        part(None, "gpu", 50.0),
+        part("a", "source", 10.0, factor_low=9.0, factor_high=11.0),
+        part("a", "gpu", 4.0),
+        part("a", "whole", 40.0),
+        part("a", "source", 10.0, "pinned"),
+        part("a", "gpu", 20.0, "pinned", variant="block"),
+        part("a", "gpu", 4.0, start="source"),
+    ]
+    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    assert shown.said == [
+        "a, GPU, copies included (gpu): 4 ×",
+        "a, cache optimisation, one thread (source): 10 × (9 to 11)",
+        "a, pinned instead of pageable memory (block): 5 ×",
+        "published, GPU, copies included (gpu): 50 ×",
+        "published, cache optimisation, one thread: 35 ×",
+    ]
+    assert {"× 200", "× 1750"} <= set(shown.texts)
+
+
+@pytest.mark.parametrize("pinned", [2.0, 1.0])
+def test_split_without_a_gain_by_pinned_memory(tmp_path, pinned):
+    rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
+    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    assert shown.said == ["a, GPU, copies included (gpu): 2 ×"]
+
+
+def test_split_of_one_kind_of_memory_names_it_and_may_lose(tmp_path):
+    rows = [part("a", "source", 10.0, "pinned"), part("a", "gpu", 0.01, "pinned")]
+    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    assert "N = 2048, pinned" in shown.texts
+    assert "× 0.1" in shown.texts
+
+
+def test_published_split_alone_is_not_drawn(tmp_path):
+    rows = [part(None, "source", 35.0)]
+    assert nothing(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+
+
+def cell(host, variant, n, gflops, threads=1, **more):
+    """Return a row of summary.csv of the CPU beside the card `host`."""
+    row = {"recording": f"of {host}", "device": "cpu", "variant": variant, "series": "orders"}
+    row |= {"batch": 1, "m": n, "n": n, "k": n, "threads": threads, "dtype": "float32"}
+    return row | {"total_s": 2e-9 * n**3 / gflops} | more
+
+
+def peak(host, threads, gflops):
+    row = {"recording": f"of {host}", "device": "cpu", "quantity": "fp32_flop_per_s"}
+    return row | {"threads": threads, "value": gflops * 1e9}
+
+
+def test_rates_have_a_panel_for_each_host_and_the_best_block(tmp_path):
+    rows = [
+        cell("a", "blocked", 512, 20.0, block_size=64),
+        cell("a", "blocked", 512, 10.0, block_size=32),
+        cell("a", "blas", 512, 400.0, threads=16),
+        cell("b", "naive", 256, 2.0),
+        cell("b", "naive", 128, 9.0, series="shapes"),
+        cell("b", "naive", 512, 9.0, device="gpu0"),
+    ]
+    store = stored(
+        tmp_path,
+        recordings=[device("a"), device("b", simulated=True)],
+        summary=rows,
+        ceilings=[peak("a", 16, 2500.0), peak("b", 16, 1.0)],
+    )
+    shown = drawn(FIGURES["cpu-rate"], store, focus="b")
+    assert shown.said == [
+        "blas, 16 threads, N = 512: 400 GFLOP/s",
+        "blocked, one thread, N = 512: 20 GFLOP/s",
+        "naive, one thread, N = 256: 2 GFLOP/s",
+    ]
+    titles = [text for text in shown.texts if "of " in text]
+    assert titles == ["SIMULATED of b", "of a"]  # the host in focus first
+    assert "multiply-adds, 16 threads: 2500" in shown.texts
+    assert "multiply-adds, 16 threads: 1" not in shown.texts  # nothing there ran on so many
+
+
+def test_blocks_of_every_host_at_its_largest_size(tmp_path):
+    rows = [
+        cell("a", "blocked", 1024, 20.0, block_size=64),
+        cell("a", "blocked", 1024, 10.0, block_size=512),
+        cell("a", "blocked", 512, 30.0, block_size=64),
+        cell("a", "blocked", 1024, 30.0),
+        cell("b", "blocked", 512, 5.0, block_size=8),
+        cell("b", "naive", 512, 5.0, block_size=8),
+    ]
+    caches = [{"recording": "of a", "l1_bytes": 49152, "l3_bytes": 2**30}]
+    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, cpu_hosts=caches)
+    shown = drawn(FIGURES["cpu-blocks"], store)
+    assert shown.said == [
+        "of a, N = 1024, B = 512: 10 GFLOP/s",
+        "of a, N = 1024, B = 64: 20 GFLOP/s",
+        "of b, N = 512, B = 8: 5 GFLOP/s",
+    ]
+    assert "L1, 48 KiB" in shown.texts
+    assert "L3, 1 GiB" not in shown.texts  # filled by larger blocks than there are
+
+
+def test_edges_are_where_three_blocks_and_one_fill_a_cache():
+    three, one = edges(49152)
+    assert (12 * three**2, 4 * one**2) == pytest.approx((49152, 49152))
+
+
+def bounded(host, variant, threads, intensity):
+    row = {"recording": f"of {host}", "variant": variant, "threads": threads, "n": 1000}
+    row |= {"total_s": 1.0, "intensity": intensity}
+    return row | {"flop_per_byte_asked": 0.25, "flop_per_byte_past_l1": 0.5}
+
+
+def test_roofline_is_that_of_the_host_in_focus(tmp_path):
+    rows = [bounded("a", "naive", 1, "by formula"), bounded("a", "blas", 16, "at most")]
+    rows += [bounded("b", "packed", 1, "at most")]
+    ceilings = [peak("a", 1, 100.0), peak("b", 1, 7.0)]
+    tables = {"recordings": [device("a"), device("b")], "cpu_roofline": rows}
+    shown = drawn(FIGURES["cpu-roofline"], stored(tmp_path, **tables, ceilings=ceilings))
+    assert shown.said == [
+        f"{name}, N = 1000, {intensity} flop a byte: 2 GFLOP/s"
+        for name in ("blas, 16 threads", "naive, one thread")
+        for intensity in (0.25, 0.5)
+    ]
+    assert shown.texts.count("multiply-adds, one thread: 100") == 2
+    assert nothing(FIGURES["cpu-roofline"], stored(tmp_path, **tables))  # without ceilings
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_drawn_of_nothing(tmp_path, name):
+    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
+    assert nothing(FIGURES[name], stored(tmp_path))

@@ -1,0 +1,374 @@
+"""Hosts, clocks, the CPU's ladder and ceilings, and gains split into their parts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, stages, with_threads, yardsticks
+from analysis.cpu.hosts import clock_table, hosts_table
+from analysis.cpu.ladder import cpu_ladder_table
+from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
+from analysis.cpu.split import WHOLE, cpu_split_table
+from analysis.data import ceilings, published
+from analysis.data import recordings as data
+from tests.support.report_data import PUBLISHED, rewritten
+from tests.support.simulated import ALL_THREADS, CPU_S_PER_ELEMENT, PARALLEL_EFFICIENCY
+from tests.support.simulated_tables import CPU_CLOCK_HZ
+
+PRINTED = published.read(PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def card(gpu_recording):
+    return data.sources({"card": gpu_recording})
+
+
+@pytest.fixture(scope="module")
+def both(gpu_recording, cpu_recording):
+    return data.sources({"card": gpu_recording, "host": cpu_recording})
+
+
+def without(recording, chosen, path):
+    """The recording without the samples that are chosen."""
+    samples = recording.samples
+    return rewritten(recording, path, samples=samples[~chosen(samples).fillna(False)])
+
+
+# ---- which cells are which
+
+
+def test_a_cell_of_a_gpu_is_of_no_threads():
+    cells = pd.DataFrame(
+        {"device": ["gpu0", "cpu", "cpu"], "threads": pd.array([None, 1, 16], "Int64")}
+    )
+    assert list(with_threads(cells, ONE)) == [False, True, False]
+    assert list(with_threads(cells, ALL)) == [False, False, True]
+
+
+def test_what_the_source_did_to_its_program_is_among_its_variants():
+    assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
+
+
+def test_yardsticks_and_stages_are_the_fastest_of_their_kind(card):
+    found = yardsticks(card[0].orders)
+    chosen = {name: set(rows["variant"]) for name, rows in found.items()}
+    assert chosen == {
+        "naive": {"naive"},
+        "own": {"packed"},
+        "blas": {"blas"},
+        "blas_all": {"blas"},
+        "best": {"blas"},
+    }
+    assert set(found["best"]["threads"]) == set(found["blas_all"]["threads"]) == {ALL_THREADS}
+    assert set(found["own"]["threads"]) == {1}
+    assert list(found["own"]["n"]) == [256, 512, 1024]
+    steps = stages(card[0].orders)
+    assert {name: set(rows["variant"]) for name, rows in steps.items()} == {
+        "naive": {"naive"},
+        "source": {"blocked"},
+        "one_thread": {"blas"},
+        "all_threads": {"blas"},
+    }
+
+
+# ---- hosts and clocks
+
+
+def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_path):
+    two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    table = hosts_table(data.sources({"two": two}))
+    (row,) = table.to_dict("records")
+    assert (row["usable_threads"], row["logical_cpus"]) == (ALL_THREADS, 8)
+    assert [row[f"l{level}_bytes"] for level in (1, 2, 3)] == [2**15, 2**20, 2**24]
+    assert [row[f"l{level}_shared_by"] for level in (1, 2, 3)] == [1, 1, 4]
+    assert (row["blas"], row["blas_architecture"]) == ("openblas", "SkylakeX")
+
+
+def test_what_a_host_does_not_tell_is_empty(gpu_recording):
+    host = gpu_recording.provenance["host"] | {"caches": []}
+    software = gpu_recording.provenance["software"] | {"blas": None, "blas_version": None}
+    told = replace(
+        gpu_recording, provenance=gpu_recording.provenance | {"host": host, "software": software}
+    )
+    row = hosts_table(data.sources({"card": told})).iloc[0]
+    assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
+
+
+def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording):
+    table = clock_table(card).set_index("threads")
+    samples = gpu_recording.samples[gpu_recording.samples["device"] == "cpu"]
+    for threads in (1, ALL_THREADS):
+        row, own = table.loc[threads], samples[samples["threads"] == threads]
+        assert row["samples"] == len(own)
+        assert row["clock_before_hz"] == own["cpu_clock_before_hz"].median()
+        assert row["clock_after_min_hz"] == own["cpu_clock_after_hz"].min() == 0.9 * CPU_CLOCK_HZ
+        # the first sample of each cell ended at nine tenths of the clock
+        assert row["samples_moved"] == (own["round"] == 0).sum()
+        assert row["others_at_work"] == pytest.approx(threads - 1)
+        assert row["others_at_work_max"] == pytest.approx(threads - 1)
+
+
+def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_path):
+    samples = gpu_recording.samples.copy()
+    alone = (samples["device"] == "cpu") & (samples["threads"] == 1)
+    cell = samples[alone & (samples["n"] == 256) & (samples["variant"] == "packed")]
+    ticked_s = 50 * cell["total_s"].iloc[0]
+    samples.loc[cell.index[0], "other_threads_s"] = ticked_s
+    made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
+    row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
+    assert row["others_at_work_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
+    assert row["others_at_work"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
+
+
+def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_path):
+    nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
+    made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
+    table = clock_table(data.sources({"old": made}))
+    assert table.empty
+
+
+# ---- the ladder
+
+
+@pytest.fixture(scope="module")
+def ladder(both):
+    return cpu_ladder_table(both)
+
+
+def test_every_step_is_held_against_the_step_before_at_every_order(ladder, both):
+    card = ladder[ladder["recording"] == "card"]
+    assert len(card) == 8 * 3
+    assert set(ladder.loc[ladder["recording"] == "host", "n"]) == {256, 512}
+    cells = both[0].orders.set_index(["variant", "threads", "n"])
+    for row in card.to_dict("records"):
+        own = cells.loc[[(row["variant"], row["threads"], row["n"])]]
+        assert row["time_s"] == own["total_s"].min(), "of blocks the fastest"
+        expected = CPU_S_PER_ELEMENT[row["after_variant"]] / CPU_S_PER_ELEMENT[row["variant"]]
+        threads = row["threads"] / row["after_threads"]
+        expected *= threads * PARALLEL_EFFICIENCY if threads > 1 else 1
+        assert row["gain"] == pytest.approx(expected, rel=0.02)
+        assert row["gain_low"] < row["gain"] < row["gain_high"]
+        assert row["verdict"] == ("pays" if expected > 1 else "does not pay")
+
+
+def test_efficiency_is_the_gain_a_thread_of_one_variant_alone(ladder):
+    rows = ladder[ladder["efficiency"].notna()]
+    assert set(zip(rows["variant"], rows["after_variant"], strict=True)) == {
+        ("packed", "packed"),
+        ("blas", "blas"),
+    }
+    assert set(rows["threads"]) == {ALL_THREADS}
+    for bound in ("", "_low", "_high"):
+        assert (rows[f"efficiency{bound}"] == rows[f"gain{bound}"] / ALL_THREADS).all()
+    assert list(rows["efficiency"]) == pytest.approx([PARALLEL_EFFICIENCY] * len(rows), rel=0.02)
+
+
+def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
+    one = without(cpu_recording, lambda samples: samples["threads"] > 1, tmp_path / "one")
+    steps = cpu_ladder_table(data.sources({"one": one}))
+    assert len(steps) == 5 * 2
+    assert steps["efficiency"].isna().all()
+
+
+def test_without_recordings_there_are_no_steps():
+    assert cpu_ladder_table([]).empty
+
+
+# ---- ceilings
+
+
+@pytest.fixture(scope="module")
+def roofline(both):
+    return cpu_roofline_table(both, ceilings.ceilings_table(both), hosts_table(both))
+
+
+def one(table, variant, threads=1, recording="card"):
+    rows = table[(table["variant"] == variant) & (table["threads"] == threads)]
+    (row,) = rows[rows["recording"] == recording].to_dict("records")
+    return row
+
+
+def ceiling(source, quantity, threads):
+    rows = source.recording.ceilings
+    rows = rows[(rows["device"] == "cpu") & (rows["quantity"] == quantity)]
+    return rows.loc[rows["threads"] == threads, "value"].median()
+
+
+def test_every_variant_has_a_row_at_its_largest_order_for_each_number_of_threads(roofline):
+    card = roofline[roofline["recording"] == "card"]
+    assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(
+        [*((name, 1) for name in CPU_S_PER_ELEMENT), ("packed", 4), ("blas", 4)]
+    )
+    assert set(card["n"]) == {1024}
+    assert one(roofline, "naive", recording="host")["n"] == 512
+
+
+def test_bounds_are_bytes_over_the_rate_of_the_level_that_serves_them(roofline, both):
+    n = 1024
+    row = one(roofline, "naive")
+    assert row["intensity"] == BY_FORMULA
+    bytes_of = {"l1": 8 * n**3, "l2": 68 * n**3 + 64 * n**2, "l3": 4 * n**3 + 8 * n**2}
+    bytes_of["memory"] = 12 * n**2  # the third level holds all three
+    for level, moved in bytes_of.items():
+        rate = ceiling(both[0], f"{level}_bytes_per_s", 1)
+        assert row[f"{level}_bound_s"] == pytest.approx(moved / rate)
+    assert row["compute_bound_s"] == pytest.approx(
+        2 * n**3 / ceiling(both[0], "fp32_flop_per_s", 1)
+    )
+    assert row["bound"] == "l2"
+    assert row["share_of_bound"] == row["l2_bound_s"] / row["total_s"]
+    assert row["flop_per_byte_asked"] == 2 / 8
+    assert row["flop_per_byte_past_l2"] == 2 * n**3 / bytes_of["l3"]
+    assert row["flop_per_s"] == 2 * n**3 / row["total_s"]
+
+
+def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
+    row = one(roofline, "packed", ALL_THREADS)
+    assert row["intensity"] == AT_MOST
+    assert row["flop_per_byte_past_l1"] == row["flop_per_byte_asked"] == 1024 / 6
+    rate = ceiling(both[0], "fp32_flop_per_s", ALL_THREADS)
+    assert row["compute_bound_s"] == pytest.approx(2 * 1024**3 / rate)
+    caches = [row[f"l{level}_bound_s"] for level in (1, 2, 3)]
+    assert np.isnan(caches).all(), "their rates were measured on one thread"
+    assert row["memory_bound_s"] == pytest.approx(
+        12 * 1024**2 / ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
+    )
+
+
+def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording):
+    host = gpu_recording.provenance["host"] | {"caches": []}
+    made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
+    found = data.sources({"card": made})
+    row = one(
+        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)), "loop_order"
+    )
+    assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
+    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_past_l1"]]).all()
+
+
+def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
+    ceilings = gpu_recording.ceilings
+    none = ceilings[ceilings["threads"].isna()]
+    found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
+    row = one(
+        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)),
+        "blocked",
+        recording="old",
+    )
+    assert row["flop_per_s"] > 0
+    assert pd.isna([row["bound"], row["share_of_bound"]]).all()
+    assert row["flop_per_byte_asked"] == 2 / 12
+
+
+# ---- gains split into their parts
+
+
+@pytest.fixture(scope="module")
+def split(card):
+    return cpu_split_table(PRINTED, card)
+
+
+def parts_of(split, start="naive", memory="pageable", gpu="card"):
+    rows = split[(split["gpu"] == gpu) & (split["start"] == start)]
+    return rows[rows["host_memory"] == memory].set_index("part")
+
+
+def test_factors_multiply_to_the_whole_and_shares_add_up_to_one(split):
+    for start in ("naive", "source"):
+        for memory in ("pageable", "pinned"):
+            rows = parts_of(split, start, memory)
+            steps = rows.drop(index=WHOLE)
+            assert steps["factor"].prod() == pytest.approx(rows.at[WHOLE, "factor"])
+            assert steps["share"].sum() == pytest.approx(1)
+            assert rows.at[WHOLE, "share"] == 1
+            assert (rows["factor_low"] <= rows["factor"]).all()
+            assert (rows["factor_high"] >= rows["factor"]).all()
+    assert list(parts_of(split).index) == ["source", "one_thread", "all_threads", "gpu", WHOLE]
+    assert list(parts_of(split, "source").index) == ["one_thread", "all_threads", "gpu", WHOLE]
+
+
+def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
+    rows = parts_of(split)
+    rate = CPU_S_PER_ELEMENT
+    expected = {
+        "source": rate["naive"] / rate["blocked"],
+        "one_thread": rate["blocked"] / rate["blas"],
+        "all_threads": ALL_THREADS * PARALLEL_EFFICIENCY,
+    }
+    assert rows.loc[list(expected), "factor"].to_dict() == pytest.approx(expected, rel=0.02)
+    assert (rows.at["gpu", "after_variant"], rows.at["gpu", "after_threads"]) == ("blas", 4)
+    assert rows.at[WHOLE, "after_variant"] == "naive"
+    cells = card[0].orders
+    gpu = cells[(cells["n"] == 1024) & (cells["host_memory"] == "pageable")]
+    own = gpu[gpu["variant"] != "cublas_sgemm"]
+    assert rows.at[WHOLE, "variant"] == own.loc[own["total_s"].idxmin(), "variant"]
+    assert rows.at[WHOLE, "time_s"] == own["total_s"].min()
+    assert set(rows["n"]) == {1024}, "the largest that the CPU multiplied: not the source's"
+    assert rows.at["gpu", "share"] == np.log(rows.at["gpu", "factor"]) / np.log(
+        rows.at[WHOLE, "factor"]
+    )
+
+
+def test_what_was_not_measured_falls_to_the_next_part(gpu_recording, tmp_path):
+    def chosen(samples):
+        library = samples["variant"].isin(["blas", "packed"])
+        return (samples["device"] == "cpu") & (library | (samples["threads"] > 1))
+
+    old = without(gpu_recording, chosen, tmp_path / "old")
+    rows = parts_of(cpu_split_table(PRINTED, data.sources({"card": old})))
+    assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is no faster than blocked"
+    assert rows.at["gpu", "after_variant"] == "blocked"
+    assert rows["factor"].drop(WHOLE).prod() == pytest.approx(rows.at[WHOLE, "factor"])
+
+
+def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
+    gpu_recording, tmp_path
+):
+    def chosen(samples):
+        naive = (samples["device"] == "cpu") & (samples["variant"] == "naive")
+        return naive & (samples["round"] > 0)
+
+    rows = parts_of(
+        cpu_split_table(
+            PRINTED,
+            data.sources({"card": without(gpu_recording, chosen, tmp_path / "single")}),
+        )
+    )
+    assert rows.loc[["source", WHOLE], "factor"].notna().all()
+    assert rows.loc[["source", WHOLE], "factor_low"].isna().all()
+    assert rows.loc[["one_thread", "all_threads", "gpu"], "factor_low"].notna().all()
+    assert rows["share_low"].isna().all(), "each is in proportion to the whole"
+
+
+def test_without_the_naive_loop_gains_are_counted_from_the_better_program(gpu_recording, tmp_path):
+    old = without(
+        gpu_recording,
+        lambda s: (s["device"] == "cpu") & (s["variant"] == "naive"),
+        tmp_path / "old",
+    )
+    split = cpu_split_table(PRINTED, data.sources({"card": old}))
+    assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
+
+
+def test_the_published_gain_is_split_by_what_the_source_says_of_itself():
+    split = cpu_split_table(PRINTED, [])
+    rows = split[split["start"] == "naive"].set_index("part")
+    assert rows["factor"].to_dict() == pytest.approx(
+        {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}
+    )
+    assert rows.at["source", "share"] == pytest.approx(np.log(35) / np.log(103 / 0.058))
+    assert rows.at[WHOLE, "machine"] == "Intel Core i7-4770 + GeForce GTX 770"
+    assert (rows.at[WHOLE, "variant"], rows.at[WHOLE, "block_size"]) == ("block_unroll4", 32)
+    assert rows[["factor_low", "share_high"]].isna().all(axis=None)
+    better = split[split["start"] == "source"].set_index("part")
+    assert better.at[WHOLE, "factor"] == pytest.approx(103 / 0.058 / 35)
+
+
+def test_a_changed_published_time_changes_the_published_gain():
+    changed = PRINTED.copy()
+    changed.loc[changed["time_s"] == 0.058, "time_s"] = 0.05
+    split = cpu_split_table(changed, [])
+    whole = split[(split["start"] == "naive") & (split["part"] == WHOLE)].iloc[0]
+    assert whole["factor"] == pytest.approx(103 / 0.05)

@@ -1,0 +1,71 @@
+"""What was measured, and which of it the report is about."""
+
+import pytest
+
+from analysis.data.devices import devices, slug
+from analysis.data.store import StoreError
+from tests.support.report_data import recording, tables
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Tables of a host, of two cards of a recording and of one of another."""
+    cards = [recording("two") | {"gpu": f"two-gpu{k}", "device": f"gpu{k}"} for k in range(2)]
+    other = recording("b200", gpu_name="b200", simulated=True, live=True)
+    rows = [recording("host", gpu=False), *cards, other]
+    rows[0] |= {"stale": True, "stale_sources": "kernels/block.cu;cpu_reference/naive.c"}
+    return tables(tmp_path_factory.mktemp("tables"), recordings=rows)
+
+
+def labels(found):
+    return [device.label for device in found]
+
+
+def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the_gpus(store):
+    found = devices(store)
+    assert labels(found.all) == ["host", "two-gpu0", "two-gpu1", "b200"]
+    assert labels(found.hosts) == ["host", "two-gpu0", "b200"]
+    assert found.focus.label == "two-gpu0", "the first GPU"
+    assert labels(devices(store, "b200").gpus) == ["b200", "two-gpu0", "two-gpu1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "label"), [("two-gpu1", "two-gpu1"), ("two", "two-gpu0"), ("host", "host")]
+)
+def test_focus_names_a_device_or_a_recording(store, asked, label):
+    assert devices(store, asked).focus.label == label
+
+
+def test_a_focus_that_was_not_measured_is_one_line_with_those_that_were(store, tmp_path):
+    with pytest.raises(
+        StoreError,
+        match=r"^report\.focus: h300 was not measured; allowed: host, two-gpu0, two-gpu1, b200$",
+    ):
+        devices(store, "h300")
+    with pytest.raises(StoreError, match="allowed: nothing was measured"):
+        devices(tables(tmp_path), "h300")
+
+
+def test_without_a_gpu_the_first_host_is_in_focus_and_nothing_without_either(tmp_path):
+    hosts = [recording("a", gpu=False), recording("b", gpu=False)]
+    found = devices(tables(tmp_path / "hosts", recordings=hosts))
+    assert (found.focus.label, found.gpus) == ("a", ())
+    found = devices(tables(tmp_path / "none"))
+    assert (found.focus, found.all, found.hosts) == (None, (), ())
+
+
+def test_names_say_what_is_simulated_and_nothing_twice(store):
+    host, card, _, simulated = devices(store).all
+    assert (card.title, card.short) == ("Card (two-gpu0)", "two-gpu0")
+    assert (simulated.title, simulated.short) == ("SIMULATED b200", "SIMULATED b200")
+    assert host.title == "Host CPU (host)"
+    assert host.stale_sources == ("kernels/block.cu", "cpu_reference/naive.c")
+    assert card.stale_sources == ()
+    assert [device.live for device in (card, simulated)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "anchor"), [("H200 (SXM)", "h200-sxm"), ("–", "unnamed"), ('"><b>', "b")]
+)
+def test_anchors_have_letters_digits_and_hyphens_only(text, anchor):
+    assert slug(text) == anchor

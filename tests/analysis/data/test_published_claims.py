@@ -1,0 +1,25 @@
+"""The figures of the sources' text: what is wrong with their list, in one line."""
+
+import pytest
+
+from analysis.data import published_claims
+from measurement.errors import StudyError
+
+
+@pytest.mark.parametrize(
+    ("row", "then"),
+    [
+        ("best_flop_per_s,2048,fast,1,x", "row 2: n, value and factor must be numbers above 0"),
+        ("best_flop_per_s,2048,-1,1,x", "row 2: n, value and factor must be numbers above 0"),
+        ("best_flop_per_s,2048,1", "row 2: must have the columns"),
+        ("best_flop_per_s,2048,1,1,x", "has no row 'gain_over_cpu'"),
+    ],
+)
+def test_wrong_statements_are_one_line(tmp_path, row, then):
+    path = tmp_path / "statements.csv"
+    path.write_text(f"statement,n,value,factor,said\n{row}\n")
+    with pytest.raises(StudyError, match=r"statements\.csv") as error:
+        published_claims.read(path)
+    assert then in str(error.value)
+    with pytest.raises(StudyError, match=r"none\.csv"):
+        published_claims.read(tmp_path / "none.csv")

@@ -1,0 +1,206 @@
+"""The break-even order: a known one is found again, and what lies outside is said to."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from analysis.data import recordings as data
+from analysis.decide.break_even import (
+    ALWAYS,
+    BELOW,
+    BEYOND,
+    LIBRARY,
+    MEASURED,
+    NEVER,
+    STUDY,
+    break_even_table,
+    crossings,
+    side,
+)
+from analysis.decide.break_even import _rows as rows_of_sides
+from analysis.decide.transfer_tables import transfer_tables
+from analysis.stats.estimates import DRAWS, bootstrap_medians
+
+ORDERS = (256, 512, 1024, 2048, 4096)
+CPU_S = 7.65e-12  # an element
+
+
+def gpu_s(n):
+    """A latency, copies and a kernel: flat, then N², then N³."""
+    return 2e-3 + 1.2e-9 * n**2 + 1e-13 * n**3
+
+
+def cpu_s(n):
+    return CPU_S * n**3
+
+
+TRUTH = brentq(lambda n: gpu_s(n) - cpu_s(n), 300, 3000)  # 700, between two orders
+
+
+def made(time_s, rng, orders=ORDERS, count=15, noise=0.03, variant="block", floor_s=0.0):
+    """Return a side of simulated cells: medians of log-normal samples, and their draws."""
+    cells, draws = [], []
+    for n in orders:
+        samples = time_s(float(n)) * np.exp(noise * rng.standard_normal(count))
+        cells.append({"n": n, "total_s": float(np.median(samples)), "variant": variant})
+        draws.append(bootstrap_medians(samples, rng))
+    return side(pd.DataFrame(cells), np.array(draws), ["variant"], floor_s)
+
+
+def found(gpu, cpu):
+    (row,) = rows_of_sides(gpu, {"cpu": cpu}, "test")
+    return row
+
+
+def test_a_known_break_even_is_found_with_its_coverage():
+    inside = near = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        row = found(made(gpu_s, rng), made(cpu_s, rng))
+        assert row["place"] == MEASURED
+        assert (row["loses_at"], row["wins_at"]) == (512, 1024)
+        assert row["n_low"] <= row["n"] <= row["n_high"]
+        inside += row["n_low"] <= TRUTH <= row["n_high"]
+        near += abs(row["n"] / TRUTH - 1) < 0.03
+    assert inside >= 54
+    assert near >= 54
+
+
+def test_more_noise_makes_a_wider_interval():
+    widths = []
+    for noise in (0.003, 0.1):
+        rng = np.random.default_rng(5)
+        row = found(made(gpu_s, rng, noise=noise), made(cpu_s, rng, noise=noise))
+        widths.append(row["n_high"] / row["n_low"])
+    assert 1 < widths[0] < widths[1] < 2
+
+
+def test_a_gpu_that_wins_everywhere_is_said_to_at_the_smallest_order():
+    rng = np.random.default_rng(1)
+    row = found(made(lambda n: gpu_s(n) / 50, rng), made(cpu_s, rng))
+    assert row["place"] == BELOW
+    assert (row["loses_at"], row["wins_at"]) == (None, 256)
+    assert 0 < row["n"] < 256
+    assert row["n_low"] <= row["n"] <= row["n_high"]
+
+
+def test_no_pass_takes_less_than_what_a_pass_of_nothing_does():
+    rng = np.random.default_rng(2)
+    steep, cpu = (made(lambda n, c=c: c * n**3, rng, noise=0.001) for c in (1e-12, 2e-11))
+    assert found(steep, cpu)["place"] == ALWAYS, "both are N³"
+    held = made(lambda n: 1e-12 * n**3, rng, noise=0.001, floor_s=1e-5)
+    row = found(held, cpu)
+    assert row["place"] == BELOW
+    assert row["n"] == pytest.approx((1e-5 / 2e-11) ** (1 / 3), rel=0.02)
+
+
+def test_a_gpu_that_loses_everywhere_never_wins():
+    rng = np.random.default_rng(3)
+    slow = made(lambda n: 5e-11 * n**3, rng)
+    row = found(slow, made(cpu_s, rng))
+    assert row["place"] == NEVER
+    assert (row["n"], row["n_high"]) == (np.inf, np.inf)
+    assert (row["loses_at"], row["wins_at"]) == (4096, None)
+
+
+def test_a_gpu_that_catches_up_is_extrapolated():
+    rng = np.random.default_rng(4)
+    gpu = made(lambda n: 1.3 + 1e-12 * n**3, rng, noise=0.001)
+    row = found(gpu, made(lambda n: 1.9e-11 * n**3, rng, noise=0.001))
+    assert row["place"] == BEYOND
+    assert row["largest_n"] == 4096
+    assert 4096 < row["n"] < 5500
+
+
+def test_a_win_that_is_lost_again_does_not_count():
+    orders = np.array([256.0, 512, 1024, 2048])
+    ahead = np.array([-1.0, 1.0, -1.0, -1.0])[:, None]
+    (n,) = crossings(np.append(orders, 9999), np.append(ahead, [[1.0]], axis=0), 2048)
+    assert n == pytest.approx(512 * math.sqrt(2))
+
+
+@given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
+def test_from_the_break_even_on_the_gpu_is_ahead(ahead):
+    orders = np.array([256.0, 512, 1024, 2048, 4096])
+    column = np.array([*ahead, ahead[-1]])[:, None]
+    (n,) = crossings(orders, column, 2048)
+    measured = orders[:-1]
+    assert all(value < 0 for value in np.array(ahead)[measured > n])
+    if 256 < n < 2048:
+        assert ahead[int(np.sum(measured <= n)) - 1] > 0
+
+
+def test_only_what_both_have_measured_is_asked():
+    rng = np.random.default_rng(6)
+    cpu = made(cpu_s, rng, orders=(256, 512, 1024))
+    row = found(made(gpu_s, rng), cpu)
+    assert (row["least_n"], row["largest_n"]) == (256, 1024)
+    assert row["place"] == MEASURED
+
+
+def test_a_cell_without_interval_counts_as_known_and_is_counted():
+    rng = np.random.default_rng(7)
+    cells = pd.DataFrame({"n": ORDERS, "total_s": [cpu_s(n) for n in ORDERS], "variant": "naive"})
+    draws = np.full((len(ORDERS), DRAWS), np.nan)
+    known = side(cells, draws, ["variant"])
+    row = found(made(gpu_s, rng, noise=0.001), known)
+    assert row["cells_without_interval"] == len(ORDERS)
+    assert row["n"] == pytest.approx(TRUTH, rel=0.02)
+    assert row["n_low"] <= TRUTH <= row["n_high"]
+
+
+def test_two_orders_tell_no_interval():
+    rng = np.random.default_rng(8)
+    cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], "v": 1})
+    two = side(cells, np.full((2, DRAWS), np.nan), ["v"])
+    row = found(made(gpu_s, rng), two)
+    assert row["n"] == pytest.approx(TRUTH, rel=0.05)
+    assert np.isnan([row["n_low"], row["n_high"]]).all()
+
+
+def test_one_order_makes_no_side():
+    cells = pd.DataFrame({"n": [256], "total_s": [1.0], "v": 1})
+    assert side(cells, np.ones((1, DRAWS)), ["v"]) is None
+
+
+def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
+    cells = pd.DataFrame(
+        [
+            *({"n": n, "total_s": 1e-9 * n, "v": "short"} for n in (256, 512)),
+            *({"n": n, "total_s": 1e-7 * n, "v": "long"} for n in (256, 512, 1024)),
+        ]
+    )
+    cells.loc[2, "total_s"] = 2e-9 * 256  # both are near the fastest somewhere
+    both = side(cells, np.full((5, DRAWS), np.nan), ["v"])
+    at = np.exp(both.log_s(np.array([512.0, 1024.0, 2048.0]))[:, 0])
+    assert at[0] == pytest.approx(512e-9)
+    assert at[1] == pytest.approx(1024e-7)
+    assert at[2] > 1024e-7
+
+
+# ---- tables of a recording
+
+
+def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
+    sources = data.sources({"card": gpu_recording})
+    transfers, _ = transfer_tables(sources)
+    table = break_even_table(sources, transfers)
+    keys = ["host_memory", "kernels", "opponent"]
+    assert len(table) == 2 * 2 * 6
+    assert not table.duplicated(keys).any()
+    assert set(table["kernels"]) == {STUDY, LIBRARY}
+    assert set(table["largest_n"]) == {1024}, "the CPU of the simulated host ends there"
+    row = table.set_index(keys).loc["pageable", STUDY, "blas_all"]
+    # 12 N² bytes at 6 GB/s and a kernel of 2 N³ t_G/12/80, beside 2e-11 N³ on 3.2 threads' worth
+    at = np.arange(10.0, 2000)
+    gpu = 5e-6 + 12 * at**2 / 6e9 + 2 * at**3 * 2e-12 * (1 / 16 + 1 / 12) / 80
+    truth = at[np.argmax(gpu < 2e-11 * at**3 / 3.2)]
+    assert row["place"] == MEASURED
+    assert row["n_low"] <= truth <= row["n_high"]
+    assert row["n"] == pytest.approx(truth, rel=0.2)
+    pd.testing.assert_frame_equal(table, break_even_table(sources, transfers))

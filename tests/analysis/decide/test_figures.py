@@ -1,0 +1,103 @@
+"""Figures of decisions: break-even sizes, copies, predictions."""
+
+import pytest
+
+from analysis.decide.figures import FIGURES
+from tests.support.figures import device, drawn, nothing, stored
+
+
+def crossing(gpu, place, n, low=None, high=None, **more):
+    """Return a row of break_even.csv, over BLAS on all threads, from pinned memory."""
+    row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "opponent": "blas_all"}
+    row |= {"least_n": 256, "largest_n": 4096, "place": place, "n": n, "n_low": low, "n_high": high}
+    return row | more
+
+
+def test_break_even_is_hollow_where_nothing_was_measured(tmp_path):
+    rows = [
+        crossing("a", "measured", 400.0, 300.0, 500.0),
+        crossing("a", "below", 100.0, 50.0, 150.0, opponent="naive"),
+        crossing("a", "measured", 600.0, host_memory="pageable"),
+        crossing("a", "measured", 700.0, kernels="library"),
+        crossing("b", "beyond", 5000.0, 4500.0, 6000.0),
+    ]
+    store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
+    shown = drawn(FIGURES["break-even"], store)
+    below = "a, pinned, naive loop, one thread: 100 (50 to 150)"
+    beyond = "b, pinned, BLAS, all threads: 5000 (4500 to 6000)"
+    assert shown.said == [
+        "a, pageable, BLAS, all threads: 600",
+        "a, pinned, BLAS, all threads: 400 (300 to 500)",
+        below,
+        beyond,
+    ]
+    assert shown.hollow == [below, beyond]
+    assert {"not measured", "pinned memory", "pageable memory"} <= set(shown.texts)
+
+
+def test_break_even_of_a_card_that_is_faster_everywhere_or_nowhere(tmp_path):
+    rows = [crossing("a", "always", 0.0, 0.0, 0.0), crossing("b", "never", float("inf"))]
+    store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
+    assert drawn(FIGURES["break-even"], store).said == [
+        "a, pinned, BLAS, all threads: faster at every size",
+        "b, pinned, BLAS, all threads: faster at no size",
+    ]
+
+
+def copy(memory, direction, size_bytes, copy_s, **more):
+    row = {"gpu": "a", "host_memory": memory, "direction": direction, "data": "passes"}
+    row |= {"size_bytes": size_bytes, "copy_s": copy_s, "holdout": False, "copies": 2, "n": 512}
+    return row | more
+
+
+def test_copies_are_rates_by_size_and_direction(tmp_path):
+    rows = [
+        copy(
+            "pinned", "h2d", 2**20, 2**20 / 5e10, copy_low_s=2**20 / 6e10, copy_high_s=2**20 / 4e10
+        ),
+        copy("pinned", "h2d", 2**24, 2**24 / 5e10, holdout=True),
+        copy("pageable", "d2h", 2**20, 2**20 / 1e10),
+        copy("pageable", "overhead", 2**20, 1.0),
+        copy("pinned", "h2d", 2**12, 1.0, data="single copies"),
+    ]
+    line = {"gpu": "a", "host_memory": "pinned", "direction": "h2d", "used": True}
+    fits = [line | {"latency_s": 1e-5, "bytes_per_s": 5e10}]
+    store = stored(tmp_path, recordings=[device("a")], transfer_points=rows, transfers=fits)
+    shown = drawn(FIGURES["copies"], store)
+    assert shown.said == [
+        "a, pageable, 1 MiB: 10 GB/s",
+        "a, pinned, 1 MiB: 50 GB/s (40 to 60)",
+        "a, pinned, 16 MiB: 50 GB/s",
+    ]
+    assert shown.hollow == ["a, pinned, 16 MiB: 50 GB/s"]
+    assert {"to the card", "back", "pageable, fitted model"} <= set(shown.texts)
+
+
+def test_copies_of_one_size(tmp_path):
+    rows = [copy("pinned", "h2d", 500_000, 1e-5)]
+    store = stored(tmp_path, recordings=[device("a")], transfer_points=rows)
+    assert len(drawn(FIGURES["copies"], store).said) == 1
+
+
+def passed(block_size, time_s, predicted_s, inside=True):
+    row = {"gpu": "a", "host_memory": "pinned", "variant": "block", "n": 1536, "inside": inside}
+    return row | {"block_size": block_size, "time_s": time_s, "predicted_s": predicted_s}
+
+
+def test_predictions_of_the_fastest_block_and_of_what_is_outside(tmp_path):
+    rows = [
+        passed(4, 3e-3, 3e-3),
+        passed(8, 2e-3, 3e-3, inside=False),
+        passed(16, 1e-3, 1.1e-3),
+    ]
+    store = stored(tmp_path, recordings=[device("a")], predictions=rows)
+    shown = drawn(FIGURES["predictions"], store)
+    outside = "a, pinned, block, B = 8, N = 1536: 1.5"
+    assert shown.said == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]
+    assert shown.hollow == [outside]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_drawn_of_nothing(tmp_path, name):
+    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
+    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a", gpu=False)]))

@@ -1,0 +1,191 @@
+"""The transfer model: known latency and bandwidth are found again, with their intervals."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.data import recordings as data
+from analysis.decide.predictors import Copies
+from analysis.decide.transfer_tables import PASSES, SINGLE, transfer_tables
+from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, left_out
+
+SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
+TRUTH = Copies(8e-6, 2e10)
+
+
+def measured(truth, rng=None, noise=0.02, copies=2, sizes=SIZES):
+    """Return copies that take what `truth` says, with log-normal noise."""
+    time_s = truth.time_s(copies, sizes)
+    factor = 1.0 if rng is None else np.exp(noise * rng.standard_normal(len(sizes)))
+    return Points(copies, sizes, time_s * factor)
+
+
+@given(
+    latency=st.floats(1e-7, 1e-3),
+    bytes_per_s=st.floats(1e8, 1e11),
+    copies=st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_exact_copies_give_their_latency_and_bandwidth(latency, bytes_per_s, copies):
+    # Both have to matter somewhere: the smallest copies show the latency, the largest the rest.
+    sizes = latency * bytes_per_s * np.geomspace(0.01, 100, 8)
+    found = fit(measured(Copies(latency, bytes_per_s), copies=copies, sizes=sizes), LINE)
+    assert found.latency_s == pytest.approx(latency, rel=1e-3)
+    assert found.bytes_per_s == pytest.approx(bytes_per_s, rel=1e-3)
+
+
+def test_intervals_cover_the_truth():
+    inside = {"latency_s": 0, "bytes_per_s": 0}
+    for seed in range(200):
+        points = measured(TRUTH, np.random.default_rng(seed))
+        best = fit(points, LINE)
+        for name in inside:
+            low, high = interval(points, best, name)
+            assert low < getattr(best, name) < high
+            inside[name] += low <= getattr(TRUTH, name) <= high
+    assert all(180 <= count <= 198 for count in inside.values()), inside
+
+
+def test_the_unit_of_time_does_not_matter():
+    points = measured(TRUTH, np.random.default_rng(1))
+    best = fit(points, LINE)
+    thousandfold = Points(points.copies, points.size_bytes, 1e3 * points.time_s)
+    slower = fit(thousandfold, LINE)
+    assert slower.latency_s == pytest.approx(1e3 * best.latency_s, rel=1e-3)
+    assert slower.bytes_per_s == pytest.approx(best.bytes_per_s / 1e3, rel=1e-4)
+
+
+def test_copies_without_latency_have_none_and_an_open_end():
+    points = measured(Copies(0.0, 1e10), np.random.default_rng(2))
+    # the least noise may look like a latency: these sizes show none
+    points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.02)
+    best = fit(points, LINE)
+    assert best.latency_s == 0
+    low, high = interval(points, best, "latency_s")
+    assert low == 0
+    assert 0 < high < 1e-5
+    low, high = interval(points, best, "bytes_per_s")
+    assert low < best.bytes_per_s < high
+
+
+def test_a_knee_is_found_and_predicts_better_than_a_line():
+    truth = Copies(5e-6, 1.5e10, 4e6, 5e9)
+    points = measured(truth, np.random.default_rng(3), noise=0.01)
+    line, knee = (fit(points, model) for model in (LINE, KNEE))
+    assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
+    assert knee.bytes_per_s == pytest.approx(1.5e10, rel=0.1)
+    assert knee.beyond_bytes_per_s == pytest.approx(5e9, rel=0.1)
+    errors = [float(np.sqrt(np.mean(left_out(points, one) ** 2))) for one in (line, knee)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_a_size_left_out_has_no_part_in_its_own_prediction():
+    points = measured(TRUTH)
+    bent = points.time_s.copy()
+    bent[3] *= 2
+    bent_points = Points(points.copies, points.size_bytes, bent)
+    errors = left_out(bent_points, fit(bent_points, LINE))
+    assert errors[3] == pytest.approx(-math.log(2), abs=1e-3)
+
+
+@given(st.floats(1, 1e9), st.floats(1, 1e9))
+def test_more_bytes_never_take_less_time(a, b):
+    model = Copies(1e-6, 1e10, 3e6, 4e9)
+    small, large = (float(model.time_s(2, size)) for size in sorted((a, b)))
+    assert small <= large
+
+
+def test_what_lies_beyond_a_knee_goes_on_from_it():
+    model = Copies(1e-6, 1e10, 1e6, 5e9)
+    assert model.time_s(2, 1e6) == pytest.approx(2e-6 + 1e-4)
+    assert model.time_s(2, 3e6) == pytest.approx(2e-6 + 1e-4 + 4e-4)
+    assert Copies(1e-6, 1e10).time_s(1, 3e6) == pytest.approx(1e-6 + 3e-4)
+
+
+# ---- tables of a recording
+
+
+@pytest.fixture(scope="module")
+def tables(gpu_recording):
+    return transfer_tables(data.sources({"card": gpu_recording}))
+
+
+def row(fits, **where):
+    chosen = fits
+    for name, value in where.items():
+        chosen = chosen[chosen[name] == value]
+    assert len(chosen) == 1, where
+    return chosen.iloc[0]
+
+
+@pytest.mark.parametrize(("memory", "bytes_per_s"), [("pinned", 24e9), ("pageable", 6e9)])
+@pytest.mark.parametrize("direction", ["h2d", "d2h"])
+def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, direction):
+    where = {"host_memory": memory, "direction": direction, "data": PASSES, "model": LINE}
+    found = row(tables[0], **where)
+    assert found["bytes_per_low_s"] <= bytes_per_s <= found["bytes_per_high_s"]
+    assert found["bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.02)
+    assert found["latency_s"] < 2e-6, "the simulated card has none"
+    assert found["used"]
+    assert found["holdout_sizes"] == 1
+    assert found["holdout_log_rms"] < 0.02
+
+
+def test_the_overhead_of_a_pass_is_found(tables):
+    found = row(tables[0], host_memory="pinned", direction="overhead", used=True)
+    assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
+
+
+def test_single_copies_have_a_fit_of_their_own_that_predicts_nothing(tables):
+    fits, points = tables
+    single = fits[fits["data"] == SINGLE]
+    assert len(single) == 4
+    assert not single["used"].astype(bool).any()
+    assert set(single["model"]) == {LINE}
+    assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
+
+
+def test_held_out_orders_and_work_on_the_host_take_no_part(tables, gpu_recording):
+    fits, points = tables
+    passes = points[points["data"] == PASSES]
+    assert set(passes.loc[passes["holdout"].astype(bool), "n"]) == {1536}
+    assert 1536**2 * 8 not in set(fits["most_bytes"])
+    samples = gpu_recording.samples
+    square = samples[(samples["m"] == samples["n"]) & (samples["batch"] == 1)]
+    plain = square[(square["dtype"] == "float32") & square["host_s"].isna()]
+    cells = plain[plain["device"] == "gpu0"].drop_duplicates(
+        ["variant", "block_size", "n", "host_memory"]
+    )
+    counted = passes.groupby(["n", "host_memory"])["cells"].first()
+    assert counted.to_dict() == cells.groupby(["n", "host_memory"]).size().to_dict()
+
+
+def test_every_point_has_the_prediction_of_the_model_that_is_used(tables):
+    fits, points = tables
+    group = ["host_memory", "direction", "data"]
+    used = fits[fits["used"].astype(bool)].set_index(group)["model"]
+    passes = points[points["data"] == PASSES]
+    assert len(used) == 6
+    for one in passes.itertuples():
+        model = used[one.host_memory, one.direction, one.data]
+        predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
+        assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
+        assert abs(one.log_residual) < 0.2
+
+
+def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
+    recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
+    fits, points = transfer_tables(data.sources({"card": recorded}))
+    passes = fits[(fits["data"] == PASSES) & (fits["direction"] == "h2d")]
+    assert set(points.loc[points["data"] == PASSES, "n"]) == {250, 256, 512}
+    assert set(passes["model"]) == {LINE}
+    assert set(passes["sizes"]) == {3}
+
+
+def test_a_host_without_gpu_has_no_copies(cpu_recording):
+    fits, points = transfer_tables(data.sources({"host": cpu_recording}))
+    assert fits.empty
+    assert points.empty

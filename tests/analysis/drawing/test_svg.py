@@ -1,0 +1,108 @@
+"""Figures as SVG: the same bytes, texts that are texts, ids of their own, titles to hover over."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+from analysis.drawing import style, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(name="one", title="All of it"):
+    """Return a figure with points, one of them without an interval, and bars."""
+    frame = pd.DataFrame({"x": [1, 2], "y": [1.0, 2.0], "low": [0.9, None], "high": [1.1, None]})
+    with style.theme():
+        figure, axes = style.new_figure(columns=2)
+        style.points(axes[0], frame, "x", ("y", "low", "high"), style.Look("#1f7ec2", "o", "-"))
+        svg.hover(axes[1].bar([1, 2], [3, 4], color="#1f7ec2").patches[0], ["three"])
+        axes[1].set_title(title)
+        return svg.render(figure, name)
+
+
+def test_a_figure_is_the_same_bytes_again():
+    assert drawn() == drawn()
+    assert not re.search(r"20\d\d-\d\d-\d\d", drawn())
+
+
+def test_it_takes_the_pages_colour_and_font_and_brings_no_style_of_its_own():
+    text = drawn()
+    assert "currentColor" in text
+    assert svg.INK not in text
+    for foreign in ("<style", "<metadata", "<script", "<image", "<!DOCTYPE", "DejaVu"):
+        assert foreign not in text
+    assert "#000000" not in text, "matplotlib's black stands wherever a colour was forgotten"
+    assert "All of it" in [element.text for element in ET.fromstring(text).iter(f"{SVG}text")]
+
+
+def test_ids_are_the_figures_own_and_every_reference_has_its_target():
+    for name in ("one", "two"):
+        root = ET.fromstring(drawn(name))
+        ids = [element.get("id") for element in root.iter() if element.get("id")]
+        assert len(ids) == len(set(ids))
+        assert all(each.startswith(f"{name}-") for each in ids)
+        used = re.findall(r'(?:url\(|href=")#([^)"]*)', drawn(name))
+        assert used
+        assert set(used) <= set(ids)
+        assert (root.get("role"), root.get("aria-labelledby")) == ("img", f"caption-{name}")
+
+
+def test_every_mark_tells_its_value():
+    titles = [element.text for element in ET.fromstring(drawn()).iter(f"{SVG}title")]
+    assert len(titles) == 3
+    assert titles[-1] == "three"
+    assert any("0.9" in title and "1.1" in title for title in titles)
+
+
+def test_texts_that_are_not_as_many_as_the_marks_are_a_mistake_of_the_program():
+    figure, (axis,) = style.new_figure()
+    svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
+    with pytest.raises(ValueError, match="2 marks for 1 texts"):
+        svg.render(figure, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("  card\n", "card"),
+        ("a\u202eb", "ab"),
+        ("x" * 50, "x" * 39 + "…"),
+        ("$\\frac{", "$\\frac{"),
+    ],
+)
+def test_labels_are_one_line_without_control_marks_and_not_too_long(text, label):
+    assert svg.label(text) == label
+
+
+def test_names_from_outside_are_text():
+    text = drawn(title="<script>$\\frac{$ alert('x')</script>")
+    assert "<script" not in text
+    assert ET.fromstring(text).tag == f"{SVG}svg"
+
+
+def luminance(colour):
+    """Return the relative luminance of WCAG 2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
+    colours = {look.colour for look in style.looks([(False, name) for name in "abcdefgh"]).values()}
+    colours |= {look.colour for look in style.size_looks(range(20)).values()}
+    colours |= {look.colour for look in style.card_looks(map(str, range(20))).values()}
+    colours |= {colour for _, colour, _ in style.PARTS.values()}
+    for colour in colours:
+        for page in ("#ffffff", "#13171f"):
+            low, high = sorted((luminance(colour), luminance(page)))
+            assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
+
+
+def test_a_variant_looks_the_same_whatever_stands_beside_it():
+    alone = style.looks([(False, "block")])
+    among = style.looks([(True, "blocked"), (False, "block"), (False, "aaa")])
+    assert alone[(False, "block")] == among[(False, "block")]
+    known = [look for key, look in among.items() if key != (False, "aaa")]
+    assert len({(look.colour, look.marker) for look in known}) == len(known)

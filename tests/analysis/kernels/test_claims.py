@@ -1,0 +1,172 @@
+"""The sources' claims against counts, builds and times: each by its rule."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.kernels.claims import about, above, claims_table, exactly, not_above
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.machine_code import machine_code_table
+from kernels.counts import table
+from kernels.shape import Shape
+from tests.support.report_data import rewritten
+from tests.support.simulated import SPEEDUP
+
+NAN = np.nan
+TILED = (("block", 8), ("block", 32), ("tile_conflict_free", 16), ("block_unroll4", 32))
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    files = []
+    kernels = [("naive", 32), ("naive_coalesced", 32), *TILED, ("block_padded", 32)]
+    for name, block in kernels:
+        file = tmp_path_factory.mktemp("counts") / f"{name}.csv"
+        orders = (512, 1000, 1024)
+        file.write_text(table(name, "float32", block, [], [Shape.square(n) for n in orders]))
+        files.append(file)
+    return counts_table(read(files), [])
+
+
+def claims_of(recordings, counts):
+    code = machine_code_table(
+        data.builds_table(recordings), data.instructions_table(recordings), counts
+    )
+    return claims_table(data.sources(recordings), code, counts)
+
+
+@pytest.fixture(scope="module")
+def claims(gpu_recording, counts):
+    return claims_of({"card": gpu_recording}, counts)
+
+
+def one(claims, words, quantity=None):
+    rows = claims[claims["claim"].str.contains(words, regex=False)]
+    rows = rows[rows["quantity"].isna() if quantity is None else rows["quantity"] == quantity]
+    assert len(rows) == 1, rows
+    return rows.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.9, 2.1, "holds"),
+        (1.5, 1.6, "holds"),
+        (1.5, 1.59, "does not hold"),
+        (2.5, 2.6, "holds"),
+        (2.51, 2.6, "does not hold"),
+        (NAN, NAN, "undecided"),
+    ],
+)
+def test_about_two_is_within_a_factor_of_it(low, high, word):
+    assert about(low, high, 2.0) == word
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.01, 1.1, "holds"),
+        (1.0, 1.1, "undecided"),
+        (0.9, 1.1, "undecided"),
+        (0.9, 1.0, "does not hold"),
+        (NAN, NAN, "undecided"),
+    ],
+)
+def test_above_and_its_contrary(low, high, word):
+    assert above(low, high, 1.0) == word
+    contrary = {"holds": "does not hold", "does not hold": "holds"}.get(word, word)
+    assert not_above(low, high, 1.0) == contrary
+
+
+def test_exactly_is_to_the_last_bit():
+    assert exactly(0.25, 0.25) == "holds"
+    assert exactly(np.nextafter(0.25, 1), 0.25) == "does not hold"
+
+
+def test_claims_on_accesses_are_of_every_exact_kernel(claims):
+    naive = one(claims, "1/4 flop")
+    assert (naive["value"], naive["verdict"], naive["source"]) == (0.25, "holds", "T, L")
+    assert naive["cases"] == 2 * 2, "of 1000 the build checks bounds"
+    tiles = one(claims, "B/4 flop")
+    assert (tiles["value"], tiles["verdict"]) == (1.0, "holds")
+    assert tiles["cases"] == 2 * len(TILED) + 1, "block in tiles of 8 divides 1000 too"
+    fewer = one(claims, "to 1/32")
+    assert (fewer["value"], fewer["verdict"], fewer["cases"]) == (32.0, "holds", 2)
+
+
+def test_one_count_that_is_off_breaks_a_claim(counts, gpu_recording):
+    off = counts.copy()
+    row = (off["variant"] == "block") & (off["n"] == 512) & (off["block_size"] == 32)
+    off.loc[row & (off["quantity"] == "global_load_accesses"), "theory"] += 32
+    claims = claims_of({"card": gpu_recording}, off)
+    for words in ("B/4 flop", "to 1/32"):
+        found = one(claims, words)
+        assert found["verdict"] == "does not hold", words
+        assert found["value"] != found["expected"]
+    assert one(claims, "1/4 flop")["verdict"] == "holds"
+
+
+def test_registers_are_compared_in_every_recording(claims):
+    row = one(claims, "(block_unroll4)")
+    assert (row["value"], row["expected"], row["verdict"]) == (40, 38, "does not hold")
+    assert row["recording"] == "card"
+    assert pd.isna(row["gpu"])
+    missing = one(claims, "(outer_product_unrolled)")
+    assert missing["verdict"] == "not measured"
+    assert pd.isna(missing["value"])
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "verdict"),
+    [
+        ("slow order", 1 / SPEEDUP["block_strided"], "holds"),
+        ("four elements", 3.5 / 3.0, "does not hold"),
+        ("in tiles of 16", 1.1 / 0.8, "holds"),
+        ("in tiles of 32", 1.1 / 0.8, "holds"),
+        ("register tiles", 80 / 70, "holds"),
+        ("zeros around", 1.0, "undecided"),
+    ],
+)
+def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdict):
+    row = one(claims, words, "kernel")
+    assert row["value"] == pytest.approx(value, rel=0.02)
+    assert row["value_low"] < row["value"] < row["value_high"]
+    assert (row["verdict"], row["gpu"]) == (verdict, "card")
+    assert row["n"] == (250 if words == "zeros around" else 2048), "the largest"
+
+
+def test_a_claim_of_up_to_is_of_the_largest_gain(claims, gpu_recording):
+    (source,) = data.sources({"card": gpu_recording})
+    for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
+        row = one(claims, "up to 1.75", quantity)
+        cells = source.orders[source.orders["host_memory"] == memory]
+        naive = cells[(cells["variant"] == "naive") & (cells["block_size"] == 32)]
+        buffered = cells[cells["variant"] == "buffered_row"].set_index("n")[f"{quantity}_s"]
+        gains = naive.set_index("n")[f"{quantity}_s"] / buffered
+        assert row["value"] == gains.max()
+        assert (row["n"], row["cases"]) == (gains.idxmax(), gains.notna().sum())
+        assert row["host_memory"] == memory
+
+
+def test_the_total_of_padding_holds_the_work_of_the_host(claims):
+    row = one(claims, "zeros around", "total")
+    assert row["verdict"] == "does not hold"
+    assert row["value_high"] < 1
+
+
+def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
+    samples = gpu_recording.samples
+    made = rewritten(
+        gpu_recording, tmp_path / "less", samples=samples[samples["variant"] != "block_strided"]
+    )
+    claims = claims_of({"card": made}, counts_table(read([]), []))
+    assert one(claims, "slow order", "kernel")["verdict"] == "not measured"
+    assert one(claims, "1/4 flop")["verdict"] == "not measured"
+    assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
+
+
+def test_without_a_gpu_only_the_counts_speak(cpu_recording, counts):
+    claims = claims_of({"host": cpu_recording}, counts)
+    assert len(claims) == 3
+    assert set(claims["verdict"]) == {"holds"}

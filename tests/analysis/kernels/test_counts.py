@@ -1,0 +1,271 @@
+"""Theory, the host's counts and hardware counters side by side: tables, explanations."""
+
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.kernels.counts import (
+    ARBITRATION,
+    NOT_EXPLAINED,
+    WIDE,
+    counts_by_line_table,
+    counts_table,
+    explanations,
+    read,
+)
+from kernels.counts import COLUMNS, table
+from kernels.shape import Shape
+from measurement.errors import StudyError
+from measurement.recording import OPTIONAL
+from tests.support.report_data import (
+    rewritten,
+)
+
+ORDER = 512
+KERNELS = [
+    *(("naive", 32), ("naive_coalesced", 32), ("buffered_row", None), ("block", 8)),
+    *(("block", 32), ("block_strided", 32), ("block_unroll4", 32)),
+]
+METRICS = {
+    "requests": "smsp__sass_inst_executed_op_shared_{}.sum",
+    "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
+    "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum",
+}
+# What an H100 counted at ORDER where it is not theory; of block_unroll4 all but the conflicts.
+MEASURED = {
+    ("block", 8, "shared_store"): (1048576, 1136030, 87454),
+    ("block", 32, "shared_load"): (5242880, 6295704, 4248),
+    ("block", 32, "shared_store"): (262144, 289255, 27111),
+    ("block_strided", 32, "shared_store"): (262144, 8395757, 8133613),
+    ("block_unroll4", 32, "shared_load"): (2097152, 3145888, 160),
+}
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """The tables of counts: block in blocks of 32 run at 64; the others as if run at ORDER."""
+    folder = tmp_path_factory.mktemp("counts")
+    files = []
+    for name, block in KERNELS:
+        run = [64] if (name, block) == ("block", 32) else []
+        file = folder / f"{name}-{block}.csv"
+        shapes = [[Shape.square(n) for n in orders] for orders in (run, [ORDER, 1024])]
+        folder_of_builds = tmp_path_factory.mktemp("builds")
+        file.write_text(table(name, "float32", block, *shapes, folder_of_builds))
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+        at_order = frame["n"] == str(ORDER)
+        frame.loc[at_order, "count"] = frame.loc[at_order, "theory"]
+        frame.to_csv(file, index=False)
+        files.append(file)
+    return files
+
+
+def counters(counted, device="gpu0", changes=MEASURED):
+    """Return counters.csv of a card that counts as theory says but for `changes`."""
+    frame = read(counted)
+    frame = frame[(frame["n"] == ORDER) & frame["ncu_metric"].notna()]
+    frame = frame.assign(device=device, metric=frame["ncu_metric"])
+    frame["value"] = frame["theory"].astype(float)
+    for (name, block, operation), values in changes.items():
+        for metric, value in zip(METRICS.values(), values, strict=True):
+            row = (frame["variant"] == name) & (frame["block_size"] == block)
+            row &= frame["metric"] == metric.format("ld" if operation.endswith("load") else "st")
+            assert row.sum() == 1
+            frame.loc[row, "value"] = value
+    return frame[list(OPTIONAL["counters.csv"])]
+
+
+@pytest.fixture(scope="module")
+def card(make_recording, counted, tmp_path_factory):
+    """A recording of two cards of which one, the second, has hardware counters."""
+    path = tmp_path_factory.mktemp("counters") / "two"
+    made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
+    return rewritten(made, counters=counters(counted, "gpu1"))
+
+
+@pytest.fixture(scope="module")
+def found(card, counted):
+    return counts_table(read(counted), data.sources({"two": card}))
+
+
+def one(found, name, block, n, quantity):
+    row = found[(found["variant"] == name) & (found["n"] == n) & (found["quantity"] == quantity)]
+    row = row[row["block_size"].isna() if block is None else row["block_size"] == block]
+    assert len(row) == 1
+    return row.iloc[0]
+
+
+# ---- the tables
+
+
+def test_every_total_has_one_row_with_theory_host_and_counter(found, counted):
+    totals = read(counted)
+    assert len(found) == totals["line"].isna().sum()
+    assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
+    of_card = found[found["gpu"].notna()]
+    assert set(of_card["n"]) == {ORDER}
+    assert set(of_card["gpu"]) == {"two-gpu1"}
+    assert set(of_card["recording"]) == {"two"}
+    assert (of_card["counter"].notna()).all()
+    assert len(of_card) == 10 * len(KERNELS), "each metric of each kernel, without block size too"
+    assert found.loc[found["gpu"].isna(), "counter"].isna().all()
+
+
+def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
+    sectors = {
+        (name, block): one(found, name, block, ORDER, "global_load_sectors")
+        for name, block in KERNELS
+    }
+    for key, per_request in {
+        ("naive", 32): 16.5,
+        ("naive_coalesced", 32): 2.5,
+        ("block", 32): 4,
+        ("block_strided", 32): 32,
+        ("block_unroll4", 32): 4,
+    }.items():
+        row = sectors[key]
+        for way in ("theory", "host", "counter"):
+            assert row[f"{way}_per_request"] == per_request, (key, way)
+    assert sectors["naive", 32]["counter"] == 138412032
+    loads = one(found, "block", 32, ORDER, "shared_load_wavefronts")
+    assert loads["counter_per_request"] == 6295704 / 5242880, "over the requests that were counted"
+    assert loads["counter_over_theory"] == 6295704 / 8388608
+    conflicts = one(found, "block", 32, ORDER, "shared_load_bank_conflicts")
+    assert pd.isna(conflicts["counter_over_theory"]), "theory has none"
+
+
+def test_agreement_is_exact_and_unknown_where_nothing_was_counted(found, card, counted):
+    assert one(found, "buffered_row", None, ORDER, "global_load_sectors")["agrees"]
+    assert one(found, "block", 32, 64, "global_load_accesses")["agrees"]
+    assert pd.isna(one(found, "block", 32, 1024, "global_load_sectors")["agrees"])
+    assert not one(found, "block", 32, ORDER, "shared_store_wavefronts")["agrees"]
+    off = read(counted)
+    place = off.index[off["quantity"] == "global_load_accesses"][0]
+    off.loc[place, "count"] += 1
+    assert not counts_table(off, []).loc[place, "agrees"], "by one access"
+
+
+def test_two_cards_have_a_row_each_and_foreign_counters_none(card, counted):
+    second = counters(counted, "gpu0", {})
+    foreign = second.assign(dtype="float64", value=1.0)
+    unknown = second.assign(variant="else")
+    several = second.assign(value=second["value"] + 2.0)
+    rows = pd.concat([card.counters, second, several, several, foreign, unknown])
+    two = rewritten(card, card.path.parent / "both", counters=rows)
+    found = counts_table(read(counted), data.sources({"two": two}))
+    row = found[(found["variant"] == "naive") & (found["n"] == ORDER)]
+    row = row[row["quantity"] == "global_load_sectors"]
+    assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]
+    assert list(row["counter"]) == [138412034, 138412032], "the median of three, and one"
+    assert list(row["agrees"]) == [False, True]
+    assert "else" not in set(found["variant"])
+
+
+def test_lines_are_those_that_were_run(counted):
+    lines = counts_by_line_table(read(counted))
+    assert set(lines["n"]) == {64}
+    loads = lines[lines["quantity"] == "shared_load_requests"]
+    assert list(loads["host"]) == [2 * 64**3 // 32]
+    assert lines["line"].notna().all()
+
+
+def test_without_counts_both_tables_are_empty_with_their_columns():
+    nothing = read([])
+    assert list(nothing) == COLUMNS
+    for made in (counts_table(nothing, []), counts_by_line_table(nothing)):
+        assert made.empty
+        assert {"variant", "n", "block_size", "host"} <= set(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("quantity", "what", 1), "its columns are"),
+        (lambda text: text.replace(",64,64,64,32,", ",64,64,64,wide,", 1), "wide"),
+        (None, "No such file"),
+    ],
+)
+def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
+    file = tmp_path / "counts.csv"
+    if change:
+        file.write_text(change(counted[KERNELS.index(("block", 32))].read_text()))
+    with pytest.raises(StudyError, match=r"python -m kernels count") as error:
+        read([file])
+    said = str(error.value)
+    assert "\n" not in said
+    assert said.startswith(f"counts {file}: cannot be read")
+    assert words in said
+
+
+# ---- explanations
+
+
+def texts(found, name, block, operation):
+    return [
+        one(found, name, block, ORDER, f"{operation}_{measure}")["explanation"]
+        for measure in METRICS
+    ]
+
+
+def test_what_the_h100_counted_is_explained(found):
+    for name, block in (("block", 8), ("block", 32), ("block_strided", 32)):
+        agreed, *more = texts(found, name, block, "shared_store")
+        assert pd.isna(agreed)
+        assert more == [ARBITRATION, ARBITRATION], (name, block)
+    for name in ("block", "block_unroll4"):
+        both = f"{WIDE}; {ARBITRATION}"
+        assert texts(found, name, 32, "shared_load") == [WIDE, both, ARBITRATION]
+    assert found["explanation"].notna().sum() == 3 * 2 + 2 * 3
+    assert (found["explanation"].notna() == ~found["agrees"].fillna(True)).all()
+
+
+def explained(theory, counter, merged=None):
+    ways = (theory, merged or theory, counter)
+    return explanations(*(dict(zip(METRICS, values, strict=True)) for values in ways))
+
+
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_single_wavefront_too_many_or_few_is_not_arbitration(off):
+    theory = (262144, 262144, 0)
+    found = explained(theory, (262144, 289255 + off, 27111))
+    assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
+    theory, merged = (8388608, 8388608, 0), (5242880, 6291456, 0)
+    found = explained(theory, (5242880, 6295704 + off, 4248), merged)
+    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED) | {"requests": WIDE}
+
+
+def test_merged_loads_of_half_a_warp_take_one_wavefront():
+    """block_unroll4 in blocks of 8×2 threads at N = 512, as an H100 counted it."""
+    theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)
+    found = explained(theory, (4194304, 4195167, 863), merged)
+    both = f"{WIDE}; {ARBITRATION}"
+    assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
+    found = explained(theory, (4194304, 4195168, 863), merged)
+    assert found["bank_conflicts"] == NOT_EXPLAINED
+
+
+def test_conflicts_of_theory_are_not_taken_for_those_of_others():
+    theory = (262144, 8388608, 8126464)
+    found = explained(theory, (262144, 8388608 + 8126464, 8126464))
+    assert found == {"wavefronts": NOT_EXPLAINED}
+    fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
+    assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration takes nothing away"
+
+
+def test_conflicts_of_merged_loads_are_part_of_theory():
+    theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
+    assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
+
+
+@pytest.mark.parametrize("requests", [999, 251, 249, 1001])
+def test_requests_that_are_neither_the_sources_nor_the_merged_are_not_explained(requests):
+    found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
+    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
+
+
+def test_differences_of_global_memory_and_incomplete_counters_are_not_explained():
+    theory = {"requests": 8, "sectors": 32}
+    assert explanations(theory, theory, {"sectors": 31}) == {"sectors": NOT_EXPLAINED}
+    none = {"bank_conflicts": 0}
+    found = explanations(none, none, {"bank_conflicts": 3})
+    assert found == {"bank_conflicts": NOT_EXPLAINED}

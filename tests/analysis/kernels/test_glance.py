@@ -1,0 +1,104 @@
+"""The ladder at a glance: each kernel beside the library, the card's rate and the step before."""
+
+import pandas as pd
+import pytest
+
+from analysis.kernels.glance import glance_table
+from kernels.catalog import VARIANTS
+from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, square
+
+FLOP = 2 * 2048**3
+
+
+def cell(variant, kernel_s, n=2048, memory="pinned", block_size=32, label="card"):
+    """A row of summary.csv with this time of the kernel."""
+    row = gpu_cell(label, variant, n, 4 * kernel_s, block_size, memory)
+    return row | {"kernel_flop_per_s": 2 * n**3 / kernel_s}
+
+
+CELLS = [
+    cell("block", 0.004, block_size=8),
+    cell("block", 0.002),
+    cell("block", 0.0001, n=1024),
+    cell("block", 0.001, memory="pageable"),
+    cell("cublas_sgemm", 0.0005, block_size=None),
+    cell("naive", 0.016),
+    cell("naive", 0.008, block_size=8),
+    cell("buffered_row", 0.003, n=1024, block_size=None),
+    cell("mm_tile", 0.0001),
+    cell("block", 0.001, label="other", memory="pageable"),
+    cpu_cell("card", "naive", 4096, 1.0),
+]
+STEP = {"gpu": "card", "variant": "block", "host_memory": "pinned", "dtype": "float32"}
+STEP |= {"verdict": "pays", **square(2048), **interval("gain", 8.0, 0.01)}
+LADDER = [
+    STEP | {"quantity": "total", "gain": 3.0},
+    STEP | {"quantity": "kernel", "host_memory": "pageable", "gain": 4.0},
+    STEP | {"quantity": "kernel", "gpu": "other", "gain": 5.0},
+    STEP | {"quantity": "kernel", "m": 17, "gain": 6.0},
+    STEP | {"quantity": "kernel"},
+]
+CEILINGS = [
+    {"gpu": gpu, "quantity": quantity, "value": value}
+    for gpu, quantity, value in (
+        ("card", "fp32_flop_per_s", 5e13),
+        ("card", "l2_bytes_per_s", 9e13),
+        ("other", "fp32_flop_per_s", 1e13),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def glance():
+    rows = {"summary": CELLS, "ladder": LADDER, "ceilings": CEILINGS}
+    return glance_table({name: frame(name, each) for name, each in rows.items()})
+
+
+def one(glance, variant, gpu="card"):
+    (row,) = glance[(glance["variant"] == variant) & (glance["gpu"] == gpu)].to_dict("records")
+    return row
+
+
+def test_kernels_of_square_matrices_stand_in_the_catalogs_order_card_by_card(glance):
+    own = list(glance.loc[glance["gpu"] == "card", "variant"])
+    assert own == ["naive", "buffered_row", "block", "cublas_sgemm"]
+    assert own == [name for name in VARIANTS if name in own]
+    assert list(glance["gpu"]) == ["card"] * 4 + ["other"]
+
+
+def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(glance):
+    block = one(glance, "block")
+    assert (block["n"], block["block_size"], block["kernel_s"]) == (2048, 32, 0.002)
+    assert (block["kernel_low_s"], block["samples"]) == (0.00198, 20)
+    assert one(glance, "naive")["block_size"] == 32, "the source's launch, though another is faster"
+    assert one(glance, "buffered_row")["n"] == 1024
+    assert one(glance, "block", "other")["kernel_s"] == 0.001, "pageable, where there is no other"
+
+
+def test_rates_stand_beside_the_librarys_and_the_cards(glance):
+    block = one(glance, "block")
+    assert block["kernel_flop_per_s"] == FLOP / 0.002
+    assert block["share_of_library"] == 0.0005 / 0.002
+    assert block["share_of_multiply_add"] == FLOP / 0.002 / 5e13
+    assert one(glance, "cublas_sgemm")["share_of_library"] == 1
+    assert pd.isna(one(glance, "buffered_row")["share_of_library"]), "not measured at its size"
+    assert one(glance, "block", "other")["share_of_multiply_add"] == 2 * 2048**3 / 0.001 / 1e13
+    assert pd.isna(one(glance, "block", "other")["share_of_library"])
+
+
+def test_the_gain_is_that_of_the_same_step(glance):
+    block = one(glance, "block")
+    assert (block["after"], block["gain"], block["verdict"]) == ("naive_coalesced", 8.0, "pays")
+    assert (block["gain_low"], block["gain_high"]) == (7.92, 8.08)
+    assert pd.isna(one(glance, "naive")["gain"])
+    assert pd.isna(one(glance, "cublas_sgemm")["verdict"]), "not measured"
+
+
+def test_every_kernel_says_what_is_new_in_it(glance):
+    assert glance["idea"].map(len).min() > 0
+    assert list(glance["is_library"]) == [False, False, False, True, False]
+
+
+def test_without_a_gpu_it_is_empty():
+    rows = {"summary": CELLS[-1:], "ladder": [], "ceilings": []}
+    assert glance_table({name: frame(name, each) for name, each in rows.items()}).empty

@@ -1,0 +1,142 @@
+"""The table of machine code: occupancy, instructions, conflicts and flop a byte of every build."""
+
+import io
+
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.machine_code import machine_code_table, rows_of
+from kernels.build import BuildResult
+from kernels.counts import table
+from kernels.machine_code import InstructionCount
+from kernels.shape import Shape
+
+KERNELS = [
+    *(("naive", 32, "float32"), ("naive_coalesced", 32, "float32"), ("block", 32, "float32")),
+    *(("buffered_row", None, "float32"), ("register_tile", None, "float32")),
+    *(("tile_transposed_b", 32, "float32"), ("mm_tile", 32, "int32"), ("mm_tile", 32, "float64")),
+]
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    """Theory of some kernels at orders of 512 and 1024, and at one that needs bounds checks."""
+    files = []
+    for name, block, dtype in KERNELS:
+        file = tmp_path_factory.mktemp("counts") / f"{name}-{dtype}.csv"
+        shapes = [Shape.square(n) for n in (512, 1024, 1000)]
+        file.write_text(table(name, dtype, block, [], shapes))
+        files.append(file)
+    return counts_table(read(files), [])
+
+
+@pytest.fixture(scope="module")
+def code(gpu_recording, counts):
+    return made({"card": gpu_recording}, counts)
+
+
+def made(recordings, counts, built=()):
+    builds = data.builds_table(recordings, built)
+    return machine_code_table(builds, data.instructions_table(recordings, built), counts)
+
+
+def one(code, name, dtype="float32"):
+    rows = code[(code["variant"] == name) & (code["dtype"] == dtype)]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_every_build_but_the_probes_has_a_row(code, gpu_recording):
+    assert len(code) == len(gpu_recording.builds) - 1
+    assert "probes" not in set(code["variant"])
+    assert set(code["recording"]) == {"card"}
+
+
+def test_occupancy_follows_from_resources_and_launch(code):
+    # 64 warps and 65536 registers an SM: 32 warps of 38 registers (40 given) leave 48 − 32 unused.
+    block = one(code, "block")
+    assert (block["threads_per_block"], block["warps_per_multiprocessor"]) == (1024, 32)
+    assert (block["occupancy"], block["limiter"]) == (0.5, "registers")
+    row = one(code, "buffered_row")
+    assert (row["threads_per_block"], row["dynamic_shared_bytes"]) == (1024, 4096), "at N = 1024"
+    assert (row["occupancy"], row["limiter"]) == (1.0, "warps")
+    tile = one(code, "register_tile")
+    assert (tile["threads_per_block"], tile["occupancy"]) == (256, 0.25)
+
+
+def test_the_mix_of_instructions_is_that_of_the_listing(code):
+    block = one(code, "block")
+    assert (block["loop_instructions"], block["instructions"]) == (100, 120)
+    assert (block["loop_multiply_adds"], block["loop_multiply_add_share"]) == (32, 0.32)
+    assert block["multiply_add_share"] == pytest.approx(32 / 120)
+    assert block["unrolling"] == 32, "one element of C a thread"
+    assert (block["loop_shared_loads_32"], block["loop_shared_loads_128"]) == (32, 8)
+    assert (block["widest_shared_loads_bits"], block["widest_global_loads_bits"]) == (128, 32)
+    assert block["loop_barriers"] == 2
+    assert one(code, "register_tile")["unrolling"] == 8, "512 for 64 elements of C"
+    assert one(code, "mm_tile", "int32")["loop_multiply_adds"] == 32, "IMAD"
+
+
+def test_flop_a_byte_is_a_quarter_of_the_edge_of_the_tile(code):
+    assert one(code, "naive")["flop_per_byte_accessed"] == 0.25
+    assert one(code, "naive_coalesced")["flop_per_byte_accessed"] == 0.25
+    assert one(code, "block")["flop_per_byte_accessed"] == 8
+    assert one(code, "mm_tile", "int32")["flop_per_byte_accessed"] == 8
+    # a load of four words: 1/128 + 1/128 words for each multiply-add
+    assert one(code, "register_tile")["flop_per_byte_accessed"] == 32
+    # of sectors, A broadcast to a warp, stores counted too, at the largest order without bounds
+    naive = one(code, "naive_coalesced")
+    assert naive["n"] == 1024
+    sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
+    assert naive["flop_per_byte_of_sectors"] == pytest.approx(sectors)
+    assert one(code, "naive")["flop_per_byte_of_sectors"] < sectors / 3, "uncoalesced"
+
+
+def test_conflicts_are_wavefronts_beyond_the_fewest_a_request(code, counts, gpu_recording):
+    assert one(code, "block")["shared_load_conflicts_per_request"] == 0
+    assert pd.isna(one(code, "naive")["shared_load_conflicts_per_request"]), "has no shared memory"
+    facts = ("sm_90", "tile_transposed_b", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
+    tree = made({}, counts, [BuildResult(*facts)])
+    # b_tile[x][k] conflicts in all 32 lanes, a_tile[y][k] in none: 31 of each second load
+    assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
+
+
+def test_builds_of_the_tree_have_their_own_instructions(counts):
+    loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
+    facts = ("sm_90", "mm_tile", "float64", 32, "exact", 40, 16384, 0, 0, 0, "13.2", "0")
+    tree = made({}, counts, [BuildResult(*facts, loop)])
+    row = one(tree, "mm_tile", "float64")
+    assert row["recording"] == "tree"
+    assert (row["loop_multiply_adds"], row["instructions"]) == (4, 6)
+    assert row["flop_per_byte_accessed"] == 4, "elements of eight bytes"
+
+
+def test_what_is_not_known_is_empty(gpu_recording):
+    facts = ("sm_999", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
+    code = made({"card": gpu_recording}, counts_table(read([]), []), [BuildResult(*facts)])
+    assert code["flop_per_byte_accessed"].isna().all(), "no counts"
+    tree = code.iloc[-1]
+    assert tree[["occupancy", "limiter", "loop_multiply_adds", "unrolling"]].isna().all()
+    assert tree["threads_per_block"] == 1024
+    assert made({}, counts_table(read([]), [])).empty
+
+
+def test_guarded_builds_have_the_counts_of_their_own_shapes(counts):
+    facts = ("sm_90", "block", "float32", 32, "guarded", 32, 8192, 0, 0, 0, "13.2", "0")
+    row = one(made({}, counts, [BuildResult(*facts)]), "block")
+    assert row["n"] == 1000
+
+
+def test_rows_are_found_by_build_also_after_a_way_through_csv(code):
+    read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
+    keys = [
+        ("card", "sm_90", "block", "float32", 32, "exact"),
+        ("card", "sm_90", "buffered_row", "float32", None, "exact"),
+        ("card", "sm_80", "block", "float32", 32, "exact"),
+    ]
+    for frame in (code, read_back):
+        rows = rows_of(frame, keys)
+        assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]
+        assert pd.isna(rows[2])

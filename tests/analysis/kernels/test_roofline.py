@@ -1,0 +1,113 @@
+"""Kernels against the ceilings of their card: bounds of the time, and the nearest of them."""
+
+import pandas as pd
+import pytest
+
+from analysis.data import ceilings
+from analysis.data import recordings as data
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.roofline import BOUNDS, roofline_table
+from kernels.counts import table
+from kernels.shape import Shape
+from tests.support.report_data import rewritten
+
+N = 2048
+FLOP = 2 * N**3
+MATRICES = 3 * 4 * N**2
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    """Theory of two kernels at the largest order that was measured."""
+    folder = tmp_path_factory.mktemp("counts")
+    for name in ("naive", "block"):
+        text = table(name, "float32", 32, [], [Shape.square(N)])
+        (folder / f"{name}.csv").write_text(text)
+    return counts_table(read(folder.iterdir()), [])
+
+
+def roofline_of(recording, counts, name="card"):
+    sources = data.sources({name: recording})
+    return roofline_table(sources, ceilings.ceilings_table(sources), counts)
+
+
+@pytest.fixture(scope="module")
+def roofline(gpu_recording, counts):
+    return roofline_of(gpu_recording, counts)
+
+
+@pytest.fixture(scope="module")
+def rates(gpu_recording):
+    ceilings = ceilings.ceilings_table(data.sources({"card": gpu_recording}))
+    return ceilings[ceilings["host_memory"].isna()].set_index("quantity")["value"].to_dict()
+
+
+def one(roofline, name):
+    rows = roofline[roofline["variant"] == name]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
+    (source,) = data.sources({"card": gpu_recording})
+    gpu = source.orders[source.orders["device"] != "cpu"]
+    assert set(roofline["variant"]) == set(gpu["variant"])
+    largest = gpu.groupby("variant")["n"].max().to_dict()
+    assert roofline.set_index("variant")["n"].to_dict() == largest
+    assert largest["buffered_row"] == 1024
+    assert set(roofline["host_memory"]) == {"pinned"}
+    assert one(roofline, "naive")["block_size"] == 32, "the source's launch"
+
+
+def test_bounds_are_work_over_ceilings(roofline, rates):
+    row = one(roofline, "block")
+    assert row["block_size"] == 32
+    assert row["compute_bound_s"] == pytest.approx(FLOP / rates["fp32_flop_per_s"])
+    assert row["dram_bound_s"] == pytest.approx(MATRICES / rates["device_copy_bytes_per_s"])
+    sectors = 2 * N**3 // 32 // 32 * 4 + N**2 // 8
+    assert row["l1_bound_s"] == pytest.approx(sectors * 32 / rates["l1_bytes_per_s"])
+    assert row["flop_per_byte_of_sectors"] == pytest.approx(FLOP / (sectors * 32))
+    # a request reads four words of A in two wavefronts, or one word of B's row; tiles are stored
+    wavefronts = N**3 // 32 // 4 * 2 + N**3 // 32 + 2 * N**3 // 32 // 32
+    shared = wavefronts * 128 / rates["shared_bytes_per_s"]
+    assert row["shared_bound_s"] == pytest.approx(shared), "with merged loads: the fewest"
+    assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
+
+
+def test_the_bound_is_the_largest_of_them_and_its_share_is_of_the_time(roofline):
+    for row in roofline.to_dict("records"):
+        bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
+        assert row["bound_s"] == max(value for value in bounds.values() if not pd.isna(value))
+        assert row["bound_s"] == bounds[row["bound"]]
+        assert row["share_of_bound"] == row["bound_s"] / row["kernel_s"]
+    assert one(roofline, "naive")["bound"] == "l1"
+    assert one(roofline, "block")["bound"] == "shared"
+
+
+def test_the_balance_is_flop_over_bytes_of_memory(roofline, rates):
+    balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
+    assert set(roofline["balance_flop_per_byte"]) == {balance}
+
+
+def test_what_a_library_does_is_bounded_by_arithmetic_and_memory_alone(roofline):
+    row = one(roofline, "cublas_sgemm")
+    assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
+    assert row["bound"] == "compute"
+
+
+def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, counts, tmp_path):
+    ceilings = gpu_recording.ceilings
+    older = ceilings[~ceilings["quantity"].isin([BOUNDS["l1"], BOUNDS["shared"]])]
+    row = one(
+        roofline_of(rewritten(gpu_recording, tmp_path / "a", ceilings=older), counts), "block"
+    )
+    assert row[["l1_bound_s", "shared_bound_s"]].isna().all()
+    assert row["bound"] == "compute"
+    none = roofline_of(rewritten(gpu_recording, tmp_path / "b", ceilings=ceilings[:0]), counts)
+    assert none[["bound", "bound_s", "balance_flop_per_byte"]].isna().all(axis=None)
+    assert none["kernel_flop_per_s"].notna().all()
+
+
+def test_a_host_without_gpu_has_no_ceilings_to_reach(cpu_recording, counts):
+    found = roofline_of(cpu_recording, counts, "host")
+    assert found.empty

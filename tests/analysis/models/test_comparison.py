@@ -1,0 +1,144 @@
+"""Comparison of models: orders left out, AICc, verdicts, and what each step adds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.models.comparison import (
+    BEST,
+    NOT_TOLD,
+    WORSE,
+    Candidate,
+    aicc,
+    best_of,
+    candidate,
+    comparison,
+    steps,
+)
+from analysis.stats.fitting import Data, Fit, fit, log_model
+from tests.support import model_data
+
+NOISE = (0.05, 0.02, 0.02, 0.02)
+
+
+def fitted(model, data):
+    return candidate(model, data, fit(data))
+
+
+def of(model, truth="M2", seed=0, noise=NOISE, **changes):
+    """Return a model fitted to times of the true one."""
+    data = model_data.times(truth, seed, noise, **changes)
+    design = model_data.MODELS[model].design(model_data.cells())
+    parts = (data.log_times, data.variance, data.kernels, data.orders, data.noise)
+    return fitted(model, Data(design, *parts))
+
+
+def test_a_left_out_order_is_predicted_by_the_others_alone():
+    one = of("M2")
+    out = one.data.orders == 3
+    rest = one.data.only(~out)
+    alone = fit(rest)
+    expected = log_model(one.data.design[out], alone.theta) - one.data.log_times[out]
+    np.testing.assert_allclose(one.left_out[out], expected, atol=2e-3)
+    spoiled = one.data.log_times.copy()
+    spoiled[out] += 5
+    changed = fitted("M2", Data(one.data.design, spoiled, *_rest(one.data)))
+    same_prediction = changed.left_out[out] + spoiled[out] - one.left_out[out]
+    np.testing.assert_allclose(same_prediction, one.data.log_times[out], atol=0.05)
+
+
+def _rest(data):
+    return data.variance, data.kernels, data.orders, data.noise
+
+
+def test_a_model_that_is_true_predicts_what_it_did_not_see():
+    exact = of("M2", noise=(0, 0, 0, 0))
+    assert exact.left_out_log_rms < 1e-6
+    assert of("M2").left_out_log_rms < 0.1
+    assert of("M0").left_out_log_rms > 0.5
+
+
+def test_one_order_alone_cannot_be_left_out():
+    data = model_data.times("M0", 0, NOISE, model_data.cells().query("n == 512"))
+    found = comparison([fitted("M0", data)], 100)
+    assert found["left_out_log_rms"].isna().all()
+    assert found["verdict"].tolist() == [""]
+    assert found["log_rms"].notna().all()
+
+
+def test_aicc_by_hand():
+    """Equal variances, no samples' own: cells·(log(2π·s²) + 1) + 2k + 2k(k + 1)/(cells − k − 1)."""
+    data = model_data.times("M0", 1, (0, 0, 0.1, 0))
+    found = fit(data)
+    cells, k = len(data.log_times), 3
+    variance = np.mean(found.residual**2)
+    expected = cells * (np.log(2 * np.pi * variance) + 1)
+    expected += 2 * k + 2 * k * (k + 1) / (cells - k - 1)
+    assert aicc(data, found) == pytest.approx(expected, abs=1e-3)
+    few = np.arange(cells) < 4
+    assert np.isnan(aicc(data.only(few), Fit(found.theta, found.residual[few], found.weights, 0)))
+
+
+def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
+    better = 0
+    for seed in range(20):
+        plain, more = of("M0", "M0", seed), of("M1", "M0", seed)
+        better += aicc(plain.data, plain.fit) < aicc(more.data, more.fit)
+        assert more.log_rms <= plain.log_rms + 1e-6
+    assert better >= 12
+
+
+def test_the_best_is_told_from_what_is_clearly_worse_and_not_from_its_like():
+    table = comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
+    assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == WORSE
+    assert {table.loc["M2", "verdict"], table.loc["M3", "verdict"]} == {BEST, NOT_TOLD}
+    best = table["left_out_log_rms"].idxmin()
+    assert table.loc[best, "verdict"] == BEST
+    assert (
+        table["over_best"] == table["left_out_log_rms"] / table.loc[best, "left_out_log_rms"]
+    ).all()
+    assert table.loc[best, ["over_best_low", "over_best_high"]].tolist() == [1, 1]
+    gain = table.loc["M0", "left_out_log_rms"] / table["left_out_log_rms"]
+    np.testing.assert_allclose(table["gain"], gain)
+    assert (table["gain_low"] <= table["gain"]).all()
+    assert (table["gain"] <= table["gain_high"]).all()
+    assert table["aicc_above_least"].min() == 0
+    assert (table["parameters"].tolist(), set(table["cells"])) == ([2, 3, 3, 4], {38})
+    assert set(table["orders"]) == {5}
+
+
+def test_draws_take_whole_kernels_and_whole_orders():
+    """A miss in one kernel alone is in some draws twice and more, and in a third of them not."""
+    data = model_data.times("M0", 0, NOISE)
+    one = fitted("M0", data)
+    left_out = np.where(data.kernels == 2, 1.0, 1e-6)
+    found = comparison([Candidate("M0", data, one.fit, left_out)], 2000).iloc[0]
+    share = np.mean(data.kernels == 2)
+    assert found["left_out_log_rms"] == pytest.approx(np.sqrt(share), rel=1e-3)
+    assert found["left_out_log_rms_low"] < 1e-5
+    assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
+
+
+def test_steps_share_out_the_error_and_name_the_kernel_that_gains_most():
+    names = ("M0", "M1", "M2", "M3")
+    candidates = [of(name, "M3", noise=(0.01, 0, 0.01, 0)) for name in names]
+    cells = model_data.cells()
+    found = steps(candidates, cells)
+    assert found["model"].tolist() == ["M1", "M2", "M3"]
+    assert found["after"].tolist() == ["M0", "M1", "M2"]
+    errors = [one.left_out_log_rms**2 for one in candidates]
+    np.testing.assert_allclose(found["share"], -np.diff(errors) / errors[0])
+    lanes = found.set_index("model").loc["M2"]
+    assert (lanes["variant"], lanes["block_size"]) == ("block", 1)
+    own = ((cells["variant"] == "block") & (cells["block_size"] == 1)).fillna(False).to_numpy()
+    for column, one in (("error_before", candidates[1]), ("error_after", candidates[2])):
+        expected = np.sqrt(np.mean(one.left_out[own] ** 2))
+        assert lanes[column] == pytest.approx(expected)
+
+
+def test_steps_lead_to_the_best_model_only():
+    candidates = [of(name, "M0", noise=(0.01, 0, 0.01, 0)) for name in ("M0", "M1", "M2")]
+    best = best_of(candidates).model
+    found = steps(candidates, model_data.cells())
+    assert found["model"].tolist() == ["M1", "M2"][: ("M0", "M1", "M2").index(best)]
+    assert isinstance(found, pd.DataFrame)

@@ -1,0 +1,164 @@
+"""Figures of the models: gains, errors, what no fit saw, residuals."""
+
+import numpy as np
+import pytest
+
+from analysis.models.figures import FIGURES
+from tests.support.figures import device, drawn, nothing, stored
+
+
+def of(source):
+    machine = "Host + Old Card" if source == "published" else "Host + Card"
+    return {"source": source, "machine": machine, "kernels": "modelled"}
+
+
+def predicted(source, variant, n, time_s, factor=1.0, **more):
+    """Return a row of model_predictions.csv; the prediction is `factor` times the measured time."""
+    row = {"model": "M1", "role": "fitted", "variant": variant, "n": n, "in_interval": True}
+    row |= {"time_s": time_s, "predicted_s": time_s * factor, "log_residual": np.log(factor)}
+    row |= {"predicted_low_s": time_s * factor * 0.9, "predicted_high_s": time_s * factor * 1.1}
+    return of(source) | row | more
+
+
+def compared(source, model="M1", log_rms=0.5, **more):
+    """Return a row of model_comparison.csv; M1 is the best model."""
+    row = {"model": model, "verdict": "best" if model == "M1" else "worse"}
+    return of(source) | row | {"left_out_log_rms": log_rms} | more
+
+
+def rho(source, value=8.0, low=4.0, high=16.0):
+    row = {"model": "M0", "parameter": "rho"}
+    return of(source) | row | {"value": value, "value_low": low, "value_high": high}
+
+
+def block_and_naive(source, gain, **more):
+    """Return a naive kernel, and a block of 16×16 that is `gain` times as fast, at N = 512."""
+    return [
+        predicted(source, "naive", 512, 1.0, block_size=32, **more),
+        predicted(source, "block", 512, 1 / gain, block_size=16, **more),
+    ]
+
+
+def of_cards(labels, **changes):
+    """Return the tables with published times and those of `labels`, each with other gains."""
+    sources = ["published", *labels]
+    return {
+        "recordings": [device(label, **changes) for label in labels],
+        "model_predictions": [
+            row for gain, source in enumerate(sources, 2) for row in block_and_naive(source, gain)
+        ],
+        "model_comparison": [compared(source) for source in sources],
+        "models": [rho(source) for source in sources],
+    }
+
+
+def test_gains_have_a_panel_for_each_source(tmp_path):
+    rows = of_cards(["a", "b"], simulated=True)
+    rows["model_predictions"] += block_and_naive("a", 9, role="held out")
+    rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
+    shown = drawn(FIGURES["model"], stored(tmp_path, **rows), focus="b")
+    assert shown.said == [f"N = 512, B = 16: {gain} ×" for gain in (2, 3, 4)]
+    titles = [text for text in shown.texts if text.endswith(", M1")]
+    assert titles == ["published, Old Card, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
+
+
+def test_gains_have_the_bounds_of_both_medians(tmp_path):
+    rows = of_cards([])
+    naive, block = rows["model_predictions"]
+    naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
+    block |= {"time_low_s": 0.4, "time_high_s": 0.5}
+    shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
+    assert shown.said == ["N = 512, B = 16: 2 × (1.6 to 3)"]
+
+
+def test_of_many_cards_one_has_a_panel(tmp_path):
+    rows = of_cards([f"card{number}" for number in range(50)])
+    store = stored(tmp_path, **rows)
+    assert len(drawn(FIGURES["model"], store, focus="card7").said) == 2
+    assert "card7, M1" in drawn(FIGURES["model"], store, focus="card7").texts
+    assert len(drawn(FIGURES["errors"], store).said) == 1 + 8
+
+
+def test_gains_need_a_fitted_rho(tmp_path):
+    assert nothing(FIGURES["model"], stored(tmp_path, **of_cards(["a"]) | {"models": []}))
+
+
+def test_errors_are_factors_by_model_and_card(tmp_path):
+    rows = [
+        compared("published", "M0", np.log(4)),
+        compared(
+            "a", "M0", np.log(3), left_out_log_rms_low=np.log(2), left_out_log_rms_high=np.log(5)
+        ),
+        compared("a", "M1", np.log(1.1)),
+        compared("a", "M2", None),
+        compared("a", "M0", np.log(7), kernels="all"),
+    ]
+    shown = drawn(
+        FIGURES["errors"], stored(tmp_path, recordings=[device("a")], model_comparison=rows)
+    )
+    assert shown.said == ["a, M0: × 3 (× 2 to × 5)", "a, M1: × 1.1", "published, Old Card, M0: × 4"]
+    assert shown.hollow == ["a, M1: × 1.1", "published, Old Card, M0: × 4"]
+    assert "M0: the source's model" in shown.texts
+    assert not [text for text in shown.texts if text.startswith("M2")]
+
+
+def unseen(variant, factor, role="unseen", n=512, **more):
+    return predicted("a", variant, n, 1.0, factor, role=role, kernels="all", **more)
+
+
+def test_unseen_shows_medians_and_what_is_outside_of_its_interval(tmp_path):
+    rows = [
+        unseen("register_tile", 1.0),
+        unseen("register_tile", 1.2, n=1024),
+        unseen("register_tile", 0.5, n=2048, in_interval=False),
+        unseen("block", 1.1, role="held out", block_size=16),
+        unseen("block", 3.0, role="held out", model="M0"),
+        unseen("naive", 2.0, role="fitted"),
+    ]
+    store = stored(
+        tmp_path,
+        recordings=[device("a")],
+        model_predictions=rows,
+        model_comparison=[compared("a", kernels="all")],
+    )
+    shown = drawn(FIGURES["unseen"], store)
+    outside = "a, register_tile, N = 2048: 0.5 (0.45 to 0.55)"
+    assert shown.said == [
+        "a, block: 1 cells, median 1.1, 1.1 to 1.1",
+        outside,
+        "a, register_tile: 3 cells, median 1, 0.5 to 1.2",
+    ]
+    assert shown.hollow == [outside]
+    assert [text for text in shown.texts if text in ("block", "register_tile", "naive")] == [
+        "block",
+        "register_tile",
+    ]
+
+
+def test_residuals_are_those_of_the_focus_by_both_models(tmp_path):
+    rows = [
+        predicted("a", "buffered_row", 512, 1.0, 1.5, model="M0"),
+        predicted("a", "block", 1024, 1.0, 0.5, model="M0", block_size=8),
+        predicted("a", "block", 1024, 1.0, 0.9, model="M1", block_size=8),
+        predicted("b", "block", 1024, 1.0, 7.0, model="M1", block_size=8),
+    ]
+    store = stored(
+        tmp_path,
+        recordings=[device("a"), device("b")],
+        model_predictions=rows,
+        model_comparison=[compared("a")],
+    )
+    shown = drawn(FIGURES["residuals"], store)
+    each = [
+        "block, B = 8, N = 1024: 0.5",
+        "block, B = 8, N = 1024: 0.9",
+        "buffered_row, N = 512: 1.5",
+    ]
+    assert shown.said == sorted(2 * each)  # by B and by N
+    assert {"M0, by B", "M0, by N", "M1, by B", "M1, by N", "none"} <= set(shown.texts)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_drawn_of_nothing(tmp_path, name):
+    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
+    assert nothing(FIGURES[name], stored(tmp_path))

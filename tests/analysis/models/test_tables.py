@@ -1,0 +1,252 @@
+"""The tables of the models: of published times, of a simulated card, of the recorded H100."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import published
+from analysis.data import recordings as data
+from analysis.kernels import counts, machine_code
+from analysis.models.definitions import MODELS
+from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
+from analysis.models.tables import COMPARISON, PARAMETERS, PREDICTIONS, model_tables
+from measurement.recording import Recording
+
+CSV = data.ROOT / "data" / "published" / "times.csv"
+H100 = data.ROOT / "data" / "recordings" / "h100-sxm"
+
+
+def tables_of(recordings, published_times=None, progress=lambda _: None):
+    sources = data.sources(recordings)
+    code = machine_code.machine_code_table(
+        data.builds_table(recordings),
+        data.instructions_table(recordings),
+        counts.counts_table(counts.read([]), []),
+    )
+    times = published.read(CSV) if published_times is None else published_times
+    frames = model_tables(times, sources, code, progress)
+    return frames | {"model_ratios": ratios_table(sources, frames["models"])}
+
+
+@pytest.fixture(scope="module")
+def of_card(gpu_recording: Recording):
+    """The tables of the simulated card, which follows M0."""
+    return tables_of({"card": gpu_recording})
+
+
+@pytest.fixture(scope="module")
+def of_h100():
+    """The tables of the H100 recorded first."""
+    return tables_of(data.load({"h100": H100}))
+
+
+def one(frame, **keys):
+    """Return the one row with these values."""
+    for name, value in keys.items():
+        frame = frame[frame[name] == value]
+    assert len(frame) == 1, keys
+    return frame.iloc[0]
+
+
+# ---- A card that follows M0
+
+
+def test_the_tables_have_their_columns_and_say_what_they_are_doing(gpu_recording: Recording):
+    lines: list[str] = []
+    found = tables_of({"card": gpu_recording}, progress=lines.append)
+    assert lines == [
+        "models of published: modelled kernels",
+        "models of card: modelled kernels",
+        "models of card: all kernels",
+    ]
+    columns = {
+        "models": PARAMETERS,
+        "model_comparison": COMPARISON,
+        "model_predictions": PREDICTIONS,
+    }
+    for name, expected in columns.items():
+        assert list(found[name]) == expected
+
+
+def test_a_card_that_follows_m0_has_its_parameters(of_card):
+    models = of_card["models"]
+    own = models[(models["source"] == "card") & (models["kernels"] == "modelled")]
+    rho = one(own, model="M0", parameter="rho")
+    assert rho["value_low"] <= 12 <= rho["value_high"]
+    assert rho["value_high"] / rho["value_low"] < 1.05
+    assert rho["status"] == "determined"
+    t_g, t_s = (one(own, model="M0", parameter=name) for name in ("t_G", "t_S"))
+    assert t_g["value_low"] <= 2e-12 <= t_g["value_high"]
+    assert t_s["value_low"] <= 2e-12 / 12 <= t_s["value_high"]
+    assert rho["value"] == pytest.approx(t_g["value"] / t_s["value"])
+    constant = one(own, model="M1", parameter="tau0")
+    assert constant["value_high"] < 1e-6
+    # 4 orders of naive and 6 blocks, buffered kernels up to 1024 twice; twelve samples each.
+    assert (rho["cells"], rho["samples"], rho["draws"]) == (34, 34 * 12, 2000)
+    assert rho["unit"] == ""
+    assert t_g["unit"] == "s"
+    assert one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")[
+        "left_out_log_rms"
+    ] < 0.02  # fmt: skip
+
+
+def test_models_whose_work_is_not_known_are_left_out(of_card):
+    """The simulated card has machine code of few builds, published cards none at all."""
+    compared = of_card["model_comparison"]
+    known = compared.groupby(["source", "kernels"], sort=False)["model"].agg(list)
+    assert known["published", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
+    assert known["card", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
+    assert known["card", "all"] == ["M4", "M6"]
+
+
+def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
+    found = of_card["model_predictions"]
+    card = found[found["source"] == "card"]
+    held = card[card["role"] == "held out"]
+    assert set(held["n"]) == {1536}
+    assert set(card.loc[card["role"] == "fitted", "n"]) == {256, 512, 1024, 2048}
+    unseen = card[card["role"] == "unseen"]
+    assert set(unseen["kernels"]) == {"all"}
+    assert {"naive_coalesced", "tile_uncoalesced", "register_tile"} <= set(unseen["variant"])
+    assert "cublas_sgemm" not in set(card["variant"])
+    assert unseen["model"].nunique() == 1
+    plain = card[(card["kernels"] == "modelled") & (card["model"] == "M0")]
+    assert set(plain.loc[plain["variant"] == "naive", "block_size"]) == {32}
+    np.testing.assert_allclose(
+        plain["log_residual"], np.log(plain["predicted_s"] / plain["time_s"])
+    )
+    assert np.abs(plain["log_residual"]).max() < 0.03
+    assert plain["left_out_log_residual"].notna().equals(plain["role"] == "fitted")
+    inside = (plain["predicted_low_s"] <= plain["time_s"]) & (
+        plain["time_s"] <= plain["predicted_high_s"]
+    )
+    assert inside.equals(plain["in_interval"].astype(bool))
+    assert inside.mean() > 0.9
+
+
+def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
+    held = make_recording(tmp_path / "held", sizes=(256, 512, 1024), holdout=(1536,))
+    spoiled = held.samples.copy()
+    rows = (spoiled["n"] == 1536) & (spoiled["variant"] == "block")
+    spoiled.loc[rows, ["kernel_s", "total_s"]] *= 7
+    before, after = (
+        tables_of({"card": recording}) for recording in (held, replace(held, samples=spoiled))
+    )
+    for name in ("models", "model_comparison", "model_steps", "model_ratios"):
+        pd.testing.assert_frame_equal(before[name], after[name])
+    assert not before["model_predictions"].equals(after["model_predictions"])
+
+
+def test_a_host_without_gpu_has_no_model(cpu_recording: Recording):
+    found = tables_of({"host": cpu_recording})
+    for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
+        assert set(found[name]["source"]) == {"published"}
+
+
+def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path):
+    made = make_recording(tmp_path / "one", sizes=(512,), holdout=())
+    found = tables_of({"card": made})
+    own = found["models"][found["models"]["source"] == "card"]
+    assert set(own["status"]) == {"no interval"}
+    compared = found["model_comparison"]
+    assert compared.loc[compared["source"] == "card", "left_out_log_rms"].isna().all()
+
+
+# ---- Published times
+
+
+def test_published_times_are_each_taken_once_and_hold_a_start_up_constant(of_card):
+    models, compared = of_card["models"], of_card["model_comparison"]
+    published_fit = one(models, source="published", model="M0", parameter="rho")
+    # Table 5's 4 naive and 21 block times, Table 4's 3 of either buffered kernel.
+    assert published_fit["cells"] == 31
+    assert pd.isna(published_fit["samples"])
+    constants = models[(models["source"] == "published") & (models["parameter"] == "tau0")]
+    assert ((constants["value"] > 0.05) & (constants["value"] < 0.07)).all()
+    assert (constants["status"] == "determined").all()
+    plain = one(compared, source="published", model="M0")
+    with_constant = one(compared, source="published", model="M1")
+    assert plain["left_out_log_rms"] > 3 * with_constant["left_out_log_rms"]
+    step = one(of_card["model_steps"], source="published", model="M1")
+    assert step["share"] > 0.9
+
+
+def test_a_published_time_that_changes_changes_the_fit():
+    times = published.read(CSV)
+    changed = times.copy()
+    row = (changed["table"] == 5) & (changed["block_size"] == 32).fillna(False)
+    changed.loc[row, "time_s"] *= 0.5
+    before, after = (
+        one(tables_of({}, frame)["models"], model="M1", parameter="tau0")["value"]
+        for frame in (times, changed)
+    )
+    assert after < 0.95 * before
+
+
+# ---- The recorded H100: what the study claims of it
+
+
+def test_the_best_extension_predicts_orders_left_out_five_times_better_than_m0(of_h100):
+    compared = of_h100["model_comparison"]
+    own = compared[(compared["source"] == "h100") & (compared["kernels"] == "modelled")]
+    best = one(own, verdict="best")
+    assert best["gain"] >= 5
+    assert best["gain_low"] >= 5, "with its interval too"
+    assert set(own["model"]) == set(MODELS)
+    steps = of_h100["model_steps"]
+    steps = steps[(steps["source"] == "h100") & (steps["kernels"] == "modelled")]
+    first = steps.loc[steps["share"].idxmax()]
+    assert (first["model"], first["variant"], first["block_size"]) == ("M2", "block", 1)
+
+
+def test_held_out_medians_of_the_h100_are_predicted_within_15_percent(of_h100):
+    found = of_h100["model_predictions"]
+    held = found[(found["role"] == "held out") & (found["kernels"] == "all")]
+    held = held[held["model"] == held["model"].max()]
+    assert set(held["n"]) == {1536, 3072}
+    assert len(held) > 30
+    assert np.abs(np.exp(held["log_residual"]) - 1).max() < 0.15
+    assert held["in_interval"].mean() >= 0.9
+
+
+def test_one_set_of_constants_describes_every_kernel_of_source_v_on_the_h100(of_h100):
+    compared = of_h100["model_comparison"]
+    own = compared[(compared["source"] == "h100") & (compared["kernels"] == "all")]
+    own = own.set_index("model")
+    assert own.loc["M4", "judged_within"] < own.loc["M4", "judged"], "sectors alone do not"
+    for model in ("M7", "M8"):
+        assert own.loc[model, "judged_within"] == own.loc[model, "judged"]
+    assert own.loc["M4", "worst_variant"] == "buffered_row"
+
+
+def test_cycles_of_the_h100_are_of_its_clock_and_multiprocessors(of_h100):
+    models = of_h100["models"]
+    own = models[(models["source"] == "h100") & (models["kernels"] == "all")]
+    line, wait = (one(own, model="M7", parameter=name) for name in ("c_L", "t_B"))
+    clock_hz = wait["cycles"] / wait["value"]
+    assert 1.0e9 < clock_hz < 2.0e9
+    assert line["cycles"] == pytest.approx(line["value"] * clock_hz * 132)
+    assert 0.9 < line["cycles"] < 1.2, "a multiprocessor looks up a line a cycle"
+    shares = own[own["model"] == "M7"].set_index("parameter")["share"].drop("rho")
+    assert (shares > 0).all()
+
+
+def test_independent_ratios_stand_beside_the_fitted_one(of_h100):
+    ratios = of_h100["model_ratios"]
+    own = ratios[ratios["source"] == "h100"]
+    assert set(own.loc[own["basis"] == FIT, "of"]) == set(MODELS)
+    chase = one(own, basis=LATENCY, of="dram")
+    flow = one(own, basis=BANDWIDTH, of="dram")
+    assert 20 < chase["value_low"] <= chase["value"] <= chase["value_high"] < 40
+    assert 8 < flow["value_low"] <= flow["value"] <= flow["value_high"] < 15
+    assert one(own, basis=BANDWIDTH, of="l1")["value"] == pytest.approx(1, abs=0.05)
+    fitted = one(of_h100["models"], source="h100", model="M8", kernels="all", parameter="rho")
+    assert one(own, basis=FIT, of="M8")["value"] == fitted["value"]
+
+
+def test_a_card_without_ceilings_has_the_fitted_ratio_alone(gpu_recording: Recording):
+    bare = replace(gpu_recording, ceilings=gpu_recording.ceilings[:0])
+    found = tables_of({"card": bare})["model_ratios"]
+    assert set(found["basis"]) == {FIT}

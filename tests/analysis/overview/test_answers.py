@@ -1,0 +1,165 @@
+"""The three answers on each card follow the numbers."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from analysis.overview.answers import answers_table
+from tests.support.report_data import (
+    break_even_row,
+    cpu_cell,
+    frame,
+    gain_row,
+    gpu_cell,
+    recording,
+)
+
+
+def answers(cells=(), gains=(), sizes=(), devices=None):
+    """Return the answers on the first device, of these rows of the other tables."""
+    devices = devices or [recording("card")]
+    tables = {"recordings": devices, "summary": cells, "gains": gains, "break_even": sizes}
+    found = answers_table({name: frame(name, list(rows)) for name, rows in tables.items()})
+    assert len(found) == len(devices)
+    return found.iloc[0]
+
+
+def pinned(variant, n, total_s, **more):
+    return gpu_cell("card", variant, n, total_s, memory="pinned", **more)
+
+
+def test_what_was_not_measured_is_blank():
+    devices = (recording("card"), recording("host", gpu=False))
+    row = answers(devices=devices)
+    assert (row["recording"], row["gpu"]) == ("card", "card")
+    assert row.drop(["recording", "gpu"]).isna().all()
+
+
+# ---- the fastest way
+
+
+def test_the_way_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
+    cells = [
+        gpu_cell("card", "block", 512, 0.001),
+        gpu_cell("card", "block", 1024, 0.010),
+        gpu_cell("other", "block", 4096, 0.010),
+        gpu_cell("card", "block", 4001, 0.001) | {"series": "shapes"},
+        pinned("naive", 1024, 0.006),
+        pinned("block", 1024, 0.004, block_size=16),
+        pinned("block", 1024, 0.005, block_size=32),
+        cpu_cell("card", "naive", 8192, 0.001),
+    ]
+    row = answers(cells)
+    assert (row["n"], row["variant"], row["block_size"], row["host_memory"]) == (
+        *(1024, "block", 16, "pinned"),
+    )
+    assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (0.004, 0.00396, 0.00404)
+    assert (row["next_variant"], row["next_total_s"]) == ("naive", 0.006), "another variant"
+    assert (row["other_host_memory"], row["other_total_s"]) == ("pageable", 0.010)
+    assert row["way_verdict"] == "gain"
+    assert not row["is_library"]
+    assert pd.isna(row["own_variant"])
+
+
+def test_a_library_is_a_way_and_the_fastest_own_kernel_stands_beside_it():
+    cells = [
+        pinned("cublas_sgemm", 1024, 0.004, block_size=None),
+        pinned("naive", 1024, 0.008),
+        pinned("block", 1024, 0.005),
+    ]
+    row = answers(cells)
+    assert (row["variant"], row["is_library"]) == ("cublas_sgemm", True)
+    assert pd.isna(row["block_size"])
+    assert (row["own_variant"], row["own_total_s"]) == ("block", 0.005)
+
+
+@pytest.mark.parametrize(
+    ("spread", "word"), [(0.001, "gain"), (0.2, "undecided"), (None, "no interval")]
+)
+def test_the_way_is_undecided_where_intervals_overlap(spread, word):
+    cells = [
+        pinned("block", 512, 0.004, spread=spread),
+        pinned("naive", 512, 0.0041, spread=spread),
+    ]
+    assert answers(cells)["way_verdict"] == word
+
+
+def test_one_way_alone_has_no_next():
+    row = answers([pinned("block", 512, 0.004)])
+    assert row[["next_variant", "way_verdict", "other_host_memory"]].isna().all()
+
+
+def test_a_host_without_gpu_answers_for_its_cpu():
+    cells = [
+        cpu_cell("host", "naive", 512, 0.2),
+        cpu_cell("host", "blocked", 512, 0.1, 64),
+        cpu_cell("other", "blocked", 512, 0.01, 64),
+    ]
+    row = answers(cells, devices=(recording("host", gpu=False),))
+    assert (row["variant"], row["threads"], row["total_s"]) == ("blocked", 1, 0.1)
+    assert row[["gpu", "gain", "worth_place"]].isna().all()
+
+
+# ---- the gain over the CPU
+
+
+@pytest.mark.parametrize(
+    ("gain", "word"),
+    [
+        ((40.0, 0.01), "gain"),
+        ((0.5, 0.01), "loss"),
+        ((1.01, 0.2), "undecided"),
+        ((40.0, None), "no interval"),
+    ],
+)
+def test_the_gain_is_judged_by_its_interval(gain, word):
+    row = answers(gains=[gain_row("card", "block", 1024, *gain)])
+    assert (row["gain"], row["gain_verdict"]) == (gain[0], word)
+    assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
+
+
+def test_the_gain_is_the_largest_at_the_largest_size_that_both_took():
+    gains = [
+        gain_row("card", "block", 512, 99.0, 0.01),
+        gain_row("card", "block", 1024, 7.0, 0.01),
+        gain_row("card", "naive", 1024, 2.0, 0.01),
+        gain_row("card", "block", 1024, 9.0, 0.01) | {"host_memory": "pinned"},
+        gain_row("other", "block", 1024, 50.0, 0.01),
+        {"source": "card", "n": 2048, "variant": "block", "host_memory": "pinned"},
+    ]
+    row = answers(gains=gains)
+    assert (row["gain_n"], row["gain"], row["gain_host_memory"]) == (1024, 9.0, "pinned")
+    assert (row["gain_low"], row["gain_high"]) == pytest.approx((8.91, 9.09))
+
+
+# ---- from which size on
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high", "place", "verdict"),
+    [
+        (300.2, 280.0, 333.0, "measured", "gain"),
+        (60.0, 0.0, 70.0, "below", "gain"),
+        (0.0, 0.0, 0.0, "always", "gain"),
+        (3000.0, 2000.0, math.inf, "beyond", "loss"),
+        (math.inf, math.inf, math.inf, "never", "loss"),
+    ],
+)
+def test_break_even_outside_of_what_was_measured_is_no_gain_above_it(n, low, high, place, verdict):
+    row = answers(sizes=[break_even_row("card", n, low, high, place)])
+    assert row["worth_verdict"] == verdict
+    assert (row["worth_n"], row["worth_n_low"], row["worth_n_high"]) == (n, low, high)
+    assert (row["worth_place"], row["worth_least_n"], row["worth_largest_n"]) == (place, 128, 1024)
+
+
+def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu():
+    rows = [
+        break_even_row("card", 500.0, 450.0, 550.0, memory="pageable"),
+        break_even_row("card", 400.0, 350.0, 450.0),
+        break_even_row("card", 300.0, 250.0, 350.0, kernels="library"),
+        break_even_row("card", 20.0, 10.0, 30.0, opponent="naive"),
+        break_even_row("other", 10.0, 5.0, 20.0),
+    ]
+    row = answers(sizes=rows)
+    assert (row["worth_n"], row["worth_host_memory"]) == (300.0, "pinned")

@@ -1,0 +1,148 @@
+"""Gains over the naive kernel and over the CPU."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.cpu.cells import YARDSTICKS
+from analysis.data.recordings import sources
+from analysis.overview.gains import gains, gains_table
+from analysis.published.source_tables import LAYOUTS, build
+from analysis.stats.estimates import bootstrap_cells, summarise
+from measurement.recording import CELL, Recording
+
+TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
+# Device, variant, dtype, n, block size, host memory and threads; the medians of total and kernel in
+# seconds.
+TIMES = {
+    ("gpu0", "naive", "float32", 512, 32, "pinned", None): (8.0, 6.0),
+    ("gpu0", "naive", "float32", 512, 16, "pinned", None): (10.0, 9.0),
+    ("gpu0", "block", "float32", 512, 16, "pinned", None): (2.0, 1.0),
+    ("gpu0", "naive", "float32", 512, 32, "pageable", None): (12.0, 6.0),
+    ("gpu0", "block", "float32", 512, 16, "pageable", None): (4.0, 1.5),
+    ("gpu0", "buffered_row", "float32", 256, None, "pinned", None): (1.0, 0.5),
+    ("cpu", "naive", "float32", 512, None, None, 1): (100.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 64, None, 1): (20.0, np.nan),
+    ("cpu", "blocked", "float32", 512, 8, None, 1): (30.0, np.nan),
+    ("cpu", "blas", "float32", 512, None, None, 1): (10.0, np.nan),
+    ("cpu", "blas", "float32", 512, None, None, 16): (1.0, np.nan),
+    ("cpu", "packed", "float32", 512, None, None, 16): (1.2, np.nan),
+}
+
+
+def samples_of(times, count=9):
+    """`count` samples a cell in steps of 1 % around its median."""
+    steps = 1 + 0.01 * (np.arange(count) - count // 2)
+    rows = [
+        (
+            *(device, name, dtype, 1, n, n, n, block, memory, threads),
+            *(total * step, np.nan, 0.0, kernel * step, 0.0),
+        )
+        for (device, name, dtype, n, block, memory, threads), (total, kernel) in times.items()
+        for step in steps
+    ]
+    parts = ["total_s", "host_s", "h2d_s", "kernel_s", "d2h_s"]
+    frame = pd.DataFrame(rows, columns=[*CELL, *parts])
+    return frame.astype(TYPES)
+
+
+def table_of(samples):
+    draws = {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+    table = gains(summarise(samples), draws)
+    table["block_size"] = table["block_size"].fillna(0)
+    return table.set_index(["variant", "n", "block_size", "host_memory"])
+
+
+def test_gains_by_hand():
+    table = table_of(samples_of(TIMES))
+    assert len(table) == 6
+    block = table.loc[("block", 512, 16, "pinned")]
+    assert block["total_gain"] == pytest.approx(4)
+    assert block["kernel_gain"] == pytest.approx(6)
+    assert table.loc[("naive", 512, 16, "pinned"), "total_gain"] == pytest.approx(0.8)
+
+
+def test_gains_are_over_every_yardstick_of_the_cpu():
+    block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pinned")]
+    expected = {"naive": 50, "own": 10, "blas": 5, "blas_all": 0.5, "best": 0.5}
+    assert {name: block[f"cpu_{name}_gain"] for name in expected} == pytest.approx(expected)
+    assert list(expected) == list(YARDSTICKS)
+    assert (block["cpu_own_variant"], block["cpu_own_block_size"]) == ("blocked", 64)
+    assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blas", 16)
+    assert block["cpu_blas_all_threads"] == 16
+
+
+def test_yardsticks_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
+    without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
+    block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
+    missing = [f"cpu_{name}_gain{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
+    assert block[[*missing, "cpu_blas_all_threads"]].isna().all()
+    assert block["cpu_best_gain"] == block["cpu_own_gain"] == pytest.approx(10)
+    assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
+
+
+def test_packed_on_all_threads_can_be_the_best_and_is_no_yardstick_of_one_thread():
+    faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
+    block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
+    assert (block["cpu_best_variant"], block["cpu_best_gain"]) == ("packed", pytest.approx(0.25))
+    assert block["cpu_own_gain"] == pytest.approx(10)
+    assert block["cpu_blas_all_gain"] == pytest.approx(0.5)
+
+
+def test_host_memory_is_compared_with_the_same():
+    block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pageable")]
+    assert block["total_gain"] == pytest.approx(3)
+    assert block["kernel_gain"] == pytest.approx(4)
+    assert block["cpu_blas_gain"] == pytest.approx(2.5)
+
+
+def test_the_baseline_gains_exactly_one_over_itself():
+    naive = table_of(samples_of(TIMES)).loc[("naive", 512, 32, "pinned")]
+    for gain in ("total_gain", "kernel_gain"):
+        assert list(naive[[gain, f"{gain}_low", f"{gain}_high"]]) == [1, 1, 1]
+
+
+def test_what_was_not_measured_has_no_gain():
+    row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
+    assert row.isna().all()
+    without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
+    assert table_of(samples_of(without)).isna().all(axis=None)
+
+
+def test_too_few_samples_have_a_gain_and_no_interval():
+    block = table_of(samples_of(TIMES, count=5)).loc[("block", 512, 16, "pinned")]
+    assert block["total_gain"] == pytest.approx(4)
+    assert np.isnan([block["total_gain_low"], block["cpu_best_gain_high"]]).all()
+    enough = table_of(samples_of(TIMES, count=7)).loc[("block", 512, 16, "pinned")]
+    assert enough["total_gain_low"] < 4 < enough["total_gain_high"]
+    # Samples within 3 % of the median: a ratio of medians stays within 1.03/0.97.
+    assert enough["total_gain_low"] >= 4 * 0.97 / 1.03
+    assert enough["total_gain_high"] <= 4 * 1.03 / 0.97
+
+
+def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
+    samples = samples_of(TIMES)
+    table = table_of(samples)
+    pd.testing.assert_frame_equal(table_of(samples.sample(frac=1, random_state=2)), table)
+    times = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
+    scaled = table_of(samples.assign(**{name: samples[name] / 1024 for name in times}))
+    pd.testing.assert_frame_equal(scaled, table)
+
+
+def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
+    found = sources({"card": gpu_recording})
+    table = gains_table(found)
+    assert set(table["source"]) == {"card"}
+    assert len(table) == (found[0].orders["device"] != "cpu").sum()
+    times = found[0].times("total")
+    rows = build(LAYOUTS[5], times, found[0].draws["total"]).set_index("n")
+    chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
+    assert len(chosen) == 5
+    for row in chosen.itertuples():
+        for bound in ("", "_low", "_high"):
+            assert getattr(row, f"total_gain{bound}") == rows.at[row.n, f"block_8_gain{bound}"]
+
+
+def test_a_host_without_gpu_has_no_gains(cpu_recording: Recording):
+    table = gains_table(sources({"host": cpu_recording}))
+    assert table.empty

@@ -1,0 +1,232 @@
+"""Tables 1–6: the published numbers as they stand, and the same layout for measured ones."""
+
+import csv
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import published
+from analysis.data import recordings as data
+from analysis.published.source_tables import LAYOUTS, build, tables
+from measurement.errors import StudyError
+from measurement.recording import Recording
+
+CSV = data.ROOT / "data" / "published" / "times.csv"
+# Columns of the six tables as the source prints them: the entries, and which have flop/s.
+ENTRIES = {
+    1: (["cpu", "gpu"], ["cpu", "gpu"]),
+    2: (["cpu", "gpu"], ["cpu", "gpu"]),
+    3: (["naive", "buffered_column"], []),
+    4: (["naive", "buffered_column", "buffered_row"],) * 2,
+    5: (["naive", *(f"block_{b}" for b in (1, 2, 4, 8, 16, 32))], []),
+    6: (["naive", *(f"block_unroll4_{b}" for b in (4, 8, 16, 32))], []),
+}
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[int, pd.DataFrame]:
+    return tables(published.read(CSV), [])
+
+
+@pytest.fixture(scope="module")
+def measured(gpu_recording: Recording) -> dict[int, pd.DataFrame]:
+    return tables(published.read(CSV), data.sources({"card": gpu_recording}))
+
+
+def at(table: pd.DataFrame, n: int, source: str = "published") -> pd.Series:
+    return table[(table["source"] == source) & (table["n"] == n)].iloc[0]
+
+
+def entry_of(row: dict[str, str]) -> str:
+    """The name of a published row's columns."""
+    name = row["implementation"].removeprefix("gpu_")
+    if row["table"] in "12":
+        return row["implementation"].split("_")[0]
+    return f"{name}_{row['block_size']}" if row["block_size"] else name
+
+
+def csv_rows() -> list[dict[str, str]]:
+    with CSV.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_table_2_at_2048_by_hand(printed):
+    row = at(printed[2], 2048)
+    assert row["gpu_flop_per_s"] == pytest.approx(2 * 2048**3 / 1.3)
+    assert row["gpu_flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
+    assert row["cpu_flop_per_s"] / 1e9 == pytest.approx(0.17, abs=0.005)
+    assert row["gain"] == pytest.approx(79.2, abs=0.05)
+    assert row["machine"] == "Intel Core i7-4770 + GeForce GTX 770"
+    assert set(printed[1]["machine"]) == {"Intel Core 2 Duo E6300 + GeForce GTS 450"}
+
+
+def test_gains_of_tables_3_to_6_by_hand(printed):
+    assert at(printed[3], 1024)["buffered_column_gain"] == pytest.approx(0.27, abs=0.005)
+    assert at(printed[4], 1024)["buffered_row_gain"] == pytest.approx(1.75)
+    assert at(printed[5], 2048)["block_32_gain"] == pytest.approx(1.3 / 0.137)
+    assert at(printed[6], 256)["block_unroll4_16_gain"] == pytest.approx(110)
+
+
+def test_every_published_time_stands_in_its_table_and_nothing_else_does(printed):
+    rows = csv_rows()
+    assert len(rows) == 76
+    for row in rows:
+        place = at(printed[int(row["table"])], int(row["n"]))
+        assert place[f"{entry_of(row)}_time_s"] == float(row["time_s"]), row
+    times = [table.filter(regex="_time_s$").notna().sum(axis=None) for table in printed.values()]
+    assert sum(times) == 76
+
+
+def test_printed_rates_follow_from_printed_times_within_their_rounding_but_one(printed):
+    differing = []
+    for row in csv_rows():
+        if not row["gflops_printed"]:
+            continue
+        rate = at(printed[int(row["table"])], int(row["n"]))[f"{entry_of(row)}_flop_per_s"]
+        text = Decimal(row["gflops_printed"])
+        half_a_digit = 10.0 ** int(text.as_tuple().exponent) / 2
+        if abs(rate / 1e9 - float(text)) > half_a_digit:
+            differing.append((row["table"], row["implementation"], row["n"], float(text)))
+    assert differing == [("2", "cpu_naive", "512", 0.66)]  # 2·512³/0.41 s is 0.65
+
+
+def test_blanks_of_the_source_stay_blank(printed):
+    assert np.isnan(at(printed[5], 1024)["block_1_time_s"])
+    assert np.isnan(at(printed[5], 1024)["block_1_gain"])
+    assert np.isnan(at(printed[5], 2048)["block_2_gain"])
+    assert list(printed[3]["n"]) == [256, 512, 1024]
+    intervals = [c for c in printed[5] if c.endswith(("_low", "_high", "_low_s", "_high_s"))]
+    assert len(intervals) == 7 * 2 + 6 * 2
+    assert printed[5][intervals].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("number", LAYOUTS)
+def test_columns_of_the_layouts(printed, number):
+    entries, with_rate = ENTRIES[number]
+    columns = ["source", "machine", "n"]
+    for position, name in enumerate(entries):
+        columns += [f"{name}_time_s", f"{name}_time_low_s", f"{name}_time_high_s"]
+        columns += [f"{name}_flop_per_s"] if name in with_rate else []
+        gain = "gain" if number < 3 else f"{name}_gain"
+        columns += [gain, f"{gain}_low", f"{gain}_high"] if position else []
+    assert list(printed[number]) == columns
+
+
+def test_measured_rows_have_the_same_columns_and_every_order(printed, measured):
+    for number, table in measured.items():
+        assert list(table) == list(printed[number])
+        pd.testing.assert_frame_equal(table[table["source"] == "published"], printed[number])
+        own = table[table["source"] == "card"]
+        assert set(own["machine"]) == {"Simulated CPU + Simulated GPU"}
+        assert list(own["n"]) == [256, 512, 1024, 1536, 2048]
+    assert np.isnan(at(measured[4], 2048, "card")["buffered_row_time_s"]), "not launchable"
+    assert np.isnan(at(measured[2], 2048, "card")["cpu_time_s"]), "not measured"
+
+
+def test_measured_times_are_pageable_totals_and_naive_is_the_launch_in_blocks_of_32(
+    measured, gpu_recording: Recording
+):
+    samples = gpu_recording.samples
+    cell = samples[
+        (samples["variant"] == "naive") & (samples["n"] == 512) & (samples["block_size"] == 32)
+    ]
+    median = cell[cell["host_memory"] == "pageable"]["total_s"].median()
+    assert at(measured[5], 512, "card")["naive_time_s"] == median
+    assert at(measured[2], 512, "card")["gpu_time_s"] == median
+    pinned = samples[samples["host_memory"].isna() | (samples["host_memory"] == "pinned")]
+    only_pinned = replace(gpu_recording, samples=pinned)
+    table = tables(published.read(CSV), data.sources({"card": only_pinned}))[5]
+    assert (
+        at(table, 512, "card")["naive_time_s"]
+        == cell[cell["host_memory"] == "pinned"]["total_s"].median()
+    )
+
+
+def test_measured_gains_have_intervals_around_them(measured):
+    table = measured[5][measured[5]["source"] == "card"]
+    for block in (1, 2, 4, 8, 16, 32):
+        gain = table[f"block_{block}_gain"]
+        assert (table[f"block_{block}_gain_low"] < gain).all()
+        assert (gain < table[f"block_{block}_gain_high"]).all()
+        np.testing.assert_allclose(
+            gain, table["naive_time_s"] / table[f"block_{block}_time_s"], rtol=1e-14
+        )
+
+
+def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording):
+    found = tables(published.read(CSV), data.sources({"host": cpu_recording}))
+    own = found[2][found[2]["source"] == "host"]
+    assert list(own["n"]) == [256, 512]
+    assert own["cpu_time_s"].notna().all()
+    assert own[["gpu_time_s", "gain", "gain_low"]].isna().all(axis=None)
+    assert set(own["machine"]) == {"Simulated CPU"}
+    assert "host" not in set(found[5]["source"])
+
+
+def test_the_order_of_rows_and_the_unit_of_time_change_no_gain():
+    times = data.published_times(published.read(CSV), 5)
+    table = build(LAYOUTS[5], times)
+    pd.testing.assert_frame_equal(build(LAYOUTS[5], times.sample(frac=1, random_state=1)), table)
+    scaled = build(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))
+    gains = [c for c in table if c.endswith("_gain")]
+    pd.testing.assert_frame_equal(scaled[gains], table[gains])
+
+
+WRONG = {
+    "table": ("7", "row 3, column table: is '7'; it must be 1 to 6"),
+    "machine": ("vax", "row 3, column machine: is 'vax'"),
+    "implementation": ("gpu_best", "row 3, column implementation: is 'gpu_best'"),
+    "n": ("2.5", "row 3, column n: is '2.5'; it must be a whole number above 0"),
+    "block_size": ("32", "row 3, column block_size: is '32'; it must be empty"),
+    "time_s": ("-1", "row 3, column time_s: is '-1'"),
+    "gflops_printed": ("fast", "row 3, column gflops_printed: is 'fast'"),
+}
+
+
+def lines_with(row: int, column: str, value: str) -> str:
+    lines = CSV.read_text().splitlines()
+    values = lines[row - 1].split(",")
+    values[published.COLUMNS.index(column)] = value
+    return "\n".join([*lines[: row - 1], ",".join(values), *lines[row:]]) + "\n"
+
+
+@pytest.mark.parametrize("column", WRONG)
+def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path: Path, column: str):
+    value, message = WRONG[column]
+    path = tmp_path / "times.csv"
+    path.write_text(lines_with(3, column, value))
+    with pytest.raises(StudyError) as error:
+        published.read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "row 1: the columns are []"),
+        (CSV.read_text().replace("time_s", "seconds", 1), "row 1: the columns are"),
+        (CSV.read_text().rsplit(",", 1)[0] + "\n", "row 77: has 7 values; it must have 8"),
+        (lines_with(41, "time_s", "nan"), "row 41, column time_s"),
+        (lines_with(41, "time_s", "inf"), "row 41, column time_s"),
+        (lines_with(41, "block_size", ""), "row 41, column block_size: is ''"),
+        (lines_with(5, "n", "256"), "row 5, column table: the same cell stands in row 3"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+    with pytest.raises(StudyError, match=r"times\.csv") as error:
+        published.read(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_a_missing_or_binary_file_is_refused_by_name(tmp_path: Path):
+    with pytest.raises(StudyError, match=r"none\.csv: No such file"):
+        published.read(tmp_path / "none.csv")
+    (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StudyError, match=r"b\.csv: is no UTF-8 text"):
+        published.read(tmp_path / "b.csv")

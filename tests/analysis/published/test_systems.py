@@ -1,0 +1,144 @@
+"""The list of systems, and the limits of cards."""
+
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.kernels.limits import limits_table
+from analysis.published.systems import read, systems_table
+from measurement.errors import StudyError
+from measurement.recording import read as read_recording
+from tests.support.report_data import SYSTEMS
+
+RECORDINGS = SYSTEMS.parent.parent / "recordings"
+
+
+@pytest.fixture(scope="module")
+def systems(gpu_recording, cpu_recording):
+    found = data.sources({"card": gpu_recording, "host": cpu_recording})
+    return systems_table(read(SYSTEMS), found)
+
+
+def test_every_system_has_a_row_on_every_card_or_host(systems):
+    listed = read(SYSTEMS)
+    assert len(listed) > 25
+    for system in listed:
+        rows = systems[(systems["source"] == system.source) & (systems["system"] == system.system)]
+        on_cpu = system.side == "cpu"
+        assert list(rows["recording"]) == (["card", "host"] if on_cpu else ["card"])
+        assert rows["gpu"].isna().all() == on_cpu
+        assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
+
+
+@pytest.mark.parametrize("folder", sorted(RECORDINGS.iterdir()), ids=lambda path: path.name)
+def test_every_system_has_passed_on_the_recorded_cards(folder):
+    """In the recordings that travel, whose sources must be those of this tree."""
+    recording = read_recording(folder)
+    assert data.stale_sources(recording.provenance) == []
+    checks = recording.checks
+    devices = {device["device"] for device in recording.provenance["devices"]}
+    assert devices
+    for system in read(SYSTEMS):
+        own = checks[(checks["variant"] == system.variant)]
+        own = own[(own["device"] == "cpu") == (system.side == "cpu")]
+        assert set(own["status"]) <= {"passed", "not_launchable"}, system
+        passed = own[own["status"] == "passed"]
+        assert set(passed["device"]) == ({"cpu"} if system.side == "cpu" else devices), system
+
+
+def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):
+    row = systems[systems["system"] == "block_strided"].iloc[0]
+    assert row["stands_at"] == "kernels/block_strided.cu"
+    checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]
+    assert (row["cells_passed"], row["cells_failed"]) == (len(checks) - 2, 2)
+    (source,) = data.sources({"card": gpu_recording})
+    cells = source.cells[source.cells["variant"] == "block_strided"]
+    rates = 2 * cells["n"].astype(float) ** 3 / cells["kernel_s"]
+    assert row["best_flop_per_s"] == rates.max()
+    assert row["n"] == cells.loc[rates.idxmax(), "n"]
+    cpu = systems[systems["system"] == "CPU cache-blocked"].iloc[0]
+    cells = source.cells[source.cells["variant"] == "blocked"]
+    cells = cells[cells["device"] == "cpu"]
+    fastest = (cells["n"].astype(float) ** 3 / cells["total_s"]).idxmax()
+    assert (cpu["stands_at"], cpu["n"]) == ("cpu_reference/blocked.c", cells.at[fastest, "n"])
+    packed = systems[systems["variant"] == "packed"].iloc[0]
+    assert (packed["threads"], packed["stands_at"]) == (4, "cpu_reference/packed.c")
+    library = systems[systems["variant"] == "cublas_sgemm"].iloc[0]
+    assert library["stands_at"] == "cuBLAS SGEMM"
+    padded = systems[systems["system"] == "zero padding"].iloc[0]
+    assert padded["stands_at"] == "kernels/block.cu"
+
+
+def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
+    made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
+    table = systems_table(read(SYSTEMS), data.sources({"two": made}))
+    assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
+    assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
+
+
+def test_buffered_kernels_are_not_launchable_above_1024(systems):
+    row = systems[systems["variant"] == "buffered_row"].iloc[0]
+    assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
+
+
+def test_without_recordings_every_system_is_named_once():
+    systems = systems_table(read(SYSTEMS), [])
+    assert len(systems) == len(read(SYSTEMS))
+    assert systems["best_flop_per_s"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("V,naive,gpu,nave", "row 2: gpu 'nave' is in no catalog"),
+        ("V,naive,cpu,block", "row 2: cpu 'block' is in no catalog"),
+        ("V,naive,tpu,naive", "row 2: tpu 'naive' is in no catalog"),
+        ("V,naive,gpu", "row 2: must have the columns"),
+        ("V,naive,gpu,naive,more", "row 2: must have the columns"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path, line, words):
+    path = tmp_path / "systems.csv"
+    path.write_text(f"source,system,side,variant\n{line}\n")
+    with pytest.raises(StudyError, match=words):
+        read(path)
+
+
+def test_a_missing_list_is_one_line(tmp_path):
+    with pytest.raises(StudyError, match=r"systems .*no\.csv: cannot be read"):
+        read(tmp_path / "no.csv")
+
+
+def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recording):
+    found = data.sources({"card": gpu_recording, "host": cpu_recording})
+    limits = limits_table(found).set_index("limit")
+    assert set(limits["gpu"]) == {"card"}
+    assert set(limits["compute_capability"]) == {"9.0"}
+    threads = limits.loc["threads of a multiprocessor"]
+    assert (threads["of_capability"], threads["of_driver"], threads["agree"]) == (2048, 2048, True)
+    registers = limits.loc["registers of a thread"]
+    assert registers["of_capability"] == 255
+    assert pd.isna([registers["of_driver"], registers["agree"]]).all(), "no driver says it"
+    cache = limits.loc["second-level cache"]
+    assert (cache["unit"], cache["of_driver"]) == ("byte", 52428800)
+    assert pd.isna(cache["of_capability"])
+
+
+def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
+    device = {
+        "device": "gpu0",
+        "name": "Card",
+        "compute_capability": "9.9",
+        "multiprocessors": 1,
+        "memory_bytes": 2**30,
+        "limits": {"max_threads_per_block": 512, "warp_size": 32},
+    }
+    made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
+    unknown = limits_table(data.sources({"a": made})).set_index("limit")
+    assert unknown["of_capability"].isna().all()
+    device["compute_capability"] = "9.0"
+    made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
+    known = limits_table(data.sources({"b": made})).set_index("limit")
+    assert not known.loc["threads of a block", "agree"]

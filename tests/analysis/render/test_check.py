@@ -1,0 +1,136 @@
+"""The check of a page: what is not its CSV cell is found, wherever it stands."""
+
+import re
+import shutil
+import sys
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.render import numbers, query
+from analysis.render.check import check
+from analysis.render.tables import pivot, table
+from analysis.schema import GFLOPS
+from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
+
+CELLS = [
+    gpu_cell("card", "block", 512, 0.0123456),
+    gpu_cell("card", "naive", 512, 0.05),
+    gpu_cell("card", "block", 2048, 0.5, spread=None),
+    cpu_cell("card", "naive", 512, 2.0, threads=4),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The tables, and a template that holds the prose."""
+    folder = tmp_path_factory.mktemp("checked")
+    tables(folder / "tables", recordings=[recording("card", simulated=True)], summary=CELLS)
+    (folder / "templates").mkdir()
+    (folder / "templates" / "page.html.j2").write_text("Medians of at least 6 samples, 2N³ flop.")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    """A page with every kind of number, name and table."""
+    summary = query.rows(query.Store(folder / "tables"), "summary")
+    block, naive = summary.where(variant="block", n=512).first, summary.where(n=512).first
+    naive = summary.where(variant="naive", gpu="card").first
+    return f"""<!doctype html><title>Of 3 cards</title><style>a {{ width: 7px }}</style>
+<p>Medians of at least 6 samples, 2N³ flop. {numbers.name(block)} from
+{numbers.word(block, "host_memory")} memory takes {numbers.interval(block, "total_s")}, at
+{numbers.number(block, "flop_per_s", GFLOPS, bare=True)}: {
+        numbers.ratio((naive, "total_s"), (block, "total_s"))
+    }, {numbers.share((block, "kernel_s"), (block, "total_s"))} of it in the kernel;
+{numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
+{table(summary, "gpu variant n threads total_s± flop_per_s", "All", marks={"card": "SIMULATED"})}
+{table(query.rows(query.Store(folder / "tables"), "recordings"), "gpu simulated live", "Recorded")}
+{pivot(summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
+
+
+def faults(page, folder, prose=True):
+    return check(page, folder / "tables", folder / "templates" if prose else None)
+
+
+def test_a_true_page_has_no_fault(page, folder):
+    assert faults(page, folder) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "changed", "words"),
+    [
+        # a digit: of a sentence, of its interval, in other markup, of a ratio, of a percentage
+        (r">12\.35\u00a0ms<", ">12.36\u00a0ms<", "12.36"),
+        (r">12\.22<", ">12.32<", "12.32"),
+        (r">21\.74<", ">21.75<", "21.75"),
+        (r">4\.05\u00a0×<", ">4.06\u00a0×<", "4.06"),
+        (r">25\u00a0%<", ">26\u00a0%<", "26"),
+        # the unit: beside the number, in the markup, in a heading
+        (r">12\.35\u00a0ms<", ">12.35\u00a0µs<", "12.35"),
+        (r'data-unit="GFLOP/s"', 'data-unit="TFLOP/s"', "21.74"),
+        (r'<span class="unit">ms</span>', '<span class="unit">s</span>', "total_s"),
+        (r">12\.35\u00a0ms<", ">12.35\u00a0furlongs<", "12.35"),
+        # a count, and what it is of
+        (r">2</data> cells", ">3</data> cells", "2 rows of summary"),
+        (r"&#34;n&#34;: 512", "&#34;n&#34;: 2048", "1 rows of summary"),
+        # a name, a word, a verdict
+        (r">block</code> from", ">blocks</code> from", "blocks"),
+        (r">pageable</span>", ">pinned</span>", "pinned"),
+        (r">orders</span>", ">shapes</span>", "shapes"),
+        # a cell of a table: its digits, its name, its flag, a dash, its row, its column
+        (r'<td class="number">500\.0', '<td class="number">500.1', "500.1"),
+        (r"<td><code>naive</code>", "<td><code>block</code>", "block: naive"),
+        (r"<td>yes</td>", "<td>no</td>", "simulated"),
+        (r'<td class="number">–', '<td class="number">1', "threads"),
+        (r'<td class="number">512', '<td class="number">–', "512"),
+        (r'<tr data-row="0"', '<tr data-row="1"', "summary 1"),
+        (r'data-column="flop_per_s"', 'data-column="kernel_flop_per_s"', "kernel_flop_per_s"),
+        # a cell of a pivot
+        (r'(data-at="summary 1 total_s" data-unit="ms">)50\.00<', r"\g<1>50.01<", "50.01"),
+        # a number that is from nowhere
+        (r"Medians of at least", "Medians of 7 at least", "7 stands in the prose"),
+        (r"cells,", "cells of 0.95,", "0.95 stands in the prose"),
+    ],
+)
+def test_what_is_not_the_csvs_is_found(page, folder, pattern, changed, words):
+    wrong, count = re.subn(pattern, changed, page, count=1)
+    assert count == 1
+    found = faults(wrong, folder)
+    assert any(words in fault for fault in found), found
+    assert all("\n" not in fault for fault in found)
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_a_digit_of_an_interval_in_a_table_is_found(page, folder, bound):
+    start = re.search(r'<td class="number">12\.35<small>([\d.]+)–([\d.]+)', page).end(bound) - 1
+    wrong = page[:start] + str((int(page[start]) + 5) % 10) + page[start + 1 :]
+    assert len(faults(wrong, folder)) == 1
+
+
+def test_a_changed_cell_of_a_csv_is_found(page, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "tables" / "summary.csv"
+    path.write_text(path.read_text().replace("0.0123456,", "0.0133456,", 1))
+    found = faults(page, tmp_path / "changed")
+    assert any(fault.startswith("12.35") and "0.0133456" in fault for fault in found), found
+    assert len(found) >= 4, "in the sentence, in its ratios, in both tables"
+
+
+def test_prose_is_not_read_where_no_template_is_named(page, folder):
+    assert faults(page.replace("at least 6", "at least 9"), folder, prose=False) == []
+
+
+def test_the_command_prints_what_differs_and_says_so_by_its_status(
+    page, folder, tmp_path, monkeypatch, capsys
+):
+    def run(text):
+        (tmp_path / "page.html").write_text(text)
+        command = ["check", str(tmp_path / "page.html"), "--tables", str(folder / "tables")]
+        monkeypatch.setattr(sys, "argv", ["analysis", *command])
+        return main()
+
+    assert run(page) == 0
+    capsys.readouterr()
+    assert run(page.replace("12.35\u00a0ms", "12.34\u00a0ms")) == 1
+    assert capsys.readouterr().out.startswith("12.34")

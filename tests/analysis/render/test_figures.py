@@ -1,0 +1,50 @@
+"""Drawing all figures: which are listed, which are removed, what is missing."""
+
+import json
+
+import matplotlib as mpl
+import pytest
+
+from analysis.data.store import StoreError
+from analysis.render import figures
+from analysis.render.figures import write_figures
+from tests.support.report_data import gpu_cell, recording, tables
+
+
+@pytest.fixture
+def folder(tmp_path):
+    cells = [gpu_cell("card", "block", n, n**3 * 1e-12) for n in (512, 2048)]
+    tables(tmp_path / "tables", recordings=[recording("card")], summary=cells)
+    return tmp_path
+
+
+def test_what_is_drawn_is_listed_and_what_is_no_longer_drawn_removed(folder):
+    out = folder / "out"
+    out.mkdir()
+    (out / "older.svg").write_text("<svg/>")
+    write_figures(folder / "tables", out)
+    names = json.loads((out / "figures.json").read_text())
+    assert names == sorted(names)
+    assert {path.stem for path in out.glob("*.svg")} == set(names)
+    assert set(names) <= {name for _, name in figures._names()}
+
+
+def test_no_two_figures_have_one_name():
+    names = [name for _, name in figures._names()]
+    assert len(names) == len(set(names))
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone(folder):
+    before = dict(mpl.rcParams)
+    for topic, name in figures._names():
+        figures._write(folder / "tables", folder / "out", None, topic, name)
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_missing_table_and_an_unknown_focus_are_one_line(folder):
+    with pytest.raises(StoreError, match=r"report\.focus: h300 was not measured"):
+        write_figures(folder / "tables", folder / "out", "h300")
+    (folder / "tables" / "recordings.csv").unlink()
+    with pytest.raises(StoreError, match=r"recordings\.csv is missing"):
+        write_figures(folder / "tables", folder / "out")
+    assert not (folder / "out").exists()

@@ -1,0 +1,121 @@
+"""Numbers in the page: their digits, and the markup that says which cell they are from."""
+
+import html
+import json
+import math
+import re
+
+import pytest
+
+from analysis import schema
+from analysis.render import numbers
+from analysis.render.numbers import show
+from analysis.render.query import rows
+from analysis.schema import GFLOPS, MS, PERCENT, PRINTED_S, TIMES, US
+from tests.support.report_data import EVIL, gpu_cell, recording, tables
+
+CELLS = [
+    gpu_cell("card", "block", 512, 0.0123456),
+    gpu_cell("card", EVIL, 512, 0.5, spread=None),
+]
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    return rows(tables(folder, recordings=[recording("card")], summary=CELLS), "summary")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0012345678, MS, "1.235"),
+        (0.0099995, MS, "9.999"),
+        (12.3456789, MS, "12\u202f346"),
+        (2.048, MS, "2048"),
+        (1.5e-12, MS, "1.500×10⁻⁹"),
+        (1.5e12, MS, "1.500×10¹⁵"),
+        (math.inf, TIMES, "∞"),
+        (-math.inf, TIMES, "−∞"),
+        (math.nan, TIMES, "undefined"),
+        (0.0, MS, "0"),
+        (-0.5, TIMES, "−0.500"),
+        (0.055, PRINTED_S, "0.055"),
+        (0.5, PRINTED_S, "0.5"),
+        (1300.0, PRINTED_S, "1300"),
+        (0.256, PERCENT, "26"),
+        (1.5e-6, US, "1.50"),
+        (4096.0, schema.COUNT, "4096"),
+        (17180.0, schema.COUNT, "17\u202f180"),
+    ],
+)
+def test_numbers_have_the_digits_of_their_unit(value, unit, text):
+    assert show(value, unit, value) == text
+
+
+@pytest.mark.parametrize(
+    ("bound", "median", "text"),
+    [
+        (0.00123, 0.0012345, "1.230"),
+        (0.0099, 0.0123, "9.90"),
+        (123.456, 0.001234, "123\u202f456"),
+        (0.0000001234, 0.012, "0.00"),
+    ],
+)
+def test_bounds_have_the_decimals_of_their_median_and_two_more_at_most(bound, median, text):
+    assert show(bound, MS, median) == text
+
+
+def test_a_number_says_its_cell_and_its_unit(cells):
+    row = cells.first
+    assert str(numbers.number(row, "total_s")) == (
+        '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
+    )
+    assert str(numbers.number(row, "total_s", US)).endswith(">12\u202f346\u00a0µs</data>")
+    bare = numbers.number(row, "flop_per_s", GFLOPS, bare=True)
+    assert str(bare) == '<data data-at="summary 0 flop_per_s" data-unit="GFLOP/s">21.74</data>'
+    assert str(numbers.number(row, "n")) == '<data data-at="summary 0 n">512</data>'
+    assert numbers.number(row, "threads") == "–"
+
+
+def test_an_interval_says_all_three_cells(cells):
+    single, several = (numbers.interval(row, "total_s") for row in reversed(list(cells)))
+    assert re.findall(r'data-at="([^"]*)"[^>]*>([^<]*)<', str(several)) == [
+        ("summary 0 total_s", "12.35\u00a0ms"),
+        ("summary 0 total_low_s", "12.22"),
+        ("summary 0 total_high_s", "12.47"),
+    ]
+    assert "(" not in single, "there is no interval"
+
+
+def test_a_ratio_says_both_cells_and_none_is_made_of_what_is_not_known(cells):
+    first, second = cells
+    above, below = (second, "total_s"), (first, "total_s")
+    at = 'data-at="summary 1 total_s / summary 0 total_s"'
+    assert str(numbers.ratio(above, below)) == f"<data {at}>40.5\u00a0×</data>"
+    assert str(numbers.share(above, below)) == f"<data {at}>4050\u00a0%</data>"
+    assert numbers.ratio(above, (first, "threads")) == "–"
+
+
+def test_a_count_says_how_its_rows_were_chosen(cells):
+    text = str(numbers.count(cells.where(variant="block", threads=None)))
+    where = html.unescape(re.search('data-where="([^"]*)"', text).group(1))
+    assert json.loads(where) == {"variant": "block", "threads": None}
+    assert text.startswith('<data data-count="summary"')
+    assert text.endswith(">1</data>")
+    with pytest.raises(ValueError, match=r"summary: a count .* chosen by `where` alone"):
+        numbers.count(cells.sort("n"))
+
+
+def test_names_and_words_are_text_whatever_they_hold(cells):
+    hostile = list(cells)[1]
+    for text in (numbers.name(hostile), numbers.word(hostile, "variant")):
+        assert "<script>" not in text
+        assert "\u202e" not in text
+        assert "[U+202E]" in text
+        assert 'data-at="summary 1 variant"' in text
+    assert "<code" in numbers.name(hostile)
+    assert ">–<" in numbers.word(hostile, "build")
+    assert str(numbers.verdict(cells.first, "host_memory")) == (
+        '<mark class="badge"><span data-at="summary 0 host_memory">pageable</span></mark>'
+    )

@@ -1,0 +1,200 @@
+"""The page of every kind of study: its numbers are the CSVs', its links lead somewhere."""
+
+import base64
+import hashlib
+import io
+import re
+import shutil
+import tarfile
+
+import pytest
+
+from analysis.data.store import StoreError
+from analysis.render.check import check
+from analysis.render.page import render
+from tests.support.page import Page
+from tests.support.report_data import EVIL, MAKER, TEMPLATE, chain, hostile, report
+
+SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6}
+
+
+@pytest.fixture(scope="module")
+def several(make_recording, tmp_path_factory):
+    """Two simulated cards of one host, a card that is stale, a host without a GPU."""
+    base = tmp_path_factory.mktemp("recorded")
+    two = make_recording(base / "two", gpus=2, **SMALL)
+    changed = two.provenance["sources"] | {"kernels/block.cu": "0" * 64}
+    card = make_recording(base / "card", simulated=False, sources=changed, seed=1, **SMALL)
+    host = make_recording(base / "host", gpus=0, simulated=False, **SMALL)
+    return {"two": two.path, "card": card.path, "host": host.path}
+
+
+@pytest.fixture(scope="module")
+def studies(several, make_recording, tmp_path_factory):
+    """The folder of a report of each kind of study."""
+    base = tmp_path_factory.mktemp("hostile")
+    sound = make_recording(base / "sound", sizes=(256,), holdout=(), samples=2).provenance
+    evil = make_recording(
+        base / "evil",
+        devices=[sound["devices"][0] | {"name": EVIL}],
+        host=sound["host"] | {"cpu_model": EVIL},
+        compile={"gcc_flags": [EVIL], "nvcc_flags": [EVIL]},
+        sources={EVIL: "0" * 64},
+        **SMALL,
+    )
+    named = {EVIL[:100]: evil.path}
+    return {
+        "nothing": report({}),
+        "host": report({"host": several["host"]}),
+        "card": report({"card": several["card"]}),
+        "several": report(several, focus="card"),
+        "hostile": report(named, hostile(chain(named), base)),
+    }
+
+
+DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
+KINDS = pytest.mark.parametrize("kind", ["nothing", "host", "card", "several", "hostile"])
+
+
+@pytest.fixture
+def folder(studies, kind):
+    return studies[kind]
+
+
+@pytest.fixture
+def text(folder):
+    return (folder / "report.html").read_text()
+
+
+@KINDS
+def test_every_number_and_name_is_that_of_its_table(kind, folder, text):
+    assert check(text, folder / "tables", None if kind == "hostile" else TEMPLATE) == []
+
+
+@KINDS
+def test_links_have_targets_ids_are_given_once_and_labels_lead_to_ids(text):
+    page = Page(text)
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[\w.-]+", each) for each in ids)
+    targets = {link[1:] for link in page.attributes("href") if link.startswith("#")}
+    assert len(targets) > 8
+    assert targets <= set(ids)
+    for name in ("aria-labelledby", "aria-describedby"):
+        for value in page.attributes(name):
+            assert set(value.split()) <= set(ids), value
+
+
+@KINDS
+def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_scripts(text):
+    page = Page(text)
+    (policy,) = (a["content"] for _, a in page.elements if "http-equiv" in a)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    allowed = set(rules["script-src"].split())
+    run = [a.get("type", "") for tag, a in page.elements if tag == "script"]
+    for script, kind in zip(page.scripts, run, strict=True):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert kind in DATA or f"'sha256-{digest}'" in allowed
+    assert not any(name.startswith("on") for _, a in page.elements for name in a)
+    fetching = {"src", "srcset", "poster", "action", "formaction", "background", "manifest"}
+    assert not any(fetching & a.keys() for _, a in page.elements)
+    links = [a["href"] for _, a in page.elements if "href" in a]
+    assert all(link.startswith(("#", "data:", "https://doi.org/")) for link in links)
+    assert "@import" not in text
+
+
+def test_the_same_input_gives_the_same_bytes(studies, several, tmp_path):
+    folder = studies["several"]
+    places = (folder / "tables", folder / "figures", several, TEMPLATE)
+    for name in ("one.html", "two.html"):
+        render(*places, tmp_path / name, "card", MAKER)
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+
+
+def test_all_tables_are_in_the_page(studies, several):
+    folder = studies["several"]
+    (link,) = (
+        link
+        for link in Page((folder / "report.html").read_text()).attributes("href")
+        if link.startswith("data:application")
+    )
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(link.split(",")[1]))) as archive:
+        packed = {entry.name: archive.extractfile(entry).read() for entry in archive}
+    assert packed == {
+        f"tables/{path.name}": path.read_bytes() for path in (folder / "tables").iterdir()
+    }
+
+
+# ---- what was measured
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "not_said"),
+    [
+        ("nothing", ["Nothing was measured."], ["SIMULATED", "stale</mark>"]),
+        ("host", ["No GPU was measured."], ["SIMULATED", "stale</mark>"]),
+        ("card", ["stale</mark>", "<code>kernels/block.cu</code>"], ["SIMULATED", "No GPU was"]),
+        ("several", ["SIMULATED", "stale</mark>"], ["No GPU was", "Nothing was measured"]),
+    ],
+)
+def test_the_page_says_what_it_holds(text, said, not_said):
+    assert [words for words in said if words not in text] == []
+    assert [words for words in not_said if words in text] == []
+
+
+def test_simulated_cards_are_marked_in_tables_and_figures(studies):
+    text = (studies["several"] / "report.html").read_text()
+    for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        if "two-gpu0" in figure:
+            assert "SIMULATED" in figure
+    for row in re.findall(r"<tr data-row.*?</tr>", text, re.DOTALL):
+        if "<code>two-gpu0</code>" in row:
+            assert '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>' in row
+
+
+def test_hostile_names_are_text(studies):
+    text = (studies["hostile"] / "report.html").read_text()
+    page = Page(text)
+    assert not any("alert(" in script for script in page.scripts if not script.startswith("{"))
+    assert not any(tag == "b" for tag, _ in page.elements)
+    assert "{{ 7*7 }}" in text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", text), "nothing turns the text around it"
+    assert text.count("[U+202E]") > 20
+
+
+# ---- what is missing
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("tables/gains.csv", r"gains\.csv is missing; .*python -m analysis tables"),
+        ("figures/figures.json", "python -m analysis figures"),
+        ("template/page.html.j2", "page.html.j2 is missing"),
+        ("template/style.css", "style.css is missing"),
+        ("recordings/host/provenance.json", "recording host"),
+        ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
+    ],
+)
+def test_what_is_missing_is_one_line_and_leaves_no_page(studies, several, tmp_path, missing, words):
+    for name in ("tables", "figures"):
+        shutil.copytree(studies["host"] / name, tmp_path / name)
+    shutil.copytree(TEMPLATE, tmp_path / "template")
+    shutil.copytree(several["host"], tmp_path / "recordings" / "host")
+    (tmp_path / missing).unlink()
+    folders = [tmp_path / "tables", tmp_path / "figures"]
+    out = tmp_path / "report.html"
+    with pytest.raises(StoreError, match=words) as error:
+        render(*folders, {"host": tmp_path / "recordings/host"}, tmp_path / "template", out)
+    assert "\n" not in str(error.value)
+    assert not out.exists()
+
+
+def test_vendored_files_are_in_the_page_and_their_licences_beside_them(studies):
+    text = (studies["nothing"] / "report.html").read_text()
+    vendor = TEMPLATE / "vendor"
+    for path in vendor.glob("*.min.*"):
+        assert f"`{path.name}`" in (vendor / "README.md").read_text(), path.name
+        if (path.suffix in (".css", ".js") and "sortable" in path.name) or "pico" in path.name:
+            assert path.read_text() in text

@@ -1,0 +1,90 @@
+"""Rows as templates ask for them: chosen, sorted, and each knowing where it stands."""
+
+import pytest
+
+from analysis.render.query import rows
+from tests.support.report_data import cpu_cell, gpu_cell, recording, tables
+
+CELLS = [
+    gpu_cell("card", "naive", 512, 0.4),
+    gpu_cell("card", "block", 512, 0.2, block_size=16),
+    gpu_cell("card", "block", 512, 0.1, memory="pinned"),
+    gpu_cell("card", "block", 1024, 0.8, spread=None),
+    gpu_cell("card", "buffered_row", 1024, 0.8, block_size=None),
+    cpu_cell("card", "naive", 512, 2.0),
+]
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    return rows(tables(folder, recordings=[recording("card")], summary=CELLS), "summary")
+
+
+def places(found):
+    return [row.place[1] for row in found]
+
+
+def test_a_row_knows_its_place_and_its_values(summary):
+    row = summary.first
+    assert row.place == ("summary", 0)
+    assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)
+    assert row["threads"] is None
+    assert type(row["n"]) is int
+    with pytest.raises(KeyError):
+        row["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("equal", "found"),
+    [
+        ({"variant": "block"}, [1, 2, 3]),
+        ({"variant": ["naive", "buffered_row"]}, [0, 4, 5]),
+        ({"variant": "block", "n": 512, "block_size": 16}, [1]),
+        ({"gpu": None}, [5]),
+        ({"gpu": None, "block_size": None}, [5]),
+        ({"block_size": None}, [4, 5]),
+        ({"block_size": 32}, [0, 2, 3]),
+        ({"n": 3}, []),
+    ],
+)
+def test_rows_are_chosen_by_equality_and_keep_their_places(summary, equal, found):
+    chosen = summary.where(**equal)
+    assert places(chosen) == found
+    assert len(chosen) == len(found)
+    assert chosen.filters == equal
+    assert len(summary) == len(CELLS), "the rows asked are left as they are"
+
+
+def test_filters_are_remembered_only_while_they_are_all_equalities(summary):
+    assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
+    for other in (
+        summary.known("total_low_s"),
+        summary.between("n", low=600),
+        summary.sort("n"),
+        summary.best_of("total_s", "n"),
+    ):
+        assert other.filters is None
+        assert other.where(n=512).filters is None
+
+
+def test_rows_are_known_bounded_sorted_and_the_best_of_each_kind(summary):
+    assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
+    assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
+    assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]
+    assert places(summary.between("total_s", high=0.15)) == [2]
+    assert places(summary.sort("total_s")) == [2, 1, 0, 3, 4, 5]
+    assert places(summary.sort("n", "total_s", reverse=True)) == [3, 4, 5, 0, 1, 2]
+    assert places(summary.best_of("total_s", "n")) == [3, 5]
+    assert places(summary.best_of("total_s", "variant", "n", least=True)) == [0, 2, 3, 4]
+
+
+def test_extremes_and_values_leave_blanks_out_and_none_is_none(summary):
+    assert summary.most("total_high_s").place[1] == 5
+    assert summary.least("total_s").place[1] == 2
+    assert summary.values("block_size") == [32, 16]
+    assert summary.values("gpu") == ["card"]
+    nothing = summary.where(n=3)
+    assert (nothing.first, nothing.most("total_s"), nothing.least("total_s")) == (None,) * 3
+    assert nothing.values("variant") == []
+    assert not nothing

@@ -1,0 +1,102 @@
+"""Tables in the page: columns of the schema, cells that say where they are from."""
+
+import re
+
+import pytest
+
+from analysis.render.query import rows
+from analysis.render.tables import pivot, table
+from analysis.schema import US
+from tests.support.report_data import EVIL, gpu_cell, recording, tables
+
+CELLS = [
+    gpu_cell("card", "block", 512, 0.0123456),
+    gpu_cell("card", "naive", 17000, 0.5, spread=None),
+    gpu_cell("other", EVIL, 512, 0.25, block_size=None),
+]
+MARKS = {"card": "SIMULATED"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    recordings = [recording("card", simulated=True), recording("other", stale=True)]
+    return tables(tmp_path_factory.mktemp("tables"), recordings=recordings, summary=CELLS)
+
+
+@pytest.fixture(scope="module")
+def cells(store):
+    return rows(store, "summary")
+
+
+def body(text):
+    """Return the rows of a table as (attributes, cells)."""
+    found = re.findall(r"<tr([^>]*)>(.*?)</tr>", text.split("</thead>")[1], re.DOTALL)
+    return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
+
+
+def test_a_cell_is_from_the_row_and_the_column_that_its_table_says(cells):
+    text = str(table(cells.where(n=512), "gpu variant n block_size total_s±", "Some cells"))
+    assert re.findall(r'<th scope="col" data-column="(\w+)"', text) == [
+        *("gpu", "variant", "n", "block_size", "total_s")
+    ]
+    assert '<span class="unit">ms</span>' in text
+    assert '<table class="sortable" data-csv="summary">' in text
+    assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
+    assert body(text)[0][1] == [
+        *("<code>card</code>", "<code>block</code>", "512", "32"),
+        "12.35<small>12.22–12.47</small>",
+    ]
+    assert body(text)[1][1][3] == "–"
+
+
+def test_units_other_than_the_schemas_are_named_in_the_heading(cells):
+    text = str(table(cells.where(n=17000), "n total_s±", "One", units={"total_s": US}))
+    assert '<span class="unit">µs</span>' in text
+    assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
+
+
+def test_what_is_simulated_is_marked_beside_its_name(cells):
+    text = str(table(cells, "gpu recording variant n", "All", marks=MARKS))
+    assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
+    assert "<code>other</code> <mark" not in text
+
+
+def test_names_from_outside_are_text(cells):
+    text = str(table(cells, "variant", EVIL, caller=None))
+    assert "<script>" not in text
+    assert "\u202e" not in text
+    assert re.search(r'id="table-[a-z0-9-]+"', text)
+
+
+def test_flags_are_words_and_a_table_without_rows_says_so(store):
+    text = str(table(rows(store, "recordings"), "gpu simulated live stale", "Recordings"))
+    assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
+    empty = str(table(rows(store, "gains"), "source total_gain", "None of them"))
+    assert "<p>None.</p>" in empty
+    assert "<table" not in empty
+
+
+def test_title_caption_and_csv_stand_above(cells):
+    text = str(table(cells, "n", "Some cells", caller=lambda: "What they are."))
+    caption = re.search(r"<figcaption>(.*?)</figcaption>", text).group(1)
+    assert caption == (
+        '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
+    )
+    assert 'id="table-some-cells"' in text
+    assert 'aria-label="Some cells"' in text
+
+
+def test_a_pivot_has_a_column_for_each_value_and_every_cell_its_own_place(cells):
+    text = str(pivot(cells, "n", "gpu", "total_s±", "By card", marks=MARKS))
+    assert re.findall(r'<th scope="col">(.*?)</th>', text) == [
+        "N",
+        'SIMULATED card <span class="unit">ms</span>',
+        'other <span class="unit">ms</span>',
+    ]
+    (_, first), (_, second) = body(text)
+    assert first == [
+        "512",
+        '<data data-at="summary 0 total_s" data-unit="ms">12.35</data><small>12.22–12.47</small>',
+        '<data data-at="summary 2 total_s" data-unit="ms">250.0</data><small>247.5–252.5</small>',
+    ]
+    assert second == ["17000", '<data data-at="summary 1 total_s" data-unit="ms">500.0</data>', "–"]

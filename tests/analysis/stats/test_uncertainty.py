@@ -1,0 +1,186 @@
+"""Intervals of parameters and predictions: they hold the truth as often as they say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.models.definitions import MODELS
+from analysis.stats.fitting import fit, solve
+from analysis.stats.uncertainty import (
+    AT_LEAST,
+    AT_MOST,
+    BOOTSTRAP,
+    DETERMINED,
+    NO_INTERVAL,
+    NOT_DETERMINED,
+    PROFILE,
+    Estimate,
+    Uncertainty,
+)
+from tests.support import model_data
+
+# Errors of kernels, of orders, of cells, of samples.
+NOISE = (0.05, 0.02, 0.02, 0.02)
+SETS = 200
+
+
+def estimates(model, data, key):
+    """Return the estimates of a model's parameters, and of its ratio."""
+    known = Uncertainty(data, fit(data), key)
+    names = MODELS[model].parameters
+    above, below = (names.index(name) for name in MODELS[model].ratio)
+    found = {name: known.parameter(index) for index, name in enumerate(names)}
+    return found | {"rho": known.ratio(above, below)}
+
+
+def truths(model, **changes):
+    true = dict(zip(MODELS[model].parameters, model_data.truth(model, **changes), strict=True))
+    above, below = MODELS[model].ratio
+    return true | {"rho": true[above] / true[below]}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_intervals_hold_the_truth_in_90_to_99_percent_of_200_data_sets(model):
+    covered = dict.fromkeys(truths(model), 0)
+    for seed in range(SETS):
+        found = estimates(model, model_data.times(model, seed, NOISE), seed)
+        for name, true in truths(model).items():
+            assert found[name].low <= found[name].value <= found[name].high
+            covered[name] += found[name].low <= true <= found[name].high
+    assert all(0.9 * SETS <= count <= 0.99 * SETS for count in covered.values()), covered
+
+
+def test_intervals_of_independent_errors_hold_the_truth_too():
+    covered = dict.fromkeys(truths("M2"), 0)
+    for seed in range(SETS):
+        found = estimates("M2", model_data.times("M2", seed, (0, 0, 0.05, 0.02)), seed)
+        for name, true in truths("M2").items():
+            covered[name] += found[name].low <= true <= found[name].high
+    assert all(0.9 * SETS <= count <= 0.99 * SETS for count in covered.values()), covered
+
+
+def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
+    """Shared accesses that cost next to nothing: by the profile likelihood, at most so much."""
+    bounded, covered = 0, 0
+    for seed in range(60):
+        found = estimates("M1", model_data.times("M1", seed, NOISE, t_S=1e-16), seed)
+        bounded += (found["t_S"].status, found["rho"].status) == (AT_MOST, AT_LEAST)
+        covered += found["t_S"].low <= 1e-16 <= found["t_S"].high
+        assert found["rho"].method == PROFILE
+        assert found["t_S"].high < 1e-13
+        assert found["rho"].low > 10
+    assert bounded >= 54
+    assert covered >= 54
+
+
+def test_what_the_data_do_not_tell_is_not_determined():
+    """With blocks of one size alone, a global and a shared access are always asked for together."""
+    frame = model_data.cells()
+    frame = frame[(frame["variant"] == "block") & (frame["block_size"] == 32).fillna(False)]
+    found = estimates("M0", model_data.times("M0", 0, NOISE, frame), 0)
+    assert found["t_G"].status == found["t_S"].status == AT_MOST
+    assert found["t_G"].low == found["t_S"].low == 0
+    assert found["rho"].status == NOT_DETERMINED
+    assert (found["rho"].low, found["rho"].high) == (0, np.inf)
+    assert np.isnan(predicted(frame, 0)).all()
+
+
+def predicted(frame, seed):
+    data = model_data.times("M0", seed, NOISE, frame)
+    return Uncertainty(data, fit(data), seed).prediction(data.design)
+
+
+def test_one_order_has_a_fit_and_no_interval():
+    frame = model_data.cells()
+    found = estimates("M0", model_data.times("M0", 0, NOISE, frame[frame["n"] == 512]), 0)
+    assert found["rho"].value == pytest.approx(truths("M0")["rho"], rel=0.5)
+    assert {one.status for one in found.values()} == {NO_INTERVAL}
+    assert np.isnan([found["t_G"].low, found["rho"].high]).all()
+    assert np.isnan(predicted(frame[frame["n"] == 512], 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (0.5, 2.0, DETERMINED),
+        (0.0, 2.0, AT_MOST),
+        (0.5, np.inf, AT_LEAST),
+        (0.0, np.inf, NOT_DETERMINED),
+        (np.nan, np.nan, NO_INTERVAL),
+    ],
+)
+def test_status_by_the_bounds(low, high, status):
+    assert Estimate(1.0, low, high, BOOTSTRAP).status == status
+
+
+def test_the_unit_of_time_changes_no_interval_of_a_ratio():
+    for model, changes in (("M3", {}), ("M1", {"t_S": 1e-16})):  # by draws, by profile
+        data = model_data.times(model, 1, NOISE, **changes)
+        other = replace(data, log_times=data.log_times + np.log(1e6))
+        one, two = (estimates(model, unit, 1)["rho"] for unit in (data, other))
+        assert two.method == one.method
+        assert (two.low, two.high) == pytest.approx((one.low, one.high), rel=1e-3)
+
+
+def test_the_same_key_draws_the_same_errors_and_another_others():
+    data = model_data.times("M4", 2, NOISE)
+    assert estimates("M4", data, "a") == estimates("M4", data, "a")
+    assert estimates("M4", data, "a") != estimates("M4", data, "b")
+
+
+def test_one_step_goes_as_far_as_a_fit_anew():
+    """Errors of a size that real ones have: the draws' interval is that of fits to drawn data."""
+    data = model_data.times("M7", 7, (0.08, 0.02, 0.03, 0.01))
+    found = fit(data)
+    known = Uncertainty(data, found, 7)
+    predicted = data.log_times + found.residual
+    rng = np.random.default_rng(1)
+    chosen = rng.choice(len(known.errors), 300, replace=False)
+    anew = np.array(
+        [
+            solve(data.design, predicted + known.errors[draw], found.weights, found.theta)
+            for draw in chosen
+        ]
+    )
+    for index in range(len(found.theta)):
+        estimate = known.parameter(index)
+        low, high = np.quantile(anew[:, index], [0.025, 0.975])
+        widths = [np.log(estimate.high / estimate.low), np.log(high / low)]
+        assert widths[0] == pytest.approx(widths[1], rel=0.2)
+
+
+def test_samples_alone_widen_the_interval_of_cells_that_agree_with_the_model():
+    data = model_data.times("M0", 0, (0, 0, 0, 0))
+    assert estimates("M0", data, 0)["rho"].high == pytest.approx(5, rel=1e-4)
+    rng = np.random.default_rng(0)
+    noise = 0.02 * rng.standard_normal(data.noise.shape)
+    widened = replace(data, noise=noise, variance=np.full(len(data.log_times), 0.02**2))
+    found = estimates("M0", widened, 0)["rho"]
+    # By hand: the slopes of log t by log t_G and log t_S are the shares of each in the time.
+    parts = data.design * model_data.truth("M0")
+    slopes = parts / parts.sum(axis=1, keepdims=True)
+    reach = np.linalg.pinv(slopes)
+    sigma = 0.02 * np.linalg.norm(reach[0] - reach[1])
+    assert np.log(found.high / found.low) == pytest.approx(2 * 1.96 * sigma, rel=0.06)
+
+
+def test_an_error_that_all_cells_of_a_kernel_share_counts_once():
+    """As much scatter, but common to a kernel's orders, leaves its parameters less certain."""
+    widths = {}
+    for name, noise in (("shared", (0.05, 0, 0, 0.01)), ("independent", (0, 0, 0.05, 0.01))):
+        found = [estimates("M4", model_data.times("M4", s, noise), s)["c_S"] for s in range(20)]
+        widths[name] = np.mean([np.log(one.high / one.low) for one in found])
+    assert widths["shared"] > 1.5 * widths["independent"]
+
+
+def test_prediction_intervals_hold_cells_that_were_not_fitted():
+    covered = total = 0
+    for seed in range(60):
+        data = model_data.times("M7", seed, NOISE, model_data.cells(every=True))
+        out = data.orders == 2
+        rest = data.only(~out)
+        low, high = Uncertainty(rest, fit(rest), seed).prediction(data.design[out])
+        inside = (np.log(low) <= data.log_times[out]) & (data.log_times[out] <= np.log(high))
+        covered, total = covered + inside.sum(), total + out.sum()
+    assert 0.9 <= covered / total <= 0.99, covered / total

@@ -1,0 +1,155 @@
+"""The analysis as a command: what it writes, and one line for each mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import __main__ as cli
+from analysis.data.recordings import ROOT
+from analysis.data.store import Store
+from analysis.schema import TABLES
+from kernels.build import BuildResult
+from measurement.errors import exit_status
+from measurement.files import sha256
+from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain
+
+INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEMENTS)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line; return exit status, stdout, stderr."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
+        status = exit_status(cli.main)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+def fails_with(result, *words):
+    status, out, err = result
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    for word in words:
+        assert str(word) in err
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The command's tables of a study without recordings, made in a process of its own."""
+    out = tmp_path_factory.mktemp("alone")
+    command = [sys.executable, "-m", "analysis", "tables", *map(str, INPUTS), "--out", str(out)]
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return out, done.stderr
+
+
+def test_one_command_writes_every_table_and_says_what_it_does(alone):
+    out, said = alone
+    assert {path.stem for path in out.iterdir()} == set(TABLES)
+    assert said.splitlines()[0] == "tables of no recording"
+    assert "models of published: modelled kernels\n" in said
+
+
+def test_the_same_input_gives_the_same_bytes_in_another_process(alone):
+    for path in chain({}).iterdir():
+        assert path.read_bytes() == (alone[0] / path.name).read_bytes(), path.name
+
+
+def test_published_numbers_alone_fill_what_is_of_them(alone):
+    known = ("table", "model", "claims", "systems", "cpu_split", "audit")
+    for name in TABLES:
+        table = pd.read_csv(alone[0] / f"{name}.csv")
+        assert len(table.columns) > 2
+        assert table.empty == (not name.startswith(known)), name
+
+
+def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):
+    cubin = tmp_path / "block-b8-float32-exact.cubin"
+    cubin.write_bytes(b"machine code")
+    facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
+    built = asdict(BuildResult(*facts, sha256(cubin)))
+    cubin.with_suffix(".json").write_text(json.dumps(built))
+    inputs = [*INPUTS, "--cubins", cubin, "--out", tmp_path / "out"]
+    assert run("tables", *inputs)[0] == 0
+    code = pd.read_csv(tmp_path / "out" / "machine_code.csv")
+    assert list(code["recording"]) == ["tree"]
+    cubin.write_bytes(b"other machine code")
+    fails_with(run("tables", *inputs), cubin, "build it again")
+
+
+def test_a_missing_recording_is_one_line(run, tmp_path):
+    result = run("tables", *INPUTS, "--recording=h100=nowhere", "--out", tmp_path)
+    fails_with(result, "nowhere", "no such folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
+    path = tmp_path / "bent"
+    path.mkdir()
+    for file in gpu_recording.path.iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
+    out = tmp_path / "out"
+    result = run("tables", *INPUTS, f"--recording=a={path}", "--out", out)
+    fails_with(result, path, "checks.csv was altered or cut off")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("argument", ["h100", "=data/x", "h100="])
+def test_a_recording_without_id_or_path_is_one_line(run, tmp_path, argument):
+    result = run("tables", *INPUTS, f"--recording={argument}", "--out", tmp_path)
+    fails_with(result, argument, "must be ID=PATH")
+
+
+def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
+    end = [*INPUTS, "--out", tmp_path]
+    one = f"--recording=a={gpu_recording.path}"
+    fails_with(run("tables", one, one, *end), "'a'", "twice")
+    fails_with(run("tables", one.replace("=a=", "=published="), *end), "'published'")
+
+
+@pytest.mark.parametrize(
+    ("option", "old", "new", "words"),
+    [
+        ("published", None, None, ["No such file"]),
+        ("published", ",0.135,", ",fast,", ["row 2, column time_s", "'fast'"]),
+        ("statements", None, None, ["restore it"]),
+        ("statements", "best_flop_per_s", "best", ["has no row 'best_flop_per_s'"]),
+        ("systems", None, None, ["restore it"]),
+        ("systems", "gpu,naive", "gpu,unknown", ["is in no catalog"]),
+    ],
+)
+def test_missing_or_wrong_published_files_are_one_line(run, tmp_path, option, old, new, words):
+    files = dict(zip(INPUTS[::2], INPUTS[1::2], strict=True))
+    bent = tmp_path / "bent.csv"
+    if old:
+        bent.write_text(files[f"--{option}"].read_text().replace(old, new, 1))
+    files[f"--{option}"] = bent
+    inputs = [word for pair in files.items() for word in pair]
+    fails_with(run("tables", *inputs, "--out", tmp_path / "out"), "bent.csv", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch):
+    made = Store(chain({}))
+    frames = {name: made[name] for name in TABLES}
+    monkeypatch.setattr("analysis.tables.compute", lambda *_: frames)
+    (tmp_path / "file").write_text("")
+    fails_with(run("tables", *INPUTS, "--out", tmp_path / "file" / "tables"), "file")
+
+
+def test_a_path_with_an_equals_sign_is_kept_whole():
+    assert cli.recording_paths(["a=b=c/d"]) == {"a": Path("b=c/d")}

@@ -1,0 +1,211 @@
+"""Agreement of recordings of the same kind of card: pairs, shares, and the cells that do not."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis import __main__ as cli
+from analysis.data import recordings as data
+from analysis.trust import agreement, compare
+from measurement.errors import exit_status
+from measurement.recording import CELL
+from tests.support.report_data import rewritten
+
+
+@pytest.fixture(scope="module")
+def one(make_recording, tmp_path_factory):
+    """A card; not to be changed."""
+    path = tmp_path_factory.mktemp("agreement") / "one"
+    return make_recording(path, sizes=(256, 512), holdout=(), noise=0.001, throttled=2)
+
+
+@pytest.fixture(scope="module")
+def two(make_recording, tmp_path_factory):
+    """A host with two such cards, without throttled samples."""
+    path = tmp_path_factory.mktemp("agreement") / "two"
+    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), noise=0.001, seed=1)
+
+
+def named(recording, *names, cpu_model="Simulated CPU"):
+    """The recording with its GPUs called these."""
+    provenance = recording.provenance
+    devices = [
+        device | {"name": name} for device, name in zip(provenance["devices"], names, strict=True)
+    ]
+    host = provenance["host"] | {"cpu_model": cpu_model}
+    return replace(recording, provenance=provenance | {"devices": devices, "host": host})
+
+
+def pairs(**made):
+    return [(a.label, b.label) for a, b in agreement.pairs(data.sources(made))]
+
+
+def test_cards_of_the_same_name_in_two_recordings_are_pairs(one, two, cpu_recording):
+    assert pairs(x=one, y=one, host=cpu_recording) == [("x", "y")]
+    assert pairs(x=one, y=one, z=one) == [("x", "y"), ("x", "z"), ("y", "z")]
+    assert pairs(x=named(one, "A"), y=named(one, "A 2")) == []
+    assert pairs(two=two) == [], "cards of one recording are no pair"
+    assert pairs(host=cpu_recording, other=cpu_recording) == []
+
+
+def test_cards_of_the_same_index_come_first_and_none_is_taken_twice(one, two):
+    assert pairs(x=two, y=two) == [("x-gpu0", "y-gpu0"), ("x-gpu1", "y-gpu1")]
+    assert pairs(x=one, y=two) == [("x", "y-gpu0")]
+    assert pairs(x=one, y=named(two, "other", "Simulated GPU")) == [("x", "y-gpu1")]
+    crossed = named(two, "A", "B"), named(two, "B", "A")
+    assert pairs(x=crossed[0], y=crossed[1]) == [("x-gpu0", "y-gpu1"), ("x-gpu1", "y-gpu0")]
+    mixed = named(two, "B", "A"), named(two, "A", "A")
+    assert pairs(x=mixed[0], y=mixed[1]) == [("x-gpu1", "y-gpu1")]
+
+
+def changed(recording, variant, factor):
+    """The recording with all GPU times of a variant multiplied."""
+    samples = recording.samples.copy()
+    rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
+    for column in ("total_s", "kernel_s"):
+        samples.loc[rows, column] *= factor
+    batches = recording.back_to_back.copy()
+    batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
+    return replace(recording, samples=samples, back_to_back=batches)
+
+
+def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
+    other = changed(one, "buffered_row", 1.03)
+    shares, cells = agreement.agreement_tables(data.sources({"x": one, "y": other}))
+    assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
+        *((agreement.PINNED, "total"), (agreement.PINNED, "kernel")),
+        *((agreement.PAGEABLE, "total"), (agreement.PAGEABLE, "kernel")),
+        *((agreement.BATCHES, "kernel_batch"), (agreement.ON_CPU, "total")),
+    ]
+    assert set(shares["tolerance"]) == {agreement.AGREEMENT} == {0.02}
+    counts = shares["cells"] - shares["cells_agreeing"]
+    assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two orders of the variant"
+    assert shares["share"].tolist() == (shares["cells_agreeing"] / shares["cells"]).tolist()
+    gpu = one.samples[one.samples["device"] == "gpu0"]
+    assert shares["cells"][0] == len(gpu.drop_duplicates(CELL)) / 2
+    assert set(cells["variant"]) == {"buffered_row"}
+    assert cells["block_size"].isna().all()
+    assert cells["ratio"].tolist() == pytest.approx([1.03] * 10)
+    assert (cells["ratio_low"] <= cells["ratio"]).all()
+    assert (cells["ratio"] <= cells["ratio_high"]).all()
+    assert shares.iloc[-1][["gpu_a", "gpu_b"]].isna().all()
+
+
+def test_listed_cells_have_the_state_of_both_cards(one, two):
+    slower = changed(two, "buffered_row", 0.9)
+    _, cells = agreement.agreement_tables(data.sources({"x": one, "y": slower}))
+    rows = cells[(cells["kind"] == agreement.PINNED) & (cells["quantity"] == "kernel")]
+    assert set(rows["gpu_b"]) == {"y-gpu0"}
+    assert rows["sm_clock_a_hz"].tolist() == [1.98e9] * 2
+    assert rows["samples_throttled_a"].tolist() == [2, 2]
+    assert rows["samples_throttled_b"].tolist() == [0, 0]
+    assert rows["power_b_w"].tolist() == [350.5] * 2
+    assert rows["temperature_max_a_celsius"].tolist() == [42, 42]
+    summary = data.sources({"x": one})[0].cells
+    row = summary[(summary["variant"] == "buffered_row") & (summary["n"] == 256)]
+    row = row[row["host_memory"] == "pinned"].iloc[0]
+    first = rows.iloc[0]
+    for bound in ("", "_low", "_high"):
+        assert first[f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
+    batches = cells[cells["kind"] == agreement.BATCHES]
+    assert batches["sm_clock_a_hz"].isna().all()
+    assert len(batches) == 2
+
+
+def test_hosts_are_compared_once_and_only_if_of_one_model(two):
+    found = data.sources({"x": two, "y": replace(two)})
+    kinds = agreement.agreement_tables(found)[0]["kind"]
+    assert (kinds == agreement.ON_CPU).sum() == 1
+    assert (kinds == agreement.BATCHES).sum() == 2
+    other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
+    kinds = agreement.agreement_tables(data.sources({"x": two, "y": other}))[0]["kind"]
+    assert agreement.ON_CPU not in set(kinds)
+
+
+def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
+    def measured_with(**protocol):
+        configuration = two.provenance["configuration"] | {"protocol": protocol}
+        return replace(two, provenance=two.provenance | {"configuration": configuration})
+
+    for other, compared in [({"cpu_warm_pass_s": 0.5}, True), ({"cpu_warm_pass_s": 0}, False)]:
+        pair = {"x": measured_with(cpu_warm_pass_s=0.5, warm_up_s=1), "y": measured_with(**other)}
+        kinds = agreement.agreement_tables(data.sources(pair))[0]["kind"]
+        assert (agreement.ON_CPU in set(kinds)) is compared
+
+
+def test_only_common_cells_count(one):
+    few = replace(
+        one, samples=one.samples[one.samples["n"] == 256], back_to_back=one.back_to_back[:0]
+    )
+    shares, cells = agreement.agreement_tables(data.sources({"x": few, "y": one}))
+    assert agreement.BATCHES not in set(shares["kind"])
+    full, _ = agreement.agreement_tables(data.sources({"x": one, "y": one}))
+    assert full["cells"][0] > shares["cells"][0] > 0
+    assert cells.empty
+
+
+def test_without_pairs_both_tables_are_empty(one, cpu_recording):
+    for found in ([], data.sources({"x": one, "host": cpu_recording})):
+        for table in agreement.agreement_tables(found):
+            assert table.empty
+            assert list(table)[:2] == ["recording_a", "gpu_a"]
+
+
+# ---- the command
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the comparison in this process; return exit status and the lines printed."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["analysis", "compare", *map(str, arguments)])
+        status = exit_status(cli.main)
+        return status, capsys.readouterr().out.splitlines()
+
+    return command
+
+
+def test_the_command_says_how_many_cells_agree(run, one, tmp_path):
+    other = rewritten(changed(one, "buffered_row", 1.1), tmp_path / "b").path
+    lines = run(one.path, other)[1]
+    cells = len(one.samples.drop_duplicates(CELL))
+    agreeing = cells - 4  # two orders, two kinds of memory
+    assert lines[-1] == (
+        f"{agreeing} of {cells} cells ({100 * agreeing / cells:.1f} %) agree within 2 % "
+        "in the median of the total time"
+    )
+
+
+def test_the_tolerance_is_not_the_threshold(run, one, tmp_path):
+    other = rewritten(changed(one, "buffered_row", 1.1), tmp_path / "b").path
+    assert run(one.path, other, "--threshold", "0.5")[1][-1] == run(one.path, other)[1][-1]
+
+
+def test_the_command_lists_the_rest_with_the_state_of_both_cards(run, one, two, tmp_path):
+    other = rewritten(changed(two, "buffered_row", 1.3), tmp_path / "b").path
+    lines = run(one.path, other, "--telemetry")[1]
+    titles = next(i for i, line in enumerate(lines) if "samples throttled" in line)
+    assert lines[titles - 1] == ""
+    rows = [line.split() for line in lines[titles + 1 :]]
+    assert [row[1] for row in rows] == ["buffered_row"] * 4
+    assert {row[0] for row in rows} == {"gpu0"}
+    state = " ".join(rows[0][-12:])
+    assert state == "1980 / 1980 42 / 42 350 / 350 2 / 0"
+    place = lines[titles].index("B/A")
+    ratios = [float(line[place:].split()[0]) for line in lines[titles + 1 :]]
+    assert ratios == sorted(ratios)
+    assert ratios[0] > 1.02
+    assert not any("samples throttled" in line for line in run(one.path, other)[1])
+
+
+def test_a_state_that_was_not_recorded_is_a_dash(one):
+    columns = ["sm_clock_hz", "temperature_celsius", "power_w", "throttle_reasons"]
+    blind = replace(one, samples=one.samples.assign(**dict.fromkeys(columns, np.nan)))
+    blind = replace(blind, samples=blind.samples.astype(one.samples.dtypes.to_dict()))
+    other = changed(blind, "buffered_row", 1.3)
+    frame = compare.compare(blind, other, 0.02)
+    lines = agreement.apart_with_telemetry(frame, blind, other).splitlines()
+    assert lines[1].split()[-12:] == ["–", "/", "–"] * 4

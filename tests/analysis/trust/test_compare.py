@@ -1,0 +1,482 @@
+"""Agreement of two recordings: verdicts, what is no slower kernel, the command."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import __main__ as cli
+from analysis.data.recordings import ROOT
+from analysis.stats import significance
+from analysis.trust import compare
+from measurement import recording
+from measurement.errors import StudyError, exit_status
+from measurement.recording import CELL, Recording
+from tests.support.report_data import rewritten
+
+H100 = ROOT / "data" / "recordings" / "h100-sxm"
+STUDY = {
+    "devices": [{"device": "gpu0", "name": "Card"}],
+    "host": {"cpu_model": "CPU"},
+    "software": {"driver": "1"},
+    "compile": {"nvcc_flags": []},
+    "sources": {"kernels/block.cu": "0" * 64, "cpu_reference/naive.c": "1" * 64},
+}
+
+
+def cell(times, kernel=None, variant="block", device="gpu0", n=256):
+    """The samples of one cell: total times and, on a GPU, kernel times."""
+    on_cpu = device == "cpu"
+    frame = pd.DataFrame({"total_s": np.asarray(times, float)})
+    frame["kernel_s"] = np.nan if on_cpu else (frame["total_s"] if kernel is None else kernel)
+    rest = (None, None, 1) if on_cpu else (32, "pinned", None)
+    key = (device, variant, "float32", 1, n, n, n, *rest)
+    types = {name: recording.TABLES["samples.csv.gz"][name] for name in CELL}
+    return frame.assign(**dict(zip(CELL, key, strict=True))).astype(types)
+
+
+def recorded(*cells, **provenance) -> Recording:
+    """A recording in memory of these cells."""
+    empty = [pd.DataFrame()] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
+    return Recording(Path("memory"), STUDY | provenance, pd.concat(cells), *empty)
+
+
+def compared(a, b, threshold=0.02):
+    """Compare recordings, or the times of one CPU cell."""
+    if not isinstance(a, Recording):
+        a, b = (recorded(cell(times, device="cpu")) for times in (a, b))
+    return compare.compare(a, b, threshold)
+
+
+def slowed(original: Recording, variant: str, factor: float) -> Recording:
+    """The recording with every kernel time of a variant on the GPU multiplied."""
+    samples = original.samples.copy()
+    rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
+    added = samples.loc[rows, "kernel_s"] * (factor - 1)
+    samples.loc[rows, "kernel_s"] += added
+    samples.loc[rows, "total_s"] += added
+    return replace(original, samples=samples)
+
+
+def written(original: Recording, path: Path) -> Path:
+    """Write a recording that was changed in memory to a folder."""
+    return rewritten(original, path).path
+
+
+# The numbers of one row
+
+
+def test_the_ratio_is_that_of_the_medians_for_total_and_kernel():
+    a = recorded(cell([1, 2, 3, 4, 5, 6, 7], kernel=[1, 1, 1, 2, 3, 3, 3]))
+    b = recorded(cell([9, 1, 8, 2, 7, 3], kernel=[4, 4, 4, 6, 6, 6]))
+    rows = compared(a, b).set_index("quantity")
+    assert list(rows.index) == ["total", "kernel"]
+    assert rows["median_a_s"].tolist() == [4, 2]
+    assert rows["median_b_s"].tolist() == [5, 5]
+    assert rows["ratio"].tolist() == [1.25, 2.5]
+    assert rows["samples_a"].tolist() == [7, 7]
+    assert rows["samples_b"].tolist() == [6, 6]
+
+
+def test_the_interval_is_that_of_resampling_both_sides():
+    rng = np.random.default_rng(1)
+    a, b = rng.lognormal(0, 0.1, 15), rng.lognormal(0.2, 0.1, 24)
+    row = compared(a, b).iloc[0]
+    drawn = [np.median(rng.choice(v, (20000, len(v))), axis=1) for v in (a, b)]
+    expected = np.quantile(drawn[1] / drawn[0], [0.025, 0.975])
+    assert [row["ratio_low"], row["ratio_high"]] == pytest.approx(expected, abs=0.01)
+
+
+def test_a_recording_against_itself_has_an_interval_and_agrees():
+    times = np.random.default_rng(2).lognormal(0, 0.01, 30)
+    row = compared(times, times).iloc[0]
+    assert (row["ratio"], row["p_differs"], row["verdict"]) == (1, 1, "same")
+    assert row["ratio_low"] < 0.999
+    assert row["ratio_high"] > 1.001
+
+
+def test_six_samples_a_side_that_do_not_overlap_have_the_exact_p_of_2_in_924():
+    row = compared([1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]).iloc[0]
+    assert row["p_differs"] == pytest.approx(2 / 924, rel=1e-12)
+
+
+def test_p_same_is_the_larger_share_of_draws_beyond_a_limit():
+    flat = [1.0] * 6
+    least = 1 / 2001  # none of 2000
+    assert compared(flat, [1.019] * 6)["p_same"].item() == pytest.approx(least)
+    assert compared(flat, [1 / 1.019] * 6)["p_same"].item() == pytest.approx(least)
+    assert compared(flat, [1.021] * 6)["p_same"].item() == 1
+    assert compared(flat, [1 / 1.021] * 6)["p_same"].item() == 1
+    assert compared(flat, [1.021] * 6, threshold=0.03)["p_same"].item() == pytest.approx(least)
+    middle = compared(flat, [0.9, 0.9, 0.9, 1.1, 1.1, 1.1])["p_same"].item()
+    assert 0.3 < middle < 0.4  # draws are 0.9, 1.0 or 1.1: 20 of 64 resamples halve, 22 fall short
+
+
+def test_a_prediction_interval_is_students_of_the_logarithms():
+    # Logarithms ±0.01, three each: s = 0.01·√(6/5), t(5) = 2.5706, 2.5706·s·√(7/6) = 0.030415.
+    low, high = compare.prediction_interval(np.exp(log(3) + np.array([1, -1, 1, -1, 1, -1]) * 0.01))
+    assert [low, high] == pytest.approx([3 * exp(-0.030415), 3 * exp(0.030415)], rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_too_few_samples_leave_the_ratio_and_no_verdict(count):
+    many = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0]
+    for a, b in (([2.0] * count, many), (many, [2.0] * count)):
+        row = compared(a, b).iloc[0]
+        assert row["verdict"] == "undecided"
+        assert row["ratio"] in (0.5, 2)
+        assert not row["separate"]
+        assert row[["ratio_low", "ratio_high", "p_differs", "p_same", "q_same"]].isna().all()
+
+
+# Many comparisons
+
+
+def test_benjamini_and_hochbergs_own_example():
+    # Section 4.1 of their paper: 15 tests, of which 5 % false discoveries allow the first four.
+    p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
+    p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
+    q = significance.adjusted(pd.Series(p))
+    assert (q <= 0.05).sum() == 4
+    assert q[:5].tolist() == pytest.approx([0.0015, 0.003, 0.0095, 0.035625, 0.0603])
+    order = np.random.default_rng(3).permutation(15)
+    assert significance.adjusted(pd.Series(np.array(p)[order])).tolist() == q[order].tolist()
+
+
+def test_comparisons_without_p_do_not_count():
+    q = significance.adjusted(pd.Series([np.nan, 0.01, np.nan, 0.04], index=[5, 3, 2, 9]))
+    assert list(q.index) == [5, 3, 2, 9]
+    assert q[[3, 9]].tolist() == [0.02, 0.04]
+    assert q[[5, 2]].isna().all()
+    assert significance.adjusted(pd.Series([np.nan, np.nan])).isna().all()
+
+
+def test_the_more_comparisons_the_more_one_of_them_must_show():
+    a, b = [1.00, 1.01, 1.02, 0.99, 0.98, 1.0], [2.00, 2.01, 2.02, 1.99, 1.98, 2.0]
+    few, many = (
+        [recorded(cell(v, n=1), *(cell(a, n=n) for n in range(2, last))) for v in (a, b)]
+        for last in (4, 30)
+    )
+    assert set(compared(*few).query("n == 1")["verdict"]) == {"slower"}  # 2 of 6, p = 0.0022
+    assert set(compared(*many).query("n == 1")["verdict"]) == {"undecided"}  # 2 of 58
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("ratio", "separate", "q_differs", "q_same", "verdict"),
+    [
+        (1.03, True, 0.04, 1.0, "slower"),
+        (1.03, True, 0.06, 1.0, "undecided"),  # not significant
+        (1.03, False, 0.04, 1.0, "undecided"),  # no more than the machine's own states
+        (1.02, True, 0.04, 1.0, "undecided"),  # not beyond the threshold
+        (1.02, True, 0.04, 0.04, "same"),
+        (1.01, True, 1e-9, 0.04, "same"),  # different, but too little to matter
+        (1.01, True, 1e-9, 0.06, "undecided"),
+        (1 / 1.03, True, 0.04, 1.0, "faster"),
+        (0.9802, True, 0.04, 1.0, "faster"),  # the limit is 1/1.02
+        (1 / 1.03, True, 0.06, 1.0, "undecided"),
+        (1 / 1.03, False, 0.04, 1.0, "undecided"),
+        (0.981, True, 0.04, 1.0, "undecided"),
+        (1.0, False, 1.0, 0.05, "same"),
+        (1.5, False, np.nan, np.nan, "undecided"),
+    ],
+)
+def test_verdict(ratio, separate, q_differs, q_same, verdict):
+    frame = pd.DataFrame(
+        {"ratio": [ratio], "separate": separate, "q_differs": q_differs, "q_same": q_same}
+    )
+    assert significance.verdicts(frame, 0.02).tolist() == [verdict]
+
+
+def test_the_threshold_decides_what_matters():
+    rng = np.random.default_rng(4)
+    a, b = (factor * rng.lognormal(0, 0.001, 20) for factor in (1, 1.03))
+    assert compared(a, b, 0.02)["verdict"].item() == "slower"
+    assert compared(b, a, 0.02)["verdict"].item() == "faster"
+    assert compared(a, b, 0.05)["verdict"].item() == "same"
+    assert compared(b, a, 0.05)["verdict"].item() == "same"
+
+
+# What is no slower kernel
+
+
+def test_identical_runs_are_never_slower():
+    """Times in two modes, as real ones, or with much noise, or drifting apart by 1 %."""
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+
+        def run(rng=rng):
+            drift = rng.uniform(-0.005, 0.005)
+            cells = []
+            for n in range(1, 21):
+                count = int(rng.choice([6, 12, 60]))
+                slow_state = 0.1 * (n % 3) * (rng.random(count) < 0.4)
+                noise = [0.0005, 0.02, 0.2][n % 3] * rng.standard_normal(count)
+                cells.append(cell(n * np.exp(drift + slow_state + noise), device="cpu", n=n))
+            return recorded(*cells)
+
+        verdicts = set(compared(run(), run())["verdict"])
+        assert verdicts <= {"same", "undecided"}, seed
+
+
+def test_a_state_that_the_other_recording_visited_too_is_no_slower_kernel():
+    rng = np.random.default_rng(5)
+    fast, slow = (state * rng.lognormal(0, 0.01, 60) for state in (1, 1.3))
+    mixed = np.concatenate([fast[:45], slow[:15]])
+    row = compared(mixed, slow).iloc[0]
+    assert row["q_differs"] < 1e-10
+    assert row["ratio"] > 1.2
+    assert row["verdict"] == "undecided"
+    assert compared(fast, slow)["verdict"].item() == "slower"
+
+
+def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
+    whole = recording.read(H100)
+    halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
+    early, late = (
+        replace(whole, samples=whole.samples[rows])
+        for rows in (whole.samples["round"] <= halves, whole.samples["round"] > halves)
+    )
+    frame = compared(early, late)
+    assert len(frame) > 500
+    assert set(frame["verdict"]) == {"same", "undecided"}
+    assert (frame["ratio"] < 1 / 1.05).any()  # what the verdicts must see through
+
+
+def test_a_variant_slower_by_5_percent_is_found_and_no_other(make_recording, tmp_path):
+    options = {"sizes": (512, 1024, 2048), "holdout": (), "samples": 30, "noise": 0.004}
+    a = make_recording(tmp_path / "a", seed=1, **options)
+    b = make_recording(tmp_path / "b", seed=2, **options)
+    assert set(compared(a, b)["verdict"]) <= {"same", "undecided"}
+    frame = compared(a, slowed(b, "block", 1.05))
+    touched = (frame["variant"] == "block") & (frame["quantity"] == "kernel")
+    assert set(frame[touched]["verdict"]) == {"slower"}
+    assert set(frame[frame["verdict"] == "slower"]["variant"]) == {"block"}
+    mirrored = compared(slowed(b, "block", 1.05), a)
+    assert set(mirrored[touched]["verdict"]) == {"faster"}
+    assert "slower" not in set(mirrored["verdict"])
+
+
+def test_real_kernels_slower_by_10_percent_are_found():
+    whole = recording.read(H100)
+    variants = {"naive", "block", "block_unroll4", "buffered_column"}
+    changed = whole
+    for variant in variants:
+        changed = slowed(changed, variant, 1.1)
+    frame = compared(whole, changed)
+    assert set(frame[frame["verdict"] == "slower"]["variant"]) == variants
+
+
+# Matching
+
+
+def test_devices_are_matched_by_their_order():
+    one, two, three = ([base + step / 100 for step in range(6)] for base in (1, 2, 3))
+    a = recorded(cell(one, device="gpu0"), cell(one, device="cpu"))
+    b = recorded(
+        *(cell(one, device="cpu"), cell(three, device="gpu0"), cell(two, device="gpu1")),
+        devices=[{"device": "gpu1", "name": "Card"}, {"device": "gpu0", "name": "Card"}],
+    )
+    rows = compared(a, b).set_index(["device", "quantity"])["ratio"].round(1)
+    assert rows.to_dict() == {("cpu", "total"): 1, ("gpu0", "total"): 2, ("gpu0", "kernel"): 2}
+
+
+def test_only_cells_of_both_are_compared():
+    times = [1, 2, 3, 4, 5, 6]
+    a = recorded(cell(times, n=1), cell(times, n=2))
+    b = recorded(cell(times, n=2), cell(times, n=3))
+    assert set(compared(a, b)["n"]) == {2}
+    with pytest.raises(StudyError, match="no cell was timed in both"):
+        compared(a, recorded(cell(times, n=3)))
+
+
+def test_notes_name_what_differs():
+    a = recorded(cell([1]))
+    assert compare.notes(a, a) == []
+    b = recorded(
+        cell([1]),
+        devices=[{"device": "gpu3", "name": "Other", "limits": {"warp_size": 64}}],
+        host={"cpu_model": "CPU", "usable_cpus": 4},
+        software={"driver": "2", "packages": {"numpy": "3"}},
+        compile={"nvcc_flags": ["-O0"]},
+        sources={"kernels/block.cu": "2" * 64, "cpu_reference/naive.c": "3" * 64, "x.cu": "4" * 64},
+    )
+    assert compare.notes(a, b) == [
+        "the cards at gpu0 differ: name Card / Other",
+        "the hosts differ: usable_cpus None / 4",
+        "software versions differ: driver 1 / 2",
+        "compiler flags differ: nvcc_flags [] / ['-O0']",
+        "the sources differ of naive (cpu_reference/naive.c), block (kernels/block.cu)",
+    ]
+    assert compare.changed_sources({"gone.cu": "1"}, {"gone.cu": "2"}) == ["gone.cu"]
+    assert compare.notes(a, recorded(cell([1]), devices=[])) == ["cards: 1 in A, 0 in B"]
+
+
+# What is printed
+
+
+def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
+    rng = np.random.default_rng(6)
+    factors = {1: 1.0, 2: 1.2, 3: 0.8, 4: 1.1}
+    a, b = (
+        recorded(
+            *(
+                cell(side.get(n, 1) * rng.lognormal(0, 0.001, 20) / 1e3, device="cpu", n=n)
+                for n in factors
+            ),
+            cell([1.0], n=5, device="cpu"),
+        )
+        for side in ({}, factors)
+    )
+    frame = compared(a, b)
+    lines = compare.table(frame, everything=False).splitlines()
+    assert lines[0].split()[:4] == ["device", "variant", "dtype", "shape"]
+    assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [
+        *(("3", "faster"), ("5", "undecided"), ("4", "slower"), ("2", "slower")),
+    ]
+    assert len(compare.table(frame, everything=True).splitlines()) == 6
+    assert " ".join(lines[2].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
+    assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
+    assert compare.summary(frame, 0.02) == (
+        "1 same, 1 faster, 2 slower, 1 undecided; "
+        "medians agree within 2 % in 40 % of 5 cells (total time)"
+    )
+
+
+def test_a_table_without_rows_has_its_titles():
+    frame = compared([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1])
+    assert len(compare.table(frame, everything=False).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(2.3866, "2.387 s"), (1.0, "1.000 s"), (0.5, "500.0 ms"), (9.5e-5, "95.00 µs"), (2e-8, "0.0")],
+)
+def test_durations_have_four_digits(seconds, text):
+    assert compare.duration(seconds).startswith(text)
+
+
+# The command
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line in this process; return exit status, stdout, stderr."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["analysis", "compare", *map(str, arguments)])
+        status = exit_status(cli.main)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+def spawned(*arguments: object, seed="0") -> subprocess.Popen[str]:
+    """Start the command line in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "analysis", "compare", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": seed},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
+    """Neither the hash seed nor the order of rows changes a byte."""
+    samples = cpu_recording.samples
+    slower = replace(cpu_recording, samples=samples.assign(total_s=samples["total_s"] * 1.3))
+    shuffled = replace(slower, samples=slower.samples.sample(frac=1, random_state=1))
+    files = [tmp_path / "deep" / "one.csv", tmp_path / "two.csv"]
+    running = [spawned(cpu_recording.path, tmp_path / "nowhere")]
+    for changed, file, seed in zip((slower, shuffled), files, "12", strict=True):
+        path = written(changed, tmp_path / f"slower{seed}")
+        running.append(spawned(cpu_recording.path, path, "--all", "--csv", file, seed=seed))
+    (none, complaint), (one, error), (two, _) = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [2, 1, 1], error
+    assert (none, complaint.count("\n"), error) == ("", 1, "")
+    assert complaint.startswith("error: recording ")
+    lines = one.splitlines()
+    assert lines[:3] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}", ""]
+    cells = len(samples.groupby(CELL, dropna=False))
+    assert lines[-2].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
+    assert lines[2:] == two.splitlines()[2:]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
+    one = make_recording(tmp_path / "a", sizes=(256,), holdout=())
+    other = written(slowed(one, "block", 1.3), tmp_path / "b")
+    status, out, err = run(one.path, other, "--csv", tmp_path / "all.csv")
+    assert (status, err) == (1, "")
+    table = pd.read_csv(tmp_path / "all.csv", dtype={"block_size": "Int64", "n": "Int64"})
+    frame = compared(one, recording.read(other))
+    assert list(table.columns) == list(frame.columns)
+    for name in ("ratio", "ratio_high", "p_differs", "q_same"):
+        assert table[name].tolist() == frame[name].tolist(), name
+    assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
+    lines = out.splitlines()
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
+    # A, B, titles, two lines of summary, 2 blank
+    assert len(lines) == 7 + (table["verdict"] != "same").sum()
+
+
+def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):
+    one = make_recording(tmp_path / "a", sizes=(256,), holdout=()).path
+    other = written(slowed(recording.read(one), "block", 1.1), tmp_path / "b")
+    assert run(one, other)[0] == 1
+    status, out, _ = run(one, other, "--threshold", "0.15")
+    assert (status, "agree within 15 %" in out) == (0, True)
+
+
+def test_notes_are_printed(run, cpu_recording, tmp_path):
+    changed = cpu_recording.provenance["sources"] | {"cpu_reference/blocked.c": "0" * 64}
+    provenance = cpu_recording.provenance | {"sources": changed}
+    other = written(replace(cpu_recording, provenance=provenance), tmp_path / "b")
+    status, out, _ = run(cpu_recording.path, other)
+    assert status == 0
+    assert "note: the sources differ of blocked (cpu_reference/blocked.c)\n" in out
+
+
+def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
+    bent = written(cpu_recording, tmp_path / "bent")
+    (bent / "samples.csv.gz").write_bytes(b"")
+    only_gpu = gpu_recording.samples[gpu_recording.samples["device"] == "gpu0"]
+    gpu = written(replace(gpu_recording, samples=only_gpu), tmp_path / "gpu")
+    for arguments, words in [
+        ((tmp_path / "nowhere", cpu_recording.path), ["nowhere", "no such folder"]),
+        ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or cut off"]),
+        ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "no cell was timed in both"]),
+        ((gpu, gpu, "--csv", bent / "checks.csv" / "x.csv"), ["checks.csv"]),
+    ]:
+        status, out, err = run(*arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1, err
+        for word in words:
+            assert str(word) in err
+
+
+@pytest.mark.parametrize("threshold", ["0", "-0.1", "nan", "inf", "much"])
+def test_a_threshold_that_is_none_is_refused(run, capsys, threshold):
+    with pytest.raises(SystemExit) as stopped:
+        run("a", "b", f"--threshold={threshold}")
+    assert stopped.value.code == 2
+    assert "--threshold" in capsys.readouterr().err
+
+
+def test_a_command_can_end_with_a_status_of_its_own():
+    assert exit_status(lambda: 1) == 1
+    assert exit_status(lambda: 0) == 0
+    assert exit_status(lambda: None) == 0

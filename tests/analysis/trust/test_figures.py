@@ -1,0 +1,80 @@
+"""Figures of trust: how far medians repeat, and what timing a single launch adds."""
+
+import pytest
+
+from analysis.trust.figures import FIGURES
+from tests.support.figures import device, drawn, nothing, stored
+
+PAIR = {"recording_a": "of a", "gpu_a": "a", "recording_b": "of b", "gpu_b": "b"}
+
+
+def counted(kind, quantity, **more):
+    """Return a row of agreement.csv; the figure counts cells itself."""
+    return PAIR | {"kind": kind, "quantity": quantity} | more
+
+
+def cell(gpu, n, time_s, memory="pinned", **more):
+    row = {"recording": f"of {gpu}", "gpu": gpu, "device": "gpu0", "variant": "naive"}
+    row |= {"dtype": "float32", "batch": 1, "m": n, "n": n, "k": n, "host_memory": memory}
+    return row | {"kernel_s": time_s, "total_s": 2 * time_s} | more
+
+
+def test_agreement_counts_the_cells_that_both_have(tmp_path):
+    rows = [cell("a", n, 1.0) for n in (64, 128, 256, 512)] + [cell("a", 1024, 1.0)]
+    rows += [cell("b", 64, 0.5), cell("b", 128, 0.99), cell("b", 256, 1.0), cell("b", 512, 1.01)]
+    rows += [cell("b", 64, 9.0, memory="pageable"), cell("b", 64, 9.0, block_size=16)]
+    kinds = [counted("GPU, pinned", "kernel"), counted("GPU, pageable", "kernel")]
+    store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
+    shown = drawn(FIGURES["agreement"], store)
+    assert len(shown.said) == 5  # percentiles of the one kind that both have
+    assert all("75 % of 4 cells within 2 %" in text for text in shown.said)
+    assert "kernel, pinned memory: 50 % at 0.995 or less; 75 % of 4 cells within 2 %" in shown.said
+    assert "b / a" in shown.texts
+
+
+def test_agreement_of_kernels_back_to_back_and_of_cpus(tmp_path):
+    cpu = {"gpu": None, "device": "cpu", "host_memory": None, "threads": 1}
+    rows = [cell(host, 64, 1.0) | cpu for host in "ab"]
+    launched = [back_to_back(gpu, "naive", 64, 1.0, 1.5) for gpu in "ab"]
+    kinds = [counted("GPU, back to back", "kernel_batch")]
+    kinds += [counted("CPU", "total", gpu_a=None, gpu_b=None)]
+    store = stored(
+        tmp_path,
+        recordings=[device("a"), device("b")],
+        summary=rows,
+        back_to_back=launched,
+        agreement=kinds,
+    )
+    shown = drawn(FIGURES["agreement"], store)
+    assert {text.split(":")[0] for text in shown.said} == {"kernel, back to back", "CPU"}
+
+
+def back_to_back(gpu, variant, n, batch_s, ratio, **more):
+    row = {"recording": f"of {gpu}", "gpu": gpu, "variant": variant, "dtype": "float32"}
+    row |= {"batch": 1, "m": n, "n": n, "k": n, "kernel_batch_s": batch_s, "ratio": ratio}
+    return row | more
+
+
+def test_launches_of_the_fastest_block_of_square_products(tmp_path):
+    rows = [
+        back_to_back("a", "block", 256, 2e-5, 1.2, block_size=16, ratio_low=1.1, ratio_high=1.3),
+        back_to_back("a", "block", 256, 4e-5, 1.1, block_size=32),
+        back_to_back("a", "mm_tile", 256, 1e-5, 5.0, dtype="float64"),
+        back_to_back("a", "mm_tile", 256, 1e-5, 5.0, m=255),
+        back_to_back("b", "naive", 256, 1e-5, 2.0),
+    ]
+    store = stored(
+        tmp_path, recordings=[device("a"), device("b", simulated=True)], back_to_back=rows
+    )
+    shown = drawn(FIGURES["launches"], store)
+    assert shown.said == [
+        "SIMULATED b, naive, N = 256: 2 ×",
+        "a, block, B = 16, N = 256: 1.2 × (1.1 to 1.3)",
+    ]
+    assert shown.hollow == ["SIMULATED b, naive, N = 256: 2 ×"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_drawn_of_nothing(tmp_path, name):
+    assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
+    assert nothing(FIGURES[name], stored(tmp_path))

@@ -1,0 +1,109 @@
+"""Traffic of a host's other GPUs: what pairs show, and what they must not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.trust import interference
+from measurement.recording import CELL, TABLES
+
+
+def passes(alone, beside, count=1, kernel=1.0, n=1024):
+    """The pairs of one cell, of order n, with these times of the copy to the card."""
+    key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned", pd.NA)
+    sides = []
+    for neighbours_, times in ((0, alone), (count, beside)):
+        frame = pd.DataFrame({"h2d_s": np.asarray(times, float)})
+        frame = frame.assign(kernel_s=kernel, d2h_s=1.0, neighbours=neighbours_)
+        frame["total_s"] = frame[["h2d_s", "kernel_s", "d2h_s"]].sum(axis=1)
+        sides.append(frame.assign(round=range(1, len(frame) + 1)))
+    frame = pd.concat(sides).assign(**dict(zip(CELL, key, strict=True)))
+    types = TABLES["neighbours.csv"]
+    return frame.reindex(columns=list(types)).astype(types)
+
+
+def compared(*arguments, **options):
+    return interference.compare_pairs(passes(*arguments, **options)).set_index("quantity")
+
+
+def states(seed, pairs=12):
+    """What the machine does to both passes of each pair."""
+    return np.exp(0.2 * np.random.default_rng(seed).standard_normal(pairs))
+
+
+def test_a_slowdown_is_seen_through_the_states_that_pairs_share():
+    rng = np.random.default_rng(1)
+    state = states(2)
+    beside = 1.1 * state * rng.lognormal(0, 0.003, 12)
+    rows = compared(state, beside)
+    assert rows.at["h2d", "ratio"] == pytest.approx(1.1, rel=0.05)
+    assert rows.at["h2d", "ratio"] == np.median(beside) / np.median(state)
+    assert rows.at["h2d", "verdict"] == "slower"
+    assert rows.at["h2d", "p_differs"] == 2 / 2**12, "all of twelve pairs"
+    assert rows.loc[["kernel", "d2h"], "verdict"].tolist() == ["same", "same"]
+    # The same passes, no longer beside their partners, show nothing.
+    assert compared(state, np.roll(beside, 5)).at["h2d", "verdict"] == "undecided"
+
+
+def test_the_interval_resamples_pairs():
+    state = states(3)
+    row = compared(state, 1.2 * state).loc["h2d"]
+    assert [row["ratio_low"], row["ratio_high"]] == pytest.approx([1.2, 1.2])
+
+
+def test_traffic_that_does_nothing_slows_nothing():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        state = states(seed)
+        frames = []
+        for n in range(1, 8):
+            times = (state * rng.lognormal(0, 0.02, 12) for _ in range(2))
+            frames.append(passes(*times, n=n))
+        found = interference.compare_pairs(pd.concat(frames))
+        assert "slower" not in set(found["verdict"]), seed
+
+
+def test_the_more_comparisons_the_more_one_of_them_must_show():
+    """One pair of seven that goes the other way: enough alone, too little among a hundred."""
+    alone = np.linspace(1, 1.2, 7)
+    slower = passes(alone, alone * 1.1, kernel=1.0)
+    one = interference.compare_pairs(slower)
+    many = [passes(alone, alone[::-1], n=n) for n in range(1, 40)]
+    among = interference.compare_pairs(pd.concat([slower, *many]))
+    verdicts = [
+        frame[(frame["n"] == 1024) & (frame["quantity"] == "h2d")]["verdict"].item()
+        for frame in (one, among)
+    ]
+    assert verdicts == ["slower", "undecided"]
+
+
+def test_only_rounds_with_both_passes_are_pairs():
+    frame = passes([1.0] * 8, [1.5] * 8)
+    frame = frame[~((frame["neighbours"] == 1) & (frame["round"] == 3))]
+    assert set(interference.compare_pairs(frame)["pairs"]) == {7}
+    frame = frame[frame["neighbours"] == 0]
+    assert interference.compare_pairs(frame).empty
+
+
+def test_below_six_pairs_nothing_is_claimed():
+    row = compared([1.0] * 5, [2.0] * 5).loc["h2d"]
+    assert (row["ratio"], row["verdict"]) == (2, "undecided")
+    assert row[["ratio_low", "p_differs", "q_same", "alone_low_s"]].isna().all()
+
+
+def test_the_table_names_gpus_and_is_empty_where_there_is_one(
+    make_recording, gpu_recording, cpu_recording, tmp_path
+):
+    two = make_recording(tmp_path / "two", gpus=2, sizes=(256, 512), holdout=())
+    found = data.sources({"two": two, "card": gpu_recording, "host": cpu_recording})
+    table = interference.interference_table(found)
+    assert set(table["gpu"]) == {"two-gpu0", "two-gpu1"}
+    assert len(table) == 2 * 2 * 2 * 4
+    said = table.groupby(["host_memory", "quantity"])["verdict"].agg(set)
+    assert said["pageable", "h2d"] == said["pageable", "d2h"] == {"slower"}
+    assert said["pinned", "h2d"] == said["pageable", "kernel"] == {"same"}
+    assert interference.interference_table(found[2:]).empty
+    shuffled = two.interference.sample(frac=1, random_state=1)
+    own = [f[f["device"] == "gpu0"] for f in (two.interference, shuffled)]
+    pd.testing.assert_frame_equal(*map(interference.compare_pairs, own))

@@ -1,0 +1,208 @@
+"""The state of the card, what timing costs, where the time went: tables from recordings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import ceilings
+from analysis.data import recordings as data
+from analysis.trust import overheads, telemetry
+from measurement.recording import CELL, KERNEL, TABLES
+from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
+
+
+@pytest.fixture(scope="module")
+def throttled(make_recording, tmp_path_factory):
+    """Two GPUs of one host, three of twelve samples of each cell marked and slower."""
+    path = tmp_path_factory.mktemp("trust") / "two"
+    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), throttled=3)
+
+
+def sources(*made):
+    return data.sources({f"r{index}": one for index, one in enumerate(made)})
+
+
+def samples(reasons, totals, **state):
+    """The samples of one cell with these bit masks and total times."""
+    parts = ("gpu0", "block", "float32", 1, *[256] * 3, 32, "pinned", None)
+    key = dict(zip(CELL, parts, strict=True))
+    frame = pd.DataFrame({"throttle_reasons": reasons, "total_s": totals}).assign(**key, **state)
+    frame["kernel_s"] = frame["total_s"] / 2
+    types = TABLES["samples.csv.gz"]
+    return frame.reindex(columns=list(types)).astype(types)
+
+
+# ---- state of the card
+
+
+def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
+    masks = [0, SW_POWER_CAP, 0, SW_POWER_CAP | SW_THERMAL_SLOWDOWN, 0, 0, 0, 0]
+    clocks = [2000, 1000, 2000, 1500, 2000, 2000, 2000, 2000]
+    state = {
+        "sm_clock_hz": np.array(clocks) * 10**6,
+        "memory_clock_hz": 10**9,
+        "temperature_celsius": [40, 55, 41, 42, 40, 40, 40, 40],
+        "power_w": [300.0, 700, 310, 700, 320, 330, 340, 350],
+    }
+    row = telemetry.telemetry(samples(masks, [1, 9, 2, 9, 3, 4, 5, 6], **state)).iloc[0]
+    assert (row["samples"], row["samples_throttled"]) == (8, 2)
+    assert row["throttle_reasons"] == "sw_power_cap + sw_thermal_slowdown"
+    assert (row["sm_clock_hz"], row["sm_clock_min_hz"]) == (2e9, 1e9)
+    assert (row["memory_clock_hz"], row["temperature_max_celsius"]) == (1e9, 55)
+    assert row["power_w"] == 335
+    assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (4.5, 1, 9)
+    assert (row["unmarked_total_s"], row["unmarked_kernel_s"]) == (3.5, 1.75)
+    assert (row["unmarked_total_low_s"], row["unmarked_total_high_s"]) == (1, 6)
+
+
+def test_where_every_sample_is_marked_none_is_left():
+    row = telemetry.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    assert row["samples_throttled"] == 6
+    assert row["total_s"] == 3.5
+    assert row[["unmarked_total_s", "unmarked_kernel_high_s"]].isna().all()
+
+
+def test_what_is_not_known_is_empty_and_not_zero():
+    row = telemetry.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
+    assert row["throttle_reasons"] == ""
+    unknown = ["samples_throttled", "sm_clock_hz", "sm_clock_min_hz", "power_w"]
+    assert row[[*unknown, "temperature_max_celsius", "unmarked_total_s"]].isna().all()
+    half = telemetry.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
+    assert half["samples_throttled"] == 0
+
+
+def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording):
+    table = telemetry.telemetry_table(sources(throttled, cpu_recording))
+    timed = throttled.samples[throttled.samples["device"] != "cpu"].drop_duplicates(CELL)
+    assert len(table) == len(timed)
+    assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
+    assert set(table["samples_throttled"]) == {3}
+    assert (table["unmarked_total_s"] < table["total_s"]).all()
+    merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
+    assert len(merged) == len(table)
+    assert (merged["kernel_s"] == merged["kernel_s_summary"]).all()
+
+
+def trust_cells(recording):
+    found = sources(recording)
+    return pd.concat([source.cells for source in found]).drop_duplicates(CELL)
+
+
+# ---- batches
+
+
+def test_single_launches_stand_beside_batches(throttled, gpu_recording):
+    table = overheads.back_to_back_table(sources(throttled, gpu_recording))
+    kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
+    assert (table["gpu"] == "r1").sum() == len(kernels) > 50
+    own = table[table["gpu"] == "r1"]
+    assert set(own["host_memory"]) == {"pinned"}
+    assert set(own["rounds"]) == {6}
+    assert own["ratio"].median() == pytest.approx(1 / BACK_TO_BACK, rel=0.01)
+    assert own["ratio"].tolist() == (own["kernel_s"] / own["kernel_batch_s"]).tolist()
+    assert (own["ratio_low"] <= own["ratio"]).all()
+    assert (own["ratio"] <= own["ratio_high"]).all()
+    assert (own["kernel_batch_low_s"] < own["kernel_batch_s"]).all()
+    row = own[(own["variant"] == "buffered_row") & (own["n"] == 512)].iloc[0]
+    batches = gpu_recording.back_to_back
+    same = batches[(batches["variant"] == "buffered_row") & (batches["n"] == 512)]
+    assert row["kernel_batch_s"] == same["kernel_batch_s"].median()
+    assert row["launches"] == same["launches"].iloc[0]
+
+
+def test_pageable_launches_stand_in_and_a_kernel_without_any_has_no_ratio(gpu_recording):
+    taken = gpu_recording.samples
+    pinned = (taken["host_memory"] == "pinned").fillna(False)
+    gone = (taken["n"] == 512).fillna(False) & (taken["variant"] == "block")
+    few = replace(gpu_recording, samples=taken[~pinned & ~gone])
+    table = overheads.back_to_back_table(sources(few))
+    lacking = (table["variant"] == "block") & (table["n"] == 512)
+    assert table[lacking][["ratio", "ratio_low", "kernel_s", "host_memory"]].isna().all(axis=None)
+    assert set(table[~lacking]["host_memory"]) == {"pageable"}
+
+
+# ---- cold starts, ceilings, phases
+
+
+def test_cold_starts_are_compared_with_the_same_cell_warm(gpu_recording):
+    (row,) = overheads.cold_starts_table(sources(gpu_recording)).to_dict("records")
+    starts = gpu_recording.cold_starts
+    assert row["processes"] == len(starts) == 6
+    for part, seconds in COLD_S.items():
+        assert row[part] == pytest.approx(seconds, rel=0.05)
+    assert row["total_s"] == starts["total_s"].median()
+    assert (row["total_low_s"], row["total_high_s"]) == (
+        starts["total_s"].min(),
+        starts["total_s"].max(),
+    )
+    assert row["ratio"] == row["total_s"] / row["warm_total_s"]
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    cells = trust_cells(gpu_recording)
+    warm = cells[(cells["variant"] == row["variant"]) & (cells["n"] == row["n"])]
+    warm = warm[(warm["block_size"] == 32) & (warm["host_memory"] == "pinned")]
+    assert [row["warm_total_s"]] == list(warm["total_s"])
+    cold = replace(gpu_recording, samples=gpu_recording.samples[:50])
+    (row,) = overheads.cold_starts_table(sources(cold)).to_dict("records")
+    assert np.isnan([row["ratio"], row["warm_total_s"]]).all()
+
+
+def test_ceilings_are_medians_of_rounds_and_the_cpus_stand_once(throttled):
+    table = ceilings.ceilings_table(sources(throttled))
+    on_cpu = table[table["device"] == "cpu"]
+    once = on_cpu[on_cpu["threads"].isna()]
+    assert sorted(once["quantity"]) == ["empty_total_s", "timer_resolution_s"]
+    rates = on_cpu[on_cpu["quantity"] == "fp32_flop_per_s"].set_index("threads")["value"]
+    assert rates.to_dict() == pytest.approx({1: 1.25e11, 4: 4.5e11}, rel=0.02)
+    assert on_cpu["gpu"].isna().all()
+    assert not table.duplicated(
+        ["recording", "device", "quantity", "host_memory", "size_bytes", "threads"]
+    ).any()
+    copies = table[(table["gpu"] == "r0-gpu1") & (table["quantity"] == "h2d_bytes_per_s")]
+    assert sorted(copies["size_bytes"]) == sorted([2**12, 2**16, 2**20, 2**26] * 2)
+    row = copies[(copies["size_bytes"] == 2**20) & (copies["host_memory"] == "pinned")].iloc[0]
+    rounds = throttled.ceilings
+    rounds = rounds[(rounds["device"] == "gpu1") & (rounds["quantity"] == "h2d_bytes_per_s")]
+    rounds = rounds[(rounds["size_bytes"] == 2**20) & (rounds["host_memory"] == "pinned")]
+    values = rounds["value"]
+    assert (row["value"], row["value_low"], row["value_high"], row["rounds"]) == (
+        *(values.median(), values.min(), values.max()),
+        6,
+    )
+
+
+def test_phases_add_up_and_the_cpus_stand_once(throttled):
+    table = overheads.phases_table(sources(throttled))
+    totals = table[table["phase"] == overheads.TOTAL]
+    assert sorted(totals["device"]) == ["cpu", "gpu0", "gpu1"]
+    gpu = table[table["gpu"] == "r0-gpu0"].set_index("phase")
+    assert gpu.at[overheads.TOTAL, "wall_s"] == 33
+    assert gpu.at["sampling", "share_not_busy"] == 0.25
+    assert gpu.at[overheads.TOTAL, "share_not_busy"] == pytest.approx(1 - 19.85 / 33)
+
+
+def test_a_phase_without_length_has_no_share(cpu_recording):
+    phases = [{"device": "cpu", "phase": "checking", "wall_s": 0, "busy_s": 0}]
+    none = replace(cpu_recording, provenance=cpu_recording.provenance | {"phases": phases})
+    assert overheads.phases_table(sources(none))["share_not_busy"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "table", [telemetry.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table]
+)
+def test_a_host_without_gpu_has_no_rows(cpu_recording, table):
+    for found in (sources(cpu_recording), []):
+        assert table(found).empty
+        assert list(table(found))[:2] == ["recording", "gpu"]
+
+
+def test_the_order_of_rows_changes_nothing(throttled):
+    names = ("samples", "back_to_back", "cold_starts", "ceilings")
+    shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
+    for table in (
+        *(telemetry.telemetry_table, overheads.back_to_back_table, overheads.cold_starts_table),
+        ceilings.ceilings_table,
+    ):
+        one, other = (table(sources(r)) for r in (throttled, replace(throttled, **shuffled)))
+        pd.testing.assert_frame_equal(one, other)

@@ -1,0 +1,107 @@
+"""Threats to validity: what the recordings tell of themselves, a row a card."""
+
+import pandas as pd
+import pytest
+
+from analysis.trust.threats import threats_table
+from tests.support.report_data import chain, cpu_cell, gpu_cell, recording, tables
+
+NAMES = ("recordings", "telemetry", "summary", "agreement")
+
+
+def of(store):
+    """Return the table of threats by card, or by recording where there is none."""
+    table = threats_table({name: store[name] for name in NAMES})
+    return table.set_index(table["gpu"].fillna(table["recording"]))
+
+
+def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.0):
+    return {
+        "gpu": label,
+        "n": n,
+        "samples": samples,
+        "samples_throttled": throttled,
+        "sm_clock_hz": clock,
+        "total_s": total,
+        "unmarked_total_s": unmarked,
+    }
+
+
+@pytest.fixture
+def told(tmp_path):
+    store = tables(
+        tmp_path,
+        recordings=[
+            recording("card", stale=True, stale_sources="kernels/block.cu", cells_failed=2),
+            recording("again", simulated=True, dirty=True),
+            recording("host", gpu=False, dirty=False),
+        ],
+        summary=[
+            gpu_cell("card", "block", 512, 0.01),
+            gpu_cell("card", "block", 1024, 0.01, spread=0.06),
+            gpu_cell("card", "block", 2048, 0.01, spread=None),
+            cpu_cell("card", "naive", 512, 0.01, spread=None),
+            gpu_cell("again", "block", 512, 0.01),
+            cpu_cell("host", "naive", 512, 0.01),
+        ],
+        telemetry=[
+            state("card", 512, throttled=1, clock=1.2e9, unmarked=0.9),
+            state("card", 1024, clock=1.98e9, unmarked=1.02),
+        ],
+        agreement=[
+            {
+                "recording_a": "card",
+                "gpu_a": "card",
+                "recording_b": "again",
+                "gpu_b": "again",
+                "cells": cells,
+                "cells_agreeing": agreeing,
+            }
+            for cells, agreeing in ((10, 7), (5, 5))
+        ],
+    )
+    return of(store)
+
+
+def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
+    card = told.loc["card"]
+    assert (card["samples"], card["samples_throttled"]) == (20, 1)
+    assert card["share_throttled"] == 0.05
+    assert card["share_moved"] == pytest.approx(0.1)
+    assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
+    columns = ["samples", "samples_throttled", "share_throttled", "share_moved", "sm_clock_low_hz"]
+    assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
+
+
+def test_missing_and_wide_intervals_are_counted_with_those_of_the_hosts_cpu(told):
+    columns = ["totals", "totals_without_interval", "totals_wide"]
+    assert told[columns].to_numpy().tolist() == [[4, 2, 1], [1, 0, 0], [1, 0, 0]]
+
+
+def test_agreement_is_that_of_all_pairs_that_a_card_is_in(told):
+    columns = ["medians_compared", "medians_found_again"]
+    assert told.loc[["card", "again"], columns].to_numpy().tolist() == [[15, 12], [15, 12]]
+    assert told.loc["host", columns].isna().all()
+
+
+def test_what_the_recording_says_of_itself_is_taken_over(told):
+    assert told["cells_failed"].tolist() == [2, 0, 0]
+    assert told["stale"].tolist() == [True, False, False]
+    assert told["simulated"].tolist() == [False, True, False]
+    assert told["dirty"].fillna("not known").tolist() == ["not known", True, False]
+
+
+def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
+    told = of(tables(tmp_path / "bare", recordings=[recording("card")])).loc["card"]
+    assert told["totals"] == 0
+    assert told[["samples", "share_moved", "sm_clock_high_hz"]].isna().all()
+    assert of(tables(tmp_path / "none")).empty
+
+
+def test_the_table_is_made_from_the_recordings(gpu_recording):
+    folder = chain({"card": gpu_recording.path})
+    (row,) = pd.read_csv(folder / "threats.csv").to_dict("records")
+    summary = pd.read_csv(folder / "summary.csv")
+    assert row["totals"] == summary["total_s"].notna().sum()
+    assert row["totals_without_interval"] == 0
+    assert row["simulated"]

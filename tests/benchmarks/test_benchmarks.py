@@ -1,0 +1,432 @@
+"""The benchmarks, as far as they go without a GPU: what they ask for, read, and conclude."""
+
+import ctypes
+import json
+import subprocess
+import sys
+from enum import IntEnum
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import batch_against_nvbench as against
+from benchmarks import nvbench_kernels, tuner_cells, tuner_kernels
+from benchmarks.batch_against_nvbench import Round, compare, read_nvbench, table
+from benchmarks.cells import CELLS, SIZES
+from benchmarks.tuner_cells import Cost, configurations
+from kernels.catalog import variant
+from kernels.plan import builds
+from kernels.shape import Shape
+from measurement.cells import gpu_cells
+from measurement.config import BlockSizeLimit, load
+from measurement.discovery import CudaDevice
+from measurement.errors import StudyError, exit_status
+from measurement.matrices import Inputs
+from measurement.session import BackToBack
+from tests.support import ROOT
+
+CARD = CudaDevice(0, "Stand-in", "8.6")
+KERNELS = [(name, block, n) for name, block in nvbench_kernels.KERNELS for n in (1024, 2048)]
+
+
+def summary(tag, value):
+    return {"tag": tag, "data": [{"name": "value", "type": "float64", "value": str(value)}]}
+
+
+def nvbench_json(time_s=2e-4):
+    """Results in nvbench's layout, all kernels alike."""
+    state = {
+        "is_skipped": False,
+        "summaries": [
+            {"tag": "nv/cold/sample_size", "data": []},
+            summary("nv/cold/time/gpu/mean", 1.5 * time_s),
+            summary("nv/batch/time/gpu/mean", time_s),
+        ],
+    }
+    return {
+        "benchmarks": [
+            {
+                "name": f"{name}-b{block}",
+                "states": [
+                    {
+                        "name": f"Device=0 N={n}",
+                        "axis_values": [{"name": "N", "type": "int64", "value": str(n)}],
+                        **state,
+                    }
+                    for n in (1024, 2048)
+                ],
+            }
+            for name, block in nvbench_kernels.KERNELS
+        ]
+    }
+
+
+def test_medians_are_of_the_rounds():
+    rounds = [Round(1.00, 1.0, 2.0), Round(1.98, 2.0, 2.5), Round(3.12, 3.0, 4.0)]
+    found = compare(("block", 32, 1024), rounds)
+    assert (found.ours_s, found.nvbench_s, found.nvbench_cold_s) == (1.98, 2.0, 2.5)
+    assert (found.ratio, found.ratio_min) == (1.0, 0.99)
+    assert found.ratio_max == pytest.approx(1.04)
+    assert found.within
+
+
+@pytest.mark.parametrize(("ratio", "within"), [(0.969, "NO"), (0.971, "yes"), (1.031, "NO")])
+def test_what_is_off_by_more_than_three_percent_is_told(ratio, within):
+    rounds = [Round(ratio * 1e-3, 1e-3, 2e-3)]
+    found = compare(("block_unroll4", 32, 2048), rounds)
+    assert found.within == (within == "yes")
+    _, line = table([found]).splitlines()
+    kernel, *numbers, verdict, cold = line.split()
+    assert (kernel, verdict, cold) == ("block_unroll4", within, "2000.00")
+    expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio]
+    assert [float(number) for number in numbers] == pytest.approx(expected)
+
+
+def test_batched_time_of_nvbench_is_read(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(nvbench_json()))
+    found = read_nvbench(path)
+    assert list(found) == KERNELS
+    assert all(times == pytest.approx((2e-4, 3e-4)) for times in found.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"is_skipped": True, "skip_reason": "too short"}, "Device=0 N=1024: skipped: too short"),
+        ({"summaries": None}, "Device=0 N=1024: its results lack nv/batch/time/gpu/mean"),
+    ],
+)
+def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
+    results = nvbench_json()
+    results["benchmarks"][0]["states"][0] |= change
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(results))
+    with pytest.raises(StudyError, match=message):
+        read_nvbench(path)
+
+
+def inputs_of(n):
+    return Inputs([("float32", Shape.square(n))], seed=1)
+
+
+class FakeSession:
+    """A session whose launches back to back last what the test says."""
+
+    def __init__(self, log, time_s):
+        self.log = log
+        self.time_s = time_s
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def back_to_back(self, cell, length_s):
+        assert 0.05 <= length_s <= 1
+        assert (cell.dtype, cell.shape.is_square) == ("float32", True)
+        self.log.append((cell.variant, cell.block_size, cell.n))
+        return BackToBack(100, self.time_s)
+
+
+@pytest.mark.parametrize(("ours_s", "status"), [(2.04e-4, 0), (2.2e-4, 1)])
+def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, status):
+    log = []
+
+    def fake_nvbench(command, **_):
+        """Stand for the process: write its file."""
+        assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
+        log.append("nvbench")
+        Path(command[command.index("--json") + 1]).write_text(json.dumps(nvbench_json()))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(against, "select", lambda _: [CARD])
+    monkeypatch.setattr(against, "find_nvcc", lambda: Path("nvcc"))
+    monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
+    monkeypatch.setattr(against, "build_all", lambda *_: [])
+    monkeypatch.setattr(against, "GpuSession", lambda *_: FakeSession(log, ours_s))
+    monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
+    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
+    monkeypatch.setattr(against.importlib.metadata, "version", lambda _: "0.0")
+    monkeypatch.setattr(subprocess, "run", fake_nvbench)
+    out = tmp_path / "new" / "out.json"
+    monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
+    assert exit_status(against.main) == status
+    assert log == [*(k for k in KERNELS for _ in range(3)), "nvbench"] * 5
+    assert capsys.readouterr().out.count("NO" if status else " yes ") == len(KERNELS)
+    written = json.loads(out.read_text())
+    assert (written["gpu"], written["driver"], written["nvcc"]) == ("Stand-in", "600.1", "13.9.7")
+    assert [(k["variant"], k["block_size"], k["n"]) for k in written["kernels"]] == KERNELS
+    assert written["kernels"][0]["ratio"] == pytest.approx(ours_s / 2e-4)
+
+
+def test_process_of_nvbench_that_fails_is_told(monkeypatch):
+    failed = SimpleNamespace(returncode=2, stdout="", stderr="a line\nerror: no driver\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(StudyError, match=r"^nvbench: ended with status 2: no driver$"):
+        against.run_nvbench(Path("cubins"))
+
+
+def test_without_nvbench_its_installation_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["against"])
+    assert exit_status(against.main) == 2
+    assert "run `pip install 'cuda-bench[cu13]==0.3.0'`" in capsys.readouterr().err
+
+
+class Status(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
+class FakeDriver:
+    """The calls of `cuda.bindings.driver` that are made; notes what is launched."""
+
+    def __init__(self):
+        self.memory = {}
+        self.launches = []
+        self.status = Status.CUDA_SUCCESS
+
+    def __getattr__(self, name):
+        return lambda *arguments: (0, arguments)  # what is only passed on
+
+    def cuMemAlloc(self, size):  # noqa: N802
+        address = 4096 * (len(self.memory) + 1)
+        self.memory[address] = size
+        return 0, address
+
+    def cuMemFree(self, address):  # noqa: N802
+        del self.memory[address]
+        return (0,)
+
+    def cuLaunchKernel(self, function, *rest):  # noqa: N802
+        *geometry, stream, pointers, extra = rest
+        addresses = (ctypes.c_void_p * 4).from_address(pointers)
+        values = [ctypes.c_uint64.from_address(address).value for address in addresses[:3]]
+        values.append(ctypes.c_int.from_address(addresses[3]).value)
+        assert set(values[:3]) == set(self.memory)
+        self.launches.append((geometry, stream, values[3], extra))
+        return (self.status,)
+
+
+class FakeState:
+    def get_int64(self, name):
+        assert name == "N"
+        return 64
+
+    def get_device(self):
+        return 0
+
+    def exec(self, launch, *, batched):
+        assert batched
+        stream = SimpleNamespace(addressof=lambda: 77)
+        launch(SimpleNamespace(get_stream=lambda: stream))
+
+
+def test_nvbench_launches_what_the_catalog_says(tmp_path):
+    (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
+    driver = FakeDriver()
+    inputs = inputs_of(64)
+    nvbench_kernels._benchmark(driver, "block_unroll4", 32, tmp_path, inputs)(FakeState())
+    assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
+    assert driver.memory == {}
+    driver.status = Status.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(StudyError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        nvbench_kernels._benchmark(driver, "block_unroll4", 32, tmp_path, inputs)(FakeState())
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return configurations(load(ROOT / "config.yaml"))
+
+
+def test_recordings_have_the_44_cells_once(parts):
+    cells = [
+        (cell.variant, cell.block_size, cell.n)
+        for part in parts
+        for cell in gpu_cells(part.study, "gpu0")
+    ]
+    assert len(cells) == len(set(cells)) == 44
+    assert {(name, block) for name, block, _ in cells} == {
+        (name, block) for name, blocks in CELLS.items() for block in blocks
+    }
+    for part in parts:
+        protocol = part.study.protocol
+        assert (protocol.min_samples, protocol.max_samples) == (20, 20)
+        assert protocol.cold_starts == protocol.batch_s == 0
+
+
+def test_limits_that_drop_cells_are_refused():
+    config = load(ROOT / "config.yaml")
+    limits = [BlockSizeLimit(block_size=2, largest_size=1024)]
+    study = config.study.model_copy(update={"block_size_limits": limits})
+    with pytest.raises(StudyError, match="block_size_limits"):
+        configurations(config.model_copy(update={"study": study}))
+
+
+def fake_recording(part, status="passed"):
+    """A recording of the cells of a configuration, as far as its cost goes."""
+    cells = gpu_cells(part.study, "gpu0")
+    frame = pd.DataFrame([(c.device, c.variant, c.n, c.block_size) for c in cells])
+    frame.columns = ["device", "variant", "n", "block_size"]
+    phases = [("gpu0", "start", 1.0, 0.0), ("gpu0", "sampling", 4.0, 3.0), ("cpu", "start", 9, 9)]
+    keys = ("device", "phase", "wall_s", "busy_s")
+    return SimpleNamespace(
+        checks=frame.assign(status=status, reason="2 elements wrong"),
+        samples=pd.concat([frame] * 20),
+        provenance={"phases": [dict(zip(keys, phase, strict=True)) for phase in phases]},
+    )
+
+
+def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
+    built = []
+
+    def fake_record(part, cubins, out):
+        return fake_recording(part), 7.0
+
+    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
+    monkeypatch.setattr(tuner_cells, "find_nvcc", lambda: Path("nvcc"))
+    monkeypatch.setattr(tuner_cells, "build_all", lambda _, wanted, *__: built.extend(wanted))
+    monkeypatch.setattr(tuner_cells, "record", fake_record)
+    monkeypatch.setattr(tuner_cells, "tune", lambda backend: (44, 25.0))
+    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "nvrtc", "--tuner", "pycuda"])
+    assert exit_status(tuner_cells.main) == 0
+    cells, _, recording, gpu, idle, nvrtc, pycuda = capsys.readouterr().out.splitlines()
+    assert cells.endswith(" 44, at least 20 samples each")
+    assert recording.endswith(" 14.00 s")
+    assert "10.00 s, within 12 s (start 2.00, sampling 8.00)" in gpu
+    assert idle.endswith(" 40%; while sampling 25%")
+    assert "25.00 s for 44 cells, compiling included: 2.50 times" in nvrtc
+    assert pycuda.startswith("kernel_tuner, pycuda ")
+    stems = [build.stem for build in built]
+    assert len(stems) == len(set(stems)) == 12  # 11 kernels and the probes
+
+
+def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):
+    cost = Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
+    answers = {
+        "cupy": SimpleNamespace(
+            returncode=2, stdout="", stderr="error: no cupy\nException ignored"
+        ),
+        "nvrtc": SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n'),
+    }
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: answers[command[-1]])
+    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
+    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
+    monkeypatch.setattr("sys.argv", ["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
+    assert exit_status(tuner_cells.main) == 2
+    printed = capsys.readouterr()
+    assert "20.00 s for 44 cells, compiling included: 4.00 times" in printed.out
+    assert "here, 2.00 times building and recording" in printed.out
+    assert printed.err == "error: kernel_tuner with cupy: no cupy\n"
+
+
+def test_more_than_the_bound_is_told(monkeypatch, capsys):
+    cost = Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
+    monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
+    monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
+    monkeypatch.setattr("sys.argv", ["cells"])
+    assert exit_status(tuner_cells.main) == 1
+    assert "12.50 s, NOT within 12 s" in capsys.readouterr().out
+
+
+def test_cell_that_failed_is_told(parts):
+    with pytest.raises(StudyError, match=r"naive N=256 B=16: failed: 2 elements wrong"):
+        Cost().add(fake_recording(parts[0], status="failed"))
+
+
+def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
+    commands = []
+
+    def fake_run(command, **_):
+        commands.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", fake_run)
+    monkeypatch.setattr(tuner_cells.recording, "read", lambda path: path)
+    made, taken_s = tuner_cells.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
+    assert (made, taken_s > 0) == (tmp_path / "part1", True)
+    (command,) = commands
+    assert command[1:4] == ["-m", "measurement", "record"]
+    assert load(command[command.index("--config") + 1]) == parts[1]
+    assert command[-6:] == [
+        *("--device", "0", "--cubins", str(tmp_path / "cubins")),
+        *("--out", str(tmp_path / "part1")),
+    ]
+    assert builds(parts[1].study)
+
+
+class FakeTuner:
+    """Takes the arguments of kernel_tuner.tune_kernel, and times every allowed combination."""
+
+    def __init__(self, failing=None):
+        self.failing = failing
+        self.calls = []
+
+    def tune_kernel(self, name, source, problem_size, arguments, parameters, **options):
+        self.calls.append((name, problem_size, options))
+        assert f"void {name}(const float *a, const float *b, float *c, int n)" in source
+        n = problem_size[0]
+        assert [getattr(argument, "shape", None) for argument in arguments] == [(n, n)] * 3 + [()]
+        assert (arguments[3], arguments[3].dtype) == (n, np.int32)
+        results = []
+        for block in parameters["BLOCK"]:
+            for x in parameters["block_size_x"]:
+                for y in parameters["block_size_y"]:
+                    names = {"BLOCK": block, "block_size_x": x, "block_size_y": y}
+                    if all(eval(rule, {}, names) for rule in options["restrictions"]):
+                        assert variant(name).launch(Shape.square(n), block).threads == (x, y)
+                        time_ms = "failed" if block == self.failing else 1.0
+                        results.append({"BLOCK": block, "time": time_ms})
+        return results, {}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_tuner_gets_the_geometry_of_the_catalog(name):
+    tuner = FakeTuner()
+    inputs = inputs_of(256)
+    assert tuner_kernels.tune(tuner, "NVCUDA", name, 256, CELLS[name], inputs) == len(CELLS[name])
+    ((_, _, options),) = tuner.calls
+    assert (options["lang"], options["iterations"]) == ("NVCUDA", 30)
+    assert options["grid_div_x"] == options["grid_div_y"] == ["BLOCK"]
+
+
+def test_kernel_that_the_tuner_does_not_time_is_told():
+    with pytest.raises(StudyError, match="block N=256 B=8: no time"):
+        tuner_kernels.tune(FakeTuner(failing=8), "CUPY", "block", 256, [4, 8], inputs_of(256))
+
+
+def test_backend_that_is_not_there_is_told(monkeypatch, capsys):
+    def tune_kernel(*_, **__):
+        raise ImportError("pycuda not installed,\ninstall it")
+
+    monkeypatch.setitem(sys.modules, "kernel_tuner", SimpleNamespace(tune_kernel=tune_kernel))
+    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
+    assert exit_status(tuner_kernels.main) == 2
+    assert capsys.readouterr().err == "error: pycuda not installed, install it\n"
+
+
+def test_tuner_times_every_cell(monkeypatch, capsys):
+    tuner = FakeTuner()
+    monkeypatch.setitem(sys.modules, "kernel_tuner", tuner)
+    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
+    assert exit_status(tuner_kernels.main) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer["cells"] == 44
+    assert len(tuner.calls) == len(CELLS) * len(SIZES)
+    assert {options["lang"] for _, _, options in tuner.calls} == {"PYCUDA"}
+
+
+def test_without_kernel_tuner_its_installation_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "kernel_tuner", None)
+    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "nvrtc"])
+    assert exit_status(tuner_kernels.main) == 2
+    assert "run `pip install kernel_tuner==1.4.0`" in capsys.readouterr().err
+    failed = SimpleNamespace(returncode=2, stdout="", stderr="error: kernel_tuner: not installed")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(StudyError, match=r"^kernel_tuner with nvrtc: kernel_tuner: not installed$"):
+        tuner_cells.tune("nvrtc")

@@ -1,0 +1,214 @@
+"""Single-thread figures are of one thread, whatever the environment says, and recorded as such."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cpu_reference.cores import usable_threads
+from cpu_reference.library import Library, build_library, find_gcc
+from kernels.shape import Shape
+from measurement import recording
+from measurement.cells import CPU, cell
+from measurement.cpu import CpuSession
+from measurement.cpu_ceilings import cpu_ceilings
+from measurement.matrices import Inputs
+from measurement.session import CellError
+from tests.support import ROOT
+
+CONFIG = """
+study:
+  seed: 3
+  dtypes: [float32]
+  sizes: [8]
+  holdout_sizes: []
+  variants: [naive]
+  block_sizes: [32]
+  host_memory: [pinned]
+  cpu:
+    variants: [naive, packed, blas]
+    sizes: [300, 1000]
+    size_limits: [{ variant: naive, largest_size: 300 }]
+    block_sizes: [8]
+    threads: [1, all]
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.01
+    min_samples: 6
+    max_samples: 12
+    gpu_cell_budget_s: 1
+    cpu_cell_budget_s: 1
+    single_pass_s: 10
+    warm_up_s: 0.001
+    cpu_warm_pass_s: 0
+    batch_s: 0
+    cold_starts: 0
+    hang_limit_s: 60
+gpus:
+  - { id: local, device: auto }
+"""
+NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def environment(value):
+    """Return this environment with every number of threads set to a value, or with none."""
+    others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
+    others["CUDA_VISIBLE_DEVICES"] = ""
+    return others if value is None else others | dict.fromkeys(NUMBERS, value)
+
+
+def recorded(folder, command, value):
+    """Record this host's CPU with a command; return the recording."""
+    (folder / "config.yaml").write_text(CONFIG)
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env=environment(value),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return recording.read(folder / "out")
+
+
+def check_threads(made):
+    """Hold what other threads did in each sample against the number that it had."""
+    counts = {1, usable_threads()}
+    assert set(made.checks["status"]) == {"passed"}
+    for name, wanted in (("naive", {1}), ("packed", counts), ("blas", counts)):
+        assert set(made.samples.loc[made.samples["variant"] == name, "threads"]) == wanted
+    samples = made.samples[made.samples["total_s"] > 1e-3]
+    others = samples["other_threads_s"] / samples["total_s"]
+    assert {"naive", "packed", "blas"} == set(samples.loc[samples["threads"] == 1, "variant"])
+    single = samples["threads"] == 1
+    assert others[single].max() < 0.05
+    assert single.all() or others[~single].median() > 0.2
+    ceilings = made.ceilings[made.ceilings["quantity"] == "fp32_flop_per_s"]
+    assert set(ceilings["threads"]) == counts
+
+
+@pytest.mark.parametrize("value", [None, "4", "many"])
+def test_recorder_runs_single_threads_with_any_number_in_the_environment(tmp_path, value):
+    command = ["measurement", "record", "--config", str(tmp_path / "config.yaml")]
+    check_threads(recorded(tmp_path, [*command, "--out", str(tmp_path / "out")], value))
+
+
+@pytest.mark.parametrize("cores", ["1", "4"])
+def test_workflow_runs_single_threads_with_any_number_of_cores(tmp_path, cores):
+    """Snakemake tells each job by OMP_NUM_THREADS how many cores it gives to it."""
+    out = tmp_path / "out"
+    (tmp_path / "Snakefile").write_text(
+        f"""
+rule measure:
+    output: directory("{out}")
+    threads: {cores}
+    shell: "cd {ROOT} && {sys.executable} -m measurement record --config {tmp_path}/config.yaml "
+        "--out {{output}}"
+"""
+    )
+    command = ["snakemake", "-s", str(tmp_path / "Snakefile"), "-d", str(tmp_path)]
+    check_threads(recorded(tmp_path, [*command, "--cores", cores], "2"))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return Library(build_library(find_gcc(), tmp_path_factory.mktemp("library")))
+
+
+def test_ceilings_are_of_one_core_with_its_caches_and_of_all_together(library):
+    caches = [
+        {"level": 1, "bytes": 32 << 10, "shared_by": 1},
+        {"level": 2, "bytes": 1 << 20, "shared_by": 2},
+    ]
+    one, several = (cpu_ceilings(library, caches, threads) for threads in (1, 3))
+    names = ["fp32_flop_per_s", "memory_bytes_per_s", "l1_bytes_per_s", "l2_bytes_per_s"]
+    assert [c.quantity for c in one] == names * 6
+    assert [c.quantity for c in several] == names[:2] * 6
+    assert [c.round for c in several] == [n for n in range(1, 7) for _ in range(2)]
+    assert {c.threads for c in one} == {1}
+    assert {c.threads for c in several} == {3}
+    sizes = {c.quantity: c.size_bytes for c in one}
+    assert sizes["fp32_flop_per_s"] is None
+    assert 16 << 10 >= sizes["l1_bytes_per_s"] > (16 << 10) - 200
+    assert 512 << 10 >= sizes["l2_bytes_per_s"] > (512 << 10) - 200
+    assert sizes["memory_bytes_per_s"] == 3 * (64 << 20)
+    assert all(1e8 < c.value < 1e15 for c in one + several)
+
+
+def test_triad_is_computed_by_every_thread_for_its_part(library):
+    arrays = np.ones((3, 1001), np.float32)
+    for threads in (1, 2, 3, 7):
+        library.touch(arrays[0], threads)
+        assert (arrays[0] == 1).all()
+        arrays[1], arrays[2] = np.arange(1001), 2
+        library.triad_bytes_per_s(*arrays, repeats=2, threads=threads)
+        assert (arrays[0] == np.arange(1001) + 6).all()
+
+
+def test_several_threads_may_use_all_cores_and_one_stays_on_its_own(library):
+    inputs = Inputs([("float32", Shape.square(300))], seed=1)
+    cores = os.sched_getaffinity(0)
+    with CpuSession(library, inputs) as session:
+        os.sched_setaffinity(0, {max(cores)})
+        try:
+            for threads in (1, 2, 1):
+                asked = cell(CPU, "packed", "float32", Shape.square(300), threads=threads)
+                seen = spied(library, session, asked)
+                assert seen == (cores if threads == 2 else {max(cores)})
+                assert os.sched_getaffinity(0) == {max(cores)}
+        finally:
+            os.sched_setaffinity(0, cores)
+
+
+def spied(library, session, asked):
+    """Run a cell; return the cores that its product could use."""
+    seen = []
+    prepare = library.prepare
+
+    def watched(*arguments):
+        product = prepare(*arguments)
+        return lambda: (seen.append(os.sched_getaffinity(0)), product())
+
+    library.prepare = watched
+    try:
+        session.run(asked)
+    finally:
+        del library.prepare
+    (cores,) = seen
+    return cores
+
+
+def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path):
+    command = ["measurement", "record", "--config", str(tmp_path / "config.yaml")]
+    os.environ["OMP_THREAD_LIMIT"] = "1"
+    try:
+        made = recorded(tmp_path, [*command, "--out", str(tmp_path / "out")], None)
+    finally:
+        del os.environ["OMP_THREAD_LIMIT"]
+    failed = made.checks[made.checks["status"] == "failed"]
+    assert set(failed["variant"]) == ({"packed"} if usable_threads() > 1 else set())
+    assert failed["reason"].str.contains("unset OMP_THREAD_LIMIT and OMP_DYNAMIC").all()
+    assert (failed["threads"] > 1).all()
+
+
+def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch):
+    inputs = Inputs([("float32", Shape.square(8))], seed=1)
+    session = CpuSession(library, inputs)
+    asked = cell(CPU, "blas", "float32", Shape.square(8), threads=1)
+    assert session.not_launchable(asked) is None
+    monkeypatch.setattr("cpu_reference.blas.ThreadpoolController.select", lambda *_, **__: Nothing)
+    monkeypatch.delitem(library.__dict__, "blas", raising=False)
+    assert "install numpy from PyPI" in session.not_launchable(asked)
+    other = cell(CPU, "naive", "float32", Shape.square(8), threads=1)
+    assert session.not_launchable(other) is None
+    with pytest.raises(CellError, match="no launches"):
+        session.back_to_back(other, 1.0)
+
+
+class Nothing:
+    """No library that threadpoolctl knows."""
+
+    lib_controllers = ()

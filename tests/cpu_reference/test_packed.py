@@ -1,0 +1,337 @@
+"""The variant `packed`: its blocks, its threads, and all variants under sanitizers."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from cpu_reference.catalog import VARIANTS
+from cpu_reference.library import OWN_FLAGS, Library, build_library, find_gcc
+from measurement.errors import StudyError
+from measurement.gate import judge
+from measurement.matrices import reference
+from tests.support import ROOT
+
+KIB = 1 << 10
+CPUS = os.sched_getaffinity(0)  # before any test runs
+# L1, L2 and L3 in bytes, as hosts tell them and as none should.
+CACHES = {
+    "Cascade Lake": (32 * KIB, 1024 * KIB, 22528 * KIB),
+    "Sapphire Rapids": (48 * KIB, 2048 * KIB, 107520 * KIB),
+    "Zen 5": (48 * KIB, 1024 * KIB, 32768 * KIB),
+    "no L3": (32 * KIB, 512 * KIB, 0),
+    "nothing told": (0, 0, 0),
+    "not known to sysconf": (-1, -1, -1),
+    "tiny": (1, 1, 1),
+    "the least believed": (8 * KIB, 64 * KIB, 64 * KIB),
+    "huge": (1 << 40, 1 << 40, 1 << 40),
+    "the wrong way round": (32768 * KIB, 1024 * KIB, 32 * KIB),
+}
+WIDE = ["-O3", "-mavx512f", "-mfma"]
+NARROW = ["-O3", "-mavx2", "-mfma"]
+X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86")
+
+BLOCKS = """
+#include "cpu_reference/packed.c"
+int main(int count, char **words) {
+    const struct caches caches = {atol(words[1]), atol(words[2]), atol(words[3])};
+    printf("[");
+    for (int i = 4; i < count; ++i) {
+        const struct blocks blocks = blocks_for(caches, atol(words[i]));
+        printf("%s{\\"n\\": %s, \\"kc\\": %ld, \\"nb\\": %ld, \\"mc\\": %ld, \\"nc\\": %ld}",
+               i > 4 ? ", " : "", words[i], blocks.kc, blocks.nb, blocks.mc, blocks.nc);
+    }
+    printf("]\\n%d %d\\n", ROWS, COLUMNS);
+}
+"""
+# Every product of every variant, in matrices of which the ends are guarded by the sanitizer, with
+# the blocks of this host and with those of tiny caches. The second sum is in another order.
+DRIVER = """
+#include "cpu_reference/packed.c"
+#include <math.h>
+typedef int variant(const float *, const float *, float *, int, int, int);
+variant naive, loop_order, column_buffered, blocked;
+
+static int check(const char *name, variant *run, int n, int block, int threads) {
+    const size_t elements = (size_t)n * n;
+    float *const a = malloc(elements * sizeof *a), *const b = malloc(elements * sizeof *b);
+    float *const c = malloc(elements * sizeof *c);
+    for (size_t x = 0; x < elements; ++x) {
+        a[x] = (float)((x * 37 + 11) % 101) / 50 - 1;
+        b[x] = (float)((x * 53 + 29) % 103) / 51 - 1;
+        c[x] = NAN;
+    }
+    int wrong = run(a, b, c, n, block, threads) != 0;
+    for (int i = 0; i < n; i += 1 + n / 40) {
+        for (int j = 0; j < n; j += 1 + n / 40) {
+            double sum = 0;
+            for (int k = n; k-- > 0;) {
+                sum += (double)a[(size_t)i * n + k] * b[(size_t)k * n + j];
+            }
+            wrong |= !(fabs(c[(size_t)i * n + j] - sum) <= 1e-5 * n);
+        }
+    }
+    free(a), free(b), free(c);
+    if (wrong) printf("%s n=%d block=%d threads=%d: wrong\\n", name, n, block, threads);
+    return wrong;
+}
+
+int main(void) {
+    const int sizes[] = {1, 2, 3, 7, 12, 13, 17, 31, 32, 33, 64, 97, 100, 255, 256};
+    const int blocks[] = {1, 3, 8, 64, 512};
+    int wrong = 0;
+    for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); ++s) {
+        const int n = sizes[s];
+        wrong |= check("naive", naive, n, 0, 1);
+        wrong |= check("loop_order", loop_order, n, 0, 1);
+        wrong |= check("column_buffered", column_buffered, n, 0, 1);
+        for (int x = 0; x < 5; ++x) {
+            wrong |= check("blocked", blocked, n, blocks[x], 1);
+        }
+        for (int threads = 1; threads <= 5; ++threads) {
+            wrong |= check("packed", packed, n, 0, threads);
+        }
+    }
+    wrong |= check("packed", packed, 1000, 0, 1) | check("packed", packed, 1023, 0, 2);
+    host_caches = (struct caches){8 << 10, 64 << 10, 64 << 10};
+    for (int n = 1; n <= 400; n += 1 + n / 7) {
+        wrong |= check("packed", packed, n, 0, 1) | check("packed", packed, n, 0, 3);
+    }
+    puts("done");
+    return wrong;
+}
+"""
+# How many parallel regions a product enters: n = 300 on one thread, n = 10 and 300 on two.
+REGIONS = """
+#include "cpu_reference/packed.c"
+static int regions;
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) {
+    (void)body, (void)data, (void)threads, (void)flags;
+    ++regions;
+}
+int main(void) {
+    static float a[300 * 300], b[300 * 300], c[300 * 300];
+    const int calls[][2] = {{300, 1}, {10, 2}, {300, 2}};
+    for (int i = 0; i < 3; ++i) {
+        packed(a, b, c, calls[i][0], 0, calls[i][1]);
+        printf("%d\\n", regions);
+    }
+}
+"""
+
+
+def compile_driver(folder, text, flags):
+    """Compile a program that includes the source of `packed`; return its path."""
+    source = folder / "driver.c"
+    source.write_text(text)
+    others = [ROOT / v.source for v in VARIANTS.values() if v.source and v.name != "packed"]
+    own = [flag for flag in OWN_FLAGS if flag not in ("-fPIC", "-shared")]
+    command = [find_gcc(), *own, *flags, "-I", ROOT, "-o", folder / "driver", source, *others]
+    subprocess.run([*command, "-lm"], check=True, capture_output=True, text=True)
+    return folder / "driver"
+
+
+@pytest.mark.parametrize("macro", ["__AVX512F__", "__AVX__", "NEITHER"])
+def test_blocks_are_sane_for_any_caches(tmp_path, macro):
+    """With the tiles of all vectors, also of those that this machine has not."""
+    driver = compile_driver(tmp_path, BLOCKS, ["-O1", f"-D{macro}"])
+    sizes = [1, 17, 255, 1024, 4096, 100000]
+    for name, caches in CACHES.items():
+        command = [driver, *map(str, (*caches, *sizes))]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        found, tile = done.stdout.splitlines()
+        rows, columns = map(int, tile.split())
+        assert (rows, columns) == {"__AVX512F__": (12, 32), "__AVX__": (6, 16)}.get(macro, (6, 8))
+        for blocks in json.loads(found):
+            kc, nb, mc, nc = (blocks[key] for key in ("kc", "nb", "mc", "nc"))
+            where = name, blocks
+            assert 8 <= kc <= 384, where
+            assert kc % 8 == mc % rows == nb % columns == nc % columns == 0, where
+            assert min(nb, mc, nc) > 0, where
+            # No larger than the matrix needs, nor than 256 MB, which a machine can give.
+            assert max(mc, nc) < blocks["n"] + max(rows, columns), where
+            assert kc * (mc + nc) * 4 <= 256 << 20, where
+            if name in ("Cascade Lake", "Sapphire Rapids", "Zen 5") and blocks["n"] >= 4096:
+                l1, l2, l3 = caches
+                assert l1 / 4 <= kc * rows * 4 <= l1 / 2 or kc >= 300, where
+                assert l2 / 4 <= kc * nb * 4 <= l2, where
+                assert kc * (mc + nc) * 4 <= l3 / 2, where
+
+
+@pytest.mark.parametrize("machine", [["-march=native"], []], ids=["native", "plain"])
+def test_no_variant_meets_a_sanitizer(tmp_path, machine):
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    driver = compile_driver(tmp_path, DRIVER, flags + machine)
+    done = subprocess.run([driver], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+
+
+def test_the_sanitizers_would_tell(tmp_path):
+    """A product whose C is one element short, and one that shifts beyond a word."""
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    for old, new, complaint in [
+        ("*const c = malloc(elements *", "*const c = malloc((elements - 1) *", "buffer-overflow"),
+        ('puts("done")', 'puts(1 << wrong + 40 ? "done" : "")', "runtime error: shift"),
+    ]:
+        assert DRIVER.count(old) == 1
+        driver = compile_driver(tmp_path, DRIVER.replace(old, new), flags)
+        done = subprocess.run([driver], capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert complaint in done.stderr
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return Library(build_library(find_gcc(), tmp_path_factory.mktemp("library")))
+
+
+def random(n):
+    rng = np.random.default_rng(n)
+    return [rng.random((n, n), dtype=np.float32) * 2 - 1 for _ in range(2)]
+
+
+@pytest.mark.parametrize("n", [255, 1000])
+def test_threads_change_no_bit(library, n):
+    a, b = random(n)
+    products = []
+    for threads in (1, 2, 3, 4, 7):
+        c = np.full((n, n), np.nan, np.float32)
+        library.multiply("packed", a, b, c, threads=threads)
+        products.append(c.tobytes())
+    assert len(set(products)) == 1
+
+
+@X86
+@pytest.mark.parametrize("flags", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_tile_stays_in_registers(tmp_path, flags):
+    out = tmp_path / "packed.s"
+    source = ROOT / VARIANTS["packed"].source
+    command = [find_gcc(), *OWN_FLAGS, *flags, "-S", "-o", out, source]
+    subprocess.run(command, check=True)
+    kernel = re.search(r"^micro_kernel:(.*?)^\t\.size\tmicro_kernel", out.read_text(), re.M | re.S)[
+        1
+    ]
+    registers = 24 if flags is WIDE else 12
+    assert len(re.findall(r"vfmadd\d+ps", kernel)) == registers
+    assert len(re.findall(r"vbroadcastss", kernel)) == registers / 2
+    on_stack = [line for line in kernel.splitlines() if re.search(r"%r[sb]p\).*%[yz]mm", line)]
+    on_stack += [line for line in kernel.splitlines() if re.search(r"%[yz]mm\d+, .*%r[sb]p", line)]
+    assert on_stack == []
+
+
+@X86
+@pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
+def test_narrower_vectors_multiply_too(library, tmp_path_factory, n):
+    """And with fused multiply-adds change no bit, since each sum is taken in the order of k."""
+    a, b = random(n)
+    expected, bound = reference(a[None], b[None])
+    products = {}
+    for flags in (NARROW, ["-O3"]):
+        folder = tmp_path_factory.mktemp("narrow")
+        c = products[len(flags)] = np.full((1, n, n), np.nan, np.float32)
+        Library(build_library(find_gcc(), folder, flags)).multiply("packed", a, b, c[0])
+        assert judge(c, expected, bound).passed
+    c = np.empty_like(a)
+    library.multiply("packed", a, b, c)
+    assert c.tobytes() == products[len(NARROW)].tobytes()
+
+
+def test_affinity_is_as_before(library):
+    a, b = random(300)
+    library.multiply("packed", a, b, np.empty_like(a), threads=2)
+    assert os.sched_getaffinity(0) == CPUS
+
+
+def test_one_thread_enters_no_parallel_region(tmp_path):
+    driver = compile_driver(tmp_path, REGIONS, ["-O1"])
+    done = subprocess.run([driver], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0", "1"]
+
+
+THREADS = """
+import json, os, sys, time
+import numpy as np
+from pathlib import Path
+from cpu_reference.catalog import VARIANTS
+from cpu_reference.library import Library
+library = Library(Path(sys.argv[1]))
+a = np.ones((300, 300), np.float32)
+c = np.empty_like(a)
+def run(name, threads):
+    tasks = len(os.listdir("/proc/self/task"))
+    begin = time.process_time(), time.thread_time()
+    for _ in range(20):
+        library.multiply(name, a, a, c, 64, threads)
+    process_s, thread_s = time.process_time() - begin[0], time.thread_time() - begin[1]
+    assert (c == 300).all()
+    return len(os.listdir("/proc/self/task")) - tasks, process_s - thread_s
+single = {name: run(name, 1) for name in VARIANTS}
+print(json.dumps([single, run("packed", 3)]))
+"""
+
+
+@pytest.mark.parametrize("value", [None, "4", "0", "several", "2,2"])
+def test_single_thread_is_single_threaded(library, value):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
+    environment |= {} if value is None else {"OMP_NUM_THREADS": value}
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, library._library._name],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    single, three = json.loads(done.stdout)
+    for name, (started, elsewhere_s) in single.items():
+        assert started == 0, name
+        assert elsewhere_s < 0.01, name  # seconds of CPU that other threads took
+    assert three[0] == 2
+
+
+def test_blas_runs_on_the_threads_that_were_asked_for(library):
+    a, b = random(64)
+    for threads in (1, 2, 1):
+        library.multiply("blas", a, b, np.empty_like(a), threads=threads)
+        used = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+        assert set(used) == {threads}
+    assert library.blas.facts()["blas_version"]
+
+
+def test_fewer_threads_than_asked_for_are_an_error(library):
+    script = THREADS.partition("single =")[0] + "run('packed', 3)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, library._library._name],
+        cwd=ROOT,
+        env=os.environ | {"OMP_THREAD_LIMIT": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert f"{StudyError.__name__}: CPU variant packed: OpenMP gives fewer than 3 threads" in last
+
+
+@pytest.mark.parametrize("name", ["packed", "blas"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_concurrent_products_do_not_disturb_one_another(library, name, threads):
+    """The buffer that is kept from call to call serves one call at a time."""
+    matrices = [random(n) for n in (40, 255, 300, 41)]
+
+    def multiply(pair):
+        c = np.empty_like(pair[0])
+        library.multiply(name, *pair, c, threads=threads)
+        return c
+
+    alone = [multiply(pair) for pair in matrices]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(multiply, matrices * 10))
+    for number, c in enumerate(together):
+        np.testing.assert_array_equal(c, alone[number % 4])

@@ -1,0 +1,301 @@
+"""The CPU variants: products, refusals, the library's build, and the CPU as a device."""
+
+import os
+import tempfile
+import timeit
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpu_reference import library as binding
+from cpu_reference.catalog import VARIANTS, cells, variant
+from cpu_reference.library import (
+    FLAGS,
+    MACHINE_FLAGS,
+    OWN_FLAGS,
+    Library,
+    build_library,
+    find_gcc,
+    gcc_version,
+)
+from kernels.shape import Shape
+from measurement.cells import CPU, cell
+from measurement.cpu import CpuSession
+from measurement.errors import StudyError
+from measurement.gate import judge
+from measurement.matrices import Inputs, reference
+from measurement.session import CellError
+from tests.support import ROOT
+from tests.support.studies import cpu_study
+
+# Variant, block size, threads.
+CASES = [
+    (name, block, threads)
+    for name, entry in VARIANTS.items()
+    for block in ([1, 3, 8, 64, 512] if entry.blocked else [None])
+    for threads in ([1, 2, 3] if entry.parallel else [1])
+]
+COMPILED = {name: entry for name, entry in VARIANTS.items() if entry.compiled}
+GUARD = 16
+
+
+@pytest.fixture(scope="module")
+def library():
+    """The variants as they are measured, built once."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Library(build_library(find_gcc(), Path(folder)))
+
+
+@pytest.fixture(scope="module")
+def gate():
+    """Matrices of an order, their product and the bound on its error."""
+
+    @cache
+    def of(n):
+        a, b = Inputs([("float32", Shape.square(n))], seed=n).pair("float32", Shape.square(n))
+        return a, b, *reference(a, b)
+
+    return of
+
+
+@pytest.mark.parametrize("entry", COMPILED.values(), ids=COMPILED)
+def test_source_defines_the_function(entry):
+    text = (ROOT / entry.source).read_text()
+    assert f"int {entry.name}(const float *" in text
+    assert sum(line.startswith("int ") for line in text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "block", "threads"), CASES)
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 100])
+def test_product_is_numpys(library, name, block, threads, n):
+    rng = np.random.default_rng(n)
+    a, b = (rng.random((n, n), dtype=np.float32) * 2 - 1 for _ in range(2))
+    before = a.copy(), b.copy()
+    buffer = np.full(n * n + 2 * GUARD, np.nan, np.float32)
+    c = buffer[GUARD:-GUARD].reshape(n, n)
+    library.multiply(name, a, b, c, block, threads)
+    exact = a.astype(float) @ b.astype(float)
+    allowed = n * 2.0**-23 * (np.abs(a).astype(float) @ np.abs(b).astype(float))
+    assert (np.abs(c - exact) <= allowed).all()
+    assert np.isnan(buffer[:GUARD]).all()
+    assert np.isnan(buffer[-GUARD:]).all()
+    np.testing.assert_array_equal(a, before[0])
+    np.testing.assert_array_equal(b, before[1])
+
+
+@pytest.mark.parametrize(
+    # Smaller blocks take as long as all else together.
+    ("name", "block", "threads"),
+    [case for case in CASES if case[1] not in (1, 3)],
+)
+@pytest.mark.parametrize("n", [255, 1000, 1023])
+def test_larger_products_pass_the_gate(library, gate, name, block, threads, n):
+    a, b, expected, bound = gate(n)
+    c = np.full((1, n, n), np.nan, np.float32)
+    library.multiply(name, a[0], b[0], c[0], block, threads)
+    verdict = judge(c, expected, bound)
+    assert verdict.passed, verdict.reason
+
+
+# At 700 `packed` takes its sums in several parts.
+@pytest.mark.parametrize("n", [100, 700])
+@pytest.mark.parametrize(
+    ("name", "block", "threads"), [case for case in CASES if VARIANTS[case[0]].compiled]
+)
+def test_sums_keep_their_order(library, name, block, threads, n):
+    """A float32 sum of numbers of very different size tells in which order it was taken."""
+    rng = np.random.default_rng(7)
+    a = (rng.standard_normal((n, n)) * 10.0 ** rng.integers(-4, 5, (n, n))).astype(np.float32)
+    c = np.empty((n, n), np.float32)
+    library.multiply(name, a, np.ones((n, n), np.float32), c, block, threads)
+    in_order = np.cumsum(a, axis=1, dtype=np.float32)[:, -1]
+    assert (in_order != np.cumsum(a[:, ::-1], axis=1, dtype=np.float32)[:, -1]).any()
+    np.testing.assert_array_equal(c, np.repeat(in_order[:, None], n, axis=1))
+
+
+def test_prepared_product_is_computed_at_every_call(library):
+    a, b, c = (np.full((4, 4), value, np.float32) for value in (2, 3, 0))
+    product = library.prepare("packed", a, b, c)
+    assert not c.any()
+    product()
+    assert (c == 24).all()
+    a[:] = 1
+    product()
+    assert (c == 12).all()
+
+
+@pytest.mark.parametrize(("name", "threads"), [("naive", 2), ("blocked", 2), ("packed", 0)])
+def test_threads_that_a_variant_does_not_take_are_refused(library, name, threads):
+    with pytest.raises(ValueError, match=f"CPU variant {name}: cannot run on {threads} threads"):
+        library.multiply(name, square(), square(), square(), 8, threads)
+
+
+@pytest.mark.parametrize("block", [None, 0])
+def test_block_size_is_asked_for(library, block):
+    with pytest.raises(ValueError, match="blocked: needs a block size"):
+        library.multiply("blocked", square(), square(), square(), block)
+
+
+def test_ceilings_are_above_what_any_variant_reaches(library):
+    rate = max(library.fma_flop_per_s() for _ in range(5))
+    a, b, c = (np.ones((256, 256), np.float32) for _ in range(3))
+    product = library.prepare("packed", a, b, c)
+    product()
+    seconds = timeit.repeat(product, number=1, repeat=20)
+    assert 0.02 * rate < 2 * 256**3 / min(seconds) < 1.5 * rate
+    p, q = np.full((2, 1 << 22), [[2], [3]], np.float32)
+    out = np.empty_like(p)
+    assert 1e8 < library.triad_bytes_per_s(out, p, q) < 1e12
+    assert (out == 11).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(3, np.float32), np.zeros(4), np.zeros(8, np.float32)[::2]]
+)
+def test_triad_of_other_arrays_is_refused(library, wrong):
+    fitting = np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match="contiguous float32 of one length"):
+        library.triad_bytes_per_s(fitting, fitting, wrong)
+
+
+def square(n=4, dtype=np.float32):
+    return np.zeros((n, n), dtype)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        square(dtype=np.float64),
+        square(dtype=np.int32),
+        square(5),
+        square(3),
+        np.zeros((4, 5), np.float32),
+        np.zeros(16, np.float32),
+        np.zeros((4, 4, 1), np.float32),
+        np.asfortranarray(np.arange(16, dtype=np.float32).reshape(4, 4)),
+        np.zeros((4, 8), np.float32)[:, ::2],
+    ],
+    ids=["double", "integer", "larger", "smaller", "wide", "flat", "deep", "columns", "strided"],
+)
+def test_other_matrices_are_refused(library, place, wrong):
+    matrices = [square(), square(), square()]
+    matrices[place] = wrong
+    with pytest.raises(ValueError, match="square, of one order, contiguous and float32"):
+        library.multiply("naive", *matrices, None)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (5, 4), (16,), (4, 4, 1)])
+def test_three_alike_that_are_not_square_are_refused(library, shape):
+    # One that got through would be read, and written, beyond its end.
+    matrices = [np.zeros(1000, np.float32)[: np.prod(shape)].reshape(shape) for _ in range(3)]
+    with pytest.raises(ValueError, match="square"):
+        library.multiply("naive", *matrices, None)
+
+
+def program(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_missing_gcc_is_one_line_with_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StudyError) as refused:
+        find_gcc()
+    assert str(refused.value).startswith("gcc: not found on PATH; install it")
+    assert "\n" not in str(refused.value)
+
+
+def test_gcc_is_the_first_on_path_and_tells_its_version(monkeypatch, tmp_path):
+    gcc = program(tmp_path / "gcc", '[ "$1" = -dumpfullversion ] && echo 12.3.4')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert find_gcc() == gcc
+    assert gcc_version(gcc) == "12.3.4"
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("echo 'a.c: In function' >&2; echo 'a.c:1: error: no x' >&2", "a.c:1: error: no x"),
+        ("echo killed >&2", "without a message"),
+    ],
+)
+def test_failed_build_is_one_line(tmp_path, script, complaint):
+    gcc = program(tmp_path / "gcc", f"{script}; exit 1")
+    with pytest.raises(StudyError) as refused:
+        build_library(gcc, tmp_path)
+    assert str(refused.value) == f"cpu_reference: gcc failed: {complaint}"
+
+
+def test_library_is_built_optimised_for_this_machine_with_exact_arithmetic(tmp_path):
+    gcc = program(tmp_path / "gcc", f'echo "$@" >{tmp_path}/line; exec {find_gcc()} "$@"')
+    build_library(gcc, tmp_path)
+    line = (tmp_path / "line").read_text().split()
+    assert set(FLAGS) <= set(line)
+    assert {"-O3", "-march=native", "-fno-loop-interchange"} <= set(line)
+    inexact = ("-ffast-math", "-Ofast", "-funsafe", "-fassociative", "-freciprocal")
+    assert not [flag for flag in line if flag.startswith(inexact)]
+    assert {str(ROOT / entry.source) for entry in COMPILED.values()} <= set(line)
+
+
+def test_library_can_be_built_for_another_machine(tmp_path):
+    gcc = program(tmp_path / "gcc", f'echo "$@" >{tmp_path}/line; exec {find_gcc()} "$@"')
+    build_library(gcc, tmp_path, ["-O2", "-mavx2"])
+    line = (tmp_path / "line").read_text().split()
+    assert set(OWN_FLAGS) | {"-O2", "-mavx2"} <= set(line)
+    assert not set(MACHINE_FLAGS) & set(line)
+
+
+def test_cells_have_a_block_size_where_the_variant_takes_one():
+    changes = {"variants": ["naive", "blocked"], "sizes": [2, 3], "block_sizes": [8, 16]}
+    assert cells(cpu_study(changes | {"threads": [1, "all"]}), 4) == [
+        ("naive", 2, None, 1),
+        ("naive", 3, None, 1),
+        *(("blocked", n, block, 1) for n in (2, 3) for block in (8, 16)),
+    ]
+    with pytest.raises(StudyError, match="'fast' is not known; there are naive, loop_order"):
+        variant("fast")
+
+
+def cpu_cell(name, n, block=None, threads=1):
+    return cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
+
+
+def test_session_times_a_product(library):
+    inputs = Inputs([("float32", Shape.square(20))], seed=1)
+    with CpuSession(library, inputs) as session:
+        for asked in (cpu_cell("blocked", 20, 8), cpu_cell("naive", 7), cpu_cell("blas", 7)):
+            session.poison(asked)
+            assert np.isnan(session.product(asked)).all()
+            timing = session.run(asked)
+            a, b = inputs.pair(asked.dtype, asked.shape)
+            np.testing.assert_allclose(session.product(asked), a @ b, atol=1e-5)
+            assert 0 < timing.total_s < 1
+            assert timing.busy_s == timing.total_s
+            parts = (timing.host_s, timing.h2d_s, timing.kernel_s, timing.d2h_s)
+            assert parts == (None, None, None, None)
+            assert session.not_launchable(asked) is None
+            assert session.build(asked) is None
+            reading = session.telemetry.end()
+            assert 0 <= reading.other_threads_s < 1e-3
+            assert 1e8 < reading.cpu_clock_before_hz < 1e10
+            assert 1e8 < reading.cpu_clock_after_hz < 1e10
+
+
+def test_variant_without_memory_fails_its_cell(tmp_path, monkeypatch):
+    sources = tmp_path / "cpu_reference"
+    sources.mkdir()
+    (sources / "ceilings.c").write_text(
+        "double fma_rate, triad_rate;\ndouble clock_rate(long n) { return n; }\n"
+    )
+    for name in COMPILED:
+        (sources / f"{name}.c").write_text(f"int {name}(void) {{ return {name == 'naive':d}; }}\n")
+    monkeypatch.setattr(binding, "ROOT", tmp_path)
+    starved = Library(build_library(find_gcc(), tmp_path))
+    session = CpuSession(starved, Inputs([("float32", Shape.square(4))], seed=1))
+    with pytest.raises(CellError, match="CPU variant naive: no memory for its buffer"):
+        session.run(cpu_cell("naive", 4))
+    session.run(cpu_cell("column_buffered", 4))

@@ -1,0 +1,79 @@
+"""One cache of what is slow to make, for all workers of a run and for the runs that follow.
+
+What was made lies under the hash of all that went into it, so nothing in it can be outdated.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.support import ROOT
+
+FOLDER = ROOT / ".pytest_cache" / "made"
+KEPT_S = 7 * 86400.0  # what no run has asked for in that time goes
+_CODE = ("analysis", "cpu_reference", "kernels", "measurement", "data/published")
+_LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "seaborn", "jinja2")
+
+
+def made(name: str, inputs: Iterable[object], make: Callable[[Path], object]) -> Path:
+    """Return the folder that `make` has filled, once for the same `inputs`: not to be changed.
+
+    `inputs` are texts, numbers, and files or folders, of which the content counts. Whoever asks
+    while another process makes it, waits.
+    """
+    digest = hashlib.sha256()
+    for each in inputs:
+        digest.update(_content(each) + b"\0")
+    out = FOLDER / f"{name}-{digest.hexdigest()[:16]}"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with out.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+                whole = Path(temporary) / "whole"
+                whole.mkdir()
+                make(whole)
+                whole.rename(out)
+    os.utime(out)
+    return out
+
+
+@cache
+def code(*more: str) -> str:
+    """Return the hash of the code that computes, of the libraries under it, and of `more` files."""
+    digest = hashlib.sha256(sys.version.encode())
+    for library in _LIBRARIES:
+        digest.update(version(library).encode())
+    for name in (*_CODE, *more):
+        digest.update(_content(ROOT / name))
+    return digest.hexdigest()
+
+
+def tidy() -> None:
+    """Remove what no run has asked for in `KEPT_S`."""
+    for path in FOLDER.glob("*"):
+        try:
+            if time.time() - path.stat().st_mtime > KEPT_S:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        except FileNotFoundError:
+            continue  # another worker was first
+
+
+def _content(each: object) -> bytes:
+    """Return a text or number as it is, a file as its hash, a folder as those of its files."""
+    if not isinstance(each, Path):
+        return repr(each).encode()
+    files = [each] if each.is_file() else sorted(each.rglob("*"))
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(each)}\0".encode() + file.read_bytes() + b"\0")
+    return digest.digest()

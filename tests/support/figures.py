@@ -1,0 +1,73 @@
+"""Figures drawn of a few rows by hand, and what stands in their SVG."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.data.devices import devices
+from analysis.data.store import Store
+from analysis.drawing import style, svg
+from analysis.schema import TABLES
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
+    """Return a store of every table, empty but for these rows; a column may be left out."""
+    assert set(rows) <= set(TABLES), set(rows) - set(TABLES)
+    for name, table in TABLES.items():
+        own = rows.get(name, [])
+        assert all(set(row) <= set(table.columns) for row in own), name
+        frame = pd.DataFrame(own, columns=list(table.columns))
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return Store(folder)
+
+
+def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
+    """Return a row of recordings.csv; the recording of the card `label` is "of `label`"."""
+    row = {"recording": f"of {label}", "gpu": label if gpu else None, "gpu_name": "Card"}
+    return row | {"cpu_model": "Host CPU", "live": False, "simulated": False} | changes
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What an SVG holds: its texts; of each mark, what hovering says, and its style."""
+
+    texts: list[str]
+    marks: list[tuple[str, str]]
+
+    @property
+    def said(self) -> list[str]:
+        """What hovering over each mark says, sorted."""
+        return sorted(text for text, _ in self.marks)
+
+    @property
+    def hollow(self) -> list[str]:
+        """What hovering says over marks that are a rim without a face, sorted."""
+        return sorted(text for text, style in self.marks if "fill: none" in style)
+
+
+def drawn(draw, store: Store, focus: str | None = None) -> Drawn:
+    """Draw a figure of FIGURES; fails if there is none to draw."""
+    with style.theme():
+        figure = draw(store, devices(store, focus))
+        assert figure is not None
+        root = ET.fromstring(svg.render(figure, "name"))
+    marks = [
+        (_plain(title), mark.get("style", ""))
+        for mark in root.iter()
+        for title in mark.findall(f"{_SVG}title")
+    ]
+    return Drawn([_plain(text) for text in root.iter(f"{_SVG}text")], marks)
+
+
+def _plain(element: ET.Element) -> str:
+    return (element.text or "").replace("\xa0", " ").replace("\u202f", " ")
+
+
+def nothing(draw, store: Store) -> bool:
+    """Tell whether there is nothing that a figure could show."""
+    with style.theme():
+        return draw(store, devices(store)) is None

@@ -1,0 +1,224 @@
+"""Tables for the tests of what is made of them: by the true chain, or a few rows by hand."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.__main__ import write_tables
+from analysis.archive.citation import Maker
+from analysis.data.store import Store
+from analysis.schema import TABLES as SCHEMA
+from analysis.schema import column
+from measurement.recording import OPTIONAL, TABLES, Recording, write
+from tests.support import ROOT
+from tests.support.cache import code, made
+
+PUBLISHED = ROOT / "data" / "published" / "times.csv"
+SYSTEMS = ROOT / "data" / "published" / "systems.csv"
+STATEMENTS = ROOT / "data" / "published" / "statements.csv"
+TEMPLATE = ROOT / "report"
+MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
+
+
+def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
+    """Write a recording with `changes` to its frames, to `path` or in its own place."""
+    changed = replace(original, **changes)
+    frames = {name: changed.table(name) for name in (*TABLES, *OPTIONAL)}
+    frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
+    return write(path or original.path, original.provenance, frames)
+
+
+def chain(recordings: Mapping[str, Path], counts: list[Path] | None = None) -> Path:
+    """Return the folder of all tables of `recordings`, made once for their content.
+
+    `counts` are the tables of memory accesses.
+    """
+    counts = counts or []
+
+    def make(out: Path) -> None:
+        write_tables(recordings, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
+
+    return made("tables", [code(), *recordings, *recordings.values(), *counts], make)
+
+
+def report(
+    recordings: Mapping[str, Path], tables_dir: Path | None = None, focus: str | None = None
+) -> Path:
+    """Return the folder of a report, with its tables and figures, made once for their content."""
+    from analysis.render.figures import write_figures  # a second to import
+    from analysis.render.page import render
+
+    tables_dir = tables_dir or chain(recordings)
+
+    def make(out: Path) -> None:
+        shutil.copytree(tables_dir, out / "tables")
+        write_figures(out / "tables", out / "figures", focus)
+        places = (out / "tables", out / "figures", recordings, TEMPLATE)
+        render(*places, out / "report.html", focus, MAKER)
+
+    inputs = [code("report", "CITATION.cff"), *recordings, *recordings.values(), tables_dir, focus]
+    return made("report", inputs, make)
+
+
+def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
+    """Write the tables of a study without recordings to `folder`, with `rows` added to them."""
+    shutil.copytree(chain({}), folder, dirs_exist_ok=True)
+    for name, added in rows.items():
+        assert all(set(row) <= set(SCHEMA[name].columns) for row in added), name
+        with (folder / f"{name}.csv").open("a") as file:
+            frame = pd.DataFrame(added, columns=list(SCHEMA[name].columns))
+            frame.to_csv(file, index=False, header=False)
+    return Store(folder)
+
+
+def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Return rows as one of the tables, typed as it is computed."""
+    made_of = pd.DataFrame(rows, columns=list(SCHEMA[name].columns))
+    kinds = {each: column(name, each).kind for each in made_of}
+    types = {"count": "Int64", "number": "float64"}
+    return made_of.astype({c: types[kind] for c, kind in kinds.items() if kind in types})
+
+
+def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
+    """Return a row of recordings.csv."""
+    return {
+        "recording": label,
+        "gpu": label if gpu else None,
+        "device": "gpu0" if gpu else "cpu",
+        "gpu_name": "Card" if gpu else None,
+        "cpu_model": "Host CPU",
+        "live": False,
+        "simulated": False,
+        "cells_failed": 0,
+        "stale": False,
+    } | changes
+
+
+EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>$1${`x`}" + "\u202e\u2066" + "x" * 300
+
+
+def hostile(tables_dir: Path, folder: Path) -> Path:
+    """Write tables whose every text `tile_conflict_free` or "0.3.30" is hostile; return them."""
+    for name in SCHEMA:
+        frame = pd.read_csv(tables_dir / f"{name}.csv", dtype=str, keep_default_na=False)
+        frame = frame.replace({"tile_conflict_free": EVIL, "0.3.30": EVIL, "failed": EVIL})
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
+    """Return a value and its bounds, `spread` of the value on each side; None: no bounds."""
+    stem, unit = (name[:-2], "_s") if name.endswith("_s") else (name, "")
+    if spread is None:
+        return {name: value}
+    return {
+        name: value,
+        f"{stem}_low{unit}": value * (1 - spread),
+        f"{stem}_high{unit}": value * (1 + spread),
+    }
+
+
+def square(n: int) -> dict[str, object]:
+    """Return the columns of the shape of one product of square matrices."""
+    return {"batch": 1, "m": n, "n": n, "k": n}
+
+
+def gpu_cell(
+    label: str,
+    variant: str,
+    n: int,
+    total_s: float,
+    block_size: int | None = 32,
+    memory: str = "pageable",
+    spread: float | None = 0.01,
+) -> dict[str, object]:
+    """Return a row of summary.csv: a kernel that takes a quarter of the total, copies a half."""
+    parts = {
+        "total_s": total_s,
+        "h2d_s": total_s / 4,
+        "kernel_s": total_s / 4,
+        "d2h_s": total_s / 4,
+    }
+    row: dict[str, object] = {
+        "recording": label,
+        "gpu": label,
+        "device": "gpu0",
+        "variant": variant,
+        "dtype": "float32",
+        **square(n),
+        "series": "orders",
+        "block_size": block_size,
+        "host_memory": memory,
+        "samples": 1 if spread is None else 20,
+        "overhead_s": total_s / 4,
+        "flop_per_s": 2 * n**3 / total_s,
+        "kernel_flop_per_s": 2 * n**3 / (total_s / 4),
+    }
+    for name, value in parts.items():
+        row |= interval(name, value, spread)
+    return row
+
+
+def cpu_cell(
+    label: str,
+    variant: str,
+    n: int,
+    total_s: float,
+    block_size: int | None = None,
+    spread: float | None = 0.01,
+    threads: int = 1,
+) -> dict[str, object]:
+    """Return a row of summary.csv of a CPU."""
+    return {
+        "recording": label,
+        "device": "cpu",
+        "variant": variant,
+        "dtype": "float32",
+        **square(n),
+        "series": "orders",
+        "block_size": block_size,
+        "threads": threads,
+        "samples": 1 if spread is None else 20,
+        "flop_per_s": 2 * n**3 / total_s,
+        **interval("total_s", total_s, spread),
+    }
+
+
+def gain_row(
+    label: str,
+    variant: str,
+    n: int,
+    best: float,
+    spread: float | None,
+    block_size: int | None = 32,
+) -> dict[str, object]:
+    """Return a row of gains.csv with a gain over the best CPU version, BLAS on 16 threads."""
+    return {
+        "source": label,
+        "n": n,
+        "variant": variant,
+        "block_size": block_size,
+        "host_memory": "pageable",
+        "cpu_best_variant": "blas",
+        "cpu_best_threads": 16,
+        **interval("cpu_best_gain", best, spread),
+        **interval("cpu_blas_all_gain", best, spread),
+    }
+
+
+def break_even_row(
+    label: str,
+    n: float,
+    low: float,
+    high: float,
+    place: str = "measured",
+    memory: str = "pinned",
+    **more: object,
+) -> dict[str, object]:
+    """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
+    named = {"gpu": label, "host_memory": memory, "kernels": "study", "opponent": "best"}
+    bounds = {"n": n, "n_low": low, "n_high": high, "loses_at": 256, "wins_at": 512}
+    return named | {"place": place, "least_n": 128, "largest_n": 1024} | bounds | more

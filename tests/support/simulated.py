@@ -1,0 +1,270 @@
+"""Simulated recordings: times computed from known parameters, marked as simulated."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import cpu_reference.catalog
+from kernels.catalog import VARIANTS, variant
+from kernels.cubins import PROBES, build_for
+from kernels.variant import ELEMENTS
+from measurement import recording
+from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
+from measurement.files import sha256
+from measurement.provenance_schema import FORMAT
+from measurement.recording import Recording
+from tests.support import ROOT, simulated_tables
+from tests.support.studies import study
+
+BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
+# Of the square orders: what multiplies square matrices alone, and the library.
+ORDERS_VARIANTS = [
+    name
+    for name, entry in VARIANTS.items()
+    if entry.kernel in (name, None) and (entry.shapes == "square" or entry.kernel is None)
+]
+SERIES = [
+    {
+        "variants": ["mm_naive", "mm_tile"],
+        "dtypes": ["int32", "float32", "float64"],
+        "block_sizes": [32],
+        "shapes": [256, "17x33x65"],
+    },
+    {
+        "variants": ["bmm_naive", "bmm_tile"],
+        "dtypes": ["int32", "float64"],
+        "block_sizes": [32],
+        "shapes": ["3x17x33x65"],
+    },
+    {
+        "variants": ["block", "block_padded"],
+        "dtypes": ["float32"],
+        "block_sizes": [32],
+        "shapes": [250],
+    },
+]
+# The truth behind every synthetic GPU.
+RHO = 12.0
+T_G_S = 2e-12
+BYTES_PER_S = {"pinned": 24e9, "pageable": 6e9}
+ALL_THREADS = 4
+HOST_BYTES_PER_S = 3e9  # of transposing and padding
+CPU_S_PER_ELEMENT = {
+    "naive": 2e-9,
+    "loop_order": 4e-10,
+    "column_buffered": 5e-10,
+    "blocked": 2e-10,
+    "packed": 2.5e-11,
+    "blas": 2e-11,
+}
+PARALLEL_EFFICIENCY = 0.8
+SPEEDUP = {
+    "naive_coalesced": 4.0,
+    "block_strided": 0.5,
+    "block_unroll4": 3.0,
+    "block_unroll8": 3.5,
+    "tile_uncoalesced": 0.6,
+    "tile_transposed_b": 0.8,
+    "tile_conflict_free": 1.1,
+    "outer_product": 20.0,
+    "outer_product_unrolled": 24.0,
+    "outer_product_prefetch": 22.0,
+    "register_tile": 60.0,
+    "register_tile_double_buffered": 70.0,
+    "register_tile_conflict_free": 80.0,
+    "cublas_sgemm": 90.0,
+}
+FLOAT64_FACTOR = 2.0
+
+
+def kernel_time_s(cell: Cell) -> float:
+    """M0 exactly; the variants that M0 does not know are a fixed factor faster or slower.
+
+    Products that are not square take the time of the square ones with as many multiplications.
+    """
+    shape = cell.shape
+    n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
+    t_s = T_G_S / RHO
+    blocked_s = 2 * n**3 * (T_G_S / (cell.block_size or 1) + t_s)
+    time_s = {
+        "naive": 2 * n**3 * T_G_S,
+        "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s,
+    }.get(variant(cell.variant).family, blocked_s)
+    factor = FLOAT64_FACTOR if cell.dtype == "float64" else 1.0
+    return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
+
+
+def cpu_time_s(cell: Cell) -> float:
+    """A time an element; several threads share it but for what `PARALLEL_EFFICIENCY` leaves."""
+    threads = cell.threads or 1
+    share = threads * PARALLEL_EFFICIENCY if threads > 1 else 1
+    return CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 / share
+
+
+def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
+    changes = {
+        "sizes": sizes,
+        "variants": ORDERS_VARIANTS,
+        "block_sizes": BLOCK_SIZES,
+        "series": SERIES,
+        "host_memory": ["pinned", "pageable"],
+    }
+    return gpu_cells(study(changes), device)
+
+
+def _cpu_cells(sizes: list[int]) -> list[Cell]:
+    cpu = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
+    return cpu_cells(study({"cpu": cpu | {"threads": [1, "all"]}}), ALL_THREADS)
+
+
+def _check(cell: Cell) -> dict[str, object]:
+    """All pass but buffered kernels above 1024 threads, and one cell whose product is wrong."""
+    row: dict[str, object] = asdict(cell)
+    if cell.device == CPU:
+        return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
+    build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+    row["build"] = build and build.kind
+    if cell.variant in ("buffered_column", "buffered_row") and cell.n > 1024:
+        reason = f"needs {cell.n} threads a block, 1024 allowed"
+        return row | {"status": "not_launchable", "reason": reason}
+    if (cell.variant, cell.n, cell.block_size) == ("block_strided", 512, 1):
+        return row | {
+            "status": "failed",
+            "reason": "1 of 262144 elements wrong",
+            "worst_row": 3,
+            "worst_column": 5,
+            "worst_error": 1.0,
+            "worst_bound": 1e-4,
+        }
+    return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
+
+
+def _times(cell: Cell) -> dict[str, float]:
+    """Return what the parts of a GPU's pass take without noise, in seconds."""
+    step, seen = variant(cell.variant).host_step, cell.shape
+    if step:
+        seen = step.operands(seen, cell.block_size or 0)
+    size = ELEMENTS[cell.dtype].bytes
+    rate = BYTES_PER_S[str(cell.host_memory)]
+    times = {
+        "h2d_s": size * (seen.a_elements + seen.b_elements) / rate,
+        "kernel_s": kernel_time_s(cell),
+        "d2h_s": size * seen.c_elements / rate,
+    }
+    if step:
+        times["host_s"] = size * seen.b_elements / HOST_BYTES_PER_S
+    return times
+
+
+def _samples(
+    cell: Cell, count: int, noise: float, throttled: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    frame = pd.DataFrame([asdict(cell)] * count)
+    factor = np.exp(noise * rng.standard_normal((3, count)))
+    if cell.device == CPU:
+        frame["total_s"] = cpu_time_s(cell) * factor[0]
+        frame = simulated_tables.with_cpu_clock(frame, rng)
+    else:
+        times = _times(cell)
+        for name, noisy in zip(("h2d_s", "kernel_s", "d2h_s"), factor, strict=True):
+            frame[name] = times[name] * noisy
+        if "host_s" in times:
+            frame["host_s"] = times["host_s"] * factor[0]
+        frame["total_s"] = frame[list(times)].sum(axis=1) + 5e-6
+        frame = simulated_tables.with_telemetry(frame, throttled)
+    return frame.assign(round=range(count), position=0, time_unix_s=1.7e9 + np.arange(count))
+
+
+def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, Any]:
+    device = {
+        "name": "Simulated GPU",
+        "compute_capability": "9.0",
+        "multiprocessors": 100,
+        "memory_bytes": 2**34,
+        "limits": {
+            "max_threads_per_block": 1024,
+            "warp_size": 32,
+            "max_threads_per_multiprocessor": 2048,
+            "max_blocks_per_multiprocessor": 32,
+            "registers_per_multiprocessor": 65536,
+            "shared_bytes_per_multiprocessor": 233472,
+            "max_shared_bytes_per_block_optin": 232448,
+            "l2_cache_bytes": 52428800,
+        },
+    }
+    catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
+    measured = {entry.source for entry in (*catalogs, PROBES) if entry.source}
+    return {
+        "format": FORMAT,
+        "simulated": True,
+        "started_utc": "2024-01-01T00:00:00Z",
+        "finished_utc": "2024-01-01T00:10:00Z",
+        "host": {
+            "cpu_model": "Simulated CPU",
+            "logical_cpus": 8,
+            "usable_cpus": 4,
+            "usable_threads": ALL_THREADS,
+            "caches": simulated_tables.CACHES,
+            "memory_bytes": 2**33,
+            "os": "Linux 6.1",
+        },
+        "devices": [{"device": f"gpu{index}", **device} for index in range(gpus)],
+        "software": {
+            "driver": "550.1",
+            "nvcc": "13.2",
+            "packages": {"numpy": "2.4", "pycuda": None},
+            "blas": "openblas",
+            "blas_version": "0.3.30",
+            "blas_architecture": "SkylakeX",
+        },
+        "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
+        "git": {"commit": "0" * 40, "dirty": False},
+        "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
+        "seed": 1,
+        "sources": {path: sha256(ROOT / path) for path in sorted(measured)},
+        "sittings": 1,
+        "phases": simulated_tables.phases(gpus),
+    }
+
+
+def make_recording(
+    path: Path,
+    gpus: int = 1,
+    sizes: tuple[int, ...] = (256, 512, 1024, 2048),
+    holdout: tuple[int, ...] = (1536,),
+    samples: int = 12,
+    noise: float = 0.01,
+    seed: int = 0,
+    throttled: int = 0,
+    **changes: object,
+) -> Recording:
+    """Write a simulated recording to a folder.
+
+    `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
+    lognormal noise, `throttled` of each GPU cell's slower and marked; `changes` replaces keys of
+    the provenance. The GPU follows M0, RHO and T_G_S. Beside the orders it has measured `SERIES`.
+    """
+    rng = np.random.default_rng(seed)
+    orders = sorted([*sizes, *holdout])
+    cells = _cpu_cells([n for n in sizes if n <= 1024])
+    for index in range(gpus):
+        cells += _gpu_cells(f"gpu{index}", orders)
+    check_rows = [_check(cell) for cell in cells]
+    checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
+    timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
+    table = pd.concat([_samples(cell, samples, noise, throttled, rng) for cell in timed])
+    frames = {
+        "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
+        "checks.csv": checks,
+        "builds.csv": simulated_tables.builds(gpus),
+        "instructions.csv": simulated_tables.instructions(gpus),
+        "batches.csv.gz": simulated_tables.batches(timed, kernel_time_s, rng),
+        "cold_starts.csv": simulated_tables.cold_starts(table, rng),
+        "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
+        "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
+    }
+    provenance = _provenance(gpus, list(sizes), list(holdout)) | changes
+    return recording.write(path, provenance, frames)

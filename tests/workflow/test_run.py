@@ -1,0 +1,237 @@
+"""What `make report` runs: one line that lives, one line for an error, no lock left behind."""
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+LIMIT_S = 60  # for what takes seconds, on a machine that has other things to do
+# `slow.txt` waits for the file `go`, and says nothing meanwhile.
+SNAKEFILE = """
+rule report:
+    input: "results/slow.txt", "results/quick.txt"
+    message: "The study is complete"
+
+rule quick:
+    output: "results/quick.txt"
+    log: "results/logs/quick.log"
+    message: "Being quick"
+    shell: "echo begun > {log}; echo quick > {output}"
+
+rule slow:
+    input: "results/quick.txt"
+    output: "results/slow.txt"
+    log: "results/logs/slow.log"
+    message: "Being slow"
+    shell: "trap '' INT; echo '1/2 parts, about 1:10 left' > {log}; echo half > {output};"
+           " until [ -e go ]; do sleep 0.05; done; echo whole > {output}"
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project whose workflow is SNAKEFILE, run by the real script."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow", ignore=ignored)
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    return tmp_path
+
+
+def start(project, *arguments, **options):
+    command = [sys.executable, "workflow/run.py", "--cores", "1", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
+
+
+def run(project, *arguments):
+    """Run the workflow to its end; return status, output and errors."""
+    process = start(project, *arguments)
+    output, errors = process.communicate(timeout=LIMIT_S)
+    return process.returncode, output, errors
+
+
+def wait_for(path):
+    until = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert time.monotonic() < until, f"no {path}"
+        time.sleep(0.02)
+
+
+def at_work(project):
+    """Start a run; return it once its slow job is at work."""
+    process = start(project)
+    wait_for(project / "results" / "slow.txt")
+    return process
+
+
+def left_in(project):
+    """Return the processes that are at work in a project."""
+    found = []
+    for process in psutil.process_iter(["cwd", "status"]):
+        if process.info["cwd"] == str(project) and process.info["status"] != "zombie":
+            found.append(process)
+    return found
+
+
+def test_a_line_for_each_job_and_the_rest_in_a_file(project):
+    (project / "go").touch()
+    status, output, errors = run(project)
+    assert status == 0, errors
+    assert [re.sub(r".* · ", "", line) for line in errors.splitlines()] == [
+        "looking for what is to be done",
+        "1/3 Being quick",
+        "2/3 Being slow",
+        "3/3 The study is complete",
+    ]
+    assert re.fullmatch(rf"The report: {project}/results/report\.html \(in 0:\d\d\)\n", output)
+    assert "3 of 3 steps (100%) done" in (project / "results/logs/snakemake.log").read_text()
+
+
+def test_a_terminal_is_never_without_a_sign_of_life(project):
+    terminal, end = pty.openpty()
+    process = start(project, stderr=end)
+    os.close(end)
+    wait_for(project / "results" / "slow.txt")
+    shown, pauses_s, until = "", [], time.monotonic() + 4
+    while time.monotonic() < until:
+        begin = time.monotonic()
+        assert select.select([terminal], [], [], 3)[0], "no sign of life for 3 s"
+        shown += os.read(terminal, 1 << 16).decode()
+        pauses_s.append(time.monotonic() - begin)
+    (project / "go").touch()
+    process.communicate(timeout=LIMIT_S)
+    lines = shown.split("\r\x1b[2K")[2:-1]
+    assert len(set(lines)) > 2, "the clock runs"
+    assert re.fullmatch(
+        r"0:\d\d, about 1:10 left · 2/3 Being slow · 1/2 parts, about 1:10 le.*", lines[-1]
+    )
+    assert all(len(line) < 80 and "\n" not in line for line in lines)
+
+
+def test_a_second_run_is_refused_in_one_line(project):
+    first = at_work(project)
+    status, output, errors = run(project)
+    assert (status, output) == (2, "")
+    number = re.fullmatch(
+        r"error: another run is at work here \(process (\d+)\); wait for it, or end it\n", errors
+    )[1]
+    assert psutil.Process(int(number)).parent().pid == first.pid
+    (project / "go").touch()
+    assert first.communicate(timeout=LIMIT_S)
+    assert first.returncode == 0
+
+
+def test_a_killed_run_goes_on_by_itself(project):
+    first = at_work(project)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert list((project / ".snakemake" / "locks").iterdir()), "what Snakemake would stop at"
+    (project / "go").touch()
+    status, _, errors = run(project)
+    assert status == 0, errors
+    assert (project / "results" / "slow.txt").read_text() == "whole\n"
+    assert "Being quick" not in errors, "what was done is done"
+
+
+def test_what_a_killed_script_left_at_work_is_respected(project):
+    first = at_work(project)
+    first.kill()
+    first.communicate()
+    status, _, errors = run(project)
+    assert status == 2
+    assert errors.startswith("error: another run is at work here (process ")
+    (project / "go").touch()
+    psutil.wait_procs(left_in(project), timeout=LIMIT_S)
+    assert run(project)[0] == 0
+    assert (project / "results" / "slow.txt").read_text() == "whole\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_ends_within_two_seconds_and_says_how_to_go_on(project, number):
+    process = at_work(project)
+    begin = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=LIMIT_S)
+    assert time.monotonic() - begin < 2, "although the job does not heed it"
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "stopped; the same command goes on from here"
+    _, left = psutil.wait_procs(left_in(project), timeout=1)
+    assert left == []
+    (project / "go").touch()
+    status, _, errors = run(project)
+    assert status == 0, errors
+    assert (project / "results" / "slow.txt").read_text() == "whole\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("echo begun > {log}", "echo 'error: no x' > {log}; exit 3"),
+            r"Being quick: no x \(more in results/logs/quick\.log\)",
+        ),
+        (
+            ("echo begun > {log}", "echo spoiled > {log}; exit 3"),
+            r"Being quick: spoiled \(more in results/logs/quick\.log\)",
+        ),
+        (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
+        (
+            ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
+            r"MissingInputException .*results/quick\.txt.* \(more in results/logs/snakemake\.log\)",
+        ),
+        (("rule quick:", "rule quick"), r".+ \(more in results/logs/snakemake\.log\)"),
+    ],
+    ids=["told", "untold", "refused", "missing", "syntax"],
+)
+def test_an_error_is_one_line(project, change, message):
+    (project / "Snakefile").write_text(SNAKEFILE.replace(*change))
+    (project / "go").touch()
+    status, output, errors = run(project)
+    assert (status, output) == (1, "")
+    said = [line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line)]
+    assert len(said) == 1
+    assert re.fullmatch(f"error: {message}", said[0]), said[0]
+
+
+def test_scope_reaches_the_workflow(project):
+    text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
+    (project / "Snakefile").write_text(text)
+    (project / "go").touch()
+    assert run(project, "--scope", "full")[0] == 0
+    assert (project / "results" / "quick.txt").read_text() == "full\n"
+
+
+def test_watching_makes_it_again_after_an_edit(project):
+    (project / "report").mkdir()
+    style = project / "report" / "style.css"
+    style.write_text("a")
+    text = SNAKEFILE.replace('input: "results/slow.txt", "results/quick.txt"', 'input: "page"')
+    text += """
+rule page:
+    input: "report/style.css"
+    output: "page"
+    shell: "cp {input} {output}"
+"""
+    (project / "Snakefile").write_text(text)
+    process = start(project, "--watch", stderr=subprocess.PIPE)
+    wait_for(project / "page")
+    for line in process.stderr:
+        if "watching report and analysis" in line:
+            break
+    (project / "page").rename(project / "before")
+    style.write_text("b")
+    wait_for(project / "page")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=LIMIT_S)
+    assert (project / "page").read_text() == "b"

@@ -1,0 +1,359 @@
+"""The real Snakefile, end to end in a copy of the project, with a study that takes seconds."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections import Counter
+
+import pandas as pd
+import pytest
+import yaml
+
+from kernels.toolchain import find_nvcc
+from measurement import recording
+from measurement.errors import StudyError
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
+PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "requirements.lock"]
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [32, 48]
+  holdout_sizes: []
+  variants: [naive, block]
+  block_sizes: [16, 32]
+  series:
+    - { variants: [bmm_tile], dtypes: [int32], block_sizes: [16], shapes: [3x17x33x65] }
+  host_memory: [pinned]
+  cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16], threads: [1] }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.5
+    min_samples: 6
+    max_samples: 8
+    gpu_cell_budget_s: 0.1
+    cpu_cell_budget_s: 0.1
+    single_pass_s: 1
+    warm_up_s: 0.001
+    cpu_warm_pass_s: 0
+    batch_s: 0.001
+    cold_starts: 0
+    hang_limit_s: 60
+gpus:
+  - { id: card, recording: data/recordings/card }
+  - { id: local, device: auto }
+"""
+
+
+@pytest.fixture(scope="module")
+def card(make_recording, tmp_path_factory):
+    """A small simulated recording of a card of compute capability 9.0; not to be changed."""
+    folder = tmp_path_factory.mktemp("recorded") / "card"
+    make_recording(folder, sizes=(32, 64, 128), holdout=(), samples=6)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def make_project(card):
+    """Return a function that lays out a copy of the project with its recording and CONFIG."""
+
+    def make(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        for part in PARTS:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            copy(
+                ROOT / part,
+                folder / part,
+                **({"ignore": ignored} if copy is shutil.copytree else {}),
+            )
+        shutil.copytree(ROOT / "data" / "published", folder / "data" / "published")
+        shutil.copytree(card, folder / "data" / "recordings" / "card")
+        (folder / "config.yaml").write_text(CONFIG)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def finished(make_project, tmp_path_factory):
+    """A project in which the report has been made."""
+    project = make_project(tmp_path_factory.mktemp("finished") / "project")
+    done = snakemake(project, "report")
+    assert done.returncode == 0, done.stderr
+    return project
+
+
+def in_force(scope):
+    """Return CONFIG with the scope that the workflow sets."""
+    config = yaml.safe_load(CONFIG)
+    config["study"]["scope"] = scope
+    return config
+
+
+def snakemake(project, *arguments, environment=None):
+    """Run the workflow of a project; return the finished process."""
+    command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]
+    return subprocess.run(
+        command, cwd=project, capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def planned(project, *arguments):
+    """Return how many jobs of each rule the workflow would run now."""
+    done = snakemake(project, "report", "--dry-run", "--quiet", "rules", *arguments)
+    assert done.returncode == 0, done.stderr
+    jobs = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
+    return Counter({rule: int(count) for rule, count in jobs if rule not in ("report", "total")})
+
+
+def edit(file, change):
+    """Change the text of a file; return what puts it back."""
+    before = file.read_text()
+    file.write_text(change(before))
+    return lambda: file.write_text(before)
+
+
+def test_snakemake_tells_how_the_report_came_to_be_without_network(finished):
+    before = planned(finished)
+    out = finished / "results" / "provenance.html"
+    done = snakemake(finished, "report", "--report", str(out))
+    assert done.returncode == 0, done.stderr
+    page = out.read_text()
+    for rule in ("measure", "count", "tables", "figures", "render"):
+        assert f'"{rule}"' in page, rule
+    assert "python -m analysis tables" in re.sub(r"<[^>]*>", "", page), "the code of the rules"
+    assert "this host, device auto" in page, "what was studied"
+    assert planned(finished) == before, "it makes nothing stale"
+
+
+def test_the_study_is_packed_as_a_crate(finished):
+    pytest.importorskip("rocrate", reason="the package rocrate is not installed")
+    done = snakemake(finished, "crate")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(finished / "results" / "ro-crate.zip") as archive:
+        names = set(archive.namelist())
+        packed = yaml.safe_load(archive.read("config.yaml"))
+    assert packed == in_force("quick"), "the configuration in force"
+    for name in ("data/recordings/card", "results/recordings/local"):
+        assert f"{name}/samples.csv.gz" in names
+    assert {"Snakefile", "results/report.html", "results/tables/summary.csv"} <= names
+
+
+def test_report_is_made_from_live_and_recorded_measurements(finished):
+    assert "</html>" in (finished / "results" / "report.html").read_text()
+    live = recording.read(finished / "results" / "recordings" / "local")
+    assert set(live.checks["status"]) == {"passed"}
+    assert {"naive", "blocked"} <= set(live.samples["variant"])
+    tables = finished / "results" / "tables"
+    sources = pd.read_csv(tables / "recordings.csv").set_index("recording")
+    assert sources["simulated"].to_dict() == {"card": True, "local": False}
+    assert sources["live"].to_dict() == {"card": False, "local": True}
+    assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
+
+
+def test_for_a_recorded_card_kernels_are_built_in_a_full_study_alone(finished):
+    assert not (finished / "results" / "cubins").exists()
+    full = planned(finished, "--config", "scope=full")
+    assert (full["build"], full["measure"]) == (1, 1)
+
+
+def test_a_full_study_is_measured_and_built_and_stays_the_scope(make_project, tmp_path):
+    try:
+        find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    project = make_project(tmp_path / "full")
+    done = snakemake(project, "report", "--config", "scope=full")
+    assert done.returncode == 0, done.stderr
+    built = {path.stem for path in (project / "results" / "cubins" / "sm_90").glob("*.cubin")}
+    assert built == {
+        f"{variant}-{build}"
+        for variant in ("naive", "block")
+        for build in ("b16-float32-exact", "b32-float32-exact", "b32-float32-guarded")
+    } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact"}
+    builds = pd.read_csv(project / "results" / "tables" / "builds.csv")
+    assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
+    live = recording.read(project / "results" / "recordings" / "local")
+    assert live.provenance["configuration"]["scope"] == "full"
+    assert planned(project) == {}, "nothing is measured less than before without being told"
+    assert planned(project, "--config", "scope=quick")["measure"] == 1
+
+
+def test_accesses_of_every_kernel_are_counted_and_agree_with_theory(finished):
+    files = {path.stem for path in (finished / "results" / "counts").glob("*.csv")}
+    kernels = {f"{name}-b{block}-float32" for name in ("naive", "block") for block in (16, 32)}
+    assert files == kernels | {"bmm_tile-b16-int32"}
+    counts = pd.read_csv(finished / "results" / "tables" / "counts.csv")
+    squares = counts["batch"] == 1
+    assert set(counts.loc[squares, "n"]) == {32, 48, 64, 70}
+    assert set(counts.loc[~squares, "variant"]) == {"bmm_tile"}
+    assert counts["host"].notna().all(), "all are small"
+    assert counts["agrees"].all()
+    key = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "quantity"]
+    assert not counts.duplicated(key).any()
+
+
+def test_effective_configuration_is_written(finished):
+    written = yaml.safe_load((finished / "results" / "config.yaml").read_text())
+    assert written == in_force("quick")
+    live = recording.read(finished / "results" / "recordings" / "local")
+    assert live.provenance["configuration"]["scope"] == "quick"
+
+
+def test_second_run_does_nothing(finished):
+    done = snakemake(finished, "report")
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_editing_the_list_of_gpus_measures_nothing_again(finished):
+    undo = edit(
+        finished / "config.yaml",
+        lambda text: text.replace(
+            "  - { id: local", "  - { id: new, device: auto }\n  - { id: local"
+        ),
+    )
+    added = planned(finished)
+    undo()
+    assert added["measure"] == 1  # the new entry alone
+    undo = edit(
+        finished / "config.yaml",
+        lambda text: text.replace("  - { id: card, recording: data/recordings/card }\n", ""),
+    )
+    removed = planned(finished)
+    undo()
+    assert removed["measure"] == 0
+    assert removed["tables"] == 1
+
+
+def test_editing_the_study_measures_again(finished):
+    undo = edit(finished / "config.yaml", lambda text: text.replace("seed: 1", "seed: 2"))
+    jobs = planned(finished)
+    undo()
+    assert jobs["measure"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "rules"),
+    [
+        ("analysis/overview/gains.py", ["tables", "figures", "render"]),
+        ("analysis/schema.py", ["tables", "figures", "render"]),
+        ("analysis/drawing/style.py", ["figures", "render"]),
+        ("analysis/cpu/figures.py", ["figures", "render"]),
+        ("analysis/render/numbers.py", ["render"]),
+        ("report/cpu.html.j2", ["render"]),
+        ("report/style.css", ["render"]),
+        ("analysis/archive/crate.py", []),
+    ],
+)
+def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
+    undo = edit(finished / file, lambda text: text + "\n")
+    jobs = planned(finished)
+    undo()
+    assert jobs == dict.fromkeys(rules, 1)
+
+
+def test_editing_a_kernel_counts_it_and_renews_the_tables(finished):
+    undo = edit(finished / "kernels" / "block.cu", lambda text: text + "// edited\n")
+    jobs = planned(finished)
+    undo()
+    assert jobs == {"count": 1, "tables": 1, "figures": 1, "render": 1}
+
+
+def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
+    project = make_project(tmp_path / "project")
+    at_work = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "report", "--cores", "1"],
+        cwd=project,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 60
+    while not (project / "results" / "config.yaml").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.2)
+    script = [sys.executable, "workflow/run.py", "--cores", "1"]
+    refused = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
+    os.killpg(at_work.pid, signal.SIGKILL)
+    at_work.wait()
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: another run is at work here")
+    assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
+    script.append("results/counts/naive-b16-float32.csv")
+    done = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_table_is_made_again(finished):
+    table = finished / "results" / "tables" / "gains.csv"
+    content = table.read_bytes()
+    table.unlink()
+    jobs = planned(finished)
+    table.write_bytes(content)
+    assert jobs["tables"] == 1
+
+
+def refusal(project, environment=None):
+    """Return the one line with which the workflow refuses to start; nothing is left behind."""
+    before = sorted(project.rglob("results*"))
+    done = snakemake(project, "report", environment=environment)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    assert len(lines) == 1, lines
+    assert sorted(project.rglob("results*")) == before
+    return lines[0]
+
+
+@pytest.fixture
+def project(make_project, tmp_path):
+    return make_project(tmp_path / "project")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
+        ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
+        ("device: auto", "device: 99", r"GPU 99: not on this host"),
+        ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
+        ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
+    ],
+)
+def test_wrong_input_is_one_line(project, old, new, message):
+    edit(project / "config.yaml", lambda text: text.replace(old, new, 1))
+    assert re.match(rf"error: {message}", refusal(project))
+
+
+def test_missing_compiler_of_a_full_study_is_one_line(project):
+    changed = "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n"
+    edit(project / "config.yaml", lambda text: text.replace("study:\n", changed))
+    assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is no program")
+
+
+def test_recording_altered_by_one_byte_is_refused_by_name(project):
+    samples = project / "data" / "recordings" / "card" / "samples.csv.gz"
+    content = bytearray(samples.read_bytes())
+    content[len(content) // 2] ^= 1
+    samples.write_bytes(content)
+    line = refusal(project)
+    assert line.startswith("error: recording data/recordings/card: samples.csv.gz was altered")
+
+
+def test_no_compilers_is_one_line(project, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "tee"):
+        (tools / name).symlink_to(shutil.which(name))
+    line = refusal(project, environment={**os.environ, "PATH": str(tools)})
+    assert line.startswith("error: gcc: not found on PATH; ")

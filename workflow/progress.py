@@ -1,0 +1,146 @@
+"""What a long command shows of itself: what runs, how far it is, how long it may take yet."""
+
+import re
+import shutil
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# What each rule takes on two cores, in seconds, until it tells itself how long it takes yet.
+EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
+_REDRAWN_S = 0.5
+_PLAIN_S = 15.0
+_TAIL_BYTES = 4096
+_TOLD_LEFT = re.compile(r"(?:at most|about) (\d+):(\d\d) left")
+
+
+def clock(seconds: float) -> str:
+    """Return a length of time as minutes and seconds, such as ``1:05``."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def last_lines(path: Path | None) -> list[str]:
+    """Return the last lines of a log, without empty ones; none if it cannot be read."""
+    if path is None:
+        return []
+    with suppress(OSError), path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        text = stream.read().decode(errors="replace")
+        return [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    return []
+
+
+class Display:
+    """Standard error: on a terminal one line, rewritten in place, with a running clock.
+
+    Elsewhere a line where the work changes, and one every 15 s.
+    """
+
+    def __init__(self) -> None:
+        self._lives = sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._shown = float("-inf")
+        self._work = ""
+
+    def show(self, work: str, detail: str = "", left_s: float | None = None) -> None:
+        """Show what is done now, how far it is, how long all may take yet; to be called often."""
+        now = time.monotonic()
+        pause_s = _REDRAWN_S if self._lives else _PLAIN_S
+        if work == self._work and now - self._shown < pause_s:
+            return
+        self._work, self._shown = work, now
+        left = "" if left_s is None else f", about {clock(left_s)} left"
+        text = " · ".join(filter(None, [f"{clock(now - self._started)}{left}", work, detail]))
+        if self._lives:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def show_again(self) -> None:
+        """Show that the same goes on."""
+        self.show(self._work)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self.clear()
+        print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line that lives."""
+        if self._lives:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        self._shown = float("-inf")
+
+
+@dataclass
+class Job:
+    """A job: its rule, what it says of itself, its log, when its run and when itself began."""
+
+    rule: str
+    message: str
+    log: Path | None
+    run_began: float
+    began: float = field(default_factory=time.time)
+
+    def detail(self) -> str:
+        """Return the last line of its log; empty as long as it is none or that of a run before."""
+        with suppress(OSError):
+            if self.log and self.log.stat().st_mtime >= self.run_began:
+                return (last_lines(self.log) or [""])[-1]
+        return ""
+
+    def left_s(self) -> float:
+        """Return the seconds that it will take yet: as its log tells, or else as expected."""
+        told = _TOLD_LEFT.search(self.detail())
+        if told:
+            return 60 * int(told[1]) + int(told[2])
+        return max(0.0, EXPECTED_S.get(self.rule, 0) - (time.time() - self.began))
+
+
+@dataclass
+class State:
+    """What Snakemake has told of a run (see `snakemake_logger_plugin_events`)."""
+
+    waiting: dict[str, int] = field(default_factory=dict)  # jobs by rule
+    steps: int = 0
+    done: int = 0
+    jobs: dict[int, Job] = field(default_factory=dict)  # those that run, by number
+    failed: Job | None = None
+    error: str = ""
+    began: float = field(default_factory=time.time)
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Take note of an event."""
+        match event["event"]:
+            case "run_info":
+                self.waiting = {k: v for k, v in event["stats"].items() if k != "total"}
+                self.steps = sum(self.waiting.values())
+            case "job_info":
+                log = Path(event["log"][0]) if event["log"] else None
+                rule = event["rule_name"]
+                self.jobs[event["jobid"]] = Job(rule, event["rule_msg"] or rule, log, self.began)
+                self.waiting[rule] -= 1
+            case "job_finished":
+                self.jobs.pop(event["job_id"], None)
+                self.done += 1
+            case "job_error":
+                self.failed = self.failed or self.jobs.get(event["jobid"])
+            case "error":
+                self.error = self.error or event["text"]
+
+    def show(self, display: Display) -> None:
+        """Show what runs, how far it is, and how long all may take yet."""
+        if not self.steps:
+            display.show("looking for what is to be done")
+            return
+        if not self.jobs:  # for a moment between two
+            display.show_again()
+            return
+        expected_s = sum(EXPECTED_S.get(rule, 0) * count for rule, count in self.waiting.items())
+        left_s = expected_s + sum(job.left_s() for job in self.jobs.values())
+        job = list(self.jobs.values())[-1]
+        display.show(f"{self.done + 1}/{self.steps} {job.message}", job.detail(), left_s)
