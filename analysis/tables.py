@@ -29,7 +29,7 @@ class Published:
     """What the sources print: times, the systems that they describe, figures of V's text."""
 
     times: pd.DataFrame
-    systems: pd.DataFrame
+    systems: list[systems.System]
     statements: Mapping[str, Statement]
 
 
@@ -68,7 +68,6 @@ def compute(
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
         "limits": limits.limits_table(sources),
-        "systems": systems.systems_table(published.systems, sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
@@ -76,6 +75,7 @@ def compute(
     }
     frames["cards"] = cards.cards_table(sources, frames["summary"])
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
+    frames["systems"] = systems.systems_table(published.systems, frames)
     frames["threats"] = threats.threats_table(frames)
     frames["cpu_roofline"] = cpu_roofline.cpu_roofline_table(
         sources, frames["ceilings"], frames["cpu_hosts"]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.frames import concatenated, from_rows, stacked
-from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
+from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from kernels.build import BuildResult
@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
-_STATUSES = ("passed", "failed", "not_launchable")
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
     for source, cells in once_a_recording(labelled_cells):
         cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
-        flop = 2.0 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
+        flop = 2.0 * cells[list(SHAPE)].astype(float).prod(axis=1)
         rates = {
             "flop_per_s": flop / cells["total_s"],
             "kernel_flop_per_s": flop / cells["kernel_s"],
@@ -249,7 +248,7 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 **{key: provenance[key] for key in ("simulated", "started_utc", "finished_utc")},
                 **{key: provenance["git"][key] for key in ("commit", "dirty")},
                 "samples": int(source.cells["samples"].sum()),
-                **{f"cells_{s}": int((statuses == s).sum()) for s in _STATUSES},
+                **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
             }
