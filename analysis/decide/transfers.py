@@ -7,7 +7,6 @@ as those of matrices that the host's caches do not hold do.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq, least_squares
@@ -15,7 +14,6 @@ from scipy.stats import f as fisher
 
 from analysis.decide.predictors import Copies
 from analysis.stats.estimates import CONFIDENCE, FloatArray
-from analysis.stats.fitting import least_squares_beside
 
 LINE, KNEE = "line", "knee"
 PARAMETERS = {LINE: 2, KNEE: 4}
@@ -41,7 +39,7 @@ class Points:
         """Return log(predicted/measured)."""
         return np.asarray(np.log(model.time_s(self.copies, self.size_bytes) / self.time_s))
 
-    @cached_property
+    @property
     def least_latency_s(self) -> float:
         """The latency that a search does not go below; what comes to it has none."""
         return _LEAST_LATENCY * float(self.time_s.min())
@@ -78,19 +76,23 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
     limit = least * (1 + float(fisher.ppf(CONFIDENCE, 1, freedom)) / freedom) + 1e-12
-    # Seconds of each copy: latencies, and bytes at the bandwidth; one is held, the other fitted.
-    work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
-    held, free = (0, 1) if which == "latency_s" else (1, 0)
-    logs = _logs(best, points)
+    latency, slope = _logs(best, points)
+    place = 0 if which == "latency_s" else 1
 
     def surplus(distance: float) -> float:
-        known = work[held] * math.exp(logs[held] + distance)
-        design, near = work[free][:, None], np.exp(logs[[free]])
-        weights, log_times = np.ones(len(known)), np.log(points.time_s)
-        return least_squares_beside(known, design, log_times, weights, near) - limit
+        fixed = [latency, slope][place] + distance
 
-    low, high = (logs[held] + _crossing(surplus, side) for side in (-1, 1))
-    return (math.exp(low), math.exp(high)) if held == 0 else (math.exp(-high), math.exp(-low))
+        def residual(free: FloatArray) -> FloatArray:
+            logs = [fixed, free[0]] if place == 0 else [free[0], fixed]
+            return points.log_ratios(_model(np.array(logs), points))
+
+        found = least_squares(residual, [[slope, latency][place]])
+        return 2 * float(found.cost) - limit
+
+    low, high = (_crossing(surplus, side) for side in (-1, 1))
+    if place == 0:
+        return math.exp(latency + low), math.exp(latency + high)
+    return math.exp(-slope - high), math.exp(-slope - low)
 
 
 def _crossing(surplus: Callable[[float], float], side: int) -> float:

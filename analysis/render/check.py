@@ -21,7 +21,6 @@ _UNITS |= {"%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
-
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
 # An element that says where it is from, and the interval that may follow it.
 _TRACED = re.compile(

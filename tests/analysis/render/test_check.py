@@ -80,7 +80,7 @@ def test_a_true_page_has_no_fault(page, folder):
         (r">orders</span>", ">shapes</span>", "shapes"),
         # a cell of a table: its digits, its name, its flag, a dash, its row, its column
         (r'<td class="number">500\.0', '<td class="number">500.1', "500.1"),
-        (r"<td><code>naive</code>", "<td><code>block</code>", "block: naive"),
+        (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),
         (r"<td>yes</td>", "<td>no</td>", "simulated"),
         (r'<td class="number">–', '<td class="number">1', "threads"),
         (r'<td class="number">512', '<td class="number">–', "512"),
