@@ -40,7 +40,7 @@ def test_a_cell_is_from_the_row_and_the_column_that_its_table_says(cells):
         *("gpu", "variant", "n", "block_size", "total_s")
     ]
     assert '<span class="unit">ms</span>' in text
-    assert '<table class="sortable" data-csv="summary">' in text
+    assert '<table class="sortable n-last" data-csv="summary">' in text
     assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
     assert body(text)[0][1] == [
         *("<code>card</code>", "<code>block</code>", "512", "32"),
