@@ -68,18 +68,16 @@ class Side:
         return self._least(self.drawn, n) + missed * signs[np.searchsorted(orders, n)]
 
     def _least(self, curves: list[Curve], n: FloatArray) -> FloatArray:
-        """Return the least of the curves.
+        """Return the least of the curves at `n`, sorted.
 
         One that was not measured so far up or down as others were takes part as far as it was.
         """
         nearest = np.clip(n, *self.orders[[0, -1]])
-        times = []
+        least = np.full((len(n), *curves[0].log_s.shape[1:]), np.inf)
         for one in curves:
             first, last = np.exp(one.log_n[[0, -1]])
-            log_s = one.at(n)
-            log_s[(nearest < first * (1 - 1e-9)) | (nearest > last * (1 + 1e-9))] = np.inf
-            times.append(log_s)
-        least = np.minimum.reduce(times)
+            known = slice(*np.searchsorted(nearest, (first * (1 - 1e-9), last * (1 + 1e-9))))
+            np.minimum(least[known], one.at(n[known]), out=least[known])
         below = n < self.orders[0]
         if self.floor_s:
             least[below] = np.maximum(least[below], np.log(self.floor_s))
