@@ -1,19 +1,20 @@
 """What tests of several packages ask for."""
 
-import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-import yaml
 
-from measurement import recording
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.recording import Recording
-from tests.support import ROOT, simulated
+from tests.support import cache, simulated
 
 MakeRecording = Callable[..., Recording]
+
+
+def pytest_configure() -> None:
+    """Remove what no run has asked for in a week."""
+    cache.tidy()
 
 
 @pytest.fixture(scope="session")
@@ -45,22 +46,3 @@ def card() -> CudaDevice:
     if not cards:
         pytest.skip("no NVIDIA GPU on this host")
     return cards[0]
-
-
-@pytest.fixture(scope="session")
-def measured_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the report of three recorded GPUs: tables, figures, report.html."""
-    from tests.support.report_data import report  # drawing takes a second to import
-
-    base = tmp_path_factory.mktemp("measured")
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    paths = {e["id"]: ROOT / e["recording"] for e in config["gpus"] if "recording" in e}
-    gpus = {name: len(recording.read(path).provenance["devices"]) for name, path in paths.items()}
-    chosen = next(
-        names
-        for count in range(1, len(gpus) + 1)
-        for names in itertools.combinations(gpus, count)
-        if sum(gpus[name] for name in names) == 3
-    )
-    report(base, {name: paths[name] for name in chosen})
-    return base

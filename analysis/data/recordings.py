@@ -159,17 +159,26 @@ def sources(recordings: Mapping[str, Recording]) -> list[Source]:
 
     Raises StudyError if two get the same label.
     """
-    found: dict[str, Source] = {}
+    found = []
     for identifier, recording in recordings.items():
         devices: list[str | None] = [d["device"] for d in recording.provenance["devices"]]
         for device in devices or [None]:
             label = f"{identifier}-{device}" if len(devices) > 1 else identifier
-            if label in found:
-                raise StudyError(
-                    f"recording {identifier!r}: two sources are called {label!r}; rename"
-                )
-            found[label] = Source(label, identifier, device, recording)
-    return list(found.values())
+            found.append(Source(label, identifier, device, recording))
+    check_labels(found)
+    return found
+
+
+def check_labels(found: Iterable[Source]) -> None:
+    """Raise StudyError if two sources have the same label."""
+    seen: set[str] = set()
+    for source in found:
+        if source.label in seen:
+            raise StudyError(
+                f"recording {source.recording_id!r}: two sources are called {source.label!r}; "
+                "rename"
+            )
+        seen.add(source.label)
 
 
 def with_gpu(found: Iterable[Source]) -> list[Source]:
