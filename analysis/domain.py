@@ -7,6 +7,10 @@ CPU = "cpu"
 PUBLISHED = "published"  # stands for a recording where times are the source's
 TREE = "tree"  # stands for a recording where cubins were built from this tree
 
+# Outcomes of a cell's check, and the columns of a product's shape.
+STATUSES = ("passed", "failed", "not_launchable")
+SHAPE = ("batch", "m", "n", "k")
+
 # The two series of a study: square float32 matrices of its sizes, and all else.
 ORDERS, SHAPES = "orders", "shapes"
 

@@ -1,10 +1,14 @@
-"""Every table of the study: each is computed once, and used where it is needed."""
+"""Every table of the study: each recording by a process of its own, then what needs them all."""
 
+import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from analysis.audit import text as audit_text
 from analysis.cpu import claims as cpu_claims
@@ -13,7 +17,9 @@ from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
 from analysis.data import ceilings
 from analysis.data import recordings as data
+from analysis.data.frames import stacked
 from analysis.data.published_claims import Statement
+from analysis.data.recordings import Source
 from analysis.decide import predictions
 from analysis.kernels import claims, counts, glance, ladder, limits, machine_code, roofline
 from analysis.models import ratios
@@ -21,7 +27,12 @@ from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
 from analysis.published import source_tables, systems
 from analysis.trust import agreement, interference, overheads, telemetry, threats
+from cpu_reference.cores import usable_threads
 from kernels.build import BuildResult
+from measurement.recording import CELL, Recording
+
+Frames = dict[str, pd.DataFrame]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -29,8 +40,20 @@ class Published:
     """What the sources print: times, the systems that they describe, figures of V's text."""
 
     times: pd.DataFrame
-    systems: pd.DataFrame
+    systems: list[systems.System]
     statements: Mapping[str, Statement]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What follows from some of the recordings alone, or from the sources and the tree.
+
+    `sources` have what comparisons of recordings need.
+    """
+
+    frames: Frames
+    claims: list[claims.Row]
+    sources: list[Source]
 
 
 def compute(
@@ -38,19 +61,77 @@ def compute(
     published: Published,
     built: list[BuildResult],
     counted: list[Path],
-    progress: Callable[[str], None],
-) -> dict[str, pd.DataFrame]:
+    progress: Progress,
+) -> Frames:
     """Return every table by its name.
 
     `paths` are the folders of the recordings by id, `built` the cubins of this tree, `counted` the
-    tables of memory accesses that `python -m kernels count` wrote. Raises StudyError naming the
-    recording that cannot be used.
+    tables of memory accesses that `python -m kernels count` wrote. `progress` is called in the
+    processes too, and so has to be a function of a module. Raises StudyError naming the recording
+    that cannot be used.
     """
-    loaded = data.load(paths)
-    sources = data.sources(loaded)
     accesses = counts.read(counted)
-    progress(f"tables of {', '.join(s.label for s in sources) or 'no recording'}")
-    twins = source_tables.tables(published.times, sources)
+    theory = counts.counts_table(accesses, [])
+    of_one = partial(_of_recording, published.times[:0], theory, progress)
+    # The largest first, so that none is left over when the others are done.
+    by_size = sorted(paths, key=lambda name: _size(paths[name]), reverse=True)
+    with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
+        futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
+        try:
+            own = _part({}, published.times, built, theory, progress)
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
+            parts = [futures[name].result() for name in paths if futures[name].done()]
+        finally:
+            pool.shutdown(cancel_futures=True)
+    progress("comparisons of recordings, audit of the published numbers")
+    own.claims.extend(claims.on_accesses(theory))
+    frames = _joined(own, parts)
+    sources = [source for part in parts for source in part.sources]
+    data.check_labels(sources)
+    frames |= {
+        "counts": counts.counts_table(accesses, sources),
+        "counts_by_line": counts.counts_by_line_table(accesses),
+        "cards": cards.cards_table(sources, frames["summary"]),
+        "systems": systems.systems_table(published.systems, frames),
+    }
+    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
+    frames["threats"] = threats.threats_table(frames)
+    return frames | audit_text.audit_tables(published.times, published.statements)
+
+
+def _alone() -> None:
+    """Prepare a process for a core of its own; an interrupt ends it without a word."""
+    threadpool_limits(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _size(recording: Path) -> int:
+    samples = recording / "samples.csv.gz"
+    return samples.stat().st_size if samples.is_file() else 0
+
+
+def _of_recording(
+    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, identifier: str, path: Path
+) -> _Part:
+    """Return the part of one recording."""
+    loaded = data.load({identifier: path})
+    progress(f"tables of {identifier}")
+    part = _part(loaded, times, [], theory, progress)
+    samples = loaded[identifier].samples[[*CELL, "total_s", "kernel_s"]]
+    compared = replace(loaded[identifier], samples=samples)
+    return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
+
+
+def _part(
+    loaded: Mapping[str, Recording],
+    times: pd.DataFrame,
+    built: list[BuildResult],
+    theory: pd.DataFrame,
+    progress: Progress,
+) -> _Part:
+    """Return what follows from recordings, published times and cubins, each by itself."""
+    sources = data.sources(loaded)
+    twins = source_tables.tables(times, sources)
     frames = {f"table{number}": frame for number, frame in twins.items()}
     frames |= {
         "summary": data.summary_table(sources),
@@ -65,38 +146,39 @@ def compute(
         "ceilings": ceilings.ceilings_table(sources),
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
-        "counts": counts.counts_table(accesses, sources),
-        "counts_by_line": counts.counts_by_line_table(accesses),
         "limits": limits.limits_table(sources),
-        "systems": systems.systems_table(published.systems, sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
         "cpu_ladder": cpu_ladder.cpu_ladder_table(sources),
-        "cpu_split": split.cpu_split_table(published.times, sources),
+        "cpu_split": split.cpu_split_table(times, sources),
     }
-    frames["cards"] = cards.cards_table(sources, frames["summary"])
-    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
-    frames["threats"] = threats.threats_table(frames)
     frames["cpu_roofline"] = cpu_roofline.cpu_roofline_table(
         sources, frames["ceilings"], frames["cpu_hosts"]
     )
-    code = machine_code.machine_code_table(
-        frames["builds"], data.instructions_table(loaded, built), frames["counts"]
-    )
-    claimed = [
-        claims.claims_table(sources, code, frames["counts"]),
-        cpu_claims.cpu_claims_table(sources, frames["cpu_split"]),
-    ]
+    instructions = data.instructions_table(loaded, built)
+    code = machine_code.machine_code_table(frames["builds"], instructions, theory)
     frames |= {
         "machine_code": code,
         "ladder": ladder.ladder_table(sources, code),
-        "roofline": roofline.roofline_table(sources, frames["ceilings"], frames["counts"]),
-        "claims": pd.concat(claimed, ignore_index=True),
+        "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }
-    frames |= model_tables.model_tables(published.times, sources, code, progress)
+    frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
-    progress("break-even sizes")
+    for source in sources:
+        progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
     frames |= {"glance": glance.glance_table(frames), "answers": answers.answers_table(frames)}
-    progress("audit of the published numbers")
-    return frames | audit_text.audit_tables(published.times, published.statements)
+    claimed = [*claims.on_registers(sources, code), *claims.on_times(sources)]
+    claimed += cpu_claims.on_cpus(sources, frames["cpu_split"])
+    return _Part(frames, claimed, sources)
+
+
+def _joined(own: _Part, parts: list[_Part]) -> Frames:
+    """Return the parts' tables one below the other: the published first, the tree's builds last."""
+    frames = {}
+    for name in own.frames:
+        last = name in ("builds", "machine_code")
+        ordered = [*parts, own] if last else [own, *parts]
+        frames[name] = stacked(name, [part.frames[name] for part in ordered])
+    rows = [row for part in (own, *parts) for row in part.claims]
+    return frames | {"claims": claims.claims_table(rows)}

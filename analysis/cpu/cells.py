@@ -1,4 +1,4 @@
-"""Which CPU cells others are held against: the yardsticks of gains, and steps of tuning.
+"""Which CPU cells others are compared with: the baselines of gains, and steps of tuning.
 
 A CPU cell is of one thread or of all that the process may use; a variant that runs on one thread
 only has no cell of all.
@@ -17,7 +17,7 @@ SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V,"
 OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
 # What gains over the CPU are over, from the plainest to what is hardest to beat.
-YARDSTICKS = {
+BASELINES = {
     "naive": "the naive loop, one thread",
     "own": "the fastest of this study's C, one thread",
     "blas": "BLAS, one thread",
@@ -38,8 +38,8 @@ def fastest(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.loc[cells.groupby("n")["total_s"].idxmin()]
 
 
-def yardsticks(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return for each of `YARDSTICKS` its cell at each order; no rows where it was not measured."""
+def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return for each of `BASELINES` its cell at each order; no rows where it was not measured."""
     one, all_threads = (with_threads(cells, threads) for threads in (ONE, ALL))
     variant = cells["variant"]
     chosen = {
@@ -49,7 +49,7 @@ def yardsticks(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "blas_all": all_threads & (variant == BLAS),
         "best": one | all_threads,
     }
-    return {name: fastest(cells[chosen[name]]) for name in YARDSTICKS}
+    return {name: fastest(cells[chosen[name]]) for name in BASELINES}
 
 
 def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:

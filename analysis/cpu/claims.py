@@ -10,10 +10,9 @@ import pandas as pd
 
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
 from analysis.cpu.split import CLAIMED_CACHE_GAIN, WHOLE
-from analysis.data.frames import from_rows
 from analysis.data.recordings import Source, once_a_recording, with_gpu
 from analysis.domain import NOT_MEASURED, SOURCE_ORDER
-from analysis.kernels.claims import ABOUT, ABOVE, Row, Rule
+from analysis.kernels.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Row, Rule
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import ratios
 
@@ -32,20 +31,18 @@ _WHOLES: dict[str, tuple[str, Rule, float]] = {
 }
 
 
-def cpu_claims_table(found: list[Source], split: pd.DataFrame) -> pd.DataFrame:
-    """Return the claims on CPUs, one row a recording, and those on GPUs against them, one a GPU.
+def on_cpus(found: list[Source], split: pd.DataFrame) -> Iterator[Row]:
+    """Yield the claims on CPUs, one row a recording, and those on GPUs against them, one a GPU.
 
-    `split` is `analysis.cpu.split.cpu_split_table`. The columns are those of
+    `split` is `analysis.cpu.split.cpu_split_table`. The rows are those of
     `analysis.kernels.claims`; a claim on a CPU belongs to its recording and has no GPU.
     """
-    rows: list[Row] = []
     for source, cells in once_a_recording((source, source.orders) for source in found):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
-            rows += _on_cpu(source, one)
+            yield from _on_cpu(source, one)
     for source in with_gpu(found):
-        rows += [_on_whole(source, split, start) for start in _WHOLES]
-    return from_rows("claims", rows)
+        yield from (_on_whole(source, split, start) for start in _WHOLES)
 
 
 def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[Row]:
@@ -54,7 +51,8 @@ def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[Row]:
     optimised = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
     swept = one[one["variant"] == _SWEPT]
     slowest = swept.loc[swept.groupby("n")["total_s"].idxmax()]
-    head: Row = {"recording": source.recording_id, "source": "V", "quantity": "total"}
+    head: Row = {"place": ON_CPU, "recording": source.recording_id, "source": "V"}
+    head["quantity"] = "total"
     for claim, sides, rule, expected in (
         (CACHE_GAIN, (naive, optimised), ABOUT, CLAIMED_CACHE_GAIN),
         (BLOCK_SIZE, (slowest, fastest(swept)), ABOVE, STRONGLY),
@@ -107,8 +105,8 @@ def _rate(optimised: pd.DataFrame) -> Row:
 def _on_whole(source: Source, split: pd.DataFrame, start: str) -> Row:
     """Return a claim on a GPU's gain over a stage of its host's CPU."""
     claim, rule, expected = _WHOLES[start]
-    row: Row = {"recording": source.recording_id, "gpu": source.label, "claim": claim}
-    row |= {"source": "V", "quantity": "total", "measured": "not measured"}
+    row: Row = {"place": ON_GPU_AND_CPU, "recording": source.recording_id, "gpu": source.label}
+    row |= {"claim": claim, "source": "V", "quantity": "total", "measured": "not measured"}
     row |= _judged_by(rule, expected)
     memory = source.memory("total")
     own = split[(split["gpu"] == source.label) & (split["host_memory"] == memory)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.data.frames import concatenated
+from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU
 from analysis.stats.estimates import grouped
@@ -16,13 +16,6 @@ LEVELS = (1, 2, 3)
 MOVED = 0.02
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
 _BLAS = ("blas", "blas_version", "blas_architecture")
-_CACHES = [f"l{level}_{fact}" for level in LEVELS for fact in ("bytes", "shared_by")]
-HOSTS_COLUMNS = ["recording", *_HOST, *_CACHES, *_BLAS]
-_CLOCKS = [f"clock_{when}{end}_hz" for when in ("before", "after") for end in ("", "_min", "_max")]
-CLOCK_COLUMNS = [
-    *("recording", "threads", "samples", *_CLOCKS, "tolerance", "samples_moved"),
-    *("others_at_work", "others_at_work_max"),
-]
 
 
 def hosts_table(found: list[Source]) -> pd.DataFrame:
@@ -32,8 +25,8 @@ def hosts_table(found: list[Source]) -> pd.DataFrame:
     """
     provenances = {source.recording_id: source.recording.provenance for source in found}
     rows = [{"recording": name, **_facts(told)} for name, told in provenances.items()]
-    integers = [name for name in HOSTS_COLUMNS if name.endswith(("cpus", "threads", "bytes", "by"))]
-    return pd.DataFrame(rows, columns=HOSTS_COLUMNS).astype(dict.fromkeys(integers, "Int64"))
+    sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
+    return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
 
 
 def _facts(provenance: dict[str, Any]) -> dict[str, object]:
@@ -53,13 +46,12 @@ def clock_table(found: list[Source]) -> pd.DataFrame:
     the most: none where products run on one thread. Of single passes it would mislead: a system
     books the time of a thread at its ticks, which may be longer than a pass.
     """
-    frames = [pd.DataFrame(columns=CLOCK_COLUMNS)]
+    frames = []
     samples = ((source, source.own(source.recording.samples)) for source in found)
     for source, own in once_a_recording(samples):
-        rows = list(_clocks(own[(own["device"] == CPU) & own["cpu_clock_before_hz"].notna()]))
-        table = pd.DataFrame(rows, columns=CLOCK_COLUMNS)
-        frames.append(table.assign(recording=source.recording_id))
-    return concatenated(frames)
+        rows = _clocks(own[(own["device"] == CPU) & own["cpu_clock_before_hz"].notna()])
+        frames.append(pd.DataFrame(list(rows)).assign(recording=source.recording_id))
+    return stacked("cpu_clock", frames)
 
 
 def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:

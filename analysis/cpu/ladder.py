@@ -5,15 +5,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, fastest, with_threads
-from analysis.data.frames import concatenated
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU, step_verdict
+from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
 
 @dataclass(frozen=True)
 class Step:
-    """A variant on one thread or all, and what it is held against."""
+    """A variant on one thread or all, and what it is compared with."""
 
     variant: str
     threads: str
@@ -32,11 +33,6 @@ STEPS = (
     Step("blas", ALL, "packed", ALL),
 )
 _SIDE = ["variant", "block_size", "threads", "time_s"]
-_EFFICIENCY = ["efficiency", "efficiency_low", "efficiency_high"]
-COLUMNS = [
-    *("recording", *_SIDE, *(f"after_{name}" for name in _SIDE), "n"),
-    *("gain", "gain_low", "gain_high", "verdict", *_EFFICIENCY),
-]
 
 
 def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
@@ -46,13 +42,13 @@ def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
     both medians; the verdict is that of `analysis.kernels.ladder`. efficiency, of steps from one
     thread of a variant to all: the gain over the number of threads.
     """
-    frames = [pd.DataFrame(columns=COLUMNS)]
+    frames = []
     for source, cells in once_a_recording((source, source.orders) for source in found):
         cpu = cells[cells["device"] == CPU]
         cpu = cpu.assign(row=cpu.index, time_s=cpu["total_s"])
         steps = pd.concat([_pairs(cpu, step) for step in STEPS], ignore_index=True)
-        frames.append(_judged(source, steps).assign(recording=source.recording_id)[COLUMNS])
-    return concatenated(frames)
+        frames.append(_judged(source, steps).assign(recording=source.recording_id))
+    return stacked("cpu_ladder", frames)
 
 
 def _pairs(cpu: pd.DataFrame, step: Step) -> pd.DataFrame:
@@ -71,10 +67,9 @@ def _judged(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
         source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]
     )
     words = [step_verdict(*values) for values in zip(*bounds, strict=True)]
-    named = dict(zip(("gain", "gain_low", "gain_high"), bounds, strict=True))
-    steps = steps.assign(**named, verdict=words)
+    steps = steps.assign(**bounded("gain", *bounds), verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)
     alike = steps["variant"] == steps["after_variant"]
-    for name, gain in zip(_EFFICIENCY, named, strict=True):
-        steps[name] = (steps[gain] / threads).where(alike)
+    for gain, efficiency in renaming("gain", "efficiency").items():
+        steps[efficiency] = (steps[gain] / threads).where(alike)
     return steps

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.cpu.cells import ONE, with_threads
 from analysis.cpu.hosts import LEVELS
 from analysis.cpu.traffic import asked_bytes, fetched_bytes, is_bound
-from analysis.data.frames import concatenated
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU
 from analysis.kernels.roofline import nearest_bound
@@ -19,13 +19,6 @@ COMPUTE, MEMORY = "compute", "memory"
 BOUNDS = (COMPUTE, *(f"l{level}" for level in LEVELS), MEMORY)
 # Where the flop a byte are from: the variant's own formula, or the least that any product moves.
 BY_FORMULA, AT_MOST = "by formula", "at most"
-_TIMES = ["total_s", "total_low_s", "total_high_s"]
-_INTENSITIES = [f"flop_per_byte_{of}" for of in ("asked", *(f"past_l{level}" for level in LEVELS))]
-COLUMNS = [
-    *("recording", "variant", "block_size", "threads", "n", *_TIMES, "flop_per_s", "intensity"),
-    *(*_INTENSITIES, *(f"{name}_bound_s" for name in BOUNDS), "bound", "bound_s"),
-    "share_of_bound",
-]
 
 
 def cpu_roofline_table(
@@ -41,7 +34,7 @@ def cpu_roofline_table(
     several threads the caches' rates are not known. The bound is the largest, share_of_bound its
     share of the time.
     """
-    frames = [pd.DataFrame(columns=COLUMNS)]
+    frames = []
     for source, cells in once_a_recording((source, source.orders) for source in found):
         cpu = cells[cells["device"] == CPU]
         if cpu.empty:
@@ -57,9 +50,8 @@ def cpu_roofline_table(
         host = hosts[hosts["recording"] == source.recording_id].iloc[0]
         caches = {level: int(host[f"l{level}_bytes"]) for level in LEVELS if _has(host, level)}
         rows = [_row(cell, rates, caches) for cell in _fastest(cpu).to_dict("records")]
-        table = pd.DataFrame(rows, columns=COLUMNS).assign(recording=source.recording_id)
-        frames.append(table.astype(cpu[["block_size", "threads", "n"]].dtypes.to_dict()))
-    return concatenated(frames)
+        frames.append(pd.DataFrame(rows).assign(recording=source.recording_id))
+    return stacked("cpu_roofline", frames)
 
 
 def _has(host: pd.Series, level: int) -> bool:

@@ -15,9 +15,11 @@ import pandas as pd
 
 from analysis.cpu.cells import stages
 from analysis.data.cells import is_library
+from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source
+from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU, PUBLISHED, SOURCE_ORDER
+from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval
 
 GPU, WHOLE = "gpu", "whole"
@@ -26,12 +28,6 @@ STARTS = ("naive", "source")
 # What the source says of its own program: cache optimisation makes it so many times faster.
 CLAIMED_CACHE_GAIN = 35.0
 _SIDE = ["variant", "block_size", "threads", "time_s"]
-_RATIOS = [f"{name}{bound}" for name in ("factor", "share") for bound in ("", "_low", "_high")]
-COLUMNS = [
-    *("recording", "gpu", "machine", "host_memory", "n", "start", "part", *_SIDE),
-    *(*(f"after_{name}" for name in _SIDE), *_RATIOS),
-]
-_INTEGERS = ("n", "block_size", "threads", "after_block_size", "after_threads")
 Row = dict[str, object]
 
 
@@ -46,9 +42,9 @@ def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFram
     largest.
     """
     rows = list(_published(published))
-    for source in (source for source in found if source.device):
+    for source in with_gpu(found):
         rows += _measured(source)
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_INTEGERS, "Int64"))
+    return from_rows("cpu_split", rows)
 
 
 def _measured(source: Source) -> Iterator[Row]:
@@ -105,10 +101,9 @@ def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> 
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.log(factor) / np.log(whole)
             share_draws = np.log(factor_draws) / np.log(whole_draws)
-        values = [factor, *percentile_interval(factor_draws), share]
         row: Row = {"part": part, **_side(cells, below), **_side(cells, above, "after_")}
-        row |= dict(zip(_RATIOS, [*values, *percentile_interval(share_draws)], strict=True))
-        yield row
+        row |= bounded("factor", factor, *percentile_interval(factor_draws))
+        yield row | bounded("share", share, *percentile_interval(share_draws))
 
 
 def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> Row:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.frames import concatenated, from_rows, stacked
-from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPES, TREE
+from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from kernels.build import BuildResult
@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
-_STATUSES = ("passed", "failed", "not_launchable")
 
 
 @dataclass(frozen=True)
@@ -160,17 +159,26 @@ def sources(recordings: Mapping[str, Recording]) -> list[Source]:
 
     Raises StudyError if two get the same label.
     """
-    found: dict[str, Source] = {}
+    found = []
     for identifier, recording in recordings.items():
         devices: list[str | None] = [d["device"] for d in recording.provenance["devices"]]
         for device in devices or [None]:
             label = f"{identifier}-{device}" if len(devices) > 1 else identifier
-            if label in found:
-                raise StudyError(
-                    f"recording {identifier!r}: two sources are called {label!r}; rename"
-                )
-            found[label] = Source(label, identifier, device, recording)
-    return list(found.values())
+            found.append(Source(label, identifier, device, recording))
+    check_labels(found)
+    return found
+
+
+def check_labels(found: Iterable[Source]) -> None:
+    """Raise StudyError if two sources have the same label."""
+    seen: set[str] = set()
+    for source in found:
+        if source.label in seen:
+            raise StudyError(
+                f"recording {source.recording_id!r}: two sources are called {source.label!r}; "
+                "rename"
+            )
+        seen.add(source.label)
 
 
 def with_gpu(found: Iterable[Source]) -> list[Source]:
@@ -202,7 +210,7 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
     for source, cells in once_a_recording(labelled_cells):
         cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
-        flop = 2.0 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
+        flop = 2.0 * cells[list(SHAPE)].astype(float).prod(axis=1)
         rates = {
             "flop_per_s": flop / cells["total_s"],
             "kernel_flop_per_s": flop / cells["kernel_s"],
@@ -249,7 +257,7 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 **{key: provenance[key] for key in ("simulated", "started_utc", "finished_utc")},
                 **{key: provenance["git"][key] for key in ("commit", "dirty")},
                 "samples": int(source.cells["samples"].sum()),
-                **{f"cells_{s}": int((statuses == s).sum()) for s in _STATUSES},
+                **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
             }

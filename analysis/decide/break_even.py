@@ -12,21 +12,17 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.cells import is_library
-from analysis.data.frames import concatenated
-from analysis.data.recordings import Source
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, with_gpu
 from analysis.decide.curves import Misses, curve, left_out, opponents
 from analysis.decide.predictors import MATRICES, Curve
-from analysis.domain import CPU
+from analysis.schema import bounded
 from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, seeded
 
 # Where the break-even is: between measured orders; below or beyond them, by extrapolation; or there
 # is none as far as a search goes, for the GPU is faster at every order, or at none.
 MEASURED, BELOW, BEYOND, ALWAYS, NEVER = "measured", "below", "beyond", "always", "never"
 STUDY, LIBRARY = "study", "library"
-COLUMNS = [
-    *("recording", "gpu", "host_memory", "kernels", "opponent", "least_n", "largest_n", "place"),
-    *("n", "n_low", "n_high", "loses_at", "wins_at", "cells_without_interval", "draws", "seed"),
-]
 _STEPS = 16  # of a search, in an octave
 _BEYOND = 16  # times the largest order is as far as a search goes; below, it is 1
 _RELEVANT = 2.0  # a variant that nowhere comes this near to the fastest one is left out
@@ -72,18 +68,16 @@ class Side:
         return self._least(self.drawn, n) + missed * signs[np.searchsorted(orders, n)]
 
     def _least(self, curves: list[Curve], n: FloatArray) -> FloatArray:
-        """Return the least of the curves.
+        """Return the least of the curves at `n`, sorted.
 
         One that was not measured so far up or down as others were takes part as far as it was.
         """
         nearest = np.clip(n, *self.orders[[0, -1]])
-        times = []
+        least = np.full((len(n), *curves[0].log_s.shape[1:]), np.inf)
         for one in curves:
             first, last = np.exp(one.log_n[[0, -1]])
-            log_s = one.at(n)
-            log_s[(nearest < first * (1 - 1e-9)) | (nearest > last * (1 + 1e-9))] = np.inf
-            times.append(log_s)
-        least = np.minimum.reduce(times)
+            known = slice(*np.searchsorted(nearest, (first * (1 - 1e-9), last * (1 + 1e-9))))
+            np.minimum(least[known], one.at(n[known]), out=least[known])
         below = n < self.orders[0]
         if self.floor_s:
             least[below] = np.maximum(least[below], np.log(self.floor_s))
@@ -126,15 +120,16 @@ def break_even_table(found: list[Source], transfers: pd.DataFrame) -> pd.DataFra
     loses_at is the largest order of both sides at which the GPU is not the faster one, wins_at the
     smallest from which on it is, both by the medians alone.
     """
-    frames = [pd.DataFrame(columns=COLUMNS)]
-    for source in (source for source in found if source.device):
+    frames = []
+    for source in with_gpu(found):
         rows = opponents(source).rename(columns={"time_s": "total_s"})
         sides = {
             str(name): side(own, source.draws["total"], ["opponent"])
             for name, own in rows.groupby("opponent", sort=False)
         }
         cpu = Opponents({name: one for name, one in sides.items() if one})
-        cells = source.orders[(source.orders["device"] != CPU) & source.orders["total_s"].notna()]
+        cells = source.gpu_orders
+        cells = cells[cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
             floor_s = _floor_s(transfers, source.label, str(memory))
             libraries = is_library(own)
@@ -143,10 +138,10 @@ def break_even_table(found: list[Source], transfers: pd.DataFrame) -> pd.DataFra
                 if gpu is None:
                     continue
                 names = {"host_memory": memory, "kernels": kernels}
-                frame = pd.DataFrame(_rows(gpu, cpu, f"{memory}, {kernels}"), columns=COLUMNS)
+                frame = pd.DataFrame(_rows(gpu, cpu, f"{memory}, {kernels}"))
                 names |= {"recording": source.recording_id, "gpu": source.label}
                 frames.append(frame.assign(**names))
-    return concatenated(frames).astype(dict.fromkeys(("loses_at", "wins_at"), "Int64"))
+    return stacked("break_even", frames)
 
 
 def _floor_s(transfers: pd.DataFrame, label: str, memory: str) -> float:
@@ -188,7 +183,6 @@ def _rows(gpu: Side, cpu: Opponents, seed: str) -> Iterator[dict[str, object]]:
         )
         (n,) = crossings(grid, medians - opponent.log_s(grid), largest)
         ahead = draws - cpu.draws(name, grid)
-        low, high = percentile_interval(crossings(grid, ahead, largest))
         common = np.intersect1d(gpu.orders, opponent.orders)
         lost = common[(gpu.log_s(common) >= opponent.log_s(common))[:, 0]]
         won = common[common > lost[-1]] if len(lost) else common
@@ -198,9 +192,7 @@ def _rows(gpu: Side, cpu: Opponents, seed: str) -> Iterator[dict[str, object]]:
             "least_n": int(least),
             "largest_n": int(largest),
             "place": {0.0: ALWAYS, np.inf: NEVER}.get(n, place),
-            "n": n,
-            "n_low": low,
-            "n_high": high,
+            **bounded("n", n, *percentile_interval(crossings(grid, ahead, largest))),
             "loses_at": int(lost[-1]) if len(lost) else None,
             "wins_at": int(won[0]) if len(won) else None,
             "cells_without_interval": gpu.unsure + opponent.unsure,

@@ -15,27 +15,21 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import t as student_t
 
-from analysis.cpu.cells import ALL, OWN, fastest, with_threads, yardsticks
-from analysis.data.frames import concatenated
+from analysis.cpu.cells import ALL, OWN, baselines, fastest, with_threads
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.decide.predictors import Curve, fill
-from analysis.domain import CPU
+from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 
 # Least and greatest exponent of N below the measured orders, and above them: with N a time does not
 # fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
 # matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
-# The CPU's ways that a GPU is held against: the yardsticks of gains and, beside the BLAS on all
+# The CPU's ways that a GPU is compared with: the baselines of gains and, beside the BLAS on all
 # threads, the fastest of this project on all.
 OWN_ALL, BEST = "own_all", "best"
 OPPONENTS = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
-CURVES_COLUMNS = [
-    *("recording", "gpu", "opponent", "variant", "block_size", "threads", "n"),
-    *("samples", "time_s", "time_low_s", "time_high_s", "filled_s", "slope", "outer_slope"),
-    *("half_width_between", "half_width_beyond", "half_width"),
-    *("left_out_between", "left_out_beyond"),
-]
 _UPPER = (1 + CONFIDENCE) / 2
 
 
@@ -112,7 +106,7 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
     intervals one octave away, from that many orders left out (for kernels, of all of a GPU's
     together); half_width is that of the widest measured interval. Held-out orders take no part.
     """
-    frames = [pd.DataFrame(columns=CURVES_COLUMNS)]
+    frames = []
     on_cpu = ((source, opponents(source)) for source in found)
     for source, rows in once_a_recording(on_cpu):
         own = [_curves(cells, None) for _, cells in rows.groupby("opponent", sort=False)]
@@ -120,7 +114,7 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
             frames.append(_with_scatter([cells]).assign(recording=source.recording_id))
         if source.device:
             kernels = [
-                _curves(cells, _multiprocessors(source))
+                _curves(cells, source.gpu["multiprocessors"])
                 for _, cells in kernel_cells(source).groupby(
                     ["variant", "block_size"], dropna=False, sort=True
                 )
@@ -129,14 +123,7 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
             if kernels:
                 names = {"recording": source.recording_id, "gpu": source.label}
                 frames.append(_with_scatter(kernels).assign(**names))
-    return concatenated([frame[CURVES_COLUMNS] for frame in frames]).astype(
-        {"block_size": "Int64", "threads": "Int64", "n": "Int64"}
-    )
-
-
-def _multiprocessors(source: Source) -> int:
-    devices = source.recording.provenance["devices"]
-    return next(int(d["multiprocessors"]) for d in devices if d["device"] == source.device)
+    return stacked("curves", frames)
 
 
 def kernel_cells(source: Source) -> pd.DataFrame:
@@ -144,12 +131,12 @@ def kernel_cells(source: Source) -> pd.DataFrame:
 
     Variants that have work on the host are left out: nothing here describes that.
     """
-    cells = source.orders[source.orders["device"] != CPU]
+    cells = source.gpu_orders
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
     cells = cells[cells["host_s"].isna()]
-    names = {f"kernel{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
-    return cells.rename(columns=names).sort_values(["variant", "block_size", "n"])
+    cells = cells.rename(columns=renaming("kernel_s", "time_s"))
+    return cells.sort_values(["variant", "block_size", "n"])
 
 
 def opponents(source: Source) -> pd.DataFrame:
@@ -160,10 +147,12 @@ def opponents(source: Source) -> pd.DataFrame:
     """
     cells = source.orders[~source.orders["n"].isin(source.holdout_sizes)]
     own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
-    found = yardsticks(cells) | {OWN_ALL: fastest(cells[own_all])}
-    names = {f"total{bound}_s": f"time{bound}_s" for bound in ("", "_low", "_high")}
+    found = baselines(cells) | {OWN_ALL: fastest(cells[own_all])}
     frames = [
-        found[name].rename(columns=names).sort_values("n").assign(opponent=name)
+        found[name]
+        .rename(columns=renaming("total_s", "time_s"))
+        .sort_values("n")
+        .assign(opponent=name)
         for name in OPPONENTS
     ]
     return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
@@ -181,7 +170,7 @@ def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
     found = curve(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
     rows["slope"] = found.slopes
     rows.iloc[[0, -1], rows.columns.get_loc("outer_slope")] = found.outer
-    return rows.reindex(columns=CURVES_COLUMNS)
+    return rows
 
 
 def _block(value: object) -> int | None:

@@ -7,25 +7,16 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from analysis.data.cells import is_library
-from analysis.data.frames import concatenated
-from analysis.data.recordings import Source
+from analysis.data.frames import from_rows, stacked
+from analysis.data.recordings import Source, with_gpu
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
 from analysis.decide.predictors import Kernel, Predictor, Row, predictor
 from analysis.decide.transfer_tables import transfer_tables
-from analysis.domain import CPU
+from analysis.schema import bounded, renaming
 
-PREDICTORS_COLUMNS = [
-    *("recording", "gpu", "gpu_name", "multiprocessors", "memory_bytes", "launch_s"),
-    *("least_n", "largest_n", "error_bound"),
-]
 # Held-out orders are to be predicted to this share of their medians, in the median.
 ERROR_BOUND = 0.15
-COLUMNS = [
-    *("recording", "gpu", "host_memory", "variant", "block_size", "n"),
-    *("time_s", "time_low_s", "time_high_s", "predicted_s", "predicted_low_s", "predicted_high_s"),
-    *("error_share", "inside", "is_library", "is_fastest", "is_predicted_fastest"),
-]
 
 
 def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
@@ -48,29 +39,25 @@ def predictors_table(found: list[Source]) -> pd.DataFrame:
     and largest_n are the orders that fits know; error_bound is what predictions are held to.
     """
     rows = []
-    for source in (source for source in found if source.device):
-        devices = source.recording.provenance["devices"]
-        device = next(d for d in devices if d["device"] == source.device)
+    for source in with_gpu(found):
         ceilings = source.own(source.recording.ceilings)
         empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
-        cells = source.orders[source.orders["device"] != CPU]
+        cells = source.gpu_orders
         orders = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
         rows.append(
             {
                 "recording": source.recording_id,
                 "gpu": source.label,
                 "gpu_name": source.gpu_name,
-                "multiprocessors": device["multiprocessors"],
-                "memory_bytes": device["memory_bytes"],
+                "multiprocessors": source.gpu["multiprocessors"],
+                "memory_bytes": source.gpu["memory_bytes"],
                 "launch_s": empty.median() if len(empty) else None,
                 "least_n": orders.min() if len(orders) else None,
                 "largest_n": orders.max() if len(orders) else None,
                 "error_bound": ERROR_BOUND,
             }
         )
-    return pd.DataFrame(rows, columns=PREDICTORS_COLUMNS).astype(
-        {"least_n": "Int64", "largest_n": "Int64"}
-    )
+    return from_rows("predictors", rows)
 
 
 def as_text(frame: pd.DataFrame) -> list[Row]:
@@ -86,18 +73,19 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
     this study, the one that is so at this order with this kind of host memory.
     """
     texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
-    frames = [pd.DataFrame(columns=COLUMNS)]
-    for source in (source for source in found if source.device):
-        cells = source.orders[source.orders["n"].isin(source.holdout_sizes)]
-        cells = cells[(cells["device"] != CPU) & cells["total_s"].notna()]
+    frames = []
+    for source in with_gpu(found):
+        cells = source.gpu_orders
+        cells = cells[cells["n"].isin(source.holdout_sizes) & cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
             gpu = predictor(source.label, str(memory), *texts.values())
             if gpu is None:
                 continue
-            frame = pd.DataFrame(list(_rows(gpu, own)), columns=COLUMNS)
             names = {"recording": source.recording_id, "gpu": source.label, "host_memory": memory}
-            frames.append(_with_fastest(frame.assign(**names)))
-    return concatenated(frames).astype({"block_size": "Int64", "n": "Int64"})
+            rows = list(_rows(gpu, own))
+            if rows:
+                frames.append(_with_fastest(pd.DataFrame(rows).assign(**names)))
+    return stacked("predictions", frames)
 
 
 def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -115,12 +103,8 @@ def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
             "variant": row["variant"],
             "block_size": block,
             "n": int(row["n"]),
-            "time_s": row["total_s"],
-            "time_low_s": row["total_low_s"],
-            "time_high_s": row["total_high_s"],
-            "predicted_s": predicted.time_s,
-            "predicted_low_s": predicted.low_s,
-            "predicted_high_s": predicted.high_s,
+            **{name: row[column] for column, name in renaming("total_s", "time_s").items()},
+            **bounded("predicted_s", predicted.time_s, predicted.low_s, predicted.high_s),
             "error_share": predicted.time_s / row["total_s"] - 1,
             "inside": bool(predicted.low_s <= row["total_s"] <= predicted.high_s),
             "is_library": bool(row["is_library"]),

@@ -13,27 +13,17 @@ import pandas as pd
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from analysis.data.frames import concatenated
-from analysis.data.recordings import Source
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, with_gpu
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
 from analysis.domain import CPU
+from analysis.schema import TABLES, bounded, interval_columns
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
 from measurement.intervals import median_interval
 
 PASSES, SINGLE = "passes", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
-POINTS_COLUMNS = [
-    *(*_GROUP, "n", "holdout", "copies", "size_bytes", "cells", "samples"),
-    *("copy_s", "copy_low_s", "copy_high_s", "cells_log_sd", "line_s", "knee_s", "log_residual"),
-]
-TRANSFERS_COLUMNS = [
-    *(*_GROUP, "model", "used", "sizes", "least_bytes", "most_bytes"),
-    *("latency_s", "latency_low_s", "latency_high_s"),
-    *("bytes_per_s", "bytes_per_low_s", "bytes_per_high_s", "knee_bytes", "beyond_bytes_per_s"),
-    *("log_rms", "left_out_log_rms", "cells_log_sd", "half_width"),
-    *("holdout_sizes", "holdout_log_rms"),
-]
 _LEAST_SIZES = {LINE: 3, KNEE: 6}
 _BETTER = 0.8  # a knee is used where its left-out error is below this share of the line's
 _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
@@ -41,24 +31,22 @@ _UPPER = (1 + CONFIDENCE) / 2
 
 
 def transfer_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the fits (`TRANSFERS_COLUMNS`) and the copies that they are of (`POINTS_COLUMNS`).
+    """Return the fits and the copies that they are of: the tables transfers and transfer_points.
 
     log_rms is of the fitted sizes, left_out_log_rms of sizes predicted by a fit to the others,
     cells_log_sd the spread of the cells that have one size. half_width is that of a 95 % prediction
     interval for one cell, from both. Of the fits to passes `used` marks the one that predictions
     take: the knee where it predicts left-out sizes clearly better, else the line.
     """
-    fits = [pd.DataFrame(columns=TRANSFERS_COLUMNS)]
-    copies = [pd.DataFrame(columns=POINTS_COLUMNS)]
-    for source in (source for source in found if source.device):
+    fits, copies = [], []
+    for source in with_gpu(found):
         points = points_table(source)
         for key, own in grouped(points, _GROUP):
             rows, predicted = _fits(own)
-            fitted = pd.DataFrame(rows, columns=TRANSFERS_COLUMNS)
-            fits.append(fitted.assign(**dict(zip(_GROUP, key, strict=True))))
+            fits.append(pd.DataFrame(rows).assign(**dict(zip(_GROUP, key, strict=True))))
             points.loc[own.index, list(predicted)] = predicted
         copies.append(points)
-    return concatenated(fits), concatenated(copies)
+    return stacked("transfers", fits), stacked("transfer_points", copies)
 
 
 def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
@@ -108,9 +96,8 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
             "knee_bytes": best.knee_bytes,
             "beyond_bytes_per_s": best.beyond_bytes_per_s,
         }
-    for name, stem in (("latency_s", "latency"), ("bytes_per_s", "bytes_per")):
-        bounds = interval(points, best, name)
-        row |= dict(zip((f"{stem}_low_s", f"{stem}_high_s"), bounds, strict=True))
+    for name in ("latency_s", "bytes_per_s"):
+        row |= bounded(name, getattr(best, name), *interval(points, best, name))
     return row
 
 
@@ -132,7 +119,7 @@ def _points(own: pd.DataFrame) -> Points:
 
 
 def points_table(source: Source) -> pd.DataFrame:
-    """Return the copies of a GPU's passes, and single ones, as `POINTS_COLUMNS` without fits.
+    """Return the copies of a GPU's passes, and single ones, as in transfer_points without fits.
 
     A row of passes is the median over the cells' medians at one order, a row of single copies the
     median over the rounds of one size.
@@ -151,7 +138,7 @@ def points_table(source: Source) -> pd.DataFrame:
             row = _bounded(int(size) / rounds["value"].to_numpy(dtype=float))
             row |= {"host_memory": memory, "direction": direction, "data": SINGLE, "copies": 1}
             rows.append(row | {"size_bytes": int(size), "samples": len(rounds), "holdout": False})
-    frame = pd.DataFrame(rows, columns=POINTS_COLUMNS)
+    frame = pd.DataFrame(rows, columns=list(TABLES["transfer_points"].columns))
     return frame.assign(recording=source.recording_id, gpu=source.label)
 
 
@@ -170,11 +157,10 @@ def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
     if len(values) > 1:
         row["cells_log_sd"] = float(np.std(np.log(values), ddof=1))
     elif direction != "overhead":
-        bounds = cells[[f"{direction}_low_s", f"{direction}_high_s"]].iloc[0]
-        row |= dict(zip(("copy_low_s", "copy_high_s"), bounds, strict=True))
+        bounds = cells[list(interval_columns(f"{direction}_s"))].iloc[0]
+        row |= dict(zip(interval_columns("copy_s"), bounds, strict=True))
     return row
 
 
 def _bounded(values: FloatArray) -> dict[str, Any]:
-    bounds = median_interval(values, CONFIDENCE)
-    return dict(zip(("copy_s", "copy_low_s", "copy_high_s"), bounds, strict=True))
+    return bounded("copy_s", *median_interval(values, CONFIDENCE))

@@ -7,6 +7,7 @@ as those of matrices that the host's caches do not hold do.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq, least_squares
@@ -14,6 +15,7 @@ from scipy.stats import f as fisher
 
 from analysis.decide.predictors import Copies
 from analysis.stats.estimates import CONFIDENCE, FloatArray
+from analysis.stats.fitting import least_squares_beside
 
 LINE, KNEE = "line", "knee"
 PARAMETERS = {LINE: 2, KNEE: 4}
@@ -39,7 +41,7 @@ class Points:
         """Return log(predicted/measured)."""
         return np.asarray(np.log(model.time_s(self.copies, self.size_bytes) / self.time_s))
 
-    @property
+    @cached_property
     def least_latency_s(self) -> float:
         """The latency that a search does not go below; what comes to it has none."""
         return _LEAST_LATENCY * float(self.time_s.min())
@@ -71,28 +73,26 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
 
     It holds the values with which the sum of squares, the other parameter fitted anew, is within
     the F quantile of the least one (Bates and Watts, Nonlinear Regression Analysis, 1988, section
-    6.1.2). 0 or infinity stands for an end to which the data set no bound.
+    6.1.2); where no latency was found, none is fitted beside a bandwidth. 0 or infinity stands for
+    an end to which the data set no bound.
     """
     freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
     limit = least * (1 + float(fisher.ppf(CONFIDENCE, 1, freedom)) / freedom) + 1e-12
-    latency, slope = _logs(best, points)
-    place = 0 if which == "latency_s" else 1
+    # Seconds of each copy: latencies, and bytes at the bandwidth; one is held, the other fitted.
+    work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
+    held, free = (0, 1) if which == "latency_s" else (1, 0)
+    logs, log_times = _logs(best, points), np.log(points.time_s)
+    fitted = work[free][:, None] if free == 1 or best.latency_s else np.empty((len(log_times), 0))
 
     def surplus(distance: float) -> float:
-        fixed = [latency, slope][place] + distance
+        known = work[held] * math.exp(logs[held] + distance)
+        near = np.exp(logs[[free]])[: fitted.shape[1]]
+        weights = np.ones(len(known))
+        return least_squares_beside(known, fitted, log_times, weights, near) - limit
 
-        def residual(free: FloatArray) -> FloatArray:
-            logs = [fixed, free[0]] if place == 0 else [free[0], fixed]
-            return points.log_ratios(_model(np.array(logs), points))
-
-        found = least_squares(residual, [[slope, latency][place]])
-        return 2 * float(found.cost) - limit
-
-    low, high = (_crossing(surplus, side) for side in (-1, 1))
-    if place == 0:
-        return math.exp(latency + low), math.exp(latency + high)
-    return math.exp(-slope - high), math.exp(-slope - low)
+    low, high = (logs[held] + _crossing(surplus, side) for side in (-1, 1))
+    return (math.exp(low), math.exp(high)) if held == 0 else (math.exp(-high), math.exp(-low))
 
 
 def _crossing(surplus: Callable[[float], float], side: int) -> float:

@@ -4,7 +4,7 @@ Each claim has a rule that says by which numbers it holds. Times are compared at
 that both variants have, by the interval of their ratio; `quantity` says whether kernel or total.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,8 @@ HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 NEAR = 1.25  # a factor that "about" leaves on either side
 _SHAPE = ["batch", "m", "n", "k"]
 Row = dict[str, object]
+# In which order the claims stand.
+ON_ACCESSES, ON_REGISTERS, ON_TIMES, ON_CPU, ON_GPU_AND_CPU = 0, 1, 3, 4, 5
 
 
 def exactly(value: float, expected: float) -> str:
@@ -151,24 +153,18 @@ _TIMES = (
 )
 
 
-def claims_table(
-    found: list[Source], machine_code: pd.DataFrame, counts: pd.DataFrame
-) -> pd.DataFrame:
-    """Return one row a claim and, where it is of times, GPU; where of builds, recording.
+def claims_table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return rows of claims as a table, by their `place`, else in the order in which they come.
 
+    A row is of a claim and, where it is of times, a GPU; where of builds or of a CPU, a recording.
     value is what was measured, with its interval where it is a ratio of times; `cases` is of how
     many kernels, orders or builds it is the one farthest from the claim. What was not measured says
     so.
     """
-    rows = [*_on_accesses(counts), *_on_registers(found, machine_code)]
-    for source in with_gpu(found):
-        cells = source.cells[source.cells["device"] != CPU]
-        for claim in _TIMES:
-            rows += [_on_times(source, cells, claim, part) for part in claim.quantities]
-    return from_rows("claims", rows)
+    return from_rows("claims", sorted(rows, key=lambda row: int(str(row["place"]))))
 
 
-def _on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
+def on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
     """Yield the claims on arithmetic intensity and on global accesses, from theory's counts."""
     # Of padded matrices the loads are more than those of the product.
     own_kernels = {name for name, entry in VARIANTS.items() if entry.kernel == name}
@@ -199,19 +195,19 @@ def _on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
 
 def _exact(claim: str, source: str, measured: str, values: list[float], expected: float) -> Row:
     """Return the row of a claim of an exact number, with the value farthest from it."""
-    row: Row = {"claim": claim, "source": source, "measured": measured, "expected": expected}
-    row |= {"cases": len(values), "rule": _EXACTLY, "verdict": NOT_MEASURED}
+    row: Row = {"place": ON_ACCESSES, "claim": claim, "source": source, "measured": measured}
+    row |= {"expected": expected, "cases": len(values), "rule": _EXACTLY, "verdict": NOT_MEASURED}
     if values:
         value = max(values, key=lambda one: abs(one - expected))
         row |= {"value": value, "verdict": exactly(value, expected)}
     return row
 
 
-def _on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Row]:
+def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Row]:
     """Yield the claims that unrolling takes no more registers, for each recording."""
-    for source, unrolled, plain, block in (
-        ("V", "block_unroll4", "block", 32),
-        ("T", "outer_product_unrolled", "outer_product", None),
+    for place, source, unrolled, plain, block in (
+        (ON_REGISTERS, "V", "block_unroll4", "block", 32),
+        (ON_REGISTERS + 1, "T", "outer_product_unrolled", "outer_product", None),
     ):
         for recording in dict.fromkeys(one.recording_id for one in found if one.device):
             builds = machine_code[machine_code["recording"] == recording]
@@ -220,6 +216,7 @@ def _on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[R
             builds = builds[size.isna() if block is None else (size == block).fillna(False)]
             registers = builds.set_index("variant")["registers_per_thread"]
             row: Row = {
+                "place": place,
                 "recording": recording,
                 "claim": f"unrolling takes no more registers ({unrolled})",
                 "source": source,
@@ -237,9 +234,19 @@ def _on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[R
             yield row
 
 
+def on_times(found: list[Source]) -> Iterator[Row]:
+    """Yield the claims on ratios of two variants' times, for each GPU."""
+    for source in with_gpu(found):
+        cells = source.cells[source.cells["device"] != CPU]
+        for claim in _TIMES:
+            for quantity in claim.quantities:
+                yield _on_times(source, cells, claim, quantity)
+
+
 def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: str) -> Row:
     """Return the row of a claim on the ratio of two variants' times."""
     row: Row = {
+        "place": ON_TIMES,
         "recording": source.recording_id,
         "gpu": source.label,
         "claim": claim.claim,

@@ -5,16 +5,18 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.data.cells import LIBRARIES, is_library, of_sizes, without_swept_naive
+from analysis.data.frames import from_rows
 from analysis.domain import CPU, step_verdict
-from analysis.schema import TABLES
+from analysis.schema import renaming, with_bounds
 from kernels.catalog import VARIANTS
 from kernels.plan import BASELINE
 
 # The host memory whose copies disturb the card least.
 _MEMORY = ("pinned", "pageable")
-_GAIN = ("gain", "gain_low", "gain_high")
+_PLACES = {name: place for place, name in enumerate(VARIANTS)}
+_GAIN = with_bounds("gain")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
-_KERNEL = ("kernel_s", "kernel_low_s", "kernel_high_s", "kernel_flop_per_s")
+_KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
 # What multiplies square matrices, and the library.
 _NAMES = [name for name, v in VARIANTS.items() if v.shapes == "square" or v.kernel is None]
 
@@ -37,12 +39,9 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         own = own[own["host_memory"] == memory]
         library = own[is_library(own)].set_index("n")["kernel_s"]
         rate, steps = _multiply_adds(frames["ceilings"], gpu), _steps(frames, gpu, memory)
-        found += [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
-    rows = pd.DataFrame(found).reindex(columns=list(TABLES["glance"].columns))
-    places = {name: place for place, name in enumerate(VARIANTS)}
-    cards = {gpu: place for place, gpu in enumerate(cells["gpu"].unique())}
-    order = rows["gpu"].map(cards) * len(places) + rows["variant"].map(places)
-    return rows.loc[order.sort_values().index].reset_index(drop=True)
+        rows = [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
+        found += sorted(rows, key=lambda row: _PLACES[str(row["variant"])])
+    return from_rows("glance", found)
 
 
 def _multiply_adds(ceilings: pd.DataFrame, gpu: object) -> float:
@@ -58,7 +57,7 @@ def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.D
     steps = steps[(steps["quantity"] == "kernel") & (steps["dtype"] == "float32")]
     steps = steps.loc[steps["after"] != BASELINE, ["variant", "n", *_GAIN]]
     own = gains[(gains["source"] == gpu) & (gains["host_memory"] == memory)]
-    own = own.rename(columns={f"kernel_{name}": name for name in _GAIN})
+    own = own.rename(columns=renaming("kernel_gain", "gain"))
     after_naive = [name for name, v in VARIANTS.items() if v.after == BASELINE]
     own = own.loc[own["variant"].isin(after_naive), ["variant", "n", "block_size", *_GAIN]]
     return pd.concat([steps, own], ignore_index=True)

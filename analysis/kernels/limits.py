@@ -4,13 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.data.recordings import Source
+from analysis.data.frames import from_rows
+from analysis.data.recordings import Source, with_gpu
 from kernels.occupancy import LIMITS, WARP_SIZE, CapabilityLimits
-
-COLUMNS = [
-    *("recording", "gpu", "compute_capability", "limit", "unit"),
-    *("of_capability", "of_driver", "agree"),
-]
 
 
 @dataclass(frozen=True)
@@ -79,15 +75,14 @@ def limits_table(found: list[Source]) -> pd.DataFrame:
     of_capability is the table's (`kernels.occupancy.LIMITS`), of_driver what the driver reported
     when it was recorded; each is empty where it says nothing, and so is agree then.
     """
-    rows = [
-        {"recording": source.recording_id, "gpu": source.label} | row
-        for source in found
-        for device in source.recording.provenance["devices"]
-        if device["device"] == source.device
-        for row in _rows(str(device["compute_capability"]), device["limits"])
-    ]
-    types = {"of_capability": "Int64", "of_driver": "Int64", "agree": "boolean"}
-    return pd.DataFrame(rows, columns=COLUMNS).astype(types)
+    return from_rows(
+        "limits",
+        (
+            {"recording": source.recording_id, "gpu": source.label} | row
+            for source in with_gpu(found)
+            for row in _rows(str(source.gpu["compute_capability"]), source.gpu["limits"])
+        ),
+    )
 
 
 def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:

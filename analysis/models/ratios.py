@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.data.frames import concatenated
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source
 from analysis.models.definitions import RHO
+from analysis.schema import bounded
 from analysis.stats.estimates import bootstrap_medians, percentile_interval, seeded
 from analysis.stats.uncertainty import DETERMINED, NO_INTERVAL
 
@@ -23,11 +24,10 @@ _BANDWIDTHS = {
     "dram": "device_copy_bytes_per_s",
     _SHARED: "shared_bytes_per_s",
 }
-COLUMNS = ["source", "machine", "basis", "of", "value", "value_low", "value_high", "status"]
 
 
 def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFrame:
-    """Return ratios of the cost of a global access to that of a shared one (`COLUMNS`).
+    """Return ratios of the cost of a global access to that of a shared one .
 
     `of` is the model whose ρ it is, or the memory that serves the global access: l1, l2, dram.
     Of the fits of a model, that to the most kernels. Ratios of ceilings are of medians over their
@@ -35,13 +35,13 @@ def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFram
     """
     rho = models[models["parameter"] == RHO]
     rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]
-    frames = [pd.DataFrame(columns=COLUMNS)]
+    frames = []
     for name in dict.fromkeys(rho["source"]):
         own = rho[rho["source"] == name]
-        frames.append(own.assign(basis=FIT, of=own["model"])[COLUMNS])
+        frames.append(own.assign(basis=FIT, of=own["model"]))
         for source in (one for one in sources if one.label == name):
             frames.append(_of_ceilings(source))
-    return concatenated(frames)
+    return stacked("model_ratios", frames)
 
 
 def _of_ceilings(source: Source) -> pd.DataFrame:
@@ -60,18 +60,18 @@ def _of_ceilings(source: Source) -> pd.DataFrame:
                 bootstrap_medians(rounds[name], seeded("ratios", source.label, name))
                 for name in (above, below)
             ]
-            low, high = percentile_interval(drawn[0] / drawn[1])
-            known = not np.isnan([low, high]).any()
+            bounds = percentile_interval(drawn[0] / drawn[1])
+            known = not np.isnan(bounds).any()
             rows.append(
                 {
                     "source": source.label,
                     "machine": source.machine,
                     "basis": basis,
                     "of": memory,
-                    "value": float(np.median(rounds[above]) / np.median(rounds[below])),
-                    "value_low": low,
-                    "value_high": high,
+                    **bounded(
+                        "value", np.median(rounds[above]) / np.median(rounds[below]), *bounds
+                    ),
                     "status": DETERMINED if known else NO_INTERVAL,
                 }
             )
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows)

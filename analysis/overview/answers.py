@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.data.cells import is_library, of_sizes
+from analysis.data.frames import from_rows
 from analysis.decide.break_even import BEYOND, NEVER
 from analysis.decide.curves import BEST
 from analysis.domain import CPU, GAIN, LOSS, NO_INTERVAL, UNDECIDED, verdict
-from analysis.schema import TABLES
+from analysis.schema import renaming, with_bounds
 
 Row = dict[str, object]
-_BREAK_EVEN = ("n", "n_low", "n_high", "least_n", "largest_n")
 
 
 def answers_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def answers_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     `analysis.domain.verdict`, of the break-even a loss where there is none.
     """
     rows = [_answers(frames, device) for device in frames["recordings"].to_dict("records")]
-    return pd.DataFrame(rows).reindex(columns=list(TABLES["answers"].columns))
+    return from_rows("answers", rows)
 
 
 def _answers(frames: Mapping[str, pd.DataFrame], device: Mapping[str, object]) -> Row:
@@ -74,10 +74,8 @@ def _way(cells: pd.DataFrame) -> Row:
 def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> Row:
     """Return columns of a cell and its total time with its interval, under a prefix."""
     chosen = cells.loc[index]
-    times = {
-        f"{prefix}total{bound}_s": chosen[f"total{bound}_s"] for bound in ("", "_low", "_high")
-    }
-    return {f"{prefix}{name}": chosen[name] for name in columns} | times
+    names = {f"{prefix}{name}": name for name in (*columns, *with_bounds("total_s"))}
+    return {name: chosen[column] for name, column in names.items()}
 
 
 def _apart(best: pd.Series, other: pd.Series) -> str:
@@ -94,7 +92,7 @@ def _gain(gains: pd.DataFrame) -> Row:
         return {}
     largest = gains[gains["n"] == gains["n"].max()]
     best = largest.loc[largest["cpu_best_gain"].idxmax()]
-    bounds = {f"gain{bound}": best[f"cpu_best_gain{bound}"] for bound in ("", "_low", "_high")}
+    bounds = {name: best[column] for column, name in renaming("cpu_best_gain", "gain").items()}
     return {
         "gain_n": best["n"],
         "gain_variant": best["variant"],
@@ -116,7 +114,5 @@ def _worth(sizes: pd.DataFrame) -> Row:
         "worth_place": best["place"],
         "worth_host_memory": best["host_memory"],
         "worth_verdict": LOSS if best["place"] in (BEYOND, NEVER) else GAIN,
-        **{
-            f"worth_{name}": best[name] for name in ("n", "n_low", "n_high", "least_n", "largest_n")
-        },
+        **{f"worth_{name}": best[name] for name in (*with_bounds("n"), "least_n", "largest_n")},
     }

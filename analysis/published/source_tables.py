@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
 from analysis.data.recordings import Source, published_times
 from analysis.domain import PUBLISHED
+from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import FloatArray, ratio_intervals
 
 
@@ -66,8 +68,7 @@ def tables(published: pd.DataFrame, sources: list[Source]) -> dict[int, pd.DataF
         for source, times in measured:
             part = build(layout, times, source.draws["total"])
             parts.append(part.assign(source=source.label, machine=source.machine))
-        frame = pd.concat(parts, ignore_index=True)
-        found[number] = frame[["source", "machine", *frame.columns.drop(["source", "machine"])]]
+        found[number] = stacked(f"table{number}", parts)
     return found
 
 
@@ -88,16 +89,15 @@ def build(
     baseline = cells[layout[0]].reindex(orders)
     for entry in layout:
         cell = cells[entry].reindex(orders)
-        for bound in ("", "_low", "_high"):
-            table[f"{entry.name}_time{bound}_s"] = cell[f"time{bound}_s"].to_numpy()
+        table[with_bounds(f"{entry.name}_time_s")] = cell[with_bounds("time_s")].to_numpy()
         if entry.rate:
             table[f"{entry.name}_flop_per_s"] = (
                 2.0 * table["n"] ** 3 / table[f"{entry.name}_time_s"]
             )
         if entry.gain:
-            table[entry.gain] = (baseline["time_s"] / cell["time_s"]).to_numpy()
-            low, high = _gain_bounds(baseline["row"], cell["row"], draws)
-            table[f"{entry.gain}_low"], table[f"{entry.gain}_high"] = low, high
+            gain = (baseline["time_s"] / cell["time_s"]).to_numpy()
+            bounds = _gain_bounds(baseline["row"], cell["row"], draws)
+            table = table.assign(**bounded(entry.gain, gain, *bounds))
     return table
 
 

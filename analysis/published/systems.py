@@ -1,27 +1,21 @@
 """The systems of the sources, one by one: which variant each is, where it stands, how it fares."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 import cpu_reference.catalog
+from analysis.data.frames import stacked
 from analysis.data.published import numbered_rows
-from analysis.data.recordings import Source
-from analysis.domain import CPU
+from analysis.domain import CPU, SHAPE, STATUSES
 from kernels.catalog import VARIANTS
 from measurement.errors import StudyError
 
 SIDES = ("gpu", "cpu")
 FIELDS = ["source", "system", "side", "variant"]
-_STATUSES = ("passed", "failed", "not_launchable")
-_CELL = ["dtype", "batch", "m", "n", "k", "block_size", "host_memory", "threads"]
-COLUMNS = [
-    *(*FIELDS, "stands_at", "recording", "gpu"),
-    *(f"cells_{status}" for status in _STATUSES),
-    *("best_flop_per_s", *_CELL),
-]
+_BEST = ["best_flop_per_s", "dtype", *SHAPE, "block_size", "host_memory", "threads"]
 
 
 @dataclass(frozen=True)
@@ -56,42 +50,30 @@ def read(path: Path) -> list[System]:
     return found
 
 
-def systems_table(systems: list[System], found: list[Source]) -> pd.DataFrame:
+def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row a system and GPU (for those of a CPU: recording).
 
-    Cells are counted by the outcome of their check. best_flop_per_s is the highest rate of any cell
-    (of its kernel, on a GPU), with that cell; empty where none was timed. Without a source there is
-    one row a system.
+    `frames` are the tables recordings, checks and summary. Cells are counted by the outcome of
+    their check. best_flop_per_s is the highest rate of any cell (of its kernel, on a GPU), with
+    that cell; empty where none was timed. Without a recording there is one row a system.
     """
-    rows: list[dict[str, object]] = []
+    devices = frames["recordings"]
+    gpus = devices[devices["gpu"].notna()]
+    places = {"gpu": gpus, "cpu": devices.drop_duplicates("recording").assign(gpu=None, device=CPU)}
+    on = ["recording", "device", "variant"]
+    counts = frames["checks"].groupby([*on, "status"]).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=STATUSES, fill_value=0).add_prefix("cells_")
+    summary = frames["summary"]
+    rate = summary["kernel_flop_per_s"].where(summary["device"] != CPU, summary["flop_per_s"])
+    timed = summary.assign(best_flop_per_s=rate)[rate.notna()]
+    best = timed.loc[timed.groupby(on)["best_flop_per_s"].idxmax()]
+    rows = []
     for system in systems:
         named = {name: getattr(system, name) for name in (*FIELDS, "stands_at")}
-        own = list(_rows(system, found))
-        rows += [named | row for row in own or [{}]]
-    integers = [f"cells_{s}" for s in _STATUSES] + ["batch", "m", "n", "k", "block_size", "threads"]
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(integers, "Int64"))
-
-
-def _rows(system: System, found: list[Source]) -> Iterator[dict[str, object]]:
-    """Yield what is known of a system on each GPU, or on the CPU of each recording."""
-    on_cpu = system.side == "cpu"
-    seen: set[str] = set()
-    for source in found:
-        if source.recording_id in seen if on_cpu else source.device is None:
-            continue
-        seen.add(source.recording_id)
-        row: dict[str, object] = {
-            "recording": source.recording_id,
-            "gpu": None if on_cpu else source.label,
-        }
-        checks, cells = (
-            frame[((frame["device"] == CPU) == on_cpu) & (frame["variant"] == system.variant)]
-            for frame in (source.checks, source.cells)
-        )
-        row |= {f"cells_{s}": int((checks["status"] == s).sum()) for s in _STATUSES}
-        time_s = cells["total_s" if on_cpu else "kernel_s"]
-        rate = 2 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1) / time_s
-        if rate.notna().any():
-            best = rate.idxmax()
-            row |= {"best_flop_per_s": rate[best]} | cells.loc[best, _CELL].to_dict()
-        yield row
+        where = places[system.side][["recording", "gpu", "device"]]
+        rows.append(where.assign(**named) if len(where) else pd.DataFrame([named]))
+    table = pd.concat(rows).reindex(columns=[*on[:2], "gpu", *FIELDS, "stands_at"])
+    table = table.merge(counts.reset_index(), how="left", on=on)
+    counted = table["recording"].notna()
+    table.loc[counted, list(counts)] = table.loc[counted, list(counts)].fillna(0)
+    return stacked("systems", [table.merge(best[[*on, *_BEST]], how="left", on=on)])

@@ -165,7 +165,7 @@ def least_squares_beside(
     root = np.sqrt(weights)
     theta = np.maximum(near, _SMALL * typical(design, log_times))
     residual = root * (np.log(design @ theta + known) - log_times)
-    while True:
+    while design.size:
         slopes = root[:, None] * design / (design @ theta + known)[:, None]
         scale = np.linalg.norm(slopes, axis=0)
         step = nnls(slopes / scale, slopes @ theta - residual)[0] / scale - theta
@@ -180,7 +180,8 @@ def least_squares_beside(
             return float(before)
         theta = nearer
         if before - residual @ residual <= _LEAST_GAIN * before:
-            return float(residual @ residual)
+            break
+    return float(residual @ residual)
 
 
 def _starts(

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.data.frames import concatenated
+from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled
+from analysis.schema import with_bounds
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
@@ -24,10 +25,9 @@ from measurement.intervals import interval_ranks, median_interval
 from measurement.recording import CELL
 
 QUANTITIES = ("total", "h2d", "kernel", "d2h")
-_TIMES = [f"{side}{bound}_s" for side in ("alone", "beside") for bound in ("", "_low", "_high")]
+_TIMES = [*with_bounds("alone_s"), *with_bounds("beside_s")]
 _OUTCOME = ["ratio", "ratio_low", "ratio_high", "p_differs", "p_same"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
-_COLUMNS = ["recording", "gpu", *_ROWS, "q_differs", "q_same", "verdict"]
 
 
 def interference_table(found: list[Source]) -> pd.DataFrame:
@@ -37,11 +37,8 @@ def interference_table(found: list[Source]) -> pd.DataFrame:
     on the passes beside the traffic, among all comparisons of a GPU. Below 6 pairs there is no
     interval and no p or q (NaN).
     """
-    frames = [pd.DataFrame(columns=_COLUMNS)]
-    for source in found:
-        compared = compare_pairs(source.own(source.recording.interference))
-        frames.append(labelled(source, compared)[_COLUMNS])
-    return concatenated(frames)
+    own = ((source, source.own(source.recording.interference)) for source in found)
+    return stacked("interference", [labelled(one, compare_pairs(rows)) for one, rows in own])
 
 
 def compare_pairs(passes: pd.DataFrame) -> pd.DataFrame:

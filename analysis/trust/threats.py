@@ -5,15 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from analysis.data.frames import from_rows
 from analysis.domain import CPU
+from analysis.schema import with_bounds
 
 # An interval that reaches farther than this to either side of its median is called wide.
 WIDE = 0.05
-COLUMNS = [
-    *("recording", "gpu", "samples", "samples_throttled", "share_throttled", "share_moved"),
-    *("sm_clock_low_hz", "sm_clock_high_hz", "totals", "totals_without_interval", "totals_wide"),
-    *("medians_compared", "medians_found_again", "cells_failed", "stale", "dirty", "simulated"),
-]
 
 
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -34,9 +31,7 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             | _intervals(frames["summary"], subject)
             | _agreement(frames["agreement"], subject)
         )
-    counts = ["samples", "samples_throttled", "totals", "totals_without_interval", "totals_wide"]
-    counts += ["medians_compared", "medians_found_again"]
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(counts, "Int64"))
+    return from_rows("threats", rows)
 
 
 def _throttling(cells: pd.DataFrame) -> dict[str, object]:
@@ -58,9 +53,7 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     """Return how many totals a card and its host's CPU have, without and with a wide interval."""
     own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
-    median, low, high = (
-        summary.loc[own, f"total{bound}_s"].astype(float) for bound in ("", "_low", "_high")
-    )
+    median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
     reach = np.maximum(high - median, median - low) / median
     return {
         "totals": int(own.sum()),
