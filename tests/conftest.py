@@ -1,9 +1,11 @@
 """What tests of several packages ask for."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from measurement import recording
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.recording import Recording
@@ -24,16 +26,23 @@ def make_recording() -> MakeRecording:
 
 
 @pytest.fixture(scope="session")
-def gpu_recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def gpu_recording() -> Recording:
     """A simulated recording of one GPU and its host; shared by tests, not to be changed."""
-    return simulated.make_recording(tmp_path_factory.mktemp("recordings") / "card")
+    return recording.read(simulated.recorded())
 
 
 @pytest.fixture(scope="session")
-def cpu_recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def cpu_recording() -> Recording:
     """A small simulated recording of a host without GPU; shared by tests, not to be changed."""
-    folder = tmp_path_factory.mktemp("recordings") / "host"
-    return simulated.make_recording(folder, gpus=0, sizes=(256, 512))
+    return recording.read(simulated.recorded(gpus=0, sizes=(256, 512)))
+
+
+@pytest.fixture(scope="session")
+def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
+    """The folder of all tables of these two, called card and host; not to be changed."""
+    from tests.support.report_data import chain  # a second to import
+
+    return chain({"card": gpu_recording.path, "host": cpu_recording.path})
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,11 @@ from tests.support import ROOT
 from tests.support.report_data import EVIL, chain, hostile, report
 from tests.support.simulated import recorded
 
-SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6}
+VARIANTS = (
+    *("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"),
+    *("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm"),
+)
+SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
 KINDS = ("nothing", "host", "card", "several", "hostile")
 
 

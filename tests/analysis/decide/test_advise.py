@@ -39,9 +39,9 @@ from tests.support.simulated import kernel_time_s
 
 
 @pytest.fixture(scope="module")
-def tables(gpu_recording):
+def tables(computed):
     """The tables of one simulated card; its order 1536 is held out."""
-    return chain({"card": gpu_recording.path})
+    return computed
 
 
 @pytest.fixture

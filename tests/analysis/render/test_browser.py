@@ -148,6 +148,29 @@ def test_a_table_is_sorted_by_keyboard_and_by_value(visit):
         assert values == sorted(values, reverse=is_reverse)
 
 
+def test_every_column_of_numbers_is_sorted_by_value(visit):
+    page, _ = visit("several")
+    page.evaluate(OPEN_FOLDS)
+    wrong = page.evaluate("""async () => {
+      const shown = cell => parseFloat((cell.firstChild?.textContent ?? "")
+        .replaceAll("\u202f", "").replace("−", "-").replace("∞", "Infinity").replace(/.*×10.*/, "none"));
+      const wrong = [];
+      for (const table of document.querySelectorAll("table.sortable"))
+        for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
+          if (!head.classList.contains("number")) continue;
+          head.click();
+          await new Promise(done => setTimeout(done, 5));
+          const values = [...table.tBodies[0].rows].map(row => shown(row.cells[place]))
+            .filter(value => !isNaN(value));
+          const sign = head.getAttribute("aria-sort") === "ascending" ? 1 : -1;
+          if (values.some((value, row) => row && sign * (value - values[row - 1]) < 0))
+            wrong.push([table.closest("figure").id, head.textContent, values.slice(0, 6)]);
+        }
+      return wrong;
+    }""")
+    assert wrong == []
+
+
 def test_paper_shows_the_essay_on_few_sheets_dark_on_light(visit, tmp_path):
     page, _ = visit("measured", scheme="dark")
     page.emulate_media(media="print")
