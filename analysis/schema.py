@@ -512,7 +512,7 @@ _HEADINGS = {
     "cpu_blas_all_gain": "gain over BLAS, all threads",
     "cpu_best_gain": "gain over the best CPU version",
     "share_of_library": "of cuBLAS",
-    "share_of_multiply_add": "of FMA rate",
+    "share_of_multiply_add": "of the FMA rate",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",
