@@ -26,7 +26,7 @@ mpl.use("svg")
 GREY = "#7f7f7f"
 BLUE = "#1f7ec2"
 BROWN = "#b0673a"
-OLIVE = "#9a8400"
+OLIVE = "#8f7b00"
 ORANGE = "#d55e00"
 PINK = "#c2609a"
 GREEN = "#00966c"
