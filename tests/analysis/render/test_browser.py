@@ -153,7 +153,8 @@ def test_every_column_of_numbers_is_sorted_by_value(visit):
     page.evaluate(OPEN_FOLDS)
     wrong = page.evaluate("""async () => {
       const shown = cell => parseFloat((cell.firstChild?.textContent ?? "")
-        .replaceAll("\u202f", "").replace("−", "-").replace("∞", "Infinity").replace(/.*×10.*/, "none"));
+        .replaceAll("\u202f", "").replace("−", "-").replace("∞", "Infinity")
+        .replace(/.*×10.*/, "none"));
       const wrong = [];
       for (const table of document.querySelectorAll("table.sortable"))
         for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
