@@ -1,38 +1,28 @@
 """The steps of the CPU's ladder: what each gains over the step before, on one thread and on all."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
-from analysis.cpu.cells import ALL, NAIVE, ONE, fastest, with_threads
+from analysis.cpu.cells import ALL, NAIVE, ONE, with_threads
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU, step_verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
-
-@dataclass(frozen=True)
-class Step:
-    """A variant on one thread or all, and what it is compared with."""
-
-    variant: str
-    threads: str
-    after: str
-    after_threads: str
-
-
-STEPS = (
-    Step("loop_order", ONE, NAIVE, ONE),
-    Step("column_buffered", ONE, NAIVE, ONE),
-    Step("blocked", ONE, "loop_order", ONE),
-    Step("packed", ONE, "blocked", ONE),
-    Step("blas", ONE, "packed", ONE),
-    Step("packed", ALL, "packed", ONE),
-    Step("blas", ALL, "blas", ONE),
-    Step("blas", ALL, "packed", ALL),
+# A variant on one thread or on all, and what it is compared with.
+STEPS = pd.DataFrame(
+    [
+        ("loop_order", ONE, NAIVE, ONE),
+        ("column_buffered", ONE, NAIVE, ONE),
+        ("blocked", ONE, "loop_order", ONE),
+        ("packed", ONE, "blocked", ONE),
+        ("blas", ONE, "packed", ONE),
+        ("packed", ALL, "packed", ONE),
+        ("blas", ALL, "blas", ONE),
+        ("blas", ALL, "packed", ALL),
+    ],
+    columns=["variant", "on", "after_variant", "after_on"],
 )
-_SIDE = ["variant", "block_size", "threads", "time_s"]
 
 
 def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
@@ -44,21 +34,20 @@ def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
     """
     frames = []
     for source, cells in once_a_recording((source, source.orders) for source in found):
-        cpu = cells[cells["device"] == CPU]
-        cpu = cpu.assign(row=cpu.index, time_s=cpu["total_s"])
-        steps = pd.concat([_pairs(cpu, step) for step in STEPS], ignore_index=True)
+        steps = _pairs(cells[cells["device"] == CPU])
         frames.append(_judged(source, steps).assign(recording=source.recording_id))
     return stacked("cpu_ladder", frames)
 
 
-def _pairs(cpu: pd.DataFrame, step: Step) -> pd.DataFrame:
-    """Return the cells of a step beside those of the step before, one pair an order."""
-    sides = [
-        fastest(cpu[with_threads(cpu, threads) & (cpu["variant"] == name)])[["n", *_SIDE, "row"]]
-        for name, threads in ((step.variant, step.threads), (step.after, step.after_threads))
-    ]
-    before = sides[1].add_prefix("after_").rename(columns={"after_n": "n"})
-    return sides[0].merge(before, on="n")
+def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of `STEPS` beside those of the steps before, one pair an order."""
+    on = with_threads(cpu, ONE).map({True: ONE, False: ALL})
+    cpu = cpu.assign(on=on, row=cpu.index, time_s=cpu["total_s"])
+    best = cpu.loc[cpu.groupby(["variant", "on", "n"])["total_s"].idxmin()]
+    best = best[["variant", "on", "n", "block_size", "threads", "time_s", "row"]]
+    before = best.add_prefix("after_").rename(columns={"after_n": "n"})
+    steps = STEPS.merge(best, on=["variant", "on"])
+    return steps.merge(before, on=["after_variant", "after_on", "n"])
 
 
 def _judged(source: Source, steps: pd.DataFrame) -> pd.DataFrame:

@@ -21,11 +21,12 @@ def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     It has the schema's columns, those that a frame lacks empty there; counts are Int64.
     """
     columns = list(TABLES[name].columns)
-    empty = pd.DataFrame(columns=columns)
-    found = concatenated([empty, *(frame.reindex(columns=columns) for frame in frames)])
-    counts = [each for each in columns if column(name, each).kind == "count"]
-    counts = [each for each in counts if f"{name}.{each}" not in _WITH_POINT]
-    return found.astype(dict.fromkeys(counts, "Int64"))
+    found = concatenated([pd.DataFrame(columns=columns), *frames])
+    found = found if list(found) == columns else found.reindex(columns=columns)
+    counts = {each for each in columns if column(name, each).kind == "count"}
+    counts -= {each for each, kind in found.dtypes.items() if kind == "Int64"}
+    counts -= {each for each in columns if f"{name}.{each}" in _WITH_POINT}
+    return found.astype(dict.fromkeys(counts, "Int64")) if counts else found
 
 
 def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
@@ -36,4 +37,6 @@ def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
 def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the frames one below the other; the first is empty and gives the columns."""
     filled = [frame for frame in frames if not frame.empty]
+    if len(filled) == 1:
+        return filled[0].reset_index(drop=True)
     return pd.concat(filled, ignore_index=True) if filled else frames[0]

@@ -93,11 +93,14 @@ class Source:
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
         """Return the `draws` of some cells alone, named by `CELL`, shape (cells, DRAWS)."""
-        names = cells[CELL]
-        samples = self.own(self.recording.samples).merge(names.drop_duplicates(), on=CELL)
-        draws = bootstrap_cells(samples, f"{quantity}_s")
-        places = Groups.of(samples, CELL).keys.reset_index()
-        return draws[names.merge(places, how="left", on=CELL)["index"]]
+        samples = self.own(self.recording.samples)
+        places = cells[CELL].merge(self._groups.keys.reset_index(), how="left", on=CELL)["index"]
+        return self._groups.draws(samples[f"{quantity}_s"], f"{quantity}_s", places.to_list())
+
+    @cached_property
+    def _groups(self) -> Groups:
+        """The samples by cell."""
+        return Groups.of(self.own(self.recording.samples), CELL)
 
     @property
     def checks(self) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from analysis.schema import TABLES, Kind, column
@@ -89,4 +90,7 @@ def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
 
 
 def _significant(values: pd.Series) -> pd.Series:
-    return values.map(lambda x: x if x % 1 == 0 else float(f"{x:.5e}"), na_action="ignore")
+    rounded = values.to_numpy(dtype=float, na_value=np.nan).copy()
+    longer = np.isfinite(rounded) & (np.trunc(rounded) != rounded)
+    rounded[longer] = [float(f"{value:.5e}") for value in rounded[longer].tolist()]
+    return pd.Series(rounded, values.index)

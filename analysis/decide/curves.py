@@ -160,21 +160,16 @@ def opponents(source: Source) -> pd.DataFrame:
 
 def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
     """Return the rows of one curve without what it may be off by."""
-    fills = [
-        fill(row["variant"], _block(row["block_size"]), int(row["n"]), multiprocessors)
-        if multiprocessors
-        else 1.0
-        for row in cells.to_dict("records")
-    ]
-    rows = cells.assign(filled_s=cells["time_s"] / np.array(fills), outer_slope=np.nan)
-    found = curve(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
-    rows["slope"] = found.slopes
-    rows.iloc[[0, -1], rows.columns.get_loc("outer_slope")] = found.outer
-    return rows
-
-
-def _block(value: object) -> int | None:
-    return None if pd.isna(value) else int(str(value))
+    fills = np.ones(len(cells))
+    if multiprocessors:
+        first = cells.iloc[0]
+        block = None if pd.isna(first["block_size"]) else int(first["block_size"])
+        fills = np.array([fill(first["variant"], block, n, multiprocessors) for n in cells["n"]])
+    n, filled_s = cells["n"].to_numpy(dtype=float), cells["time_s"].to_numpy() / fills
+    found = curve(n, filled_s)
+    outer = np.full(len(cells), np.nan)
+    outer[[0, -1]] = found.outer
+    return cells.assign(filled_s=filled_s, slope=found.slopes, outer_slope=outer)
 
 
 def _with_scatter(curves: list[pd.DataFrame]) -> pd.DataFrame:

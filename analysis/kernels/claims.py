@@ -237,13 +237,25 @@ def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Ro
 def on_times(found: list[Source]) -> Iterator[Row]:
     """Yield the claims on ratios of two variants' times, for each GPU."""
     for source in with_gpu(found):
-        cells = source.cells[source.cells["device"] != CPU]
+        timed = {quantity: _timed(source, quantity) for quantity in _BOTH}
         for claim in _TIMES:
             for quantity in claim.quantities:
-                yield _on_times(source, cells, claim, quantity)
+                yield _on_times(source, timed[quantity], claim, quantity)
 
 
-def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: str) -> Row:
+def _timed(source: Source, quantity: str) -> pd.DataFrame:
+    """Return the cells of a GPU whose times are compared; `row` is that in `source.cells`.
+
+    Of kernels with pinned host memory, of totals with pageable, as far as there is a choice.
+    """
+    cells = source.cells[source.cells["device"] != CPU]
+    cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
+    cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
+    cells = cells.assign(row=cells.index, in_orders=cells.index.isin(source.orders.index))
+    return cells.astype({"block_size": float, "variant": object})
+
+
+def _on_times(source: Source, timed: pd.DataFrame, claim: _Compared, quantity: str) -> Row:
     """Return the row of a claim on the ratio of two variants' times."""
     row: Row = {
         "place": ON_TIMES,
@@ -260,7 +272,7 @@ def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: s
         "rule": claim.rule.text,
         "verdict": NOT_MEASURED,
     }
-    pairs = _pairs(source, cells, claim, quantity)
+    pairs = _pairs(source, timed, claim, quantity)
     if pairs.empty:
         return row
     place = pairs["ratio"].idxmax() if claim.largest else pairs["n"].idxmax()
@@ -272,21 +284,14 @@ def _on_times(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: s
     return row | {"verdict": claim.rule.decide(low, high, claim.expected)}
 
 
-def _pairs(source: Source, cells: pd.DataFrame, claim: _Compared, quantity: str) -> pd.DataFrame:
-    """Return the ratio of the two variants at every shape that both have, with its interval.
-
-    Of kernels with pinned host memory, of totals with pageable, as far as there is a choice.
-    """
-    orders = cells.index.isin(source.orders.index)
-    cells = cells[~orders if claim.shapes else orders]
-    cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
-    cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
-    cells = cells.assign(row=cells.index)
+def _pairs(source: Source, timed: pd.DataFrame, claim: _Compared, quantity: str) -> pd.DataFrame:
+    """Return the ratio of the two variants at every shape that both have, with its interval."""
     sides = []
     for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):
-        size = cells["block_size"]
-        fits = size.isna() if block is None else (size == block).fillna(False)
-        sides.append(cells.loc[(cells["variant"] == name) & fits, [*_SHAPE, "host_memory", "row"]])
+        size = timed["block_size"]
+        fits = (timed["variant"] == name) & (timed["in_orders"] != claim.shapes)
+        fits &= size.isna() if block is None else size == block
+        sides.append(timed.loc[fits, [*_SHAPE, "host_memory", "row"]])
     pairs = sides[0].merge(sides[1], on=[*_SHAPE, "host_memory"], suffixes=("_above", "_below"))
     medians, draws = source.cells[f"{quantity}_s"], source.draws[quantity]
     ratio, low, high = ratios(medians, draws, pairs["row_above"], pairs["row_below"])

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import HOST_MEMORY_ORDER, NO_INTERVAL
+from analysis.domain import NO_INTERVAL
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, ratio_intervals
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
@@ -56,17 +56,14 @@ def verdict(low: float, high: float) -> str:
 def _fastest(source: Source, summary: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
     """Yield the fastest way on a card at each order, and the bootstrap draws of their medians.
 
-    Those of a quantity and kind of host memory come together.
+    Those of a quantity come together, from pageable memory first.
     """
     gpu = of_sizes(summary[summary["gpu"] == source.label])
     for quantity in ("total", "kernel"):
-        for memory in HOST_MEMORY_ORDER:
-            cells = gpu[(gpu["host_memory"] == memory) & gpu[f"{quantity}_s"].notna()]
-            ways = cells.loc[cells.groupby("n")[f"{quantity}_s"].idxmin()]
-            if ways.empty:
-                continue
-            rows = ways[["gpu", "n", "host_memory", "variant", "block_size"]].assign(
-                gpu_name=source.gpu_name, quantity=quantity
-            )
-            rows[with_bounds("time_s")] = ways[with_bounds(f"{quantity}_s")]
-            yield rows, source.drawn(ways, quantity)
+        cells = gpu[gpu[f"{quantity}_s"].notna()]
+        ways = cells.loc[cells.groupby(["host_memory", "n"])[f"{quantity}_s"].idxmin()]
+        if ways.empty:
+            continue
+        rows = ways.assign(gpu_name=source.gpu_name, quantity=quantity)
+        rows[with_bounds("time_s")] = ways[with_bounds(f"{quantity}_s")]
+        yield rows, source.drawn(ways, quantity)

@@ -86,6 +86,18 @@ class Groups:
                 found[1:, alike] = groups[:, ranks].T
         return found
 
+    def draws(
+        self, values: pd.Series, seed: str, groups: Sequence[int] | None = None
+    ) -> FloatArray:
+        """Return bootstrap draws of the medians of some `groups` or all, shape (groups, DRAWS).
+
+        See `bootstrap_cells`.
+        """
+        names, split = self.names(), self.split(values)
+        chosen = range(len(names)) if groups is None else groups
+        found = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
+        return np.array(found).reshape(-1, DRAWS)
+
 
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
@@ -113,10 +125,7 @@ def bootstrap_cells(
     the order of rows or on other cells. NaN where a cell has too few samples for an interval, or
     NaN among them.
     """
-    cells = Groups.of(samples, list(by))
-    values = zip(cells.names(), cells.split(samples[column]), strict=True)
-    draws = [bootstrap_medians(own, seeded(seed or column, *key)) for key, own in values]
-    return np.array(draws).reshape(-1, DRAWS)
+    return Groups.of(samples, list(by)).draws(samples[column], seed or column)
 
 
 def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArray:
