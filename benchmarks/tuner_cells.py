@@ -109,7 +109,8 @@ def configurations(config: Config) -> list[Config]:
             "protocol": study["protocol"] | protocol,
         }
         gpus = [{"id": "local", "device": 0}]
-        found.append(validate(whole | {"study": study | part, "gpus": gpus}, "config.yaml"))
+        own = {"study": study | part, "gpus": gpus, "report": {}}
+        found.append(validate(whole | own, "config.yaml"))
     planned = [
         (cell.variant, cell.n, cell.block_size)
         for part in found

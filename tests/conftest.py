@@ -9,7 +9,7 @@ from measurement import recording
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.recording import Recording
-from tests.support import cache, simulated
+from tests.support import builds, cache, simulated
 
 MakeRecording = Callable[..., Recording]
 
@@ -43,6 +43,12 @@ def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
     from tests.support.report_data import chain  # a second to import
 
     return chain({"card": gpu_recording.path, "host": cpu_recording.path})
+
+
+@pytest.fixture(scope="session")
+def host_builds() -> Path:
+    """Folder of the builds for the host, each named by the hash of all that went into it."""
+    return builds.HOST_EXECUTION
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cpu_reference.cores import usable_threads
-from cpu_reference.library import Library, build_library, find_gcc
+from cpu_reference.library import Library
 from kernels.shape import Shape
 from measurement import recording
 from measurement.cells import CPU, cell
@@ -17,6 +17,7 @@ from measurement.cpu_ceilings import cpu_ceilings
 from measurement.matrices import Inputs
 from measurement.session import CellError
 from tests.support import ROOT
+from tests.support.builds import cpu_library
 
 CONFIG = """
 study:
@@ -114,8 +115,8 @@ rule measure:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return Library(build_library(find_gcc(), tmp_path_factory.mktemp("library")))
+def library():
+    return Library(cpu_library())
 
 
 def test_ceilings_are_of_one_core_with_its_caches_and_of_all_together(library):

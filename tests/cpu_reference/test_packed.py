@@ -18,6 +18,7 @@ from measurement.errors import StudyError
 from measurement.gate import judge
 from measurement.matrices import reference
 from tests.support import ROOT
+from tests.support.builds import cpu_library
 
 KIB = 1 << 10
 CPUS = os.sched_getaffinity(0)  # before any test runs
@@ -188,8 +189,8 @@ def test_the_sanitizers_would_tell(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return Library(build_library(find_gcc(), tmp_path_factory.mktemp("library")))
+def library():
+    return Library(cpu_library())
 
 
 def random(n):

@@ -1,10 +1,8 @@
 """The CPU variants: products, refusals, the library's build, and the CPU as a device."""
 
 import os
-import tempfile
 import timeit
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +26,7 @@ from measurement.gate import judge
 from measurement.matrices import Inputs, reference
 from measurement.session import CellError
 from tests.support import ROOT
+from tests.support.builds import cpu_library
 from tests.support.studies import cpu_study
 
 # Variant, block size, threads.
@@ -44,8 +43,7 @@ GUARD = 16
 @pytest.fixture(scope="module")
 def library():
     """The variants as they are measured, built once."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Library(build_library(find_gcc(), Path(folder)))
+    return Library(cpu_library())
 
 
 @pytest.fixture(scope="module")

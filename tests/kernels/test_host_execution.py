@@ -92,12 +92,6 @@ def shapes_of(name, block):
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
 
 
-@pytest.fixture(scope="module")
-def host_builds(tmp_path_factory):
-    """Folder of the builds of this module's tests."""
-    return tmp_path_factory.mktemp("builds")
-
-
 def in_parallel(function, products):
     """Return what the function returns or raises, by product."""
 

@@ -8,30 +8,27 @@ import pytest
 from kernels import catalog
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check
+from kernels.host_execution.compiler import shown
 from kernels.plan import Product
 from kernels.shape import Shape
 from tests.support import ROOT
+from tests.support.cache import made
 from tests.support.mutants import MUTANTS
 
 
-@pytest.fixture(scope="module")
-def host_builds(tmp_path_factory):
-    """Folder of the builds of this module's tests."""
-    return tmp_path_factory.mktemp("builds")
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_is_found_at_its_line(mutant, tmp_path, host_builds):
+def test_mutant_is_found_at_its_line(mutant, host_builds):
     original = (ROOT / catalog.variant(mutant.kernel).source).read_text()
     assert mutant.old in original
     text = original.replace(mutant.old, mutant.new)
-    source = tmp_path / f"{mutant.kernel}.cu"
-    source.write_text(text)
+    name = f"{mutant.kernel}.cu"
+    # Its place is a part of the build, which is made once.
+    source = made("mutant", [text], lambda out: (out / name).write_text(text)) / name
     with pytest.raises(KernelFault) as found:
         check(mutant.product, source, host_builds)
     message = str(found.value)
     assert "\n" not in message
-    place = re.match(rf"{re.escape(str(source))}:([\d,]+): {mutant.kernel}\b", message)
+    place = re.match(rf"{re.escape(shown(source))}:([\d,]+): {mutant.kernel}\b", message)
     assert place, message
     lines = [text.splitlines()[int(number) - 1] for number in place[1].split(",")]
     assert any(at in line for at in mutant.at.split("|") for line in lines), message

@@ -1,6 +1,5 @@
 """Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from kernels.machine_code import (
 from kernels.toolchain import find_disassembler, find_nvcc
 from measurement.errors import StudyError
 from tests.support import ROOT
+from tests.support.builds import cubin
 
 ARCHITECTURES = ["sm_75", "sm_90", "sm_120"]
 
@@ -432,7 +432,7 @@ def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory):
+def read():
     """Compile a source for an architecture and return the counts of one of its kernels."""
     try:
         nvcc = find_nvcc()
@@ -441,13 +441,10 @@ def read(tmp_path_factory):
     disassembler = find_disassembler(nvcc)
     if disassembler is None:
         pytest.skip("no nvdisasm beside nvcc, on PATH or in this Python environment")
-    folder = tmp_path_factory.mktemp("cubins")
 
     def compile_and_read(source, function, architecture, *options):
-        cubin = folder / f"{function}.cubin"
-        command = [nvcc, "-cubin", f"-arch={architecture}", "-O3", "-std=c++17", *options]
-        subprocess.run([*command, "-o", cubin, source], check=True, capture_output=True)
-        return instructions(cubin, disassembler, function)
+        flags = [f"-arch={architecture}", "-O3", "-std=c++17", *options]
+        return instructions(cubin(nvcc, source, flags), disassembler, function)
 
     return compile_and_read
 
@@ -489,7 +486,7 @@ def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture)
     assert multiply_add_share(counts, "loop") > 0.8
 
 
-VECTORS = """
+SMALL = """
 extern "C" __global__ void vectors(const float4 *a, float *c, int n) {
     float sum = 0.0f;
 #pragma unroll 1
@@ -499,26 +496,34 @@ extern "C" __global__ void vectors(const float4 *a, float *c, int n) {
     }
     c[threadIdx.x] = sum;
 }
-"""
-STEPS = """
-extern "C" __global__ void steps(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int n) {
-    constexpr int steps_a_turn = UNROLL;
-    ELEMENT sum = 0;
-#pragma unroll steps_a_turn
-    for (int k = 0; k < n; ++k) {
+""" + "".join(
+    f"""
+extern "C" __global__ void steps_{element}_{unroll}(
+    const {element} *a, const {element} *b, {element} *c, int n) {{
+    {element} sum = 0;
+#pragma unroll {unroll}
+    for (int k = 0; k < n; ++k) {{
         sum += a[k * n + threadIdx.x] * b[k];
-    }
+    }}
     c[threadIdx.x] = sum;
-}
+}}
 """
+    for element in ("float", "double", "unsigned")
+    for unroll in (1, 8)
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The source of some small kernels."""
+    source = tmp_path_factory.mktemp("source") / "small.cu"
+    source.write_text(SMALL)
+    return source
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_float4_is_loaded_by_one_instruction(read, tmp_path, architecture):
-    source = tmp_path / "vectors.cu"
-    source.write_text(VECTORS)
-    counts = read(source, "vectors", architecture)
-    assert loads_by_width(counts, "loop") == {128: 1}
+def test_float4_is_loaded_by_one_instruction(read, small, architecture):
+    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -526,11 +531,9 @@ def test_float4_is_loaded_by_one_instruction(read, tmp_path, architecture):
     ("element", "opcode", "bits"),
     [("float", "FFMA", 32), ("double", "DFMA", 64), ("unsigned", "IMAD", 32)],
 )
-def test_unrolling_is_seen_for_every_type(read, tmp_path, architecture, element, opcode, bits):
-    source = tmp_path / "steps.cu"
-    source.write_text(STEPS)
+def test_unrolling_is_seen_for_every_type(read, small, architecture, element, opcode, bits):
     for unroll in (1, 8):
-        counts = read(source, "steps", architecture, f"-DELEMENT={element}", f"-DUNROLL={unroll}")
+        counts = read(small, f"steps_{element}_{unroll}", architecture)
         found = {c.opcode: c.count for c in counts if c.scope == "loop"}
         assert found[opcode] == unroll
         assert unrolling(counts, sums_a_thread=1) == unroll

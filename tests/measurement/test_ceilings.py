@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections import Counter
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -359,9 +360,21 @@ def nvcc():
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="module")
+def built(nvcc, tmp_path_factory):
+    """Build the probes for an architecture, once; return what they use, and the cubin."""
+
+    @cache
+    def of(architecture):
+        path = tmp_path_factory.mktemp(architecture) / f"{PROBES.stem}.cubin"
+        return build_cubin(nvcc, PROBES, architecture, path), path
+
+    return of
+
+
 @pytest.mark.parametrize(("name", "threads"), [("sm_75", 1024), ("sm_90", 2048), ("sm_120", 1536)])
-def test_probes_are_built_like_a_variant(nvcc, tmp_path, name, threads):
-    result = build_cubin(nvcc, PROBES, name, tmp_path / f"{PROBES.stem}.cubin")
+def test_probes_are_built_like_a_variant(built, name, threads):
+    result, _ = built(name)
     assert (result.variant, result.block_size, result.build) == ("probes", None, "exact")
     assert result.static_shared_bytes == max(4 * probes.SHARED_POINTERS, probes.TILE_BYTES)
     assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
@@ -373,22 +386,27 @@ THROUGH_L1 = ("STRONG.SM", "STRONG.CTA")
 PAST_L1 = ("STRONG.GPU",)
 
 
-def machine_codes(nvcc, architecture, folder):
-    """Return the machine code of every probe, by its name."""
+@pytest.fixture(scope="module")
+def machine_codes(nvcc, built):
+    """Return the machine code of every probe for an architecture, by its name."""
     disassembler = find_disassembler(nvcc)
     if not disassembler:
         pytest.skip("no nvdisasm on this host")
-    cubin = folder / f"{PROBES.stem}.cubin"
-    build_cubin(nvcc, PROBES, architecture, cubin)
-    done = subprocess.run([disassembler, cubin], capture_output=True, text=True, check=True)
-    return {kernel: machine_code.parse(done.stdout, kernel) for kernel in probes.KERNELS}
+
+    @cache
+    def of(architecture):
+        command = [disassembler, built(architecture)[1]]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {kernel: machine_code.parse(done.stdout, kernel) for kernel in probes.KERNELS}
+
+    return of
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
-def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(nvcc, tmp_path, name):
+def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(machine_codes, name):
     found = {
         kernel: Counter(instruction.name for instruction in code.instructions)
-        for kernel, code in machine_codes(nvcc, name, tmp_path).items()
+        for kernel, code in machine_codes(name).items()
     }
     assert found["fp32_fma"]["FFMA"] >= 32 * probes.CHAINS
     for kernel, scopes in {"chase_through_l1": THROUGH_L1, "chase_past_l1": PAST_L1}.items():
@@ -400,8 +418,8 @@ def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(nvcc, tmp_
 
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
-def test_loops_that_read_hold_every_load_and_little_else(nvcc, tmp_path, name):
-    codes = machine_codes(nvcc, name, tmp_path)
+def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
+    codes = machine_codes(name)
     expected = {
         "read_shared": {"LDS.128", "LDS.U.128"},
         "read_through_l1": {f"LDG.E.128.{scope}" for scope in THROUGH_L1},

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cpu_reference.library import build_library
 from measurement import journal, recording
 from measurement import record as recorder
 from measurement.config import validate
@@ -22,6 +21,7 @@ from measurement.errors import StudyError
 from measurement.record import record
 from measurement.recording import CELL, KERNEL, TABLES
 from tests.support import ROOT
+from tests.support.builds import cpu_library
 from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins
 
 SAMPLES = "samples.csv.gz"
@@ -43,8 +43,9 @@ def config():
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
+def stand_ins(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
+    monkeypatch.setattr(recorder, "build_library", cpu_library)
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     def fill_the_disk(*arguments):
-        library = build_library(*arguments)
+        library = cpu_library(*arguments)
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1]))  # no file grows beyond it
         return library
 

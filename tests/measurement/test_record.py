@@ -18,13 +18,15 @@ from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, KERNEL
 from tests.support import ROOT
+from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
 from tests.support.fakes import CONFIG, FakeHardware, make_cubins
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
+def stand_ins(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
+    monkeypatch.setattr(recorder, "build_library", cpu_library)
 
 
 @pytest.fixture

@@ -254,8 +254,9 @@ class FakeHardware(Host):
 if __name__ == "__main__":  # a recorder that can be killed: FOLDER OUT CUBINS
     from measurement import record as recorder  # worker processes have no use for these
     from measurement.config import validate
+    from tests.support.builds import cpu_library
 
     root, out, built = map(Path, sys.argv[1:])
-    recorder.CACHE = root / "references"
+    recorder.CACHE, recorder.build_library = root / "references", cpu_library
     config = validate(yaml.safe_load(CONFIG), "config.yaml")
     recorder.record(config, "auto", out, built, None, FakeHardware(root, pass_s=0.002))

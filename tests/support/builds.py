@@ -1,0 +1,48 @@
+"""What compilers make of the study's own sources, made once: not to be changed."""
+
+import platform
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from cpu_reference.library import CEILINGS, MACHINE_FLAGS, OWN_FLAGS, build_library, find_gcc
+from cpu_reference.library import VARIANTS as ON_CPU
+from tests.support import ROOT
+from tests.support.cache import FOLDER, made
+
+# Host execution names its builds by the hash of all that goes into them.
+HOST_EXECUTION = FOLDER / "host_execution"
+
+
+@cache
+def cpu_library(*_: object) -> Path:
+    """Return the library of the CPU's variants for this machine; stands in for `build_library`."""
+    gcc = find_gcc()
+    sources = [ROOT / each for each in (CEILINGS, *(v.source for v in ON_CPU.values())) if each]
+    inputs = [_version(gcc), _cpu(), *MACHINE_FLAGS, *OWN_FLAGS, *sources]
+    return made("library", inputs, lambda out: build_library(gcc, out)) / "cpu_reference.so"
+
+
+def cubin(nvcc: Path, source: Path, options: Sequence[str]) -> Path:
+    """Return the cubin of a source file."""
+
+    def make(out: Path) -> None:
+        command = [nvcc, "-cubin", *options, "-o", out / "x.cubin", source]
+        subprocess.run(command, check=True, capture_output=True)
+
+    return made("cubin", [_version(nvcc), *options, source], make) / "x.cubin"
+
+
+@cache
+def _version(compiler: Path) -> str:
+    return subprocess.run(
+        [compiler, "--version"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _cpu() -> str:
+    """Return what tells this machine's processor from others."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
