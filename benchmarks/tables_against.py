@@ -31,7 +31,7 @@ RENAMED = {"batches": "back_to_back", "neighbours": "interference"}
 CAME = {"answers", "glance"}
 WENT: set[str] = set()
 # Columns of a table that came or went: "table.column", by the table's name of today.
-COLUMNS_CAME: set[str] = set()
+COLUMNS_CAME = {f"model_comparison.left_out_factor{bound}" for bound in ("", "_low", "_high")}
 COLUMNS_WENT: set[str] = set()
 _SHOWN = 5  # differences of a table
 

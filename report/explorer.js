@@ -242,6 +242,7 @@
       tooltip: { disableDefaultStyle: true },
       formatLocale: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] },
     });
+    chart.querySelector("svg").setAttribute("aria-hidden", "true"); // the chart's label says it
     drawn.view.addSignalListener("brush", (_, brush) => listPoints(brush));
   }
 

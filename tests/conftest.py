@@ -1,19 +1,22 @@
 """What tests of several packages ask for."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from measurement import recording
 from measurement.discovery import CudaDevice, cuda_devices
 from measurement.errors import StudyError
 from measurement.recording import Recording
-from tests.support import ROOT, simulated
+from tests.support import cache, simulated
 
 MakeRecording = Callable[..., Recording]
+
+
+def pytest_configure() -> None:
+    """Remove what no run has asked for in a week."""
+    cache.tidy()
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +26,23 @@ def make_recording() -> MakeRecording:
 
 
 @pytest.fixture(scope="session")
-def gpu_recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def gpu_recording() -> Recording:
     """A simulated recording of one GPU and its host; shared by tests, not to be changed."""
-    return simulated.make_recording(tmp_path_factory.mktemp("recordings") / "card")
+    return recording.read(simulated.recorded())
 
 
 @pytest.fixture(scope="session")
-def cpu_recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def cpu_recording() -> Recording:
     """A small simulated recording of a host without GPU; shared by tests, not to be changed."""
-    folder = tmp_path_factory.mktemp("recordings") / "host"
-    return simulated.make_recording(folder, gpus=0, sizes=(256, 512))
+    return recording.read(simulated.recorded(gpus=0, sizes=(256, 512)))
+
+
+@pytest.fixture(scope="session")
+def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
+    """The folder of all tables of these two, called card and host; not to be changed."""
+    from tests.support.report_data import chain  # a second to import
+
+    return chain({"card": gpu_recording.path, "host": cpu_recording.path})
 
 
 @pytest.fixture(scope="session")
@@ -45,22 +55,3 @@ def card() -> CudaDevice:
     if not cards:
         pytest.skip("no NVIDIA GPU on this host")
     return cards[0]
-
-
-@pytest.fixture(scope="session")
-def measured_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the report of three recorded GPUs: tables, figures, report.html."""
-    from tests.support.report_data import report  # drawing takes a second to import
-
-    base = tmp_path_factory.mktemp("measured")
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    paths = {e["id"]: ROOT / e["recording"] for e in config["gpus"] if "recording" in e}
-    gpus = {name: len(recording.read(path).provenance["devices"]) for name, path in paths.items()}
-    chosen = next(
-        names
-        for count in range(1, len(gpus) + 1)
-        for names in itertools.combinations(gpus, count)
-        if sum(gpus[name] for name in names) == 3
-    )
-    report(base, {name: paths[name] for name in chosen})
-    return base

@@ -106,7 +106,7 @@ def _framed(
     if body:
         content = Markup(
             '<div class="scroll" tabindex="0" role="region" aria-label="{}">'
-            '<table class="sortable" data-csv="{}"><thead><tr>{}</tr></thead>\n'
+            '<table class="sortable n-last" data-csv="{}"><thead><tr>{}</tr></thead>\n'
             "<tbody>{}</tbody></table></div>"
         ).format(title, table_name, head, body)
     return Markup(
@@ -135,8 +135,18 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
     if not _is_number(row.place[0], name):
         return Markup("<td>{}</td>").format(_text(row, name, marks))
     text = _number(row, name, unit)
-    small = _bounds(row, name, unit) if wide else ""
-    return Markup('<td class="number">{}{}</td>').format(text, small)
+    small = _bounds(row, name, unit) if wide else Markup("")
+    return Markup('<td class="number"{}>{}{}</td>').format(
+        _sorted_by(row[name], unit, text, small), text, small
+    )
+
+
+def _sorted_by(value: Any, unit: Unit, text: str, small: Markup) -> Markup:
+    """Return what a cell is sorted by, where its text is no plain number."""
+    if small or not text.replace(".", "", 1).isdigit():
+        key = "" if value is None else f"{float(value) * unit.factor:.6g}"
+        return Markup(' data-sort="{}"').format(key)
+    return Markup("")
 
 
 def _free_cell(row: Row, name: str, wide: bool, unit: Unit) -> Markup:

@@ -1,6 +1,7 @@
 """The kernels of the catalog, run on the host and compared with reference and theory."""
 
 from dataclasses import astuple
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from kernels.cubins import build_for
 from kernels.host_execution.binding import Array, Kernel, KernelFault, Run, has_fma, reference
 from kernels.host_execution.compiler import BUILDS, MODES, ROOT, Mode, build_kernel, shown
 from kernels.plan import Product
+from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total, totals
 from kernels.variant import ELEMENTS, Launch
 from measurement.errors import StudyError
@@ -146,7 +148,7 @@ def _compare_products(
     named: str, product: Product, c: Array, run: Run, mode: Mode, folder: Path
 ) -> None:
     """Compare a product with the reference; `run` tells which line stored a wrong element."""
-    expected = reference(*inputs_of(product), mode == "fused", folder)
+    expected = _expected(product.dtype, product.shape, mode == "fused", folder)
     differs = (c.view(np.uint8) != expected.view(np.uint8)).reshape(c.size, c.itemsize)
     wrong = np.flatnonzero(differs.any(axis=1))
     if not len(wrong):
@@ -164,6 +166,12 @@ def _compare_products(
         f"{named}:{line}: {product.variant}, {mode}: {text}; bit for bit it is "
         f"{expected[place]:.9g}, and {len(wrong)} of {c.size} elements are wrong"
     )
+
+
+@lru_cache(maxsize=16)
+def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
+    """Return the reference of all variants' products of a shape; it takes longer than some runs."""
+    return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
 
 
 def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:

@@ -13,7 +13,7 @@ from analysis.published import systems
 from analysis.schema import TABLES, column, interval_columns
 from benchmarks.tables_against import compare, read
 from tests.support import ROOT
-from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain
+from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
 
 # Digits alone, but no numbers.
 VERSIONS = ("commit", "cubin_sha256", "nvcc", "blas_version", "compute_capability")
@@ -21,9 +21,9 @@ EVERY = [(table.name, name) for table in TABLES.values() for name in table.colum
 
 
 @pytest.fixture(scope="module")
-def computed(gpu_recording, cpu_recording):
+def store_of_both(computed):
     """The tables of a simulated card and of a host, as they are read."""
-    return Store(chain({"card": gpu_recording.path, "host": cpu_recording.path}))
+    return Store(computed)
 
 
 def test_a_study_of_nothing_has_every_table_with_its_columns():
@@ -37,23 +37,23 @@ def test_a_study_of_nothing_has_every_table_with_its_columns():
 
 
 def test_what_is_computed_is_read_with_the_types_declared_and_written_again_alike(
-    computed, tmp_path
+    store_of_both, tmp_path
 ):
-    store.write({name: computed[name] for name in TABLES}, tmp_path)
-    found = compare(read(computed.folder), read(tmp_path))
+    store.write({name: store_of_both[name] for name in TABLES}, tmp_path)
+    found = compare(read(store_of_both.folder), read(tmp_path))
     assert [(each.table, each.lines[:3]) for each in found if each.lines] == []
 
 
-def test_no_column_of_text_holds_numbers_alone(computed):
+def test_no_column_of_text_holds_numbers_alone(store_of_both):
     number = re.compile(r"-?[\d.]+(e-?\d+)?")
     for table, name in EVERY:
         if column(table, name).kind == "text" and name not in VERSIONS:
-            texts = computed[table][name].dropna()
+            texts = store_of_both[table][name].dropna()
             assert texts.empty or not texts.map(number.fullmatch).notna().all(), (table, name)
 
 
-def test_most_tables_of_a_study_have_rows(computed):
-    empty = {name for name in TABLES if computed[name].empty}
+def test_most_tables_of_a_study_have_rows(store_of_both):
+    empty = {name for name in TABLES if store_of_both[name].empty}
     assert empty <= {"agreement", "agreement_cells", "counts", "counts_by_line", "interference"}
 
 

@@ -19,7 +19,6 @@ from tests.support import ROOT
 
 FOLDER = ROOT / ".pytest_cache" / "made"
 KEPT_S = 7 * 86400.0  # what no run has asked for in that time goes
-_CODE = ("analysis", "cpu_reference", "kernels", "measurement", "data/published")
 _LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "seaborn", "jinja2")
 
 
@@ -47,12 +46,12 @@ def made(name: str, inputs: Iterable[object], make: Callable[[Path], object]) ->
 
 
 @cache
-def code(*more: str) -> str:
-    """Return the hash of the code that computes, of the libraries under it, and of `more` files."""
+def code(*names: str) -> str:
+    """Return the hash of files and folders of the study, and of the libraries under them."""
     digest = hashlib.sha256(sys.version.encode())
     for library in _LIBRARIES:
         digest.update(version(library).encode())
-    for name in (*_CODE, *more):
+    for name in names:
         digest.update(_content(ROOT / name))
     return digest.hexdigest()
 

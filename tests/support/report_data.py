@@ -20,6 +20,7 @@ PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
 STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 TEMPLATE = ROOT / "report"
+_CODE = ("analysis", "cpu_reference", "kernels", "measurement", "data/published")
 MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
 
 
@@ -41,7 +42,7 @@ def chain(recordings: Mapping[str, Path], counts: list[Path] | None = None) -> P
     def make(out: Path) -> None:
         write_tables(recordings, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
 
-    return made("tables", [code(), *recordings, *recordings.values(), *counts], make)
+    return made("tables", [code(*_CODE), *recordings, *recordings.values(), *counts], make)
 
 
 def report(
@@ -59,7 +60,13 @@ def report(
         places = (out / "tables", out / "figures", recordings, TEMPLATE)
         render(*places, out / "report.html", focus, MAKER)
 
-    inputs = [code("report", "CITATION.cff"), *recordings, *recordings.values(), tables_dir, focus]
+    inputs = [
+        code(*_CODE, "report", "CITATION.cff"),
+        *recordings,
+        *recordings.values(),
+        tables_dir,
+        focus,
+    ]
     return made("report", inputs, make)
 
 

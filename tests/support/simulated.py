@@ -1,5 +1,7 @@
 """Simulated recordings: times computed from known parameters, marked as simulated."""
 
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from measurement.files import sha256
 from measurement.provenance_schema import FORMAT
 from measurement.recording import Recording
 from tests.support import ROOT, simulated_tables
+from tests.support.cache import code, made
 from tests.support.studies import study
 
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
@@ -104,10 +107,10 @@ def cpu_time_s(cell: Cell) -> float:
     return CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 / share
 
 
-def _gpu_cells(device: str, sizes: list[int]) -> list[Cell]:
+def _gpu_cells(device: str, sizes: list[int], variants: Sequence[str]) -> list[Cell]:
     changes = {
         "sizes": sizes,
-        "variants": ORDERS_VARIANTS,
+        "variants": list(variants),
         "block_sizes": BLOCK_SIZES,
         "series": SERIES,
         "host_memory": ["pinned", "pageable"],
@@ -149,33 +152,48 @@ def _times(cell: Cell) -> dict[str, float]:
         seen = step.operands(seen, cell.block_size or 0)
     size = ELEMENTS[cell.dtype].bytes
     rate = BYTES_PER_S[str(cell.host_memory)]
-    times = {
+    return {
         "h2d_s": size * (seen.a_elements + seen.b_elements) / rate,
         "kernel_s": kernel_time_s(cell),
         "d2h_s": size * seen.c_elements / rate,
+        "host_s": size * seen.b_elements / HOST_BYTES_PER_S if step else np.nan,
     }
-    if step:
-        times["host_s"] = size * seen.b_elements / HOST_BYTES_PER_S
-    return times
 
 
-def _samples(
-    cell: Cell, count: int, noise: float, throttled: int, rng: np.random.Generator
+def _repeated(cells: list[Cell], count: int, columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Return `count` samples of each cell; columns have the shape (cells, count)."""
+    rows = pd.DataFrame([asdict(cell) for cell in cells], columns=list(Cell.__dataclass_fields__))
+    frame = rows.loc[rows.index.repeat(count)].reset_index(drop=True)
+    numbers = {"round": np.arange(count), "position": 0, "time_unix_s": 1.7e9 + np.arange(count)}
+    shape = (len(cells), count)
+    full = {name: np.broadcast_to(each, shape) for name, each in (columns | numbers).items()}
+    return frame.assign(**{name: each.ravel() for name, each in full.items()})
+
+
+def _cpu_samples(
+    cells: list[Cell], count: int, noise: float, rng: np.random.Generator
 ) -> pd.DataFrame:
-    frame = pd.DataFrame([asdict(cell)] * count)
-    factor = np.exp(noise * rng.standard_normal((3, count)))
-    if cell.device == CPU:
-        frame["total_s"] = cpu_time_s(cell) * factor[0]
-        frame = simulated_tables.with_cpu_clock(frame, rng)
-    else:
-        times = _times(cell)
-        for name, noisy in zip(("h2d_s", "kernel_s", "d2h_s"), factor, strict=True):
-            frame[name] = times[name] * noisy
-        if "host_s" in times:
-            frame["host_s"] = times["host_s"] * factor[0]
-        frame["total_s"] = frame[list(times)].sum(axis=1) + 5e-6
-        frame = simulated_tables.with_telemetry(frame, throttled)
-    return frame.assign(round=range(count), position=0, time_unix_s=1.7e9 + np.arange(count))
+    drawn = rng.standard_normal((len(cells), 5, count))
+    time_s = np.array([cpu_time_s(cell) for cell in cells]).reshape(-1, 1)
+    total_s = time_s * np.exp(noise * drawn[:, 0])
+    others = np.array([(cell.threads or 1) - 1 for cell in cells]).reshape(-1, 1) * total_s
+    clocks = simulated_tables.cpu_clocks(drawn[:, 3:])
+    return _repeated(cells, count, {"total_s": total_s, "other_threads_s": others, **clocks})
+
+
+def _gpu_samples(
+    cells: list[Cell], count: int, noise: float, throttled: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    factor = np.exp(noise * rng.standard_normal((len(cells), 3, count)))
+    # What the host does, whose noise is that of the copy to the card, is a part of few passes.
+    places = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
+    known = pd.DataFrame([_times(cell) for cell in cells], columns=list(places))
+    times = {
+        name: known[name].to_numpy().reshape(-1, 1) * factor[:, place]
+        for name, place in places.items()
+    }
+    times["total_s"] = sum(np.nan_to_num(each) for each in times.values()) + 5e-6
+    return _repeated(cells, count, simulated_tables.with_telemetry(times, throttled))
 
 
 def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, Any]:
@@ -230,7 +248,24 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     }
 
 
-def make_recording(
+def recorded(**options: Any) -> Path:
+    """Return the folder of a simulated recording, written once with the same `options`.
+
+    They are those of `write_recording`. The folder is not to be changed.
+    """
+    makers = [f"tests/support/{name}.py" for name in ("simulated", "simulated_tables", "studies")]
+    inputs = [code("cpu_reference", "kernels", "measurement", *makers), options]
+    folder = made("recording", inputs, lambda out: write_recording(out / "recording", **options))
+    return folder / "recording"
+
+
+def make_recording(path: Path, **options: Any) -> Recording:
+    """Write a simulated recording to the folder `path`; `options` as of `write_recording`."""
+    shutil.copytree(recorded(**options), path)
+    return recording.read(path)
+
+
+def write_recording(
     path: Path,
     gpus: int = 1,
     sizes: tuple[int, ...] = (256, 512, 1024, 2048),
@@ -239,23 +274,33 @@ def make_recording(
     noise: float = 0.01,
     seed: int = 0,
     throttled: int = 0,
+    variants: Sequence[str] = ORDERS_VARIANTS,
+    gpu_name: str = "Simulated GPU",
+    cpu_model: str = "Simulated CPU",
     **changes: object,
 ) -> Recording:
     """Write a simulated recording to a folder.
 
     `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
-    lognormal noise, `throttled` of each GPU cell's slower and marked; `changes` replaces keys of
-    the provenance. The GPU follows M0, RHO and T_G_S. Beside the orders it has measured `SERIES`.
+    lognormal noise, `throttled` of each GPU cell's slower and marked; of the GPU's square matrices
+    `variants`; `changes` replaces keys of the provenance. The GPU follows M0, RHO and T_G_S. Beside
+    the orders it has measured `SERIES`.
     """
     rng = np.random.default_rng(seed)
     orders = sorted([*sizes, *holdout])
     cells = _cpu_cells([n for n in sizes if n <= 1024])
     for index in range(gpus):
-        cells += _gpu_cells(f"gpu{index}", orders)
+        cells += _gpu_cells(f"gpu{index}", orders, variants)
     check_rows = [_check(cell) for cell in cells]
     checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
     timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
-    table = pd.concat([_samples(cell, samples, noise, throttled, rng) for cell in timed])
+    on_cpu, on_gpu = ([c for c in timed if (c.device == CPU) is side] for side in (True, False))
+    table = pd.concat(
+        [
+            _cpu_samples(on_cpu, samples, noise, rng),
+            _gpu_samples(on_gpu, samples, noise, throttled, rng),
+        ]
+    )
     frames = {
         "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
         "checks.csv": checks,
@@ -266,5 +311,9 @@ def make_recording(
         "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
         "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
     }
-    provenance = _provenance(gpus, list(sizes), list(holdout)) | changes
+    provenance = _provenance(gpus, list(sizes), list(holdout))
+    for device in provenance["devices"]:
+        device["name"] = gpu_name
+    provenance["host"]["cpu_model"] = cpu_model
+    provenance |= changes
     return recording.write(path, provenance, frames)

@@ -63,35 +63,36 @@ def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(TABLES[name]))
 
 
-def with_telemetry(samples: pd.DataFrame, throttled: int) -> pd.DataFrame:
-    """Return a GPU cell's samples with the state of the card.
+def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np.ndarray]:
+    """Return times of the shape (cells, samples) with the state of the card.
 
-    The first `throttled` are slower and marked: by power, the first of them by temperature too.
+    The first `throttled` of each cell are slower and marked: by power, the first of them by
+    temperature too.
     """
-    marked = np.arange(len(samples)) < throttled
+    number = np.arange(times["total_s"].shape[1])
+    marked = number < throttled
     slowdown = np.where(marked, THROTTLED_FACTOR, 1.0)
-    state = {
+    reasons = np.where(marked, SW_POWER_CAP, 0) | np.where(
+        marked & (number == 0), SW_THERMAL_SLOWDOWN, 0
+    )
+    return {name: each * slowdown for name, each in times.items()} | {
         "sm_clock_hz": np.where(marked, 1_500_000_000, 1_980_000_000),
-        "memory_clock_hz": 2_619_000_000,
-        "temperature_celsius": 40 + np.arange(len(samples)) % 3,
+        "memory_clock_hz": np.array(2_619_000_000),
+        "temperature_celsius": 40 + number % 3,
         "power_w": np.where(marked, 700.0, 350.5),
-        "throttle_reasons": np.where(marked, SW_POWER_CAP, 0),
+        "throttle_reasons": reasons,
     }
-    if throttled:
-        state["throttle_reasons"][0] |= SW_THERMAL_SLOWDOWN
-    times = {name: samples[name] * slowdown for name in ("total_s", *_PARTS)}
-    times["host_s"] = samples.get("host_s", np.nan) * slowdown
-    return samples.assign(**times, **state)
 
 
-def with_cpu_clock(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return a CPU cell's samples with the clock before and after; that of the first one fell."""
-    clocks = CPU_CLOCK_HZ * np.exp(0.001 * rng.standard_normal((2, len(samples))))
-    clocks[1, 0] = 0.9 * CPU_CLOCK_HZ
-    before, after = np.rint(clocks)
-    named = {"cpu_clock_before_hz": before, "cpu_clock_after_hz": after}
-    others = samples["total_s"] * (samples["threads"] - 1)
-    return samples.assign(other_threads_s=others, **named)
+def cpu_clocks(drawn: np.ndarray) -> dict[str, np.ndarray]:
+    """Return a CPU's clocks before and after each sample; after the first of a cell it fell.
+
+    `drawn` are normal numbers of the shape (cells, 2, samples).
+    """
+    clocks = CPU_CLOCK_HZ * np.exp(0.001 * drawn)
+    clocks[:, 1, 0] = 0.9 * CPU_CLOCK_HZ
+    before, after = np.rint(clocks).transpose(1, 0, 2)
+    return {"cpu_clock_before_hz": before, "cpu_clock_after_hz": after}
 
 
 # Kernel, block size, elements: registers, static shared memory in bytes, and the main loop (opcode,

@@ -88,7 +88,8 @@ def test_a_line_for_each_job_and_the_rest_in_a_file(project):
     (project / "go").touch()
     status, output, errors = run(project)
     assert status == 0, errors
-    assert [re.sub(r".* · ", "", line) for line in errors.splitlines()] == [
+    shown = [re.match(r"[^·]* · ([^·]*[^· ])", line)[1] for line in errors.splitlines()]
+    assert list(dict.fromkeys(shown)) == [
         "looking for what is to be done",
         "1/3 Being quick",
         "2/3 Being slow",

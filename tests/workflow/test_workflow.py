@@ -341,6 +341,16 @@ def test_missing_compiler_of_a_full_study_is_one_line(project):
     assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is no program")
 
 
+def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
+    found = "\n\ndef cuda_devices():\n    return [CudaDevice(0, 'a card', '8.6')]\n"
+    edit(project / "measurement" / "discovery.py", lambda text: text + found)
+    compiler = f"toolchain: {{nvcc: {sys.executable}}}\nstudy:\n"
+    edit(project / "config.yaml", lambda text: text.replace("study:\n", compiler))
+    for scope, builds in (("quick", 1), ("full", 2)):
+        jobs = planned(project, "--config", f"scope={scope}")
+        assert (jobs["build"], jobs["measure"]) == (builds, 1), "the recorded card's too in full"
+
+
 def test_recording_altered_by_one_byte_is_refused_by_name(project):
     samples = project / "data" / "recordings" / "card" / "samples.csv.gz"
     content = bytearray(samples.read_bytes())

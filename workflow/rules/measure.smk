@@ -21,7 +21,7 @@ rule measure:
         device=lambda wildcards: LIVE[wildcards.gpu],
         study=STUDY,  # not in the command: a change of it measures again
     message:
-        "Measuring {wildcards.gpu} ({params.device}): nothing else runs meanwhile"
+        "Measuring {wildcards.gpu}, alone"
     shell:
         "python -m measurement record --config results/config.yaml --device {params.device}"
         " --cubins results/cubins --out results/recordings/{wildcards.gpu} 2>&1 | tee {log} >&2"

@@ -249,8 +249,7 @@ def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording
 
 
 def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
-    ceilings = gpu_recording.ceilings
-    none = ceilings[ceilings["threads"].isna()]
+    none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
     found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
     row = one(
         cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)),

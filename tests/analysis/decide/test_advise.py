@@ -34,15 +34,14 @@ from analysis.decide.transfer_tables import transfer_tables
 from kernels.shape import Shape
 from measurement.cells import cell
 from measurement.errors import exit_status
+from tests.support.report_data import chain
 from tests.support.simulated import kernel_time_s
 
 
 @pytest.fixture(scope="module")
-def tables(gpu_recording, tmp_path_factory):
+def tables(computed):
     """The tables of one simulated card; its order 1536 is held out."""
-    folder = tmp_path_factory.mktemp("tables")
-    cli.write_decisions({"card": gpu_recording.path}, folder)
-    return folder
+    return computed
 
 
 @pytest.fixture
@@ -383,8 +382,7 @@ def test_a_break_even_in_words(place, n, low, high, text):
 
 def test_the_tables_of_a_second_recording_answer_for_it_too(make_recording, tmp_path, run):
     pair = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
-    folder = tmp_path / "tables"
-    cli.write_decisions({"pair": pair.path}, folder)
+    folder = chain({"pair": pair.path})
     for label in ("pair-gpu0", "pair-gpu1"):
         status, out, _ = run("--gpu", label, "--n", 700, "--tables", folder)
         assert status == 0

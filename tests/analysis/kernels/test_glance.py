@@ -25,6 +25,7 @@ CELLS = [
     cell("naive", 0.016),
     cell("naive", 0.008, block_size=8),
     cell("buffered_row", 0.003, n=1024, block_size=None),
+    cell("naive_coalesced", 0.004, block_size=8),
     cell("mm_tile", 0.0001),
     cell("block", 0.001, label="other", memory="pageable"),
     cpu_cell("card", "naive", 4096, 1.0),
@@ -38,6 +39,18 @@ LADDER = [
     STEP | {"quantity": "kernel", "m": 17, "gain": 6.0},
     STEP | {"quantity": "kernel"},
 ]
+# Gains of kernels over the naive one, whose blocks are 32×32.
+GAINS = [
+    {"source": "card", "variant": variant, "n": n, "block_size": block, "host_memory": memory}
+    | interval("kernel_gain", gain, 0.01)
+    for variant, n, block, memory, gain in (
+        ("buffered_row", 1024, None, "pinned", 1.5),
+        ("buffered_row", 1024, None, "pageable", 9.0),
+        ("naive_coalesced", 2048, 8, "pinned", 2.0),
+        ("naive_coalesced", 2048, 32, "pinned", 3.0),
+        ("block", 2048, 32, "pinned", 30.0),
+    )
+]
 CEILINGS = [
     {"gpu": gpu, "quantity": quantity, "value": value}
     for gpu, quantity, value in (
@@ -50,7 +63,7 @@ CEILINGS = [
 
 @pytest.fixture(scope="module")
 def glance():
-    rows = {"summary": CELLS, "ladder": LADDER, "ceilings": CEILINGS}
+    rows = {"summary": CELLS, "ladder": LADDER, "ceilings": CEILINGS, "gains": GAINS}
     return glance_table({name: frame(name, each) for name, each in rows.items()})
 
 
@@ -61,9 +74,9 @@ def one(glance, variant, gpu="card"):
 
 def test_kernels_of_square_matrices_stand_in_the_catalogs_order_card_by_card(glance):
     own = list(glance.loc[glance["gpu"] == "card", "variant"])
-    assert own == ["naive", "buffered_row", "block", "cublas_sgemm"]
+    assert own == ["naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert own == [name for name in VARIANTS if name in own]
-    assert list(glance["gpu"]) == ["card"] * 4 + ["other"]
+    assert list(glance["gpu"]) == ["card"] * 5 + ["other"]
 
 
 def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(glance):
@@ -91,14 +104,17 @@ def test_the_gain_is_that_of_the_same_step(glance):
     assert (block["after"], block["gain"], block["verdict"]) == ("naive_coalesced", 8.0, "pays")
     assert (block["gain_low"], block["gain_high"]) == (7.92, 8.08)
     assert pd.isna(one(glance, "naive")["gain"])
+    buffered, coalesced = one(glance, "buffered_row"), one(glance, "naive_coalesced")
+    assert (buffered["after"], buffered["gain"], buffered["verdict"]) == ("naive", 1.5, "pays")
+    assert coalesced["gain"] == 2.0, "of the block size that it is shown with"
     assert pd.isna(one(glance, "cublas_sgemm")["verdict"]), "not measured"
 
 
 def test_every_kernel_says_what_is_new_in_it(glance):
     assert glance["idea"].map(len).min() > 0
-    assert list(glance["is_library"]) == [False, False, False, True, False]
+    assert list(glance["is_library"]) == [False, False, False, False, True, False]
 
 
 def test_without_a_gpu_it_is_empty():
-    rows = {"summary": CELLS[-1:], "ladder": [], "ceilings": []}
+    rows = {"summary": CELLS[-1:], "ladder": [], "ceilings": [], "gains": []}
     assert glance_table({name: frame(name, each) for name, each in rows.items()}).empty

@@ -38,8 +38,8 @@ def roofline(gpu_recording, counts):
 
 @pytest.fixture(scope="module")
 def rates(gpu_recording):
-    ceilings = ceilings.ceilings_table(data.sources({"card": gpu_recording}))
-    return ceilings[ceilings["host_memory"].isna()].set_index("quantity")["value"].to_dict()
+    most = ceilings.ceilings_table(data.sources({"card": gpu_recording}))
+    return most[most["host_memory"].isna()].set_index("quantity")["value"].to_dict()
 
 
 def one(roofline, name):

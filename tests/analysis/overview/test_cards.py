@@ -25,7 +25,12 @@ def recordings(make_recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cards(recordings):
-    return cards_table(data.sources(recordings))
+    return cards_of(recordings)
+
+
+def cards_of(recordings):
+    sources = data.sources(recordings)
+    return cards_table(sources, data.summary_table(sources))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +82,4 @@ def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards
 
 def test_no_card_gives_an_empty_table(cpu_recording):
     for recordings in ({}, {"host": cpu_recording}):
-        table = cards_table(data.sources(recordings))
-        assert table.empty
+        assert cards_of(recordings).empty

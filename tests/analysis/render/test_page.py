@@ -12,53 +12,17 @@ import pytest
 from analysis.data.store import StoreError
 from analysis.render.check import check
 from analysis.render.page import render
+from tests.support import reports
 from tests.support.page import Page
-from tests.support.report_data import EVIL, MAKER, TEMPLATE, chain, hostile, report
-
-SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6}
-
-
-@pytest.fixture(scope="module")
-def several(make_recording, tmp_path_factory):
-    """Two simulated cards of one host, a card that is stale, a host without a GPU."""
-    base = tmp_path_factory.mktemp("recorded")
-    two = make_recording(base / "two", gpus=2, **SMALL)
-    changed = two.provenance["sources"] | {"kernels/block.cu": "0" * 64}
-    card = make_recording(base / "card", simulated=False, sources=changed, seed=1, **SMALL)
-    host = make_recording(base / "host", gpus=0, simulated=False, **SMALL)
-    return {"two": two.path, "card": card.path, "host": host.path}
-
-
-@pytest.fixture(scope="module")
-def studies(several, make_recording, tmp_path_factory):
-    """The folder of a report of each kind of study."""
-    base = tmp_path_factory.mktemp("hostile")
-    sound = make_recording(base / "sound", sizes=(256,), holdout=(), samples=2).provenance
-    evil = make_recording(
-        base / "evil",
-        devices=[sound["devices"][0] | {"name": EVIL}],
-        host=sound["host"] | {"cpu_model": EVIL},
-        compile={"gcc_flags": [EVIL], "nvcc_flags": [EVIL]},
-        sources={EVIL: "0" * 64},
-        **SMALL,
-    )
-    named = {EVIL[:100]: evil.path}
-    return {
-        "nothing": report({}),
-        "host": report({"host": several["host"]}),
-        "card": report({"card": several["card"]}),
-        "several": report(several, focus="card"),
-        "hostile": report(named, hostile(chain(named), base)),
-    }
-
+from tests.support.report_data import MAKER, TEMPLATE
 
 DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
-KINDS = pytest.mark.parametrize("kind", ["nothing", "host", "card", "several", "hostile"])
+KINDS = pytest.mark.parametrize("kind", reports.KINDS)
 
 
 @pytest.fixture
-def folder(studies, kind):
-    return studies[kind]
+def folder(kind):
+    return reports.made(kind)
 
 
 @pytest.fixture
@@ -104,16 +68,16 @@ def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_scripts(text):
     assert "@import" not in text
 
 
-def test_the_same_input_gives_the_same_bytes(studies, several, tmp_path):
-    folder = studies["several"]
-    places = (folder / "tables", folder / "figures", several, TEMPLATE)
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    folder = reports.made("several")
+    places = (folder / "tables", folder / "figures", reports.recordings("several"), TEMPLATE)
     for name in ("one.html", "two.html"):
         render(*places, tmp_path / name, "card", MAKER)
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
-def test_all_tables_are_in_the_page(studies, several):
-    folder = studies["several"]
+def test_all_tables_are_in_the_page():
+    folder = reports.made("several")
     (link,) = (
         link
         for link in Page((folder / "report.html").read_text()).attributes("href")
@@ -143,8 +107,8 @@ def test_the_page_says_what_it_holds(text, said, not_said):
     assert [words for words in not_said if words in text] == []
 
 
-def test_simulated_cards_are_marked_in_tables_and_figures(studies):
-    text = (studies["several"] / "report.html").read_text()
+def test_simulated_cards_are_marked_in_tables_and_figures():
+    text = (reports.made("several") / "report.html").read_text()
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         if "two-gpu0" in figure:
             assert "SIMULATED" in figure
@@ -153,8 +117,8 @@ def test_simulated_cards_are_marked_in_tables_and_figures(studies):
             assert '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>' in row
 
 
-def test_hostile_names_are_text(studies):
-    text = (studies["hostile"] / "report.html").read_text()
+def test_hostile_names_are_text():
+    text = (reports.made("hostile") / "report.html").read_text()
     page = Page(text)
     assert not any("alert(" in script for script in page.scripts if not script.startswith("{"))
     assert not any(tag == "b" for tag, _ in page.elements)
@@ -177,11 +141,11 @@ def test_hostile_names_are_text(studies):
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
 )
-def test_what_is_missing_is_one_line_and_leaves_no_page(studies, several, tmp_path, missing, words):
+def test_what_is_missing_is_one_line_and_leaves_no_page(tmp_path, missing, words):
     for name in ("tables", "figures"):
-        shutil.copytree(studies["host"] / name, tmp_path / name)
+        shutil.copytree(reports.made("host") / name, tmp_path / name)
     shutil.copytree(TEMPLATE, tmp_path / "template")
-    shutil.copytree(several["host"], tmp_path / "recordings" / "host")
+    shutil.copytree(reports.recordings("host")["host"], tmp_path / "recordings" / "host")
     (tmp_path / missing).unlink()
     folders = [tmp_path / "tables", tmp_path / "figures"]
     out = tmp_path / "report.html"
@@ -191,8 +155,8 @@ def test_what_is_missing_is_one_line_and_leaves_no_page(studies, several, tmp_pa
     assert not out.exists()
 
 
-def test_vendored_files_are_in_the_page_and_their_licences_beside_them(studies):
-    text = (studies["nothing"] / "report.html").read_text()
+def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
+    text = (reports.made("nothing") / "report.html").read_text()
     vendor = TEMPLATE / "vendor"
     for path in vendor.glob("*.min.*"):
         assert f"`{path.name}`" in (vendor / "README.md").read_text(), path.name

@@ -40,13 +40,22 @@ def test_a_cell_is_from_the_row_and_the_column_that_its_table_says(cells):
         *("gpu", "variant", "n", "block_size", "total_s")
     ]
     assert '<span class="unit">ms</span>' in text
-    assert '<table class="sortable" data-csv="summary">' in text
+    assert '<table class="sortable n-last" data-csv="summary">' in text
     assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
     assert body(text)[0][1] == [
         *("<code>card</code>", "<code>block</code>", "512", "32"),
         "12.35<small>12.22–12.47</small>",
     ]
     assert body(text)[1][1][3] == "–"
+
+
+def test_a_number_is_sorted_by_its_value_where_its_text_is_not_read_as_one(cells):
+    text = str(table(cells, "n block_size total_s±", "All"))
+    assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
+        *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
+        *((' data-sort="17000"', "17\u202f000"), ("", "32"), ("", "500.0")),
+        *(("", "512"), (' data-sort=""', "–"), (' data-sort="250"', "250.0")),
+    ]
 
 
 def test_units_other_than_the_schemas_are_named_in_the_heading(cells):

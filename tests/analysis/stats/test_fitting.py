@@ -74,14 +74,6 @@ def test_a_parameter_that_is_nothing_is_found_to_be_nothing():
     np.testing.assert_allclose(found.theta[:2], model_data.truth("M4")[:2], rtol=1e-4)
 
 
-def test_known_seconds_are_left_out_of_the_search():
-    data = model_data.times("M2", 0, EXACT)
-    truth = model_data.truth("M2")
-    known = data.design[:, 0] * truth[0]
-    theta = solve(data.design[:, 1:], data.log_times, np.ones(len(known)), known=known)
-    np.testing.assert_allclose(theta, truth[1:], rtol=1e-6)
-
-
 def test_a_precise_cell_does_not_outweigh_a_model_that_is_off():
     data = model_data.times("M0", 0, EXACT)
     data.log_times[::2] += 0.4

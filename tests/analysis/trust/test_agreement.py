@@ -8,7 +8,7 @@ import pytest
 
 from analysis import __main__ as cli
 from analysis.data import recordings as data
-from analysis.trust import agreement, compare
+from analysis.trust import agreement, compare, overheads, telemetry
 from measurement.errors import exit_status
 from measurement.recording import CELL
 from tests.support.report_data import rewritten
@@ -36,6 +36,19 @@ def named(recording, *names, cpu_model="Simulated CPU"):
     ]
     host = provenance["host"] | {"cpu_model": cpu_model}
     return replace(recording, provenance=provenance | {"devices": devices, "host": host})
+
+
+def agreed(made):
+    return agreed_of(data.sources(made))
+
+
+def agreed_of(found):
+    frames = {
+        "summary": data.summary_table(found),
+        "telemetry": telemetry.telemetry_table(found),
+        "back_to_back": overheads.back_to_back_table(found),
+    }
+    return agreement.agreement_tables(found, frames)
 
 
 def pairs(**made):
@@ -73,7 +86,7 @@ def changed(recording, variant, factor):
 
 def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
     other = changed(one, "buffered_row", 1.03)
-    shares, cells = agreement.agreement_tables(data.sources({"x": one, "y": other}))
+    shares, cells = agreed({"x": one, "y": other})
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
         *((agreement.PINNED, "total"), (agreement.PINNED, "kernel")),
         *((agreement.PAGEABLE, "total"), (agreement.PAGEABLE, "kernel")),
@@ -95,7 +108,7 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
 
 def test_listed_cells_have_the_state_of_both_cards(one, two):
     slower = changed(two, "buffered_row", 0.9)
-    _, cells = agreement.agreement_tables(data.sources({"x": one, "y": slower}))
+    _, cells = agreed({"x": one, "y": slower})
     rows = cells[(cells["kind"] == agreement.PINNED) & (cells["quantity"] == "kernel")]
     assert set(rows["gpu_b"]) == {"y-gpu0"}
     assert rows["sm_clock_a_hz"].tolist() == [1.98e9] * 2
@@ -116,11 +129,11 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
 
 def test_hosts_are_compared_once_and_only_if_of_one_model(two):
     found = data.sources({"x": two, "y": replace(two)})
-    kinds = agreement.agreement_tables(found)[0]["kind"]
+    kinds = agreed_of(found)[0]["kind"]
     assert (kinds == agreement.ON_CPU).sum() == 1
     assert (kinds == agreement.BATCHES).sum() == 2
     other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
-    kinds = agreement.agreement_tables(data.sources({"x": two, "y": other}))[0]["kind"]
+    kinds = agreed({"x": two, "y": other})[0]["kind"]
     assert agreement.ON_CPU not in set(kinds)
 
 
@@ -131,7 +144,7 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
 
     for other, compared in [({"cpu_warm_pass_s": 0.5}, True), ({"cpu_warm_pass_s": 0}, False)]:
         pair = {"x": measured_with(cpu_warm_pass_s=0.5, warm_up_s=1), "y": measured_with(**other)}
-        kinds = agreement.agreement_tables(data.sources(pair))[0]["kind"]
+        kinds = agreed(pair)[0]["kind"]
         assert (agreement.ON_CPU in set(kinds)) is compared
 
 
@@ -139,16 +152,16 @@ def test_only_common_cells_count(one):
     few = replace(
         one, samples=one.samples[one.samples["n"] == 256], back_to_back=one.back_to_back[:0]
     )
-    shares, cells = agreement.agreement_tables(data.sources({"x": few, "y": one}))
+    shares, cells = agreed({"x": few, "y": one})
     assert agreement.BATCHES not in set(shares["kind"])
-    full, _ = agreement.agreement_tables(data.sources({"x": one, "y": one}))
+    full, _ = agreed({"x": one, "y": one})
     assert full["cells"][0] > shares["cells"][0] > 0
     assert cells.empty
 
 
 def test_without_pairs_both_tables_are_empty(one, cpu_recording):
     for found in ([], data.sources({"x": one, "host": cpu_recording})):
-        for table in agreement.agreement_tables(found):
+        for table in agreed_of(found):
             assert table.empty
             assert list(table)[:2] == ["recording_a", "gpu_a"]
 

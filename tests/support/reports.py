@@ -1,0 +1,57 @@
+"""Reports of several kinds of study, for all who look at the page: not to be changed."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tests.support import ROOT
+from tests.support.report_data import EVIL, chain, hostile, report
+from tests.support.simulated import recorded
+
+VARIANTS = (
+    *("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"),
+    *("tile_conflict_free", "register_tile_conflict_free", "cublas_sgemm"),
+)
+SMALL = {"sizes": (256, 512), "holdout": (), "samples": 6, "variants": VARIANTS}
+KINDS = ("nothing", "host", "card", "several", "hostile")
+
+
+@cache
+def recordings(kind: str) -> dict[str, Path]:
+    """Return the recordings of a study by id.
+
+    nothing · host: without a GPU · card: one that is stale · several: two simulated cards of one
+    host, that card, that host · hostile: a card whose every name is hostile · measured: those that
+    travel with the study, of three GPUs.
+    """
+    host = {"host": recorded(gpus=0, simulated=False, **SMALL)}
+    stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}
+    card = {"card": recorded(seed=1, **stale, **SMALL)}
+    match kind:
+        case "host":
+            return host
+        case "card":
+            return card
+        case "several":
+            return {"two": recorded(gpus=2, throttled=2, **SMALL)} | card | host
+        case "hostile":
+            evil = {"gcc_flags": [EVIL], "nvcc_flags": [EVIL]}
+            named = {"gpu_name": EVIL, "cpu_model": EVIL, "sources": {EVIL: "0" * 64}}
+            return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
+        case "measured":
+            gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
+            paths = {each["id"]: ROOT / each["recording"] for each in gpus if "recording" in each}
+            return {name: paths[name] for name in ("h100", "h200")}
+    return {}
+
+
+@cache
+def made(kind: str) -> Path:
+    """Return the folder of its report: tables, figures, report.html."""
+    named = recordings(kind)
+    if kind == "hostile":
+        with tempfile.TemporaryDirectory() as folder:
+            return report(named, hostile(chain(named), Path(folder)))
+    return report(named, focus="card" if kind == "several" else None)
