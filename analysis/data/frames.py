@@ -6,14 +6,6 @@ import pandas as pd
 
 from analysis.schema import TABLES, column
 
-# Counts that were written with a decimal point from the first version on: the cells stay the same.
-_WITH_POINT = {
-    "transfer_points.n",
-    "transfer_points.cells",
-    "model_predictions.samples",
-    "models.samples",
-}
-
 
 def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return frames one below the other as the table `name` of the schema.
@@ -25,7 +17,6 @@ def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     found = found if list(found) == columns else found.reindex(columns=columns)
     counts = {each for each in columns if column(name, each).kind == "count"}
     counts -= {each for each, kind in found.dtypes.items() if kind == "Int64"}
-    counts -= {each for each in columns if f"{name}.{each}" in _WITH_POINT}
     return found.astype(dict.fromkeys(counts, "Int64")) if counts else found
 
 

@@ -10,6 +10,7 @@ Half-widths are those of 95 % prediction intervals in natural logarithms of time
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -169,7 +170,7 @@ class Kernel:
         """Whether it is a library's, not one of this project."""
         return VARIANTS[self.variant].kernel is None
 
-    @property
+    @cached_property
     def orders(self) -> tuple[int, int]:
         """The least and the largest order of its curve."""
         least, largest = (round(math.exp(end)) for end in self.curve.log_n[[0, -1]])

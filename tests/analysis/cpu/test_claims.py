@@ -9,11 +9,12 @@ from analysis.cpu.claims import (
     CACHE_RATE,
     OVER_CACHE,
     OVER_NAIVE,
-    cpu_claims_table,
+    on_cpus,
 )
 from analysis.cpu.split import cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
+from analysis.kernels.claims import claims_table
 from tests.support.report_data import PUBLISHED, rewritten
 
 PRINTED = published.read(PUBLISHED)
@@ -21,7 +22,7 @@ PRINTED = published.read(PUBLISHED)
 
 def claims_of(recordings):
     found = data.sources(recordings)
-    return cpu_claims_table(found, cpu_split_table(PRINTED, found))
+    return claims_table(on_cpus(found, cpu_split_table(PRINTED, found)))
 
 
 def one(claims, text, recording="card"):

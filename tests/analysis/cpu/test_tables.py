@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, stages, with_threads, yardsticks
+from analysis.cpu.cells import ALL, ONE, SOURCE_OPTIMISED, baselines, stages, with_threads
 from analysis.cpu.hosts import clock_table, hosts_table
 from analysis.cpu.ladder import cpu_ladder_table
 from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
@@ -51,8 +51,8 @@ def test_what_the_source_did_to_its_program_is_among_its_variants():
     assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
 
 
-def test_yardsticks_and_stages_are_the_fastest_of_their_kind(card):
-    found = yardsticks(card[0].orders)
+def test_baselines_and_stages_are_the_fastest_of_their_kind(card):
+    found = baselines(card[0].orders)
     chosen = {name: set(rows["variant"]) for name, rows in found.items()}
     assert chosen == {
         "naive": {"naive"},

@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.claims import about, above, claims_table, exactly, not_above
+from analysis.kernels.claims import (
+    about,
+    above,
+    claims_table,
+    exactly,
+    not_above,
+    on_accesses,
+    on_registers,
+    on_times,
+)
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
 from kernels.counts import table
@@ -33,7 +42,8 @@ def claims_of(recordings, counts):
     code = machine_code_table(
         data.builds_table(recordings), data.instructions_table(recordings), counts
     )
-    return claims_table(data.sources(recordings), code, counts)
+    found = data.sources(recordings)
+    return claims_table([*on_times(found), *on_registers(found, code), *on_accesses(counts)])
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +174,15 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     assert one(claims, "slow order", "kernel")["verdict"] == "not measured"
     assert one(claims, "1/4 flop")["verdict"] == "not measured"
     assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
+
+
+def test_claims_stand_by_kind_whatever_order_they_come_in(gpu_recording, counts):
+    both = claims_of({"one": gpu_recording, "other": gpu_recording}, counts)
+    assert both["recording"].isna().tolist() == [True] * 3 + [False] * (len(both) - 3)
+    unrolled = both[both["claim"].str.startswith("unrolling")]
+    assert list(unrolled.index) == [3, 4, 5, 6]
+    assert list(unrolled["recording"]) == ["one", "other"] * 2
+    assert list(dict.fromkeys(both["recording"].iloc[7:])) == ["one", "other"]
 
 
 def test_without_a_gpu_only_the_counts_speak(cpu_recording, counts):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cpu.cells import YARDSTICKS
+from analysis.cpu.cells import BASELINES
 from analysis.data.recordings import sources
 from analysis.overview.gains import gains, gains_table
 from analysis.published.source_tables import LAYOUTS, build
@@ -62,17 +62,17 @@ def test_gains_by_hand():
     assert table.loc[("naive", 512, 16, "pinned"), "total_gain"] == pytest.approx(0.8)
 
 
-def test_gains_are_over_every_yardstick_of_the_cpu():
+def test_gains_are_over_every_baseline_of_the_cpu():
     block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pinned")]
     expected = {"naive": 50, "own": 10, "blas": 5, "blas_all": 0.5, "best": 0.5}
     assert {name: block[f"cpu_{name}_gain"] for name in expected} == pytest.approx(expected)
-    assert list(expected) == list(YARDSTICKS)
+    assert list(expected) == list(BASELINES)
     assert (block["cpu_own_variant"], block["cpu_own_block_size"]) == ("blocked", 64)
     assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blas", 16)
     assert block["cpu_blas_all_threads"] == 16
 
 
-def test_yardsticks_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
+def test_baselines_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
     without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
     block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
     missing = [f"cpu_{name}_gain{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
@@ -81,7 +81,7 @@ def test_yardsticks_that_were_not_measured_are_missing_and_the_best_is_of_what_i
     assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
 
 
-def test_packed_on_all_threads_can_be_the_best_and_is_no_yardstick_of_one_thread():
+def test_packed_on_all_threads_can_be_the_best_and_is_no_baseline_of_one_thread():
     faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
     block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
     assert (block["cpu_best_variant"], block["cpu_best_gain"]) == ("packed", pytest.approx(0.25))

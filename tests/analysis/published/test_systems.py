@@ -15,10 +15,19 @@ from tests.support.report_data import SYSTEMS
 RECORDINGS = SYSTEMS.parent.parent / "recordings"
 
 
+def systems_of(recordings):
+    found = data.sources(recordings)
+    frames = {
+        "recordings": data.recordings_table(found),
+        "checks": data.checks_table(recordings),
+        "summary": data.summary_table(found),
+    }
+    return systems_table(read(SYSTEMS), frames)
+
+
 @pytest.fixture(scope="module")
 def systems(gpu_recording, cpu_recording):
-    found = data.sources({"card": gpu_recording, "host": cpu_recording})
-    return systems_table(read(SYSTEMS), found)
+    return systems_of({"card": gpu_recording, "host": cpu_recording})
 
 
 def test_every_system_has_a_row_on_every_card_or_host(systems):
@@ -73,7 +82,7 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
 
 def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
     made = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
-    table = systems_table(read(SYSTEMS), data.sources({"two": made}))
+    table = systems_of({"two": made})
     assert list(table.loc[table["system"] == "CPU naive", "recording"]) == ["two"]
     assert list(table.loc[table["system"] == "naive", "gpu"]) == ["two-gpu0", "two-gpu1"]
 
@@ -84,7 +93,7 @@ def test_buffered_kernels_are_not_launchable_above_1024(systems):
 
 
 def test_without_recordings_every_system_is_named_once():
-    systems = systems_table(read(SYSTEMS), [])
+    systems = systems_of({})
     assert len(systems) == len(read(SYSTEMS))
     assert systems["best_flop_per_s"].isna().all()
 

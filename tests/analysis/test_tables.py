@@ -1,0 +1,60 @@
+"""All tables together: each recording by itself, in the order given, whichever is done first."""
+
+import pandas as pd
+import pytest
+
+from analysis import tables
+from analysis.data import published, published_claims
+from analysis.published import systems
+from measurement.errors import StudyError
+from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
+from tests.support.simulated import recorded
+
+SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
+
+
+def said(line):
+    """Say nothing of the progress; a function of a module, as processes need it."""
+
+
+def compute(paths, progress=said):
+    printed = tables.Published(
+        published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
+    )
+    return tables.compute(paths, printed, [], [], progress)
+
+
+@pytest.fixture(scope="module")
+def paths():
+    """A large recording before a small one: the small one is done first."""
+    return {"z": recorded(**SMALL, samples=60), "a": recorded(**SMALL, samples=8, seed=5)}
+
+
+@pytest.fixture(scope="module")
+def both(paths):
+    return compute(paths)
+
+
+def test_recordings_stand_in_the_order_given(both):
+    for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
+        assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
+    assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]
+
+
+def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
+    alone = compute({"a": paths["a"]})
+    for name in ("summary", "checks", "curves", "cpu_ladder", "telemetry", "claims"):
+        rows = both[name][both[name]["recording"].isin(["a"])].reset_index(drop=True)
+        own = alone[name][alone[name]["recording"].isin(["a"])].reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows, own, check_dtype=False)
+
+
+def test_a_recording_that_cannot_be_read_is_named(paths, tmp_path):
+    with pytest.raises(StudyError, match=f"recording {tmp_path}: MANIFEST"):
+        compute(paths | {"broken": tmp_path})
+
+
+def test_two_sources_of_one_name_are_refused(paths):
+    pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6)
+    with pytest.raises(StudyError, match=r"'pair-gpu0'.*two sources are called 'pair-gpu0'"):
+        compute({"pair": pair, "pair-gpu0": paths["a"]})
