@@ -512,7 +512,7 @@ _HEADINGS = {
     "cpu_blas_all_gain": "gain over BLAS, all threads",
     "cpu_best_gain": "gain over the best CPU version",
     "share_of_library": "of cuBLAS",
-    "share_of_multiply_add": "of FMA rate",
+    "share_of_multiply_add": "of the FMA rate",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",
@@ -625,24 +625,27 @@ def documentation() -> str:
         "# Tables of the study",
         "",
         "Written by `python -m analysis schema` from `analysis/schema.py`. ± marks a value with",
-        "the bounds of its 95 % interval in the two columns that follow it. Units are SI.",
+        "the bounds of its 95 % interval in the two columns that follow it. Units are SI. What has",
+        "no kind in parentheses is a number.",
     ]
     for table in TABLES.values():
         described = [
             column(table.name, name) for name in table.columns if not _is_bound(table, name)
         ]
-        lines += [
-            "",
-            f"## {table.name}.csv",
-            "",
-            f"{table.description[0].upper()}{table.description[1:]}.",
-            "",
+        texts = [
+            f"`{each.name}`{_mark(table, each)} ({each.kind})"
+            if each.kind != "number"
+            else f"`{each.name}`{_mark(table, each)}"
+            for each in described
         ]
-        lines += ["| column | holds | heading in the report |", "| --- | --- | --- |"]
-        for each in described:
-            mark = "±" if interval_columns(each.name)[0] in table.columns else ""
-            lines.append(f"| `{each.name}`{mark} | {each.kind} | {each.heading} |")
+        said = f"{table.description[0].upper()}{table.description[1:]}."
+        lines += ["", f"## {table.name}.csv", "", said, "", ", ".join(texts) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _mark(table: Table, described: Column) -> str:
+    """Return ± for a column whose bounds follow it."""
+    return "±" if interval_columns(described.name)[0] in table.columns else ""
 
 
 def _is_bound(table: Table, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Times between and beyond the measured orders: a monotone curve of log time over log N.
 
 Between orders it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
-5 (1984) 300; scipy's ``PchipInterpolator``), so that times that grow keep growing. Beyond them it
+5 (1984) 300), so that times that grow keep growing. Beyond them it
 goes on as steeply as between the last two, but no less and no more than what is physical
 (`EXPONENTS`). What it may be off by is told by leaving out each order in turn.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import PchipInterpolator
 from scipy.stats import t as student_t
 
 from analysis.cpu.cells import ALL, OWN, baselines, fastest, with_threads
@@ -39,11 +38,33 @@ def curve(n: FloatArray, time_s: FloatArray) -> Curve:
     `n` are at least two orders, sorted. See the module for what lies between and beyond them.
     """
     log_n, log_s = np.log(n), np.log(time_s)
-    slopes = PchipInterpolator(log_n, log_s).derivative()(log_n)
-    step = (log_n[1:] - log_n[:-1])[(slice(None),) + (None,) * (log_s.ndim - 1)]
-    secants = np.diff(log_s, axis=0) / step
+    steps = np.diff(log_n).reshape(-1, *(1,) * (log_s.ndim - 1))
+    secants = np.diff(log_s, axis=0) / steps
     outer = [np.clip(secants[end], *EXPONENTS[end]) for end in (0, -1)]
-    return Curve(log_n, log_s, slopes, np.array(outer))
+    return Curve(log_n, log_s, _slopes(steps, secants), np.array(outer))
+
+
+def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
+    """Return the slopes at the orders by those between them, shape (orders, …).
+
+    Inside they are weighted harmonic means of the secants, 0 where these change sign; at the ends
+    those of a parabola, as far as it keeps the shape (Moler, Numerical Computing with MATLAB, 2004,
+    section 3.6). `PchipInterpolator` has the same, and takes ten times as long to say so.
+    """
+    if len(secants) == 1:
+        return np.repeat(secants, 2, axis=0)
+    slopes = np.zeros((len(secants) + 1, *secants.shape[1:]))
+    first, second = secants[:-1], secants[1:]
+    weights = 2 * steps[1:] + steps[:-1], steps[1:] + 2 * steps[:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (weights[0] / first + weights[1] / second) / (weights[0] + weights[1])
+        slopes[1:-1] = np.where(first * second > 0, 1 / mean, 0.0)
+    for end, (near, far) in ((0, (0, 1)), (-1, (-1, -2))):
+        (h0, h1), (m0, m1) = steps[[near, far]], secants[[near, far]]
+        slope = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+        slope = np.where((m0 * m1 <= 0) & (abs(slope) > 3 * abs(m0)), 3 * m0, slope)
+        slopes[end] = np.where(slope * m0 > 0, slope, 0.0)
+    return slopes
 
 
 @dataclass(frozen=True)

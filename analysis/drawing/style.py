@@ -24,18 +24,28 @@ mpl.use("svg")
 # Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
 # spread for colour-blind readers, and a marker shape says the same again.
 GREY = "#7f7f7f"
+BLUE = "#1f7ec2"
+BROWN = "#b0673a"
+OLIVE = "#8f7b00"
+ORANGE = "#d55e00"
+PINK = "#c2609a"
+GREEN = "#00966c"
+PURPLE = "#8a6fd1"
+TEAL = "#0090a8"
+RED = "#d14a3a"
+LEAF = "#5f8a00"
 _COLOURS = (
     GREY,
-    "#1f7ec2",
-    "#b0673a",
-    "#9a8400",
-    "#d55e00",
-    "#c2609a",
-    "#00966c",
-    "#8a6fd1",
-    "#0090a8",
-    "#d14a3a",
-    "#5f8a00",
+    BLUE,
+    BROWN,
+    OLIVE,
+    ORANGE,
+    PINK,
+    GREEN,
+    PURPLE,
+    TEAL,
+    RED,
+    LEAF,
 )
 # A ramp for the matrix orders, which have an order; the variants above have none.
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
@@ -81,20 +91,20 @@ _ORDER = (
 
 # The parts of a transfer-inclusive time, in the order in which they pass.
 PARTS = {
-    "host_s": ("work on the host", "#9a8400", ".."),
-    "h2d_s": ("copy to the device", "#1f7ec2", "//"),
-    "kernel_s": ("kernel", "#d55e00", ""),
-    "d2h_s": ("copy back", "#00966c", "\\\\"),
+    "host_s": ("work on the host", OLIVE, ".."),
+    "h2d_s": ("copy to the device", BLUE, "//"),
+    "kernel_s": ("kernel", ORANGE, ""),
+    "d2h_s": ("copy back", GREEN, "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
 }
 
 # The steps from the naive loop of a CPU to a GPU, in their order.
 SPLIT = {
-    "source": ("cache optimisation, one thread", "#1f7ec2", "/"),
-    "one_thread": ("vectors, registers, packing", "#00966c", "\\"),
-    "all_threads": ("all cores", "#9a8400", "."),
-    "gpu": ("GPU, copies included", "#d55e00", ""),
-    "pinned": ("pinned instead of pageable memory", "#c2609a", "x"),
+    "source": ("cache optimisation, one thread", BLUE, "/"),
+    "one_thread": ("vectors, registers, packing", GREEN, "\\"),
+    "all_threads": ("all cores", OLIVE, "."),
+    "gpu": ("GPU, copies included", ORANGE, ""),
+    "pinned": ("pinned instead of pageable memory", PINK, "x"),
 }
 
 

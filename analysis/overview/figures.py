@@ -20,10 +20,10 @@ from analysis.stats.significance import THRESHOLD
 _TIME = ("total_s", "total_low_s", "total_high_s")
 _RATIO = ("ratio", "ratio_low", "ratio_high")
 _LOOKS = {
-    "pinned": style.Look("#1f7ec2", "s", "-"),
-    "pageable": style.Look("#d55e00", "o", "-"),
+    "pinned": style.Look(style.BLUE, "s", "-"),
+    "pageable": style.Look(style.ORANGE, "o", "-"),
 }
-_CPU_ONE = style.Look("#8a6fd1", "<", "--")
+_CPU_ONE = style.Look(style.PURPLE, "<", "--")
 _CPU_ALL = style.Look(INK, "^", "--")
 _CPU_NAIVE = style.Look(style.GREY, "v", "--")
 

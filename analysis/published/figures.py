@@ -86,9 +86,9 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(titles))
     axis.axvspan(*_MOST_CARDS, color=style.GREY, alpha=0.25, lw=0, label="text, most cards")
     series = {
-        "kernel alone": (with_rates(cells, "kernel"), style.Look("#d55e00", "D", "-")),
-        "pinned memory": (_totals(cells, "pinned"), style.Look("#1f7ec2", "s", "-")),
-        "pageable memory": (_totals(cells, "pageable"), style.Look("#00966c", "o", "-")),
+        "kernel alone": (with_rates(cells, "kernel"), style.Look(style.ORANGE, "D", "-")),
+        "pinned memory": (_totals(cells, "pinned"), style.Look(style.BLUE, "s", "-")),
+        "pageable memory": (_totals(cells, "pageable"), style.Look(style.GREEN, "o", "-")),
     }
     for text, (rows, look) in series.items():
         best = fastest(rows, "gpu")

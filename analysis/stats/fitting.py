@@ -21,7 +21,7 @@ SMALLEST, LARGEST = 1e-6, 1e3
 # What is within this of the lower bound, in its logarithm, has run to it: the data do not tell it
 # from nothing.
 _MARGIN = np.log(2)
-_SMALL = 1e-3  # so small a share of the median time a search begins at
+SMALL = 1e-3  # so small a share of the median time a search begins at
 # No median is trusted beyond one part in a million.
 _LEAST_VARIANCE = 1e-12
 _ROUNDS = 20
@@ -141,7 +141,7 @@ def solve(
 
     def search(start: FloatArray) -> OptimizeResult:
         # Far below, a parameter does nothing, and a search that begins there finds no way up.
-        inside = np.log(np.clip(start, _SMALL * alone, LARGEST / 2 * alone))
+        inside = np.log(np.clip(start, SMALL * alone, LARGEST / 2 * alone))
         return least_squares(residual, inside, slopes, (low, high), xtol=1e-10, ftol=1e-10)
 
     starts = _starts(design, log_times, root, alone) if near is None else [near]
@@ -158,12 +158,12 @@ def least_squares_beside(
 ) -> float:
     """Return the least weighted squares of a model that has `known` seconds of each cell beside.
 
-    The search begins at the parameters `near`. Each of its steps is Gauss and Newton's without
-    negative parameters (Lawson and Hanson's non-negative least squares), halved until the squares
-    fall. It serves profiles, which ask for many fits and for their squares alone.
+    The search begins at the parameters `near`, all above 0. Each of its steps is Gauss and Newton's
+    without negative parameters (Lawson and Hanson's non-negative least squares), halved until the
+    squares fall. It serves profiles, which ask for many fits and for their squares alone.
     """
     root = np.sqrt(weights)
-    theta = np.maximum(near, _SMALL * typical(design, log_times))
+    theta = near
     residual = root * (np.log(design @ theta + known) - log_times)
     while design.size:
         slopes = root[:, None] * design / (design @ theta + known)[:, None]

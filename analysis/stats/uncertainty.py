@@ -20,6 +20,7 @@ from scipy.stats import norm
 from analysis.stats.estimates import CONFIDENCE, FloatArray, percentile_interval, seeded
 from analysis.stats.fitting import (
     LARGEST,
+    SMALL,
     SMALLEST,
     Data,
     Fit,
@@ -198,7 +199,8 @@ class Uncertainty:
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
-        near = np.delete(self._fit.theta, profile.removed)
+        least = SMALL * typical(data.design, data.log_times)
+        near = np.delete(np.maximum(self._fit.theta, least), profile.removed)
 
         def excess(log_value: float) -> float:
             design, known = profile.fixed(float(np.exp(log_value)))

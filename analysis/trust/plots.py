@@ -17,12 +17,12 @@ from analysis.trust.agreement import BATCHES, ON_CPU, PAGEABLE, PINNED
 
 # How the ratios of each kind of cell and quantity are drawn, and what they are called.
 _KINDS = {
-    (PINNED, "kernel"): ("kernel, pinned memory", Look("#1f7ec2", "o", "-")),
-    (PINNED, "total"): ("total, pinned memory", Look("#1f7ec2", "s", "--")),
-    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look("#d55e00", "^", "-")),
-    (PAGEABLE, "total"): ("total, pageable memory", Look("#d55e00", "v", "--")),
-    (BATCHES, "kernel_batch"): ("kernel, back to back", Look("#00966c", "D", "-")),
-    (ON_CPU, "total"): ("CPU", Look("#8a6fd1", "P", "-.")),
+    (PINNED, "kernel"): ("kernel, pinned memory", Look(style.BLUE, "o", "-")),
+    (PINNED, "total"): ("total, pinned memory", Look(style.BLUE, "s", "--")),
+    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(style.ORANGE, "^", "-")),
+    (PAGEABLE, "total"): ("total, pageable memory", Look(style.ORANGE, "v", "--")),
+    (BATCHES, "kernel_batch"): ("kernel, back to back", Look(style.GREEN, "D", "-")),
+    (ON_CPU, "total"): ("CPU", Look(style.PURPLE, "P", "-.")),
 }
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LEAST_SPAN = 0.05  # of ratios to each side of 1
