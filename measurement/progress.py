@@ -15,13 +15,13 @@ class Progress:
     """Prints one line every two seconds at most, rewritten in place on a terminal."""
 
     def __init__(
-        self, label: str, total: int, unit: str = "cells", stream: TextIO = sys.stderr
+        self, label: str, total: int, unit: str = "cells", stream: TextIO | None = None
     ) -> None:
         self._label = label
         self._total = total
         self._unit = unit
-        self._stream = stream
-        self._in_place = stream.isatty()
+        self._stream = stream or sys.stderr
+        self._in_place = self._stream.isatty()
         self._printed = 0.0
         self._started = time.monotonic()
 

@@ -1,15 +1,19 @@
 """What tests of several packages ask for."""
 
+import importlib
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kernels.host_execution.compiler import BUILDS
 from measurement import recording
 from measurement.discovery import CudaDevice, cuda_devices
-from measurement.errors import StudyError
+from measurement.errors import StudyError, exit_status
 from measurement.recording import Recording
-from tests.support import builds, cache, simulated
+from tests.support import cache, simulated
 
 MakeRecording = Callable[..., Recording]
 
@@ -45,10 +49,27 @@ def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
     return chain({"card": gpu_recording.path, "host": cpu_recording.path})
 
 
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line of a package in this process; return what it ended with and printed."""
+
+    def run(package: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", [package, *map(str, arguments)])
+        try:
+            status = exit_status(importlib.import_module(f"{package}.__main__").main)
+        except SystemExit as ended:  # what argparse does
+            status = int(str(ended.code))
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def host_builds() -> Path:
     """Folder of the builds for the host, each named by the hash of all that went into it."""
-    return builds.HOST_EXECUTION
+    return BUILDS
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ study:
   host_memory: [pinned]
   cpu:
     variants: [naive, packed, blas]
-    sizes: [300, 1000]
+    sizes: [300, 800]
     size_limits: [{ variant: naive, largest_size: 300 }]
     block_sizes: [8]
     threads: [1, all]
@@ -38,9 +38,9 @@ study:
     confidence: 0.95
     relative_half_width: 0.01
     min_samples: 6
-    max_samples: 12
+    max_samples: 8
     gpu_cell_budget_s: 1
-    cpu_cell_budget_s: 1
+    cpu_cell_budget_s: 0.3
     single_pass_s: 10
     warm_up_s: 0.001
     cpu_warm_pass_s: 0

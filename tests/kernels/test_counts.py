@@ -3,9 +3,8 @@
 import csv
 import io
 import re
-import subprocess
-import sys
 from collections import defaultdict
+from functools import partial
 
 import pytest
 import yaml
@@ -121,17 +120,12 @@ def test_lines_are_those_of_the_source(rows):
     assert ("32", "shared_load_accesses", "sum += a_tile[y][k] * b_tile[k][x];") in texts
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "kernels", "count", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def run(command):
+    return partial(command, "kernels", "count")
 
 
-def test_command_prints_or_writes_the_table(tmp_path):
+def test_command_prints_or_writes_the_table(run, tmp_path):
     options = ("--variant", "buffered_row", "--size", 16, "--theory-size", 32, 1024)
     printed = run(*options)
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -141,7 +135,7 @@ def test_command_prints_or_writes_the_table(tmp_path):
     assert (tmp_path / "folder" / "counts.csv").read_text() == printed.stdout
 
 
-def test_command_takes_shapes_and_types():
+def test_command_takes_shapes_and_types(run):
     options = ("--variant", "mm_naive", "--block-size", 8, "--dtype", "int32")
     done = run(*options, "--size", "9x5x17", 8, "--theory-size", "640x320x1000")
     assert (done.returncode, done.stderr) == (0, "")
@@ -272,7 +266,7 @@ def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
     assert len(left) < 4
 
 
-def test_command_counts_a_whole_study(tmp_path):
+def test_command_counts_a_whole_study(run, tmp_path):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["study"] |= {"variants": ["naive"], "sizes": [32], "block_sizes": [32]}
     config["study"] |= {"holdout_sizes": [], "series": [], "scope": "quick"}
@@ -319,7 +313,7 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
         (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads a block, 1024 allow"),
     ],
 )
-def test_wrong_input_is_one_line(options, words):
+def test_wrong_input_is_one_line(run, options, words):
     done = run(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")

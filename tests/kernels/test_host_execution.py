@@ -1,19 +1,16 @@
 """The catalog's kernels on the host: bit for bit right, and counted as theory says."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
 from kernels.catalog import VARIANTS
 from kernels.cubins import build_for
-from kernels.host_execution import compiler
 from kernels.host_execution.binding import reference
 from kernels.host_execution.check import check, execute, inputs_of, predict, sums
 from kernels.plan import Product
 from kernels.shape import Shape
 from measurement.errors import StudyError
+from tests.support.builds import in_parallel
 
 KERNELS = [
     (name, block, dtype)
@@ -28,15 +25,6 @@ SHAPES = {
     "single": ["32x64x96", "17x33x65", "1x512x3"],
     "batched": [f"{b}x{s}" for b in (1, 3, 16) for s in ("17x33x65", "1x512x3")] + ["2x32x64x96"],
 }
-LARGE = [
-    (name, dtype, shape)
-    for shape, names in (
-        ("640x320x1000", ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")),
-        ("3x320x100x640", ("bmm_tile",)),
-    )
-    for name in names
-    for dtype in (VARIANTS[name].dtypes if shape == "640x320x1000" else ["float32"])
-]
 # Sectors a request of global loads at N = 512 by block size, by hand. At 32 they are also what an
 # H100's counters show of the first.
 SECTORS = {
@@ -68,11 +56,6 @@ SECTORS = {
     ("mm_naive", 32): 2.5,
     ("bmm_tile", 32): 4,
 }
-# Those that are run at 512 too: few, for a second each.
-COUNTED_AT_512 = [
-    *((name, 32) for name in ("block", "block_strided", "block_unroll4")),
-    *((name, None) for name in ("outer_product", "register_tile")),
-]
 
 
 def product_of(name, shape, block, dtype="float32"):
@@ -90,19 +73,6 @@ def shapes_of(name, block):
     if width > 32:  # blocks of one row of them, of several, and in part outside
         return (width, 2 * width, 17, width + 6, 2 * width + 4)
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
-
-
-def in_parallel(function, products):
-    """Return what the function returns or raises, by product."""
-
-    def one(product):
-        try:
-            return function(product)
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip(products, pool.map(one, products), strict=True))
 
 
 def counted(product, folder):
@@ -154,45 +124,10 @@ def test_exact_and_guarded_builds_are_run_of_every_kernel():
         assert len(builds) == 1 + either, (name, block)
 
 
-@pytest.fixture(scope="module")
-def products_at_scale(host_builds):
-    """What the optimised builds store of products that take minutes to be counted."""
-    products = [product_of(name, shape, 32, dtype) for name, dtype, shape in LARGE]
-
-    def run(product):
-        return {mode: execute(product, mode, folder=host_builds)[0] for mode in compiler.MODES[1:]}
-
-    return in_parallel(run, products)
-
-
-@pytest.mark.parametrize(("name", "dtype", "shape"), LARGE)
-def test_large_products_are_exact(products_at_scale, name, dtype, shape, host_builds):
-    asked = product_of(name, shape, 32, dtype)
-    found = products_at_scale[asked]
-    assert set(found) == {"separate", "fused"}
-    for mode, c in found.items():
-        expected = reference(*inputs_of(asked), mode == "fused", host_builds)
-        assert c.dtype == dtype
-        assert c.tobytes() == expected.tobytes(), mode
-
-
-@pytest.fixture(scope="module")
-def counted_at_512(host_builds):
-    products = [product_of(name, 512, block) for name, block in COUNTED_AT_512]
-    return in_parallel(lambda product: execute(product, "counted", folder=host_builds), products)
-
-
 @pytest.mark.parametrize(("name", "block"), SECTORS)
-def test_sectors_a_request_at_512(counted_at_512, name, block, host_builds):
-    asked = product_of(name, 512, block)
-    totals = predict(asked)
-    loads = totals["global_load"]
+def test_sectors_a_request_at_512(name, block):
+    loads = predict(product_of(name, 512, block))["global_load"]
     assert loads.transactions / loads.requests == SECTORS[name, block]
-    if asked in counted_at_512:
-        product, run = counted_at_512[asked]
-        assert sums(run) == totals
-        expected = reference(*inputs_of(asked), False, host_builds)
-        assert product.tobytes() == expected.tobytes()
 
 
 def test_references_differ_and_are_the_triple_loop(host_builds):

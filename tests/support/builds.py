@@ -1,18 +1,17 @@
 """What compilers make of the study's own sources, made once: not to be changed."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 from cpu_reference.library import CEILINGS, MACHINE_FLAGS, OWN_FLAGS, build_library, find_gcc
 from cpu_reference.library import VARIANTS as ON_CPU
 from tests.support import ROOT
-from tests.support.cache import FOLDER, made
-
-# Host execution names its builds by the hash of all that goes into them.
-HOST_EXECUTION = FOLDER / "host_execution"
+from tests.support.cache import made
 
 
 @cache
@@ -46,3 +45,16 @@ def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))
+
+
+def in_parallel(function, products):
+    """Return what the function returns or raises, by product."""
+
+    def one(product):
+        try:
+            return function(product)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip(products, pool.map(one, products), strict=True))

@@ -58,9 +58,9 @@ def code(*names: str) -> str:
 
 def tidy() -> None:
     """Remove what no run has asked for in `KEPT_S`."""
-    for path in (*FOLDER.glob("*"), *FOLDER.glob("host_execution/*")):
+    for path in FOLDER.glob("*"):
         try:
-            if path.name != "host_execution" and time.time() - path.stat().st_mtime > KEPT_S:
+            if time.time() - path.stat().st_mtime > KEPT_S:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         except FileNotFoundError:
             continue  # another worker was first

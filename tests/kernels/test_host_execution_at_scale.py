@@ -1,0 +1,73 @@
+"""Kernels on the host at sizes that take seconds each: right products, counts as theory says."""
+
+import pytest
+
+from kernels.catalog import VARIANTS
+from kernels.host_execution import compiler
+from kernels.host_execution.binding import reference
+from kernels.host_execution.check import execute, inputs_of, predict, sums
+from kernels.plan import Product
+from kernels.shape import Shape
+from tests.support.builds import in_parallel
+
+pytestmark = pytest.mark.slow
+# Products that take minutes to be counted.
+LARGE = [
+    (name, dtype, shape)
+    for shape, names in (
+        ("640x320x1000", ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")),
+        ("3x320x100x640", ("bmm_tile",)),
+    )
+    for name in names
+    for dtype in (VARIANTS[name].dtypes if shape == "640x320x1000" else ["float32"])
+]
+COUNTED = [
+    *((name, 32) for name in ("block", "block_strided", "block_unroll4")),
+    *((name, None) for name in ("outer_product", "register_tile")),
+]
+
+
+def product_of(name, shape, block, dtype="float32"):
+    return Product(name, dtype, Shape.parse(shape), block)
+
+
+@pytest.fixture(scope="module")
+def large(host_builds):
+    """What the optimised builds store of the large products, and what they are to store."""
+    products = [product_of(name, shape, 32, dtype) for name, dtype, shape in LARGE]
+    inputs = {(one.dtype, one.shape): inputs_of(one) for one in products}
+    references = [(*key, mode) for key in inputs for mode in compiler.MODES[1:]]
+
+    def multiply(one):
+        return {mode: execute(one, mode, folder=host_builds)[0] for mode in compiler.MODES[1:]}
+
+    def refer(one):
+        dtype, shape, mode = one
+        return reference(*inputs[dtype, shape], mode == "fused", host_builds)
+
+    return in_parallel(multiply, products), in_parallel(refer, references)
+
+
+@pytest.mark.parametrize(("name", "dtype", "shape"), LARGE)
+def test_large_products_are_exact(large, name, dtype, shape):
+    asked = product_of(name, shape, 32, dtype)
+    found, expected = large
+    assert set(found[asked]) == {"separate", "fused"}
+    for mode, c in found[asked].items():
+        assert c.dtype == dtype
+        assert c.tobytes() == expected[asked.dtype, asked.shape, mode].tobytes(), mode
+
+
+@pytest.fixture(scope="module")
+def counted(host_builds):
+    products = [product_of(name, 256, block) for name, block in COUNTED]
+    return in_parallel(lambda one: execute(one, "counted", folder=host_builds), products)
+
+
+@pytest.mark.parametrize(("name", "block"), COUNTED)
+def test_counts_of_larger_products_are_theory(counted, name, block, host_builds):
+    asked = product_of(name, 256, block)
+    product, run = counted[asked]
+    assert sums(run) == predict(asked)
+    expected = reference(*inputs_of(asked), False, host_builds)
+    assert product.tobytes() == expected.tobytes()
