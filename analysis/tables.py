@@ -78,9 +78,12 @@ def compute(
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
-            own = _part({}, published.times, built, theory, progress)
+            said: list[str] = []  # kept: a recording that cannot be used is the one thing to say
+            own = _part({}, published.times, built, theory, said.append)
             wait(futures.values(), return_when=FIRST_EXCEPTION)
             parts = [futures[name].result() for name in paths if futures[name].done()]
+            for line in said:
+                progress(line)
         finally:
             pool.shutdown(cancel_futures=True)
     progress("comparisons of recordings, audit of the published numbers")

@@ -166,9 +166,10 @@ def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
                 "error_after": float(np.sqrt(most["after"])),
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=_STEP)
 
 
+_STEP = ["model", "after", "adds", "share", "variant", "block_size", "error_before", "error_after"]
 _KERNEL = ["variant", "block_size"]
 
 

@@ -18,6 +18,7 @@ from analysis.decide.break_even import (
     MEASURED,
     NEVER,
     STUDY,
+    Opponents,
     break_even_table,
     crossings,
     side,
@@ -53,7 +54,7 @@ def made(time_s, rng, orders=ORDERS, count=15, noise=0.03, variant="block", floo
 
 
 def found(gpu, cpu):
-    (row,) = rows_of_sides(gpu, {"cpu": cpu}, "test")
+    (row,) = rows_of_sides(gpu, Opponents({"cpu": cpu}), "test")
     return row
 
 

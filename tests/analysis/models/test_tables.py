@@ -11,7 +11,8 @@ from analysis.data import recordings as data
 from analysis.kernels import counts, machine_code
 from analysis.models.definitions import MODELS
 from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
-from analysis.models.tables import COMPARISON, PARAMETERS, PREDICTIONS, model_tables
+from analysis.models.tables import model_tables
+from analysis.schema import TABLES
 from measurement.recording import Recording
 
 CSV = data.ROOT / "data" / "published" / "times.csv"
@@ -61,13 +62,8 @@ def test_the_tables_have_their_columns_and_say_what_they_are_doing(gpu_recording
         "models of card: modelled kernels",
         "models of card: all kernels",
     ]
-    columns = {
-        "models": PARAMETERS,
-        "model_comparison": COMPARISON,
-        "model_predictions": PREDICTIONS,
-    }
-    for name, expected in columns.items():
-        assert list(found[name]) == expected
+    for name in ("models", "model_comparison", "model_predictions"):
+        assert list(found[name]) == list(TABLES[name].columns)
 
 
 def test_a_card_that_follows_m0_has_its_parameters(of_card):
