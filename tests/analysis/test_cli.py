@@ -28,6 +28,7 @@ def run(monkeypatch, capsys):
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
+        capsys.readouterr()  # what was said before, as when a study was made for the test
         status = exit_status(cli.main)
         captured = capsys.readouterr()
         return status, captured.out, captured.err
