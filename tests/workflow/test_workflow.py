@@ -172,7 +172,7 @@ def test_a_full_study_is_measured_and_built_and_stays_the_scope(make_project, tm
     except StudyError as error:
         pytest.skip(str(error))
     project = make_project(tmp_path / "full")
-    done = snakemake(project, "report", "--config", "scope=full")
+    done = snakemake(project, "results/tables/builds.csv", "--config", "scope=full")
     assert done.returncode == 0, done.stderr
     built = {path.stem for path in (project / "results" / "cubins" / "sm_90").glob("*.cubin")}
     assert built == {
@@ -184,7 +184,8 @@ def test_a_full_study_is_measured_and_built_and_stays_the_scope(make_project, tm
     assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
     live = recording.read(project / "results" / "recordings" / "local")
     assert live.provenance["configuration"]["scope"] == "full"
-    assert planned(project) == {}, "nothing is measured less than before without being told"
+    left = {"figures": 1, "render": 1}
+    assert planned(project) == left, "nothing is measured less than before without being told"
     assert planned(project, "--config", "scope=quick")["measure"] == 1
 
 
