@@ -19,6 +19,8 @@ from measurement.errors import exit_status
 from measurement.files import sha256
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain
 
+pytestmark = pytest.mark.slow
+
 INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEMENTS)
 
 

@@ -26,6 +26,7 @@ def store_of_both(computed):
     return Store(computed)
 
 
+@pytest.mark.slow
 def test_a_study_of_nothing_has_every_table_with_its_columns():
     sources = tables.Published(
         published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
@@ -36,6 +37,7 @@ def test_a_study_of_nothing_has_every_table_with_its_columns():
     }
 
 
+@pytest.mark.slow
 def test_what_is_computed_is_read_with_the_types_declared_and_written_again_alike(
     store_of_both, tmp_path
 ):

@@ -10,6 +10,8 @@ from measurement.errors import StudyError
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
 from tests.support.simulated import recorded
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
 
 

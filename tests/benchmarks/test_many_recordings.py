@@ -11,6 +11,7 @@ from measurement.recording import read
 _HOLDS = "import os, time; held = bytearray(os.urandom(1)) * 300_000_000; time.sleep(0.5)"
 
 
+@pytest.mark.slow
 def test_a_command_costs_its_seconds_and_the_memory_of_its_children():
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_HOLDS!r}])"
     found = cost([sys.executable, "-c", child])
@@ -23,6 +24,7 @@ def test_a_command_that_fails_is_named_with_its_last_line():
         cost([sys.executable, "-c", "import sys; sys.exit('no such table')"])
 
 
+@pytest.mark.slow
 def test_recordings_differ_and_are_written_once(tmp_path):
     first, second = (record(tmp_path, number) for number in (0, 1))
     written = (first / "samples.csv.gz").stat().st_mtime_ns

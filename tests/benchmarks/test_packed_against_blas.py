@@ -15,6 +15,8 @@ from cpu_reference.library import find_gcc
 from measurement.errors import StudyError, exit_status
 from tests.support import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("threads", "n", "wide", "least"),

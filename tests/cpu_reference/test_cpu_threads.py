@@ -19,6 +19,8 @@ from measurement.session import CellError
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 study:
   seed: 3

@@ -20,6 +20,7 @@ from measurement.matrices import reference
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 
+pytestmark = pytest.mark.slow
 KIB = 1 << 10
 CPUS = os.sched_getaffinity(0)  # before any test runs
 # L1, L2 and L3 in bytes, as hosts tell them and as none should.

@@ -29,6 +29,8 @@ from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.studies import cpu_study
 
+pytestmark = pytest.mark.slow
+
 # Variant, block size, threads.
 CASES = [
     (name, block, threads)

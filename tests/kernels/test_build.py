@@ -202,6 +202,7 @@ def test_broken_probes_are_named(tmp_path):
         build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
 
 
+@pytest.mark.slow
 def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):
     source = tmp_path / "tree" / "kernels" / "block.cu"
     source.parent.mkdir(parents=True)

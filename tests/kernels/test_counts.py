@@ -67,6 +67,7 @@ def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
     assert {(row["n"], row["build"]) for row in totals} == {("32", "exact"), ("33", "guarded")}
 
 
+@pytest.mark.slow
 def test_rows_name_type_and_shape(tmp_path):
     shapes = [Shape.parse("2x9x5x17")], [Shape.parse("1x512x3")]
     rows = rows_of(table("bmm_tile", "float64", 8, *shapes, tmp_path))
@@ -84,6 +85,7 @@ def test_rows_name_type_and_shape(tmp_path):
     assert float(first["per_thread"]) == 306 / threads
 
 
+@pytest.mark.slow
 def test_what_runs_on_padded_matrices_has_its_own_name_and_the_kernels_lines(tmp_path):
     rows = rows_of(table("block_padded", "float32", 8, [Shape.square(17)], folder=tmp_path))
     assert {(row["variant"], row["n"], row["build"]) for row in rows} == {

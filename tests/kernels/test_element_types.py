@@ -54,6 +54,7 @@ def run_on(folder, tmp_path, body, p, threads=32):
     return compiled(folder, tmp_path, text).run((1,), (threads,), [p])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", C_TYPES)
 def test_reference_sums_in_the_order_of_k(host_builds, dtype):
     a, b = matrices(dtype, 3, 17, 33), matrices(dtype, 3, 33, 65)

@@ -12,6 +12,8 @@ from kernels.shape import Shape
 from measurement.errors import StudyError
 from tests.support.builds import in_parallel
 
+pytestmark = pytest.mark.slow
+
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()

@@ -43,6 +43,7 @@ COUNTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "expected"), COUNTED)
 def test_wavefronts_of_shared_stores(host_builds, tmp_path, body, expected):
     kernel = compiled(host_builds, tmp_path, body)

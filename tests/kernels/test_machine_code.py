@@ -476,6 +476,7 @@ def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
     assert not any(c.opcode == "NOP" for c in counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture):
     counts = of_variant(read, "register_tile", architecture)
@@ -521,11 +522,13 @@ def small(tmp_path_factory):
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_float4_is_loaded_by_one_instruction(read, small, architecture):
     assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("element", "opcode", "bits"),
@@ -540,6 +543,7 @@ def test_unrolling_is_seen_for_every_type(read, small, architecture, element, op
         assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_addresses_of_an_integer_kernel_are_no_multiply_adds(read, architecture):
     counts = of_variant(read, "mm_tile", architecture, 8, "unsigned")

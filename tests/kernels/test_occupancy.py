@@ -173,6 +173,7 @@ def calculator(tmp_path_factory):
     return ask
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(list(LIMITS)),
     st.integers(1, 1100),

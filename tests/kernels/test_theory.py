@@ -268,6 +268,7 @@ def times_of_loads(name, shape, block):
 SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "block", "dtype"),
     [

@@ -372,6 +372,7 @@ def built(nvcc, tmp_path_factory):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "threads"), [("sm_75", 1024), ("sm_90", 2048), ("sm_120", 1536)])
 def test_probes_are_built_like_a_variant(built, name, threads):
     result, _ = built(name)

@@ -100,6 +100,7 @@ def test_failure_is_one_line(child, script, message):
     assert len(said) < 300
 
 
+@pytest.mark.slow
 def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
     file = tmp_path / "pid"
     child(

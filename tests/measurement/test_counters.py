@@ -116,6 +116,7 @@ def ncu(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 def test_counters_are_added_to_the_recording(recorded, ncu):
     before = recording.read(recorded)
     made = count(recorded, 0)

@@ -24,6 +24,8 @@ from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = "samples.csv.gz"
 KEYS = {
     SAMPLES: [*CELL, "round"],

@@ -324,6 +324,7 @@ def pairs(draw):
     return a, b
 
 
+@pytest.mark.slow
 @given(pairs())
 @settings(max_examples=150, deadline=None)
 def test_float64_products_never_fail(pair):
@@ -335,6 +336,7 @@ def test_float64_products_never_fail(pair):
         assert verdict.passed, verdict.reason
 
 
+@pytest.mark.slow
 @given(pairs())
 @settings(max_examples=150, deadline=None)
 def test_float32_products_never_fail(pair):

@@ -75,6 +75,7 @@ def record_one(tmp_path):
     return "".join(file.read_text() for file in made.path.iterdir() if file.suffix != ".gz")
 
 
+@pytest.mark.slow
 def test_recording_names_neither_host_nor_user_nor_place(tmp_path):
     text = record_one(tmp_path)
     names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 3]
@@ -83,6 +84,7 @@ def test_recording_names_neither_host_nor_user_nor_place(tmp_path):
     assert not [place for place in places if place in text]
 
 
+@pytest.mark.slow
 def test_names_that_the_system_tells_are_not_recorded(tmp_path, monkeypatch):
     fields = {**platform.uname()._asdict(), "node": "secret-host"}
     uname = os.uname_result(

@@ -22,6 +22,8 @@ from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
 from tests.support.fakes import CONFIG, FakeHardware, make_cubins
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def stand_ins(tmp_path_factory, monkeypatch):

@@ -109,6 +109,7 @@ def test_layers_are_installed_at_once(environment):
     assert environment.is_installed("test")
 
 
+@pytest.mark.slow
 def test_long_work_shows_that_it_goes_on(environment, monkeypatch):
     shown = []
     monkeypatch.setattr(environment.DISPLAY, "show_again", lambda: shown.append(1))

@@ -18,6 +18,8 @@ from analysis.data.store import StoreError
 from measurement.errors import StudyError
 from tests.support.report_data import chain
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("rocrate", reason="the package rocrate is not installed")
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 

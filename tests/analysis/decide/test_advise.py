@@ -184,6 +184,7 @@ def predicted(recorded):
     return made, predictions_table(found, made)
 
 
+@pytest.mark.slow
 def test_a_held_out_order_has_no_part_in_its_prediction(make_recording, tmp_path):
     """What is measured at a held-out order may change: what is predicted there does not."""
     recorded = make_recording(tmp_path / "card", sizes=(256, 512, 1024, 2048), samples=7)
@@ -380,6 +381,7 @@ def test_a_break_even_in_words(place, n, low, high, text):
     assert break_even_text(row) == text
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_second_recording_answer_for_it_too(make_recording, tmp_path, run):
     pair = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
     folder = chain({"pair": pair.path})

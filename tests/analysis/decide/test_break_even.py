@@ -58,6 +58,7 @@ def found(gpu, cpu):
     return row
 
 
+@pytest.mark.slow
 def test_a_known_break_even_is_found_with_its_coverage():
     inside = near = 0
     for seed in range(60):
@@ -187,6 +188,7 @@ def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
 # ---- tables of a recording
 
 
+@pytest.mark.slow
 def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
     sources = data.sources({"card": gpu_recording})
     transfers, _ = transfer_tables(sources)

@@ -13,6 +13,7 @@ def crossing(gpu, place, n, low=None, high=None, **more):
     return row | more
 
 
+@pytest.mark.slow
 def test_break_even_is_hollow_where_nothing_was_measured(tmp_path):
     rows = [
         crossing("a", "measured", 400.0, 300.0, 500.0),

@@ -38,6 +38,7 @@ def test_it_takes_the_pages_colour_and_font_and_brings_no_style_of_its_own():
     assert "All of it" in [element.text for element in ET.fromstring(text).iter(f"{SVG}text")]
 
 
+@pytest.mark.slow
 def test_ids_are_the_figures_own_and_every_reference_has_its_target():
     for name in ("one", "two"):
         root = ET.fromstring(drawn(name))

@@ -176,6 +176,7 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     assert one(claims, "four elements", "kernel")["verdict"] == "does not hold"
 
 
+@pytest.mark.slow
 def test_claims_stand_by_kind_whatever_order_they_come_in(gpu_recording, counts):
     both = claims_of({"one": gpu_recording, "other": gpu_recording}, counts)
     assert both["recording"].isna().tolist() == [True] * 3 + [False] * (len(both) - 3)

@@ -84,6 +84,7 @@ def test_a_side_without_block_is_compared_with_the_fastest_of_the_other(steps, g
     )
 
 
+@pytest.mark.slow
 def test_where_the_usual_block_is_missing_it_is_the_largest_of_both(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     gone = (samples["variant"] == "block") & (samples["block_size"] == 32)

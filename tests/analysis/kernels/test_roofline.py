@@ -95,6 +95,7 @@ def test_what_a_library_does_is_bounded_by_arithmetic_and_memory_alone(roofline)
     assert row["bound"] == "compute"
 
 
+@pytest.mark.slow
 def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, counts, tmp_path):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin([BOUNDS["l1"], BOUNDS["shared"]])]

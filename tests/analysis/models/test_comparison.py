@@ -79,6 +79,7 @@ def test_aicc_by_hand():
     assert np.isnan(aicc(data.only(few), Fit(found.theta, found.residual[few], found.weights, 0)))
 
 
+@pytest.mark.slow
 def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
     better = 0
     for seed in range(20):

@@ -53,6 +53,7 @@ def test_what_m0_does_not_speak_of_has_no_time():
     assert is_modelled(cell("buffered_row", 64)).all()
 
 
+@pytest.mark.slow
 @given(POSITIVE, BLOCKS, ORDERS)
 @settings(deadline=None)
 def test_the_gain_is_the_ratio_of_times(rho, block, n):
@@ -73,6 +74,7 @@ def test_the_gain_increases_with_rho_and_with_the_block_and_is_below_both(rho, f
     assert gain < rho
 
 
+@pytest.mark.slow
 @given(POSITIVE, ORDERS)
 @settings(deadline=None)
 def test_the_buffered_gain_stays_below_two(rho, n):
@@ -83,6 +85,7 @@ def test_the_buffered_gain_stays_below_two(rho, n):
     assert gain == pytest.approx(2 / (1 + 1 / n + 1 / rho), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(POSITIVE, BLOCKS, ORDERS, st.floats(1e-9, 1e3))
 @settings(deadline=None, max_examples=30)
 def test_each_of_the_source_s_extensions_is_m0_where_it_adds_nothing(rho, block, n, t_n):

@@ -71,6 +71,7 @@ def test_gains_have_the_bounds_of_both_medians(tmp_path):
     assert shown.said == ["N = 512, B = 16: 2 × (1.6 to 3)"]
 
 
+@pytest.mark.slow
 def test_of_many_cards_one_has_a_panel(tmp_path):
     rows = of_cards([f"card{number}" for number in range(50)])
     store = stored(tmp_path, **rows)

@@ -15,6 +15,8 @@ from analysis.models.tables import model_tables
 from analysis.schema import TABLES
 from measurement.recording import Recording
 
+pytestmark = pytest.mark.slow
+
 CSV = data.ROOT / "data" / "published" / "times.csv"
 H100 = data.ROOT / "data" / "recordings" / "h100-sxm"
 

@@ -18,6 +18,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_what_is_drawn_is_listed_and_what_is_no_longer_drawn_removed(folder):
     out = folder / "out"
     out.mkdir()
@@ -34,6 +35,7 @@ def test_no_two_figures_have_one_name():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 def test_drawing_leaves_the_settings_of_matplotlib_alone(folder):
     before = dict(mpl.rcParams)
     for topic, name in figures._names():

@@ -68,6 +68,7 @@ def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_scripts(text):
     assert "@import" not in text
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     folder = reports.made("several")
     places = (folder / "tables", folder / "figures", reports.recordings("several"), TEMPLATE)

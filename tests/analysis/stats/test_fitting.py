@@ -98,6 +98,7 @@ def test_a_noisy_cell_weighs_less_than_a_precise_one():
     assert errors[0] < errors[1] / 10
 
 
+@pytest.mark.slow
 def test_scatter_is_what_the_samples_do_not_explain():
     found = [fit(model_data.times("M7", seed, (0, 0, 0.05, 0.02))).scatter for seed in range(30)]
     assert np.sqrt(np.mean(found)) == pytest.approx(0.05, rel=0.1)

@@ -20,6 +20,8 @@ from analysis.stats.uncertainty import (
 )
 from tests.support import model_data
 
+pytestmark = pytest.mark.slow
+
 # Errors of kernels, of orders, of cells, of samples.
 NOISE = (0.05, 0.02, 0.02, 0.02)
 SETS = 200

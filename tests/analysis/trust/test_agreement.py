@@ -13,6 +13,8 @@ from measurement.errors import exit_status
 from measurement.recording import CELL
 from tests.support.report_data import rewritten
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one(make_recording, tmp_path_factory):

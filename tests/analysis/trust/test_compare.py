@@ -20,6 +20,8 @@ from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, Recording
 from tests.support.report_data import rewritten
 
+pytestmark = pytest.mark.slow
+
 H100 = ROOT / "data" / "recordings" / "h100-sxm"
 STUDY = {
     "devices": [{"device": "gpu0", "name": "Card"}],

@@ -19,6 +19,7 @@ def cell(gpu, n, time_s, memory="pinned", **more):
     return row | {"kernel_s": time_s, "total_s": 2 * time_s} | more
 
 
+@pytest.mark.slow
 def test_agreement_counts_the_cells_that_both_have(tmp_path):
     rows = [cell("a", n, 1.0) for n in (64, 128, 256, 512)] + [cell("a", 1024, 1.0)]
     rows += [cell("b", 64, 0.5), cell("b", 128, 0.99), cell("b", 256, 1.0), cell("b", 512, 1.01)]

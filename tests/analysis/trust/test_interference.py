@@ -8,6 +8,8 @@ from analysis.data import recordings as data
 from analysis.trust import interference
 from measurement.recording import CELL, TABLES
 
+pytestmark = pytest.mark.slow
+
 
 def passes(alone, beside, count=1, kernel=1.0, n=1024):
     """The pairs of one cell, of order n, with these times of the copy to the card."""

@@ -93,6 +93,7 @@ def trust_cells(recording):
 # ---- batches
 
 
+@pytest.mark.slow
 def test_single_launches_stand_beside_batches(throttled, gpu_recording):
     table = overheads.back_to_back_table(sources(throttled, gpu_recording))
     kernels = gpu_recording.back_to_back.drop_duplicates(KERNEL)
@@ -197,6 +198,7 @@ def test_a_host_without_gpu_has_no_rows(cpu_recording, table):
         assert list(table(found))[:2] == ["recording", "gpu"]
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_changes_nothing(throttled):
     names = ("samples", "back_to_back", "cold_starts", "ceilings")
     shuffled = {name: getattr(throttled, name).sample(frac=1, random_state=1) for name in names}
