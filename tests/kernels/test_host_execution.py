@@ -21,8 +21,8 @@ KERNELS = [
     for block in entry.block_sizes or (None,)
     for dtype in entry.dtypes
 ]
-ALL_ORDERS = (16, 17, 64, 70, 128)  # of a few block sizes; of the others one exact, one guarded
-FEW_BLOCKS = (4, 8, 16, 32)
+ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded
+FEW_BLOCKS = (8, 16, 32)
 SHAPES = {
     "single": ["32x64x96", "17x33x65", "1x512x3"],
     "batched": [f"{b}x{s}" for b in (1, 3, 16) for s in ("17x33x65", "1x512x3")] + ["2x32x64x96"],

@@ -30,7 +30,7 @@ OPEN_FOLDS = "document.querySelectorAll('details').forEach(fold => fold.open = t
 # Rows of a table are alike: axe-core looks at the first ones of each.
 SHORTEN_TABLES = """
 document.querySelectorAll("tbody").forEach(body =>
-  [...body.rows].slice(4).forEach(row => row.remove()))
+  [...body.rows].slice(2).forEach(row => row.remove()))
 """
 WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 KINDS = pytest.mark.parametrize("kind", ["several", "measured", "hostile"])
@@ -97,6 +97,7 @@ def test_axe_finds_no_violation(visit, kind, width, scheme):
 def test_colours_have_contrast_in_the_other_schemes(visit, width, scheme):
     page, _ = visit("several", width, scheme, bypass_csp=True)
     page.evaluate(OPEN_FOLDS)
+    page.evaluate("document.querySelectorAll('svg').forEach(each => each.remove())")
     page.evaluate(SHORTEN_TABLES)
     page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text())
     rules = "{runOnly: ['color-contrast'], resultTypes: ['violations']}"
@@ -156,17 +157,22 @@ def test_every_column_of_numbers_is_sorted_by_value(visit):
         .replaceAll("\u202f", "").replace("−", "-").replace("∞", "Infinity")
         .replace(/.*×10.*/, "none"));
       const wrong = [];
-      for (const table of document.querySelectorAll("table.sortable"))
-        for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
-          if (!head.classList.contains("number")) continue;
-          head.click();
-          await new Promise(done => setTimeout(done, 5));
+      const tables = [...document.querySelectorAll("table.sortable")];
+      const columns = Math.max(...tables.map(table => table.tHead.rows[0].cells.length));
+      for (let place = 0; place < columns; ++place) {  // of all tables at once
+        const heads = tables.map(table => table.tHead.rows[0].cells[place])
+          .filter(head => head?.classList.contains("number"));
+        heads.forEach(head => head.click());
+        await new Promise(done => setTimeout(done, 20));
+        for (const head of heads) {
+          const table = head.closest("table");
           const values = [...table.tBodies[0].rows].map(row => shown(row.cells[place]))
             .filter(value => !isNaN(value));
           const sign = head.getAttribute("aria-sort") === "ascending" ? 1 : -1;
           if (values.some((value, row) => row && sign * (value - values[row - 1]) < 0))
             wrong.push([table.closest("figure").id, head.textContent, values.slice(0, 6)]);
         }
+      }
       return wrong;
     }""")
     assert wrong == []
