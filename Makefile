@@ -39,13 +39,15 @@ ro-crate: report
 	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
 
 # Where there is a Chromium, the report is opened in it.
+# One worker more than cores: many tests wait, for a process, a browser or a clock.
+check test: PYTEST := pytest --numprocesses $(shell expr $(CORES) + 1) --dist loadfile
 check test: LAYERS += test compiler $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)
 check: setup
-	@$(RUN) pytest --numprocesses auto --maxprocesses $(CORES) --dist loadfile -m "not slow"
+	@$(RUN) $(PYTEST) -m "not slow"
 
 test: setup
-	@$(RUN) pytest --numprocesses auto --maxprocesses $(CORES) --dist loadfile
+	@$(RUN) $(PYTEST)
 
 lint: LAYERS += dev
 lint: setup

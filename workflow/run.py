@@ -157,6 +157,7 @@ def _follow(stream: IO[bytes], state: State, display: Display) -> None:
         *whole, rest = (rest + data).split(b"\n")
         for line in whole:
             state.note(json.loads(line))
+            state.show(display)
 
 
 def _reason(state: State) -> str:
