@@ -5,10 +5,10 @@ on the time or place of rendering: the same input gives the same bytes.
 """
 
 import base64
+import bz2
 import hashlib
 import io
 import json
-import lzma
 import tarfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -193,7 +193,7 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
 
 
 def _archive(store: Store) -> str:
-    """Return all tables as a base64 text of a .tar.xz that depends on nothing but them."""
+    """Return all tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in schema.TABLES:
@@ -201,4 +201,4 @@ def _archive(store: Store) -> str:
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
-    return base64.b64encode(lzma.compress(packed.getvalue(), preset=9)).decode()
+    return base64.b64encode(bz2.compress(packed.getvalue())).decode()
