@@ -38,8 +38,8 @@ WANTED = [
     for block in block_sizes(name, [32])
     for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
 ]
-# For the oldest architecture those with bounds checks, where there are any, of single precision.
-OLDEST = [b for b in WANTED if b.dtype == "float32" and (b.guarded or b.variant == "block_padded")]
+# For the oldest architecture, which has the least shared memory and registers, what takes most.
+OLDEST = [b for b in WANTED if b.guarded and VARIANTS[b.variant].family in ("register", "buffered")]
 ARCHITECTURES = {"sm_75": OLDEST, "sm_90": WANTED}
 PTXAS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'block' for 'sm_90'

@@ -14,11 +14,14 @@ from tests.support.builds import in_parallel
 
 pytestmark = pytest.mark.slow
 
+# Powers of two, their neighbours, odd and even multiples of four and eight.
+BLOCKS = (None, 1, 2, 3, 4, 7, 8, 12, 16, 17, 20, 24, 28, 31, 32)
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()
     if entry.kernel
     for block in entry.block_sizes or (None,)
+    if block in BLOCKS
     for dtype in entry.dtypes
 ]
 ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded

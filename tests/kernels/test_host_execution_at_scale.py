@@ -19,7 +19,7 @@ LARGE = [
         ("3x320x100x640", ("bmm_tile",)),
     )
     for name in names
-    for dtype in (VARIANTS[name].dtypes if shape == "640x320x1000" else ["float32"])
+    for dtype in (VARIANTS[name].dtypes if (name, shape[0]) == ("mm_tile", "6") else ["float32"])
 ]
 COUNTED = [
     *((name, 32) for name in ("block", "block_strided", "block_unroll4")),

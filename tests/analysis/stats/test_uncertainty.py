@@ -42,7 +42,7 @@ def truths(model, **changes):
     return true | {"rho": true[above] / true[below]}
 
 
-@pytest.mark.parametrize("model", ["M0", "M3", "M5", "M8"])
+@pytest.mark.parametrize("model", ["M0", "M4", "M8"])
 def test_intervals_hold_the_truth_in_90_to_99_percent_of_200_data_sets(model):
     covered = dict.fromkeys(truths(model), 0)
     for seed in range(SETS):
