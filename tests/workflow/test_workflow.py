@@ -67,14 +67,9 @@ def make_project(card):
 
     def make(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        ignored = shutil.ignore_patterns("__pycache__")
-        for part in PARTS:
+        for part in PARTS:  # with the bytecode
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-            copy(
-                ROOT / part,
-                folder / part,
-                **({"ignore": ignored} if copy is shutil.copytree else {}),
-            )
+            copy(ROOT / part, folder / part)
         shutil.copytree(ROOT / "data" / "published", folder / "data" / "published")
         shutil.copytree(card, folder / "data" / "recordings" / "card")
         (folder / "config.yaml").write_text(CONFIG)
