@@ -87,7 +87,7 @@ _TEXT = _names(
     unit system side stands_at implementation first direction data model opponent place kernels
     parameter method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
+    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea test
     """
 )
 # What is text everywhere else, but a count here.
@@ -95,12 +95,13 @@ _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
     live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside
-    in_interval
+    in_interval chosen_here
     is_library is_fastest is_predicted_fastest
     """
 )
 _COUNT = _names(
     """
+    cells_inside
     batch m n k block_size threads samples samples_a samples_b launches rounds cells cells_agreeing
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
     other_table first_table last_table other_block_size least_n largest_n before_n copies
@@ -268,6 +269,11 @@ _DECLARED = {
         "left_out_log_rms± left_out_factor± over_best± verdict gain± aicc aicc_above_least "
         "judged_from_n judged_factor judged judged_within worst_variant worst_block_size worst_n "
         "worst_factor",
+    ),
+    "model_tests": (
+        "how models and empirical baselines predict what they did not see",
+        "source machine quantity kernels test model adds parameters chosen_here cells log_rms± "
+        "error_factor over_best± verdict cells_inside inside_share interval_factor",
     ),
     "model_steps": (
         "what each step from model to model explains",
@@ -458,6 +464,8 @@ _UNITS = {
     "share_moved": PERCENT,
     "share_not_busy": PERCENT,
     "left_out_factor": PLAIN,
+    "error_factor": PLAIN,
+    "interval_factor": PLAIN,
     "over_best": TIMES,
     "worst_factor": PLAIN,
     "expected": PLAIN,
@@ -521,6 +529,11 @@ _HEADINGS = {
     "judged": "cells judged",
     "judged_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
+    "model_tests.log_rms": "error (log RMS)",
+    "error_factor": "error as a factor",
+    "cells_inside": "in their 95 % interval",
+    "inside_share": "share in it",
+    "interval_factor": "interval as a factor",
     "aicc": "AICc",
     "aicc_above_least": "AICc above the least",
     "above_constant_s": "time above the constant",
