@@ -598,10 +598,10 @@ def renaming(column: str, to: str) -> dict[str, str]:
 @cache
 def column(table: str, name: str) -> Column:
     """Return a column of a table; bounds of an interval are shown as their value is."""
-    base = name
-    for bound in ("_low", "_high"):
+    base, end = name, ""
+    for bound, said in (("_low", ", at least"), ("_high", ", at most")):
         if bound in name and name.replace(bound, "", 1) in TABLES[table].columns:
-            base = name.replace(bound, "", 1)
+            base, end = name.replace(bound, "", 1), said
     own = f"{table}.{base}"
     kind: Kind = "number"
     if own in _TEXT or (base in _TEXT and own not in _NOT_TEXT):
@@ -612,7 +612,7 @@ def column(table: str, name: str) -> Column:
         kind = "count"
     unit = COUNT if kind == "count" and not base.endswith("_bytes") else _unit(own, base)
     heading = _HEADINGS.get(own) or _HEADINGS.get(base) or _heading(base, unit)
-    return Column(name, kind, heading, unit)
+    return Column(name, kind, heading + end, unit)
 
 
 def _unit(own: str, base: str) -> Unit:

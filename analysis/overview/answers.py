@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.data.cells import is_library, of_sizes
 from analysis.data.frames import from_rows
-from analysis.decide.break_even import BEYOND, NEVER
+from analysis.decide.break_even import ABOVE, BELOW
 from analysis.decide.curves import BEST
 from analysis.domain import CPU, GAIN, LOSS, NO_INTERVAL, UNDECIDED, verdict
 from analysis.schema import renaming, with_bounds
@@ -26,7 +26,7 @@ def answers_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
       variant, own_ the fastest kernel of this study where a library is the fastest or the next.
     - gain is over the fastest that the host's CPU did, at gain_n, the largest size that both took.
     - worth_n is the least break-even size of any host memory, over the same; worth_place says where
-      it lies: see `analysis.decide.break_even`.
+      it lies: see `analysis.decide.break_even`. Outside of the measured sizes there is no worth_n.
 
     Verdicts: of the way whether its interval is apart from that of the next, of the gain
     `analysis.domain.verdict`, of the break-even a loss where there is none.
@@ -109,10 +109,11 @@ def _worth(sizes: pd.DataFrame) -> Row:
     """Return the least break-even size of all kinds of host memory."""
     if sizes.empty:
         return {}
-    best = sizes.loc[sizes["n"].idxmin()]
+    rank = sizes["n"].mask(sizes["place"] == BELOW, 0).mask(sizes["place"] == ABOVE, math.inf)
+    best = sizes.loc[rank.idxmin()]
     return {
         "worth_place": best["place"],
         "worth_host_memory": best["host_memory"],
-        "worth_verdict": LOSS if best["place"] in (BEYOND, NEVER) else GAIN,
+        "worth_verdict": LOSS if best["place"] == ABOVE else GAIN,
         **{f"worth_{name}": best[name] for name in (*with_bounds("n"), "least_n", "largest_n")},
     }
