@@ -101,7 +101,8 @@ _FLAG = _names(
 )
 _COUNT = _names(
     """
-    cells_inside
+    cells_inside naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples
+    cpu_blas_all_samples cpu_best_samples
     batch m n k block_size threads samples samples_a samples_b launches rounds cells cells_agreeing
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
     other_table first_table last_table other_block_size least_n largest_n before_n copies
@@ -138,8 +139,9 @@ _DECLARED = {
         "gains over the naive kernel and over five baselines on the CPU, with intervals",
         "source machine n variant block_size host_memory total_gain± kernel_gain± "
         "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
-        "cpu_own_variant cpu_own_block_size cpu_blas_all_threads cpu_best_variant "
-        "cpu_best_block_size cpu_best_threads",
+        "samples naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples "
+        "cpu_blas_all_samples cpu_best_samples cpu_own_variant cpu_own_block_size "
+        "cpu_blas_all_threads cpu_best_variant cpu_best_block_size cpu_best_threads",
     ),
     "answers": (
         "the three answers on each card: fastest way, gain over its CPU, break-even",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analysis.data.devices import Device, devices
 from analysis.data.store import Store
-from analysis.render.numbers import ABSENT, show
+from analysis.render.numbers import ABSENT, text
 from analysis.render.query import Row, rows
 from analysis.schema import Unit, column
 
@@ -49,5 +49,4 @@ def _with(memory: str | None) -> str:
 
 def _number(row: Row, name: str, unit: Unit | None = None) -> str:
     unit = unit or column("answers", name).unit
-    value = row[name]
-    return ABSENT if value is None else f"{show(value, unit, value)} {unit.name}".strip()
+    return ABSENT if row[name] is None else f"{text(row, name, unit)} {unit.name}".strip()
