@@ -8,7 +8,7 @@ import argparse
 import math
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
                 action="append",
                 default=[],
                 metavar="ID=PATH",
-                help="a recording's id and folder; once for each",
+                help="a recording's id and folder; once for each, and for each further sitting",
             )
         return added
 
@@ -134,25 +134,26 @@ _HELP = {
 }
 
 
-def recording_paths(arguments: list[str]) -> dict[str, Path]:
-    """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none."""
-    paths: dict[str, Path] = {}
+def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
+    """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
+
+    Folders of one id are sittings of one recording.
+    """
+    paths: dict[str, list[Path]] = {}
     for argument in arguments:
         identifier, separator, path = argument.partition("=")
         if not (identifier and separator and path):
             raise StudyError(
                 f"--recording {argument!r}: must be ID=PATH, like h100=data/recordings/h100"
             )
-        if identifier in paths:
-            raise StudyError(
-                f"--recording {argument!r}: the id {identifier!r} is given twice; rename one"
-            )
-        paths[identifier] = Path(path)
+        if Path(path) in paths.setdefault(identifier, []):
+            raise StudyError(f"--recording {argument!r}: is given twice; leave one out")
+        paths[identifier].append(Path(path))
     return paths
 
 
 def write_tables(
-    recordings: Mapping[str, Path],
+    recordings: Mapping[str, Sequence[Path]],
     published_csv: Path,
     systems_csv: Path,
     statements_csv: Path,
@@ -266,17 +267,20 @@ def main() -> int | None:
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "crate":
         from analysis.archive.crate import Study, write_crate
+        from analysis.data.sittings import folders_by_sitting
         from measurement.provenance import git
 
-        places = (arguments.config, paths, arguments.tables, arguments.report)
+        places = (arguments.config, folders_by_sitting(paths), arguments.tables, arguments.report)
         write_crate(Study(*places, git()["commit"]), arguments.out)
     else:
         from analysis.archive.citation import Maker
+        from analysis.data.sittings import folders_by_sitting
         from analysis.render.page import render
         from measurement.provenance import git
 
         maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
-        folders = (arguments.tables, arguments.figures, paths, arguments.template)
+        recordings = folders_by_sitting(paths)
+        folders = (arguments.tables, arguments.figures, recordings, arguments.template)
         render(*folders, arguments.out, arguments.focus, maker)
     return None
 

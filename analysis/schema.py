@@ -101,9 +101,9 @@ _FLAG = _names(
 )
 _COUNT = _names(
     """
-    cells_inside naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples
-    cpu_blas_all_samples cpu_best_samples
-    batch m n k block_size threads samples samples_a samples_b launches rounds cells cells_agreeing
+    batch m n k block_size threads sitting sittings samples samples_a samples_b launches rounds
+    cells cells_agreeing cells_inside naive_samples cpu_naive_samples cpu_own_samples
+    cpu_blas_samples cpu_blas_all_samples cpu_best_samples
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
     other_table first_table last_table other_block_size least_n largest_n before_n copies
     after_block_size after_threads cpu_own_block_size cpu_best_block_size cpu_best_threads
@@ -199,12 +199,12 @@ _DECLARED = {
     "recordings": (
         "the recordings and whether they are stale",
         "recording gpu device gpu_name cpu_model live simulated started_utc finished_utc "
-        "commit dirty samples cells_passed cells_failed cells_not_launchable stale "
+        "commit dirty sittings samples cells_passed cells_failed cells_not_launchable stale "
         "stale_sources",
     ),
     "checks": (
         "the correctness gate, cell by cell",
-        "recording device variant dtype batch m n k block_size host_memory threads build "
+        "recording sitting device variant dtype batch m n k block_size host_memory threads build "
         "status reason worst_row worst_column worst_error worst_bound",
     ),
     "builds": (
@@ -325,7 +325,7 @@ _DECLARED = {
     ),
     "cpu_hosts": (
         "hosts: CPU, threads, caches, BLAS",
-        "recording cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
+        "recording sitting cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
         "l1_shared_by l2_bytes l2_shared_by l3_bytes l3_shared_by blas blas_version "
         "blas_architecture",
     ),
@@ -376,7 +376,7 @@ _DECLARED = {
     ),
     "phases": (
         "how long each part of a measurement took",
-        "recording gpu device phase wall_s busy_s share_not_busy",
+        "recording gpu sitting device phase wall_s busy_s share_not_busy",
     ),
     "interference": (
         "passes beside the traffic of a host's other GPUs",

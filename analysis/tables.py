@@ -1,7 +1,7 @@
 """Every table of the study: each recording by a process of its own, then what needs them all."""
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,7 +57,7 @@ class _Part:
 
 
 def compute(
-    paths: Mapping[str, Path],
+    paths: Mapping[str, Sequence[Path]],
     published: Published,
     built: list[BuildResult],
     counted: list[Path],
@@ -65,16 +65,16 @@ def compute(
 ) -> Frames:
     """Return every table by its name.
 
-    `paths` are the folders of the recordings by id, `built` the cubins of this tree, `counted` the
-    tables of memory accesses that `python -m kernels count` wrote. `progress` is called in the
-    processes too, and so has to be a function of a module. Raises StudyError naming the recording
-    that cannot be used.
+    `paths` are the folders of the recordings by id, each a sitting, `built` the cubins of this
+    tree, `counted` the tables of memory accesses that `python -m kernels count` wrote. `progress`
+    is called in the processes too, and so has to be a function of a module. Raises StudyError
+    naming the recording that cannot be used.
     """
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
     of_one = partial(_of_recording, published.times[:0], theory, progress)
     # The largest first, so that none is left over when the others are done.
-    by_size = sorted(paths, key=lambda name: _size(paths[name]), reverse=True)
+    by_size = sorted(paths, key=lambda name: sum(map(_size, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
@@ -114,13 +114,17 @@ def _size(recording: Path) -> int:
 
 
 def _of_recording(
-    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, identifier: str, path: Path
+    times: pd.DataFrame,
+    theory: pd.DataFrame,
+    progress: Progress,
+    identifier: str,
+    folders: Sequence[Path],
 ) -> _Part:
     """Return the part of one recording."""
-    loaded = data.load({identifier: path})
+    loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
     part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "total_s", "kernel_s"]]
+    samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 

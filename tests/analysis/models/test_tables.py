@@ -42,7 +42,7 @@ def of_card(gpu_recording: Recording):
 @pytest.fixture(scope="module")
 def of_h100():
     """The tables of the H100 recorded first."""
-    return tables_of(data.load({"h100": H100}))
+    return tables_of(data.load({"h100": [H100]}))
 
 
 def one(frame, **keys):
