@@ -26,7 +26,7 @@ from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
 from analysis.published import source_tables, systems
-from analysis.trust import agreement, interference, overheads, telemetry, threats
+from analysis.trust import agreement, interference, overheads, sittings, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.build import BuildResult
 from measurement.recording import CELL, Recording
@@ -94,7 +94,7 @@ def compute(
     frames |= {
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
-        "cards": cards.cards_table(sources, frames["summary"]),
+        "cards": cards.cards_table(sources, frames["summary"], frames["sittings"]),
         "systems": systems.systems_table(published.systems, frames),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
@@ -124,7 +124,7 @@ def _of_recording(
     loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
     part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "kernel_s"]]
+    samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "host_s", "kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 
@@ -153,6 +153,7 @@ def _part(
         "ceilings": ceilings.ceilings_table(sources),
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
+        "sittings": sittings.sittings_table(sources),
         "limits": limits.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
@@ -174,7 +175,11 @@ def _part(
     for source in sources:
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
-    frames |= {"glance": glance.glance_table(frames), "answers": answers.answers_table(frames)}
+    of_label = {source.label: source for source in sources}
+    frames["glance"] = glance.glance_table(frames)
+    frames["answers"] = answers.answers_table(
+        frames, lambda label, cells: of_label[label].drawn(cells, "total")
+    )
     claimed = [*claims.on_registers(sources, code), *claims.on_times(sources)]
     claimed += cpu_claims.on_cpus(sources, frames["cpu_split"])
     return _Part(frames, claimed, sources)

@@ -13,6 +13,7 @@ from analysis.data.sittings import sitting_names, together
 from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
+from analysis.stats.sittings import Sittings
 from kernels.build import BuildResult
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
@@ -62,8 +63,16 @@ class Source:
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
+    def sittings(self) -> Sittings | None:
+        """The samples of this GPU and its host's CPU where they are of several sittings."""
+        samples = self.own(self.recording.samples)
+        return Sittings(samples) if samples["sitting"].nunique() > 1 else None
+
+    @cached_property
     def cells(self) -> pd.DataFrame:
-        """`summarise` of this GPU's and its host's CPU's samples."""
+        """`summarise` of this GPU's and its host's CPU's samples, over all sittings."""
+        if self.sittings:
+            return self.sittings.summary()
         return summarise(self.own(self.recording.samples))
 
     @cached_property
@@ -89,14 +98,23 @@ class Source:
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        if self.sittings:
+            return {part: self.sittings.draws(part, f"{part}_s") for part in ("total", "kernel")}
         samples = self.own(self.recording.samples)
         return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
-        """Return the `draws` of some cells alone, named by `CELL`, shape (cells, DRAWS)."""
+        """Return draws of the medians of some cells alone, named by `CELL`, shape (cells, DRAWS).
+
+        They are other draws than `draws`, and than those of other sources, to be compared with.
+        """
+        column, seed = f"{quantity}_s", f"{self.label} {quantity}"
+        keys = self.sittings.cells if self.sittings else self._groups.keys
+        places = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
+        if self.sittings:
+            return self.sittings.draws(quantity, seed, places)
         samples = self.own(self.recording.samples)
-        places = cells[CELL].merge(self._groups.keys.reset_index(), how="left", on=CELL)["index"]
-        return self._groups.draws(samples[f"{quantity}_s"], f"{quantity}_s", places.to_list())
+        return self._groups.draws(samples[column], seed, list(places))
 
     @cached_property
     def _groups(self) -> Groups:

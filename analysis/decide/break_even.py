@@ -129,6 +129,7 @@ def break_even_table(found: list[Source]) -> pd.DataFrame:
                 names = {"host_memory": memory, "kernels": kernels}
                 frame = pd.DataFrame(_rows(gpu, cpu, f"{memory}, {kernels}"))
                 names |= {"recording": source.recording_id, "gpu": source.label}
+                names |= {"sittings": chosen["sittings"].max()}
                 frames.append(frame.assign(**names))
     return stacked("break_even", frames)
 

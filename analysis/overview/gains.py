@@ -48,7 +48,7 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     compared = {"total_gain": ("total", on_gpu), "kernel_gain": ("kernel", on_gpu)}
     compared |= {f"cpu_{name}_gain": ("total", on_cpu[name]) for name in BASELINES}
     rows = gpu.index.to_series()
-    columns = ["n", "variant", "block_size", "host_memory", "samples"]
+    columns = ["n", "variant", "block_size", "host_memory", "sittings", "samples"]
     table = gpu[columns].reset_index(drop=True)
     table["naive_samples"] = cells["samples"].reindex(on_gpu).array
     for gain, (quantity, baseline) in compared.items():
