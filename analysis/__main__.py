@@ -85,6 +85,12 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="show also what is the same")
     parser.add_argument(
+        "--tables",
+        metavar="DIR",
+        type=Path,
+        help="tables of a report, whose cards with several sittings tell how far these lie apart",
+    )
+    parser.add_argument(
         "--telemetry",
         action="store_true",
         help="list the cells whose total times are apart, with the state of the cards",
@@ -178,24 +184,35 @@ def write_tables(
 
 
 def compare_recordings(
-    a: Path, b: Path, threshold: float | None, everything: bool, telemetry: bool, csv: Path | None
+    a: Path,
+    b: Path,
+    threshold: float | None,
+    everything: bool,
+    telemetry: bool,
+    csv: Path | None,
+    tables: Path | None,
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
     With `telemetry`, cells that do not agree are listed with the state of both cards. Every
-    comparison is written to the file `csv` if there is one.
+    comparison is written to the file `csv` if there is one. Verdicts allow for how far sittings of
+    one card lie apart, as the `tables` of a report tell, if there are any.
     """
+    from analysis.data.store import Store
     from analysis.stats import significance
+    from analysis.stats.sittings import Known
     from analysis.trust import agreement, compare
     from measurement.recording import read
 
     threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
-    frame = compare.compare(*recordings, threshold)
+    known = Known.of(Store(tables)["sittings"]) if tables else None
+    frame = compare.compare(*recordings, threshold, known)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
-    lines += [f"note: {note}" for note in compare.notes(*recordings)]
+    notes = [*compare.notes(*recordings), compare.sittings_note(frame)]
+    lines += [f"note: {note}" for note in notes]
     lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
     lines += [agreement.agreement_line(frame)]
     if telemetry:
@@ -253,6 +270,7 @@ def main() -> int | None:
             arguments.all,
             arguments.telemetry,
             arguments.csv,
+            arguments.tables,
         )
     if arguments.command == "check":
         return check_report(arguments.report, arguments.tables, arguments.templates)

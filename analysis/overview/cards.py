@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis.data.cells import of_sizes
@@ -13,10 +14,9 @@ from analysis.domain import NO_INTERVAL, ONE_SITTING
 from analysis.schema import with_bounds
 from analysis.stats.estimates import DRAWS, FloatArray, IntArray, ratio_intervals, seeded
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
-from analysis.stats.sittings import lengths
+from analysis.stats.sittings import Known
 
 _KEY = ["n", "quantity", "host_memory"]
-_KIND = ["quantity", "host_memory", "host_work", "length"]
 # What an interval of a ratio rests on: both cards were measured in the same sittings; each has
 # several; of the one that has a single one it is known from others how far another would be.
 TOGETHER, SEVERAL, FROM_OTHERS = "same sittings", "several sittings", "deviation of other cards"
@@ -45,9 +45,11 @@ def cards_table(
         rows[name] = rows[of].to_numpy()[place]
     others = place != rows.index.to_numpy()
     rows["ratio"] = (rows["time_s"] / rows["time_s"].to_numpy()[place]).where(others)
-    rows["basis"] = _bases(rows, place, sittings)
+    works = rows["host_s"].notna() & (rows["quantity"] == "total")
+    known = Known.of(sittings).at(rows.assign(host_work=works))
+    rows["basis"] = _bases(rows, place, known["variance"].notna().to_numpy())
     apart = (rows["basis"] == FROM_OTHERS).to_numpy()
-    wider = draws * _deviations(rows, sittings)
+    wider = draws * _deviations(rows, known)
     of_both = np.where(apart[:, None], wider / wider[place], draws / draws[place])
     bounds = ratio_intervals(np.where(others[:, None], of_both, np.nan), np.ones(1))
     rows["ratio_low"], rows["ratio_high"] = bounds
@@ -60,10 +62,11 @@ def cards_table(
     return stacked("cards", [rows])
 
 
-def _bases(rows: pd.DataFrame, place: IntArray, sittings: pd.DataFrame) -> list[str]:
-    """Return what the ratio of each row to that of `place` rests on."""
-    known = set(_pooled(sittings).index)
-    kinds = _kinds(rows)
+def _bases(rows: pd.DataFrame, place: IntArray, known: npt.NDArray[np.bool_]) -> list[str]:
+    """Return what the ratio of each row to that of `place` rests on.
+
+    `known` tells of which rows it is known how far sittings lie apart.
+    """
     found = []
     for row, first in enumerate(place):
         single = [each for each in (row, first) if rows.at[each, "sittings"] < 2]
@@ -72,44 +75,22 @@ def _bases(rows: pd.DataFrame, place: IntArray, sittings: pd.DataFrame) -> list[
         elif not single:
             found.append(SEVERAL)
         else:
-            told = all(kinds[each] in known for each in single)
-            found.append(FROM_OTHERS if told else ONE_SITTING)
+            found.append(FROM_OTHERS if known[single].all() else ONE_SITTING)
     return found
 
 
-def _deviations(rows: pd.DataFrame, sittings: pd.DataFrame) -> FloatArray:
+def _deviations(rows: pd.DataFrame, known: pd.DataFrame) -> FloatArray:
     """Return draws of how another sitting's time would be off, 1 where a row has several.
 
     Shape (rows, DRAWS). As Student's t, by the degrees of freedom of all cards together.
     """
-    pooled = _pooled(sittings)
     found = np.ones((len(rows), DRAWS))
-    for row, kind in enumerate(_kinds(rows)):
-        if rows.at[row, "sittings"] < 2 and kind in pooled.index:
-            variance, freedom = pooled.loc[[kind], ["variance", "freedom"]].to_numpy()[0]
-            rng = seeded("cards", rows.at[row, "gpu"], rows.at[row, "n"], *kind)
-            found[row] = np.exp(variance**0.5 * rng.standard_t(freedom, DRAWS))
+    single = (rows["sittings"] < 2) & known["variance"].notna()
+    for row in np.flatnonzero(single):
+        variance, freedom = known.iloc[row]
+        rng = seeded("cards", *rows.loc[row, ["gpu", *_KEY]])
+        found[row] = np.exp(variance**0.5 * rng.standard_t(freedom, DRAWS))
     return found
-
-
-def _kinds(rows: pd.DataFrame) -> list[tuple[str, str, bool, str]]:
-    """Return the kind of each row, by `_KIND`; of kernels the host's work is no matter."""
-    work = rows["host_s"].notna() & (rows["quantity"] == "total")
-    length = lengths(rows["time_s"].to_numpy(dtype=float))
-    return list(zip(rows["quantity"], rows["host_memory"], work, length, strict=True))
-
-
-def _pooled(sittings: pd.DataFrame) -> pd.DataFrame:
-    """Return variance and degrees of freedom of sittings by `_KIND`, of all cards together.
-
-    Cards of one recording share its sittings, whose degrees of freedom count once.
-    """
-    own = sittings[sittings["gpu"].notna()].astype({"freedom": float})
-    own["host_work"] = own["host_work"].fillna(False).astype(bool)
-    own = own.assign(squares=own["between_log_sd"].astype(float) ** 2 * own["freedom"])
-    by_kind = own.groupby(_KIND)[["squares", "freedom"]].sum()
-    once = own.groupby([*_KIND, "recording"])["freedom"].max().groupby(_KIND).sum()
-    return pd.DataFrame({"variance": by_kind["squares"] / by_kind["freedom"], "freedom": once})
 
 
 def verdict(low: float, high: float) -> str:

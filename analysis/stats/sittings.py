@@ -298,6 +298,52 @@ class Sittings:
         return rows[rows["cells"] > 0].drop(columns="place")
 
 
+@dataclass(frozen=True)
+class Known:
+    """How far sittings of one card lie apart, by kind: what all cards with several tell together.
+
+    `kinds` has variance (of log time, between sittings) and freedom (its degrees of freedom).
+    """
+
+    kinds: pd.DataFrame
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> "Known":
+        """Return what the table sittings tells.
+
+        Cards of one recording share its sittings, whose degrees of freedom count once.
+        """
+        own = _kinds(table).assign(recording=table["recording"].to_numpy())
+        freedom = table["freedom"].to_numpy(dtype=float)
+        squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * freedom
+        own = own.assign(freedom=freedom, squares=squares)
+        by_kind = own.groupby(_KNOWN)[["squares", "freedom"]].sum()
+        once = own.groupby([*_KNOWN, "recording"])["freedom"].max().groupby(_KNOWN).sum()
+        variance = by_kind["squares"] / by_kind["freedom"]
+        return cls(pd.DataFrame({"variance": variance, "freedom": once}))
+
+    def at(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return variance and freedom of cells, NaN where nothing is known; the index stays.
+
+        `rows` has quantity, host_memory, host_work, threads and time_s.
+        """
+        length = pd.Series(lengths(rows["time_s"].to_numpy(dtype=float)), rows.index, dtype="str")
+        kinds = _kinds(rows.assign(length=length.mask(rows["threads"].notna())))
+        return self.kinds.reindex(pd.MultiIndex.from_frame(kinds)).set_axis(rows.index)
+
+
+_KNOWN = ["quantity", *KIND]
+
+
+def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return kinds of rows, without blanks: of threads it counts whether they are several."""
+    memory, length = (rows[name].astype("string").fillna("") for name in ("host_memory", "length"))
+    several = (rows["threads"].astype("Int64") > 1).fillna(False).astype(bool)
+    work = rows["host_work"].astype("boolean").fillna(False).astype(bool)
+    columns = (rows["quantity"].astype("string"), memory, work, several, length)
+    return pd.DataFrame(dict(zip(_KNOWN, columns, strict=True)))
+
+
 def _factor(scatter: Scatter, times: FloatArray) -> FloatArray:
     """Return the factor to which an interval reaches, for so many times the variance."""
     return np.exp(scatter.quantile * np.sqrt((scatter.between + scatter.noise) * times))
