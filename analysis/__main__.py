@@ -8,7 +8,7 @@ import argparse
 import math
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
                 action="append",
                 default=[],
                 metavar="ID=PATH",
-                help="a recording's id and folder; once for each",
+                help="a recording's id and folder; once for each, and for each further sitting",
             )
         return added
 
@@ -85,6 +85,12 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="show also what is the same")
     parser.add_argument(
+        "--tables",
+        metavar="DIR",
+        type=Path,
+        help="tables of a report, whose cards with several sittings tell how far these lie apart",
+    )
+    parser.add_argument(
         "--telemetry",
         action="store_true",
         help="list the cells whose total times are apart, with the state of the cards",
@@ -134,25 +140,26 @@ _HELP = {
 }
 
 
-def recording_paths(arguments: list[str]) -> dict[str, Path]:
-    """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none."""
-    paths: dict[str, Path] = {}
+def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
+    """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
+
+    Folders of one id are sittings of one recording.
+    """
+    paths: dict[str, list[Path]] = {}
     for argument in arguments:
         identifier, separator, path = argument.partition("=")
         if not (identifier and separator and path):
             raise StudyError(
                 f"--recording {argument!r}: must be ID=PATH, like h100=data/recordings/h100"
             )
-        if identifier in paths:
-            raise StudyError(
-                f"--recording {argument!r}: the id {identifier!r} is given twice; rename one"
-            )
-        paths[identifier] = Path(path)
+        if Path(path) in paths.setdefault(identifier, []):
+            raise StudyError(f"--recording {argument!r}: is given twice; leave one out")
+        paths[identifier].append(Path(path))
     return paths
 
 
 def write_tables(
-    recordings: Mapping[str, Path],
+    recordings: Mapping[str, Sequence[Path]],
     published_csv: Path,
     systems_csv: Path,
     statements_csv: Path,
@@ -177,24 +184,35 @@ def write_tables(
 
 
 def compare_recordings(
-    a: Path, b: Path, threshold: float | None, everything: bool, telemetry: bool, csv: Path | None
+    a: Path,
+    b: Path,
+    threshold: float | None,
+    everything: bool,
+    telemetry: bool,
+    csv: Path | None,
+    tables: Path | None,
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
     With `telemetry`, cells that do not agree are listed with the state of both cards. Every
-    comparison is written to the file `csv` if there is one.
+    comparison is written to the file `csv` if there is one. Verdicts allow for how far sittings of
+    one card lie apart, as the `tables` of a report tell, if there are any.
     """
+    from analysis.data.store import Store
     from analysis.stats import significance
+    from analysis.stats.sittings import Known
     from analysis.trust import agreement, compare
     from measurement.recording import read
 
     threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
-    frame = compare.compare(*recordings, threshold)
+    known = Known.of(Store(tables)["sittings"]) if tables else None
+    frame = compare.compare(*recordings, threshold, known)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
-    lines += [f"note: {note}" for note in compare.notes(*recordings)]
+    notes = [*compare.notes(*recordings), compare.sittings_note(frame)]
+    lines += [f"note: {note}" for note in notes]
     lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
     lines += [agreement.agreement_line(frame)]
     if telemetry:
@@ -252,6 +270,7 @@ def main() -> int | None:
             arguments.all,
             arguments.telemetry,
             arguments.csv,
+            arguments.tables,
         )
     if arguments.command == "check":
         return check_report(arguments.report, arguments.tables, arguments.templates)
@@ -266,17 +285,20 @@ def main() -> int | None:
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "crate":
         from analysis.archive.crate import Study, write_crate
+        from analysis.data.sittings import folders_by_sitting
         from measurement.provenance import git
 
-        places = (arguments.config, paths, arguments.tables, arguments.report)
+        places = (arguments.config, folders_by_sitting(paths), arguments.tables, arguments.report)
         write_crate(Study(*places, git()["commit"]), arguments.out)
     else:
         from analysis.archive.citation import Maker
+        from analysis.data.sittings import folders_by_sitting
         from analysis.render.page import render
         from measurement.provenance import git
 
         maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
-        folders = (arguments.tables, arguments.figures, paths, arguments.template)
+        recordings = folders_by_sitting(paths)
+        folders = (arguments.tables, arguments.figures, recordings, arguments.template)
         render(*folders, arguments.out, arguments.focus, maker)
     return None
 

@@ -23,6 +23,7 @@ HOST_MEMORY_ORDER = ("pageable", "pinned")
 # Verdicts on a gain: its interval lies above 1, does not reach above 1, holds 1.
 GAIN, LOSS, UNDECIDED = "gain", "loss", "undecided"
 NO_INTERVAL = "no interval"
+ONE_SITTING = "one sitting"  # which tells nothing of another host or day
 NOT_MEASURED = "not measured"
 
 # The same verdicts, as a step of a ladder has them.

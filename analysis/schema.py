@@ -87,7 +87,7 @@ _TEXT = _names(
     unit system side stands_at implementation first direction data model opponent place kernels
     parameter method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
+    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea test length
     """
 )
 # What is text everywhere else, but a count here.
@@ -95,13 +95,15 @@ _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
     live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside
-    in_interval
+    in_interval chosen_here host_work
     is_library is_fastest is_predicted_fastest
     """
 )
 _COUNT = _names(
     """
-    batch m n k block_size threads samples samples_a samples_b launches rounds cells cells_agreeing
+    batch m n k block_size threads sitting sittings samples samples_a samples_b launches rounds
+    cells cells_agreeing cells_inside medians_judged medians_inside first_sittings naive_samples
+    cpu_naive_samples cpu_own_samples cpu_blas_samples cpu_blas_all_samples cpu_best_samples
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
     other_table first_table last_table other_block_size least_n largest_n before_n copies
     after_block_size after_threads cpu_own_block_size cpu_best_block_size cpu_best_threads
@@ -130,19 +132,20 @@ _DECLARED = {
     "summary": (
         "every measured cell: medians, intervals, rates",
         "recording gpu device variant dtype batch m n k block_size host_memory threads build "
-        "series samples total_s± host_s± h2d_s± kernel_s± d2h_s± overhead_s flop_per_s "
+        "series samples sittings total_s± host_s± h2d_s± kernel_s± d2h_s± overhead_s flop_per_s "
         "kernel_flop_per_s",
     ),
     "gains": (
         "gains over the naive kernel and over five baselines on the CPU, with intervals",
         "source machine n variant block_size host_memory total_gain± kernel_gain± "
         "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
-        "cpu_own_variant cpu_own_block_size cpu_blas_all_threads cpu_best_variant "
-        "cpu_best_block_size cpu_best_threads",
+        "sittings samples naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples "
+        "cpu_blas_all_samples cpu_best_samples cpu_own_variant cpu_own_block_size "
+        "cpu_blas_all_threads cpu_best_variant cpu_best_block_size cpu_best_threads",
     ),
     "answers": (
         "the three answers on each card: fastest way, gain over its CPU, break-even",
-        "recording gpu n variant block_size host_memory threads total_s± is_library "
+        "recording gpu sittings n variant block_size host_memory threads total_s± is_library "
         "way_verdict next_variant next_block_size next_total_s± own_variant own_block_size "
         "own_total_s± other_host_memory other_total_s± gain_n gain_variant gain_block_size "
         "gain_host_memory cpu_best_variant cpu_best_threads gain± gain_verdict worth_place "
@@ -185,7 +188,8 @@ _DECLARED = {
     ),
     "cards": (
         "the fastest way on each card, over that on the first card",
-        "gpu gpu_name n quantity host_memory variant block_size time_s± first ratio± verdict",
+        "gpu gpu_name sittings n quantity host_memory variant block_size time_s± first "
+        "first_sittings ratio± basis verdict",
     ),
     "systems": (
         "the sources' systems: where they stand and how they fare",
@@ -196,12 +200,12 @@ _DECLARED = {
     "recordings": (
         "the recordings and whether they are stale",
         "recording gpu device gpu_name cpu_model live simulated started_utc finished_utc "
-        "commit dirty samples cells_passed cells_failed cells_not_launchable stale "
+        "commit dirty sittings samples cells_passed cells_failed cells_not_launchable stale "
         "stale_sources",
     ),
     "checks": (
         "the correctness gate, cell by cell",
-        "recording device variant dtype batch m n k block_size host_memory threads build "
+        "recording sitting device variant dtype batch m n k block_size host_memory threads build "
         "status reason worst_row worst_column worst_error worst_bound",
     ),
     "builds": (
@@ -269,6 +273,11 @@ _DECLARED = {
         "judged_from_n judged_factor judged judged_within worst_variant worst_block_size worst_n "
         "worst_factor",
     ),
+    "model_tests": (
+        "how models and empirical baselines predict what they did not see",
+        "source machine quantity kernels test model adds parameters chosen_here cells log_rms± "
+        "error_factor over_best± verdict cells_inside inside_share interval_factor",
+    ),
     "model_steps": (
         "what each step from model to model explains",
         "source machine quantity kernels model after adds share variant block_size "
@@ -307,8 +316,8 @@ _DECLARED = {
     ),
     "break_even": (
         "from which matrix size on a card is faster than its CPU",
-        "recording gpu host_memory kernels opponent least_n largest_n place n± loses_at "
-        "wins_at cells_without_interval draws seed",
+        "recording gpu host_memory kernels opponent sittings least_n largest_n place n± "
+        "loses_at wins_at cells_without_interval draws seed",
     ),
     "predictions": (
         "passes at held-out sizes, measured and predicted",
@@ -317,7 +326,7 @@ _DECLARED = {
     ),
     "cpu_hosts": (
         "hosts: CPU, threads, caches, BLAS",
-        "recording cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
+        "recording sitting cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
         "l1_shared_by l2_bytes l2_shared_by l3_bytes l3_shared_by blas blas_version "
         "blas_architecture",
     ),
@@ -368,7 +377,7 @@ _DECLARED = {
     ),
     "phases": (
         "how long each part of a measurement took",
-        "recording gpu device phase wall_s busy_s share_not_busy",
+        "recording gpu sitting device phase wall_s busy_s share_not_busy",
     ),
     "interference": (
         "passes beside the traffic of a host's other GPUs",
@@ -386,6 +395,12 @@ _DECLARED = {
         "block_size host_memory threads samples_a samples_b median_a_s± median_b_s± ratio± "
         "sm_clock_a_hz sm_clock_b_hz temperature_max_a_celsius temperature_max_b_celsius "
         "power_a_w power_b_w samples_throttled_a samples_throttled_b",
+    ),
+    "sittings": (
+        "how far sittings lie from each other, and whether intervals hold one that was left out",
+        "recording gpu quantity host_memory host_work threads length sittings cells between_log_sd "
+        "common_log_sd noise_log_sd freedom mean_factor another_factor medians_judged "
+        "medians_inside inside_share",
     ),
     "threats": (
         "what speaks against the numbers, card by card",
@@ -458,6 +473,10 @@ _UNITS = {
     "share_moved": PERCENT,
     "share_not_busy": PERCENT,
     "left_out_factor": PLAIN,
+    "error_factor": PLAIN,
+    "interval_factor": PLAIN,
+    "mean_factor": FACTOR,
+    "another_factor": FACTOR,
     "over_best": TIMES,
     "worst_factor": PLAIN,
     "expected": PLAIN,
@@ -521,6 +540,19 @@ _HEADINGS = {
     "judged": "cells judged",
     "judged_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
+    "model_tests.log_rms": "error (log RMS)",
+    "error_factor": "error as a factor",
+    "cells_inside": "in their 95 % interval",
+    "inside_share": "share in it",
+    "interval_factor": "interval as a factor",
+    "between_log_sd": "between sittings (log SD)",
+    "common_log_sd": "common to all cells (log SD)",
+    "noise_log_sd": "noise of a median (log SD)",
+    "freedom": "degrees of freedom",
+    "mean_factor": "interval of a mean, as a factor",
+    "another_factor": "interval of one more sitting, as a factor",
+    "medians_judged": "medians left out",
+    "medians_inside": "of these in their interval",
     "aicc": "AICc",
     "aicc_above_least": "AICc above the least",
     "above_constant_s": "time above the constant",
@@ -585,10 +617,10 @@ def renaming(column: str, to: str) -> dict[str, str]:
 @cache
 def column(table: str, name: str) -> Column:
     """Return a column of a table; bounds of an interval are shown as their value is."""
-    base = name
-    for bound in ("_low", "_high"):
+    base, end = name, ""
+    for bound, said in (("_low", ", at least"), ("_high", ", at most")):
         if bound in name and name.replace(bound, "", 1) in TABLES[table].columns:
-            base = name.replace(bound, "", 1)
+            base, end = name.replace(bound, "", 1), said
     own = f"{table}.{base}"
     kind: Kind = "number"
     if own in _TEXT or (base in _TEXT and own not in _NOT_TEXT):
@@ -599,7 +631,7 @@ def column(table: str, name: str) -> Column:
         kind = "count"
     unit = COUNT if kind == "count" and not base.endswith("_bytes") else _unit(own, base)
     heading = _HEADINGS.get(own) or _HEADINGS.get(base) or _heading(base, unit)
-    return Column(name, kind, heading, unit)
+    return Column(name, kind, heading + end, unit)
 
 
 def _unit(own: str, base: str) -> Unit:

@@ -1,7 +1,7 @@
 """Every table of the study: each recording by a process of its own, then what needs them all."""
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
 from analysis.published import source_tables, systems
-from analysis.trust import agreement, interference, overheads, telemetry, threats
+from analysis.trust import agreement, interference, overheads, sittings, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.build import BuildResult
 from measurement.recording import CELL, Recording
@@ -57,7 +57,7 @@ class _Part:
 
 
 def compute(
-    paths: Mapping[str, Path],
+    paths: Mapping[str, Sequence[Path]],
     published: Published,
     built: list[BuildResult],
     counted: list[Path],
@@ -65,16 +65,16 @@ def compute(
 ) -> Frames:
     """Return every table by its name.
 
-    `paths` are the folders of the recordings by id, `built` the cubins of this tree, `counted` the
-    tables of memory accesses that `python -m kernels count` wrote. `progress` is called in the
-    processes too, and so has to be a function of a module. Raises StudyError naming the recording
-    that cannot be used.
+    `paths` are the folders of the recordings by id, each a sitting, `built` the cubins of this
+    tree, `counted` the tables of memory accesses that `python -m kernels count` wrote. `progress`
+    is called in the processes too, and so has to be a function of a module. Raises StudyError
+    naming the recording that cannot be used.
     """
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
     of_one = partial(_of_recording, published.times[:0], theory, progress)
     # The largest first, so that none is left over when the others are done.
-    by_size = sorted(paths, key=lambda name: _size(paths[name]), reverse=True)
+    by_size = sorted(paths, key=lambda name: sum(map(_size, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
@@ -94,7 +94,7 @@ def compute(
     frames |= {
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
-        "cards": cards.cards_table(sources, frames["summary"]),
+        "cards": cards.cards_table(sources, frames["summary"], frames["sittings"]),
         "systems": systems.systems_table(published.systems, frames),
     }
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
@@ -114,13 +114,17 @@ def _size(recording: Path) -> int:
 
 
 def _of_recording(
-    times: pd.DataFrame, theory: pd.DataFrame, progress: Progress, identifier: str, path: Path
+    times: pd.DataFrame,
+    theory: pd.DataFrame,
+    progress: Progress,
+    identifier: str,
+    folders: Sequence[Path],
 ) -> _Part:
     """Return the part of one recording."""
-    loaded = data.load({identifier: path})
+    loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
     part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "total_s", "kernel_s"]]
+    samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "host_s", "kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 
@@ -149,6 +153,7 @@ def _part(
         "ceilings": ceilings.ceilings_table(sources),
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
+        "sittings": sittings.sittings_table(sources),
         "limits": limits.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
@@ -170,7 +175,11 @@ def _part(
     for source in sources:
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
-    frames |= {"glance": glance.glance_table(frames), "answers": answers.answers_table(frames)}
+    of_label = {source.label: source for source in sources}
+    frames["glance"] = glance.glance_table(frames)
+    frames["answers"] = answers.answers_table(
+        frames, lambda label, cells: of_label[label].drawn(cells, "total")
+    )
     claimed = [*claims.on_registers(sources, code), *claims.on_times(sources)]
     claimed += cpu_claims.on_cpus(sources, frames["cpu_split"])
     return _Part(frames, claimed, sources)

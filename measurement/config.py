@@ -215,7 +215,9 @@ def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 class Gpu(Section):
     """One entry a card: a `recording` made earlier, or a live `device` of this host.
 
-    `device` is a CUDA index, or "auto" for all GPUs of this host (none is fine).
+    `recordings` are several of one kind of card, each of them a sitting: one uninterrupted
+    measuring on one host. `device` is a CUDA index, or "auto" for all GPUs of this host (none is
+    fine).
     """
 
     id: Annotated[
@@ -224,7 +226,13 @@ class Gpu(Section):
         allowed("letters, digits, '_', '.' and '-', the first a letter or digit"),
     ]
     recording: Text | None = None
+    recordings: OneOrMore[Text] | None = None
     device: Device | None = None
+
+    @property
+    def folders(self) -> list[str]:
+        """The recordings that were made earlier; none of a live device."""
+        return self.recordings or ([self.recording] if self.recording else [])
 
     @field_validator("id")
     @classmethod
@@ -235,8 +243,12 @@ class Gpu(Section):
 
     @model_validator(mode="after")
     def _check_source(self) -> "Gpu":
-        if (self.recording is None) == (self.device is None):
-            raise ValueError("give either recording (a folder) or device (auto or a CUDA index)")
+        given = (self.recording, self.recordings, self.device)
+        if sum(source is not None for source in given) != 1:
+            raise ValueError(
+                "give one of recording (a folder), recordings (folders, each a sitting) and device "
+                "(auto or a CUDA index)"
+            )
         return self
 
 

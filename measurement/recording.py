@@ -92,7 +92,9 @@ STATUSES = {"passed", "failed", "not_launchable"}
 class Recording:
     """A recording in memory; the frames' columns and types are those of `TABLES`.
 
-    One of `OPTIONAL` that is not there is an empty frame.
+    One of `OPTIONAL` that is not there is an empty frame. A last column, `sitting`, counts the
+    sittings from 0: recordings of one kind of card may stand together as one, whose `later` are the
+    provenances of those after the first (`analysis.data.sittings`).
     """
 
     path: Path
@@ -106,6 +108,12 @@ class Recording:
     ceilings: pd.DataFrame
     interference: pd.DataFrame
     counters: pd.DataFrame
+    later: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def sittings(self) -> tuple[dict[str, Any], ...]:
+        """The provenance of every sitting."""
+        return (self.provenance, *self.later)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return the table that the file `name` holds, for example ``batches.csv.gz``."""
@@ -167,8 +175,12 @@ def read(path: Path | str) -> Recording:
     unknown = set(frames["checks.csv"]["status"]) - STATUSES
     if unknown:
         raise bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
+    counted = {
+        name: frame.assign(sitting=pd.array([0] * len(frame), "Int64"))
+        for name, frame in frames.items()
+    }
     return Recording(
-        path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
+        path, provenance, **{_attribute(name): frame for name, frame in counted.items()}
     )
 
 

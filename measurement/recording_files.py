@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,44 @@ def check_manifest(path: Path) -> None:
             raise bad(path, f"{name} is missing")
         if hashlib.sha256((path / name).read_bytes()).hexdigest() != entries[name]:
             raise bad(path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)")
+
+
+def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Check that recordings, by folder, are sittings of one kind of card and of one study.
+
+    They must have the same cards, study (how it was sampled may differ) and sources. Raises
+    RecordingError naming the first that does not fit.
+    """
+    (first, one), *others = provenances.items()
+    for path, other in others:
+        fault = _unlike(one, other)
+        if fault:
+            raise RecordingError(
+                f"recording {path}: {fault} than {first}, so it is no sitting of the same; give it "
+                "an entry of its own in the config's gpus"
+            )
+
+
+def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Say in what two recordings differ that sittings must share; None: in nothing."""
+    cards, others = (
+        {(card["name"], card["compute_capability"]) for card in each["devices"]}
+        for each in (one, other)
+    )
+    if len(cards | others) > 1 or len(cards) != len(others):
+        return f"has other cards ({', '.join(sorted(name for name, _ in others)) or 'none'})"
+    study, configured = (
+        {key: value for key, value in each["configuration"].items() if key != "protocol"}
+        for each in (one, other)
+    )
+    if study != configured:
+        keys = {key for key in study | configured if study.get(key) != configured.get(key)}
+        return f"has another study ({', '.join(sorted(keys))})"
+    sources, measured = one["sources"], other["sources"]
+    changed = [
+        path for path in sorted(sources | measured) if sources.get(path) != measured.get(path)
+    ]
+    return f"has other sources ({', '.join(changed)})" if changed else None
 
 
 def read_provenance(path: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
     """Draw what gains over the naive CPU loop are made up of, published and on every card."""
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
+    frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
     cards = [_whole(card.short, frame[frame["gpu"] == card.label]) for card in _many(devices.gpus)]
     measured = [whole for whole in cards if whole]
     published = _whole(PUBLISHED, frame[frame["recording"] == PUBLISHED])
@@ -45,7 +46,7 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
     factor = float(best["factor"] / plain["factor"])
     if factor > 1:
         # Of the same CPU, so that what is left of the ratio is that of the two times.
-        more = {"part": _PINNED, "factor": factor, "variant": best["variant"]}
+        more = {"part": _PINNED, "factor": factor, "variant": best["variant"], "rough": False}
         parts = pd.concat([parts, pd.DataFrame([more])], ignore_index=True)
     return Whole(name, n, parts)
 

@@ -19,12 +19,16 @@ _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
 def hosts_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a recording: its host's CPU, caches for data, and BLAS.
+    """Return one row a sitting: its host's CPU, caches for data, and BLAS.
 
     usable_threads is how many threads may really run at once. What is not known is empty.
     """
-    provenances = {source.recording_id: source.recording.provenance for source in found}
-    rows = [{"recording": name, **_facts(told)} for name, told in provenances.items()]
+    sittings = {source.recording_id: source.recording.sittings for source in found}
+    rows = [
+        {"recording": name, "sitting": at, **_facts(told)}
+        for name, hosts in sittings.items()
+        for at, told in enumerate(hosts)
+    ]
     sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
 

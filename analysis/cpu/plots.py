@@ -14,6 +14,7 @@ from analysis.drawing import style
 from analysis.drawing.rates import RATE, fastest
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
+from analysis.stats.rounding import order_of_magnitude
 
 # Medians in SI units by quantity and number of threads, of which each may be missing.
 Ceilings = Mapping[tuple[str, int], float]
@@ -47,7 +48,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Whole:
-    """A gain: two lines of text, and its parts in order, as in cpu_split.csv."""
+    """A gain: two lines of text, and its parts in order, as in cpu_split.csv.
+
+    A column `rough` marks those of too few runs for an interval.
+    """
 
     name: str
     at: str
@@ -88,14 +92,17 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
         text, colour, hatch = style.SPLIT[str(part["part"])]
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
         (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
+        tell = style.gain if part["rough"] else style.times
         way = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
         low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
-        hover(bar, [style.said(f"{whole.name}, {text}{way}", factor, low, high, style.times)])
+        hover(bar, [style.said(f"{whole.name}, {text}{way}", factor, low, high, tell)])
         if end / start > _ROOM:
             middle = (float(np.sqrt(start * end)), place - 0.27)
-            axis.annotate(f"× {_short(factor)}", middle, ha="center", va="bottom", fontsize=8)
+            axis.annotate(
+                _short(factor, part["rough"]), middle, ha="center", va="bottom", fontsize=8
+            )
     axis.annotate(
-        f"× {_short(reached[-1])}",
+        _short(reached[-1], whole.parts["rough"].any()),
         (max(reached), place),
         xytext=(5, 0),
         textcoords="offset points",
@@ -109,8 +116,10 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
 _ROOM = 1.35  # from this factor on a part is wide enough for its number
 
 
-def _short(factor: float) -> str:
-    return plain_number(float(f"{factor:.2g}" if factor < 100 else f"{factor:.3g}"))
+def _short(factor: float, rough: bool) -> str:
+    if rough:
+        return f"≈ {plain_number(order_of_magnitude(factor))} ×"
+    return f"× {plain_number(float(f'{factor:.2g}' if factor < 100 else f'{factor:.3g}'))}"
 
 
 def rates(hosts: Sequence[Host]) -> Figure:

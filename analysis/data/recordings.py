@@ -1,6 +1,6 @@
 """Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.frames import concatenated, from_rows, stacked
+from analysis.data.sittings import sitting_names, together
 from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
+from analysis.stats.sittings import Sittings
 from kernels.build import BuildResult
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
@@ -61,8 +63,16 @@ class Source:
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
+    def sittings(self) -> Sittings | None:
+        """The samples of this GPU and its host's CPU where they are of several sittings."""
+        samples = self.own(self.recording.samples)
+        return Sittings(samples) if samples["sitting"].nunique() > 1 else None
+
+    @cached_property
     def cells(self) -> pd.DataFrame:
-        """`summarise` of this GPU's and its host's CPU's samples."""
+        """`summarise` of this GPU's and its host's CPU's samples, over all sittings."""
+        if self.sittings:
+            return self.sittings.summary()
         return summarise(self.own(self.recording.samples))
 
     @cached_property
@@ -88,14 +98,23 @@ class Source:
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
+        if self.sittings:
+            return {part: self.sittings.draws(part, f"{part}_s") for part in ("total", "kernel")}
         samples = self.own(self.recording.samples)
         return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
-        """Return the `draws` of some cells alone, named by `CELL`, shape (cells, DRAWS)."""
+        """Return draws of the medians of some cells alone, named by `CELL`, shape (cells, DRAWS).
+
+        They are other draws than `draws`, and than those of other sources, to be compared with.
+        """
+        column, seed = f"{quantity}_s", f"{self.label} {quantity}"
+        keys = self.sittings.cells if self.sittings else self._groups.keys
+        places = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
+        if self.sittings:
+            return self.sittings.draws(quantity, seed, places)
         samples = self.own(self.recording.samples)
-        places = cells[CELL].merge(self._groups.keys.reset_index(), how="left", on=CELL)["index"]
-        return self._groups.draws(samples[f"{quantity}_s"], f"{quantity}_s", places.to_list())
+        return self._groups.draws(samples[column], seed, list(places))
 
     @cached_property
     def _groups(self) -> Groups:
@@ -104,8 +123,13 @@ class Source:
 
     @property
     def checks(self) -> pd.DataFrame:
-        """Checks of this GPU's and its host's CPU's cells."""
+        """Checks of this GPU's and its host's CPU's cells, in every sitting."""
         return self.own(self.recording.checks)
+
+    @property
+    def builds(self) -> pd.DataFrame:
+        """The cells that were checked, and the build that runs each."""
+        return self.checks[[*CELL, "build"]].drop_duplicates(CELL)
 
     def times(self, quantity: str) -> pd.DataFrame:
         """Return the times of the orders in the tidy form that the published ones have.
@@ -146,15 +170,21 @@ def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
     return published[published["table"] == table].reindex(columns=_TIMES_COLUMNS)
 
 
-def load(paths: Mapping[str, Path]) -> dict[str, Recording]:
-    """Read the recordings by id; raises StudyError naming the first that cannot be used."""
+def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
+    """Read the recordings by id, those of several sittings as one (`analysis.data.sittings`).
+
+    Raises StudyError naming the first that cannot be used.
+    """
     for identifier in paths:
         if identifier in (PUBLISHED, TREE):
             raise StudyError(
                 f"recording {identifier!r}: this id means the published tables or the cubins of "
                 "this tree; choose another"
             )
-    return {identifier: read(path) for identifier, path in paths.items()}
+    return {
+        identifier: together([read(folder) for folder in folders])
+        for identifier, folders in paths.items()
+    }
 
 
 def sources(recordings: Mapping[str, Recording]) -> list[Source]:
@@ -212,7 +242,7 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
     frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
     for source, cells in once_a_recording(labelled_cells):
-        cells = cells.merge(source.checks[[*CELL, "build"]], how="left", on=CELL, validate="1:1")
+        cells = cells.merge(source.builds, how="left", on=CELL, validate="1:1")
         flop = 2.0 * cells[list(SHAPE)].astype(float).prod(axis=1)
         rates = {
             "flop_per_s": flop / cells["total_s"],
@@ -241,12 +271,14 @@ def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
 def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
     """Return one row a source: what it is, when and from what it was measured, whether it is stale.
 
-    The counts are those of the GPU and of its host's CPU together. A source without GPU has an
-    empty `gpu`.
+    The counts are those of the GPU and of its host's CPU together, in all sittings. A source
+    without GPU has an empty `gpu`.
     """
     rows = []
     for source in found:
-        provenance = source.recording.provenance
+        provenance, sittings = source.recording.provenance, source.recording.sittings
+        commits = [sitting["git"]["commit"] for sitting in sittings]
+        dirty = [sitting["git"]["dirty"] for sitting in sittings]
         statuses = source.checks["status"]
         changed = stale_sources(provenance, root)
         rows.append(
@@ -257,8 +289,12 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 "gpu_name": source.gpu_name,
                 "cpu_model": provenance["host"]["cpu_model"],
                 "live": is_live(source.recording, root),
-                **{key: provenance[key] for key in ("simulated", "started_utc", "finished_utc")},
-                **{key: provenance["git"][key] for key in ("commit", "dirty")},
+                "simulated": any(sitting["simulated"] for sitting in sittings),
+                "started_utc": min(sitting["started_utc"] for sitting in sittings),
+                "finished_utc": max(sitting["finished_utc"] for sitting in sittings),
+                "commit": " ".join(dict.fromkeys(filter(None, commits))) or None,
+                "dirty": True if True in dirty else None if None in dirty else False,
+                "sittings": len(sittings),
                 "samples": int(source.cells["samples"].sum()),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
@@ -303,14 +339,18 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return the provenance as text, one row a fact: recording, item (dotted path), value.
 
-    The sources' hashes and the phases are left out, which have tables of their own.
+    Of several sittings each has its rows, under a name of its own (`sitting_names`). The sources'
+    hashes and the phases are left out, which have tables of their own.
     """
     return from_rows(
         "environment",
         (
-            {"recording": identifier, "item": item, "value": value}
+            {"recording": name, "item": item, "value": value}
             for identifier, recording in recordings.items()
-            for item, value in _facts({**recording.provenance, "sources": {}, "phases": []})
+            for name, provenance in zip(
+                sitting_names(identifier, len(recording.sittings)), recording.sittings, strict=True
+            )
+            for item, value in _facts({**provenance, "sources": {}, "phases": []})
         ),
     )
 

@@ -154,22 +154,17 @@ def _break_even(rows: Sequence[Row], label: str, memory: str, opponent: str) -> 
 
 def break_even_text(row: Row) -> str:
     """Return a row of break_even.csv in words."""
-    place, numbers = row["place"], f"N = {float(row['n']):.0f}{_interval(row)}"
-    if place == "measured":
-        return numbers
-    text = f"N = {row['least_n']} or less, the smallest measured"
-    if place in ("beyond", "never"):
-        text = f"never in the measured range, up to N = {row['largest_n']}"
-    return f"{text}; extrapolated {numbers}" if place in ("below", "beyond") else text
-
-
-def _interval(row: Row) -> str:
-    """Return the interval of a break-even; 0 and infinity are open ends."""
+    place, least, largest = (row[name] for name in ("place", "least_n", "largest_n"))
+    if place == "below":
+        return f"below N = {least}, the smallest measured"
+    if place == "above":
+        return f"above N = {largest}, the largest measured"
     low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
-    known = [f"{end:.0f}" for end in (low, high) if 0 < end < math.inf]
-    if len(known) == 2:
-        return f" ({known[0]} to {known[1]})"
-    return f" (at {'most' if high < math.inf else 'least'} {known[0]})" if known else ""
+    text = f"N = {float(row['n']):.0f}"
+    if math.isnan(low) or math.isnan(high):
+        return text
+    ends = (f"{low:.0f}" if low else f"below {least}"), f"{high:.0f}"
+    return f"{text} ({ends[0]} to {ends[1] if high < math.inf else f'above {largest}'})"
 
 
 def _time(predicted: Prediction) -> str:

@@ -84,9 +84,9 @@ class Misses:
         return cls(*(np.concatenate(errors) for errors in zip(*found, strict=True)))
 
     @property
-    def spreads(self) -> tuple[float, float]:
-        """Root mean squares between and beyond; NaN where there are none."""
-        return _rms(self.between), _rms(self.beyond)
+    def spread(self) -> float:
+        """Root mean square between the orders; NaN where there is none."""
+        return _rms(self.between)
 
     @property
     def half_widths(self) -> tuple[float, float]:

@@ -20,7 +20,7 @@ def break_even(store: Store, devices: Devices) -> Figure | None:
     """Draw from which size on each card is faster than each CPU version, with its copies."""
     frame = store["break_even"]
     frame = frame[(frame["kernels"] == STUDY) & frame["opponent"].isin(OPPONENTS)]
-    by_card = _by_card(frame[frame["n"].notna()], devices)
+    by_card = _by_card(frame, devices)
     return plots.break_even(by_card, OPPONENTS, _memories(by_card)) if by_card else None
 
 

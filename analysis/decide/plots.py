@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from analysis.decide.break_even import ALWAYS, BELOW, BEYOND, NEVER
+from analysis.decide.break_even import ABOVE, BELOW, MEASURED
 from analysis.decide.predictors import Copies
 from analysis.drawing import rows, style
 from analysis.drawing.svg import INK, hover
@@ -25,29 +25,24 @@ _LINES = {"pinned": "-", "pageable": "--"}
 def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence[str]) -> Figure:
     """Draw break-even sizes, a row an opponent and a panel a kind of host memory.
 
-    Where sizes were not measured the panel is shaded; what is extrapolated to there is hollow. A
-    card that is faster at every size, or at none, has an arrow at that end.
+    Where a card is faster at every measured size, or not at the largest, an arrow points out of
+    what was measured.
     """
     every = pd.concat(list(by_card.values()))
     shown = [name for name in opponents if (every["opponent"] == name).any()]
-    within = every[np.isfinite(every["n"]) & (every["n"] > 0)]
-    ends = within[["n", "n_low", "n_high"]].replace([0, np.inf], np.nan)
-    low = np.nanmin([*ends.min(), every["least_n"].min()]) / 1.5
-    high = np.nanmax([*ends.max(), every["least_n"].max() * 4]) * 1.5
+    low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_card))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
     looks = style.card_looks(by_card)
     for axis, memory in zip(axes, memories, strict=True):
-        _not_measured(axis, every, (low, high))
         for number, (card, own) in enumerate(by_card.items()):
             cells = own[own["host_memory"] == memory]
             y = cells["opponent"].map(shown.index) + rows.offset(number, len(by_card))
             said = [f"{card}, {memory}, {opponents[name]}" for name in cells["opponent"]]
-            _crossings(axis, cells.assign(y=y, name=said), (low, high), looks[card])
+            _crossings(axis, cells.assign(y=y, name=said), looks[card])
             rows.key(axis, looks[card], card)
         names = [opponents[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
-        axis.plot([], [], color=INK, alpha=0.15, linewidth=8, label="not measured")
         axis.set_title(f"{memory} memory")
         axis.set_xlabel("matrix size N (logarithmic)")
         axis.set_xlim(low, high)
@@ -56,41 +51,21 @@ def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence
     return figure
 
 
-def _not_measured(axis: Axes, every: pd.DataFrame, limits: tuple[float, float]) -> None:
-    """Shade the sizes below the smallest measured one, and beyond the largest if in the panel."""
-    shade: dict[str, Any] = {"color": INK, "alpha": 0.08, "linewidth": 0, "zorder": 0}
-    least, largest = every["least_n"].min(), every["largest_n"].max()
-    axis.axvspan(limits[0], least, **shade)
-    if largest < limits[1]:
-        axis.axvspan(largest, limits[1], **shade)
-
-
-def _crossings(
-    axis: Axes, cells: pd.DataFrame, limits: tuple[float, float], look: style.Look
-) -> None:
+def _crossings(axis: Axes, cells: pd.DataFrame, look: style.Look) -> None:
     """Draw the break-even sizes of one card; `cells` have height y and name."""
-    nowhere = cells["place"].isin((ALWAYS, NEVER))
-    crossed = cells[~nowhere]
-    extrapolated = crossed["place"].isin((BELOW, BEYOND)).to_numpy()
-    low, high = (crossed[f"n_{end}"].clip(*limits) for end in ("low", "high"))
-    rows.dots(
-        axis,
-        crossed.assign(n_low=low, n_high=high),
-        ("n", "n_low", "n_high"),
-        list(crossed["y"]),
-        look,
-        list(crossed["name"]),
-        list(extrapolated),
-    )
-    for place, text, marker, at in (
-        (ALWAYS, "faster at every size", 8, limits[0]),
-        (NEVER, "faster at no size", 9, limits[1]),
-    ):
+    crossed = cells[cells["place"] == MEASURED]
+    ends = [crossed["least_n"], crossed["largest_n"]]
+    low, high = (crossed[f"n_{end}"].clip(*ends) for end in ("low", "high"))
+    crossed = crossed.assign(n_low=low, n_high=high)
+    names = ("n", "n_low", "n_high")
+    rows.dots(axis, crossed, names, list(crossed["y"]), look, list(crossed["name"]))
+    for place, end, marker in ((BELOW, "least_n", 8), (ABOVE, "largest_n", 9)):
         own = cells[cells["place"] == place]
         if len(own):
-            how: dict[str, Any] = {"color": look.colour, "marker": marker, "clip_on": False}
-            drawn = axis.scatter([at] * len(own), own["y"], s=40, **how)
-            hover(drawn, [f"{name}: {text}" for name in own["name"]])
+            how: dict[str, Any] = {"color": look.colour, "marker": marker}
+            drawn = axis.scatter(own[end], own["y"], s=40, **how)
+            said = zip(own["name"], own[end], strict=True)
+            hover(drawn, [f"{name}: {place} {size}" for name, size in said])
 
 
 def copies(by_card: ByCard, fits: ByCard) -> Figure:

@@ -27,7 +27,7 @@ def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
         "transfers": transfers,
         "transfer_points": points,
         "curves": curves_table(found),
-        "break_even": break_even_table(found, transfers),
+        "break_even": break_even_table(found),
     }
     return tables | {"predictions": predictions_table(found, tables)}
 

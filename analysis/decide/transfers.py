@@ -73,8 +73,8 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
 
     It holds the values with which the sum of squares, the other parameter fitted anew, is within
     the F quantile of the least one (Bates and Watts, Nonlinear Regression Analysis, 1988, section
-    6.1.2); where no latency was found, none is fitted beside a bandwidth. 0 or infinity stands for
-    an end to which the data set no bound.
+    6.1.2). Where no latency was found, one is fitted beside another bandwidth all the same. 0 or
+    infinity stands for an end to which the data set no bound.
     """
     freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
@@ -83,11 +83,11 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
     held, free = (0, 1) if which == "latency_s" else (1, 0)
     logs, log_times = _logs(best, points), np.log(points.time_s)
-    fitted = work[free][:, None] if free == 1 or best.latency_s else np.empty((len(log_times), 0))
+    fitted = work[free][:, None]
+    near = np.exp(logs[[free]])  # above 0, from where a search finds its way
 
     def surplus(distance: float) -> float:
         known = work[held] * math.exp(logs[held] + distance)
-        near = np.exp(logs[[free]])[: fitted.shape[1]]
         weights = np.ones(len(known))
         return least_squares_beside(known, fitted, log_times, weights, near) - limit
 

@@ -17,6 +17,7 @@ from scipy.optimize import isotonic_regression
 from analysis.data.devices import Device
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.estimates import FloatArray
+from analysis.stats.rounding import order_of_magnitude
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -301,6 +302,16 @@ def times(value: float, digits: int = 4) -> str:
     return f"{rounded(value, digits)}\u00a0×"
 
 
+def gain(value: float) -> str:
+    """Return a measured gain as `times` does; one without interval `said` makes rough."""
+    return times(value)
+
+
+def about(value: float) -> str:
+    """Return a gain of too few runs for an interval, as an order of magnitude: about 8000 ×."""
+    return f"about {times(order_of_magnitude(value))}"
+
+
 def spread(places: FloatArray, gap: float) -> FloatArray:
     """Return `places` moved as little as it takes to be at least `gap` apart, in their order."""
     order = np.argsort(places, kind="stable")
@@ -383,7 +394,7 @@ def said(
     """Return what hovering over a mark says: its name, value and, where known, interval."""
     shown = tell(value)
     if not (np.isfinite(low) and np.isfinite(high)):
-        return f"{name}: {shown}"
+        return f"{name}: {about(value) if tell is gain else shown}"
     unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
     bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
     return f"{name}: {shown} ({' to '.join(bounds)})"

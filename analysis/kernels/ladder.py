@@ -47,7 +47,7 @@ def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFram
 def _steps(source: Source, quantity: str) -> pd.DataFrame:
     """Return the steps of one GPU, of one quantity; `row` is that of the step's cell."""
     cells = source.cells[source.cells["device"] != CPU]
-    cells = cells.merge(source.checks[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
+    cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
     steps = _pairs(cells[cells["time_s"].notna()])
     bounds = ratios(

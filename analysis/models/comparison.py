@@ -10,13 +10,13 @@ from scipy.optimize import minimize_scalar
 from analysis.models.definitions import MODELS
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval, seeded
-from analysis.stats.fitting import Data, Fit, log_model, solve
+from analysis.stats.fitting import Data, Fit, IntArray, log_model, solve
 
 # Verdicts on a model beside the one with the least error of left-out orders.
 BEST, NOT_TOLD, WORSE = "best", "not told from the best", "worse"
 LEAST_ORDER = 512  # from which on a kernel is no longer a matter of its launch
 FACTOR = 1.5  # within which a model predicts at these orders, if it predicts at all
-_FEWEST_ORDERS = 2
+_FEWEST_GROUPS = 2
 
 
 @dataclass(frozen=True)
@@ -34,29 +34,40 @@ class Candidate:
     @property
     def log_rms(self) -> float:
         """Root mean square of log(model/median)."""
-        return _rms(self.fit.residual)
+        return rms(self.fit.residual)
 
     @property
     def left_out_log_rms(self) -> float:
         """Root mean square of log(prediction/median) at orders that were left out."""
-        return _rms(self.left_out)
+        return rms(self.left_out)
 
 
-def _rms(residual: FloatArray) -> float:
+def rms(residual: FloatArray) -> float:
+    """Return the root mean square."""
     return float(np.sqrt(np.mean(residual**2)))
 
 
 def candidate(model: str, data: Data, fit: Fit) -> Candidate:
     """Return a fitted model with its predictions of every order by the others alone."""
-    left_out = np.full(len(data.log_times), np.nan)
-    orders = np.unique(data.orders)
-    for order in orders if len(orders) >= _FEWEST_ORDERS else ():
-        out = data.orders == order
+    return Candidate(model, data, fit, left_out(data, fit, data.orders))
+
+
+def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
+    """Return log(prediction/median) of each cell by a fit without its group, shape (cells,).
+
+    The search begins at `fit`, that to all cells. NaN where a fit without the group is not
+    possible, or finds nothing that its cells take time for.
+    """
+    errors = np.full(len(data.log_times), np.nan)
+    found = np.unique(groups)
+    for group in found if len(found) >= _FEWEST_GROUPS else ():
+        out = groups == group
         rest = data.only(~out)
         if (rest.design.max(axis=0) > 0).all():
-            theta = solve(rest.design, rest.log_times, fit.weights[~out])
-            left_out[out] = log_model(data.design[out], theta) - data.log_times[out]
-    return Candidate(model, data, fit, left_out)
+            theta = solve(rest.design, rest.log_times, fit.weights[~out], fit.theta)
+            with np.errstate(divide="ignore"):
+                errors[out] = log_model(data.design[out], theta) - data.log_times[out]
+    return np.where(np.isfinite(errors), errors, np.nan)
 
 
 def aicc(data: Data, fit: Fit) -> float:
@@ -92,7 +103,9 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
     each cell as often as its kernel times its order (Owen, Ann. Appl. Stat. 1 (2007) 386); `key`
     seeds them. A model is worse than the best if over_best lies above 1 with all of its interval.
     """
-    errors = _drawn_errors(candidates, draws, *key)
+    data = candidates[0].data
+    left_out = np.array([one.left_out for one in candidates])
+    errors = drawn_errors(left_out, (data.kernels, data.orders), draws, *key)
     found = np.array([one.left_out_log_rms for one in candidates])
     known = ~np.isnan(found).any()
     best = int(np.argmin(found)) if known else 0
@@ -123,17 +136,20 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
     return pd.DataFrame(rows)
 
 
-def _drawn_errors(candidates: Sequence[Candidate], draws: int, *key: object) -> FloatArray:
-    """Return draws of the left-out log RMS of every model, shape (models, draws)."""
-    data = candidates[0].data
+def drawn_errors(
+    errors: FloatArray, groupings: Sequence[IntArray], draws: int, *key: object
+) -> FloatArray:
+    """Return draws of the root mean square of each row of `errors`, shape (rows, draws).
+
+    `errors` has the shape (rows, cells); `groupings` say of which group of each kind a cell is.
+    """
     rng = seeded("comparison", *key)
-    times = np.ones((draws, len(data.log_times)))
-    for of in (data.kernels, data.orders):
+    times = np.ones((draws, errors.shape[1]))
+    for of in groupings:
         count = int(of.max()) + 1
         times *= rng.multinomial(count, np.full(count, 1 / count), draws)[:, of]
     times[times.sum(axis=1) == 0] = 1  # drew none at all
-    squares = np.array([one.left_out**2 for one in candidates])
-    return np.asarray(np.sqrt(squares @ times.T / times.sum(axis=1)))
+    return np.asarray(np.sqrt(errors**2 @ times.T / times.sum(axis=1)))
 
 
 def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:

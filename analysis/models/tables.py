@@ -1,4 +1,4 @@
-"""The tables of the models: parameters, comparison, steps, predictions, independent ratios."""
+"""The tables of the models: parameters, comparison, tests, steps, predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from analysis.data.published import MACHINES
 from analysis.data.recordings import Source, with_gpu
 from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
+from analysis.models.baselines import baselines
 from analysis.models.comparison import (
     FACTOR,
     LEAST_ORDER,
@@ -23,6 +24,7 @@ from analysis.models.comparison import (
 )
 from analysis.models.definitions import (
     ALL_SET,
+    CHOSEN_ON,
     FITTED,
     HELD_OUT,
     MODELLED_SET,
@@ -32,6 +34,7 @@ from analysis.models.definitions import (
     UNSEEN,
     is_modelled,
 )
+from analysis.models.judging import half_width, judge, variant_errors
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
@@ -43,7 +46,7 @@ from kernels.plan import BASELINE_BLOCK
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
-_TABLES = ("models", "model_comparison", "model_steps", "model_predictions")
+_TABLES = ("models", "model_comparison", "model_tests", "model_steps", "model_predictions")
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
@@ -75,7 +78,7 @@ def model_tables(
     code: pd.DataFrame,
     progress: Callable[[str], None],
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables by name: models, model_comparison, model_steps, model_predictions.
+    """Return the tables of `_TABLES` by name.
 
     `code` is `analysis.kernels.machine_code.machine_code_table`. Published times hold the copies,
     those of a card are its kernel's. A model whose work is not known of a card or kernel is left
@@ -211,19 +214,25 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     key = tuple(case.labels.values())
     fitted = case.cells[case.fitted]
     best = best_of(candidates)
-    parameters, predictions = [], []
+    parameters, predictions = [], {}
     for one in candidates:
         known = Uncertainty(one.data, one.fit, *key, one.model)
         parameters.append(_parameters(case, one, known))
-        if one in (candidates[0], best):
-            predictions.append(_predictions(case, one, known, unseen=one is best))
+        predictions[one.model] = _predictions(case, one, known, one in (candidates[0], best))
+    plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
+    judged = judge(candidates, plain, fitted, predictions, DRAWS, *key)
+    seen = predictions[candidates[0].model]
+    shown = [predictions[best.model]]
+    if best is not candidates[0]:
+        shown.insert(0, seen[seen["role"] != UNSEEN])
     return {
         "models": pd.concat(parameters, ignore_index=True),
         "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
+        "model_tests": judged.assign(chosen_here=CHOSEN_ON in case.labels["machine"]),
         "model_steps": steps(candidates, fitted),
-        "model_predictions": pd.concat(predictions, ignore_index=True),
+        "model_predictions": pd.concat(shown, ignore_index=True),
     }
 
 
@@ -279,15 +288,24 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _predictions(case: Case, one: Candidate, known: Uncertainty, unseen: bool) -> pd.DataFrame:
-    """Return a row for each cell that a model predicts, kernels that are `unseen` if asked for."""
-    cells = case.cells if unseen else case.cells[case.cells["role"] != UNSEEN]
+def _predictions(case: Case, one: Candidate, known: Uncertainty, whole: bool) -> pd.DataFrame:
+    """Return a row for each cell that a model predicts; the fitted ones only if asked for.
+
+    Intervals of fitted variants are of the draws of `Uncertainty`, those of others by the errors of
+    variants left out (`analysis.models.judging.half_width`).
+    """
+    cells = case.cells if whole else case.cells[~case.fitted]
     design = MODELS[one.model].design(cells)
     cells = cells[np.isfinite(design).all(axis=1)]
     design = design[np.isfinite(design).all(axis=1)]
     log_predicted = log_model(design, one.fit.theta)
-    low, high = known.prediction(design)
-    left_out = pd.Series(one.left_out, case.cells.index[case.fitted])
+    unseen = (cells["role"] == UNSEEN).to_numpy()
+    fitted = case.cells[case.fitted]
+    variants = fitted.groupby("variant").ngroup().to_numpy()
+    width = half_width(variant_errors(one, fitted), variants)
+    low, high = np.exp(log_predicted - width), np.exp(log_predicted + width)
+    low[~unseen], high[~unseen] = known.prediction(design[~unseen])
+    left_out = pd.Series(one.left_out, fitted.index)
     times = cells["time_s"].to_numpy(dtype=float)
     inside = pd.Series((low <= times) & (times <= high), cells.index, dtype="boolean")
     return cells.assign(

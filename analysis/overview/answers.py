@@ -5,63 +5,70 @@ way alone.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pandas as pd
 
 from analysis.data.cells import is_library, of_sizes
 from analysis.data.frames import from_rows
-from analysis.decide.break_even import BEYOND, NEVER
+from analysis.decide.break_even import ABOVE, BELOW
 from analysis.decide.curves import BEST
-from analysis.domain import CPU, GAIN, LOSS, NO_INTERVAL, UNDECIDED, verdict
+from analysis.domain import CPU, GAIN, LOSS, verdict
 from analysis.schema import renaming, with_bounds
+from analysis.stats.estimates import FloatArray, percentile_interval
 
 Row = dict[str, object]
+Drawn = Callable[[str, pd.DataFrame], FloatArray]
 
 
-def answers_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
     """Return one row a device of recordings.csv, from the other tables.
+
+    `drawn` returns draws of the total times of rows of summary.csv of one device, by its label.
 
     - total_s is the least time of the largest size, copies included; next_ is the fastest other
       variant, own_ the fastest kernel of this study where a library is the fastest or the next.
     - gain is over the fastest that the host's CPU did, at gain_n, the largest size that both took.
     - worth_n is the least break-even size of any host memory, over the same; worth_place says where
-      it lies: see `analysis.decide.break_even`.
+      it lies: see `analysis.decide.break_even`. Outside of the measured sizes there is no worth_n.
 
-    Verdicts: of the way whether its interval is apart from that of the next, of the gain
-    `analysis.domain.verdict`, of the break-even a loss where there is none.
+    Verdicts are `analysis.domain.verdict`, of the way that on its gain over the next; of the
+    break-even it is a loss where there is none.
     """
-    rows = [_answers(frames, device) for device in frames["recordings"].to_dict("records")]
+    rows = [_answers(frames, device, drawn) for device in frames["recordings"].to_dict("records")]
     return from_rows("answers", rows)
 
 
-def _answers(frames: Mapping[str, pd.DataFrame], device: Mapping[str, object]) -> Row:
+def _answers(frames: Mapping[str, pd.DataFrame], device: Mapping[str, object], drawn: Drawn) -> Row:
     cells, label = of_sizes(frames["summary"]), device["gpu"]
     found: Row = {"recording": device["recording"], "gpu": label}
     on_cpu = cells["device"] == CPU
     if pd.isna(label):
-        return found | _way(cells[on_cpu & (cells["recording"] == device["recording"])])
+        cpu = cells[on_cpu & (cells["recording"] == device["recording"])]
+        return found | _way(cpu, partial(drawn, str(device["recording"])))
     gains, sizes = frames["gains"], frames["break_even"]
     gains = gains[(gains["source"] == label) & gains["cpu_best_gain"].notna()]
     own = (sizes["gpu"] == label) & (sizes["opponent"] == BEST)
-    way = _way(cells[~on_cpu & (cells["gpu"] == label)])
+    way = _way(cells[~on_cpu & (cells["gpu"] == label)], partial(drawn, str(label)))
     return found | way | _gain(gains) | _worth(sizes[own])
 
 
-def _way(cells: pd.DataFrame) -> Row:
+def _way(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> Row:
     """Return the fastest way at the largest size, and what comes next to it."""
     if cells.empty:
         return {}
     largest = cells[cells["n"] == cells["n"].max()]
     library = is_library(largest)
     best = largest["total_s"].idxmin()
-    row = _cell(largest, best, "", "variant", "block_size", "host_memory", "threads", "n")
+    names = ("sittings", "variant", "block_size", "host_memory", "threads", "n")
+    row = _cell(largest, best, "", *names)
     row["is_library"] = bool(library[best])
     others = largest[largest["variant"] != largest.at[best, "variant"]]
     if not others.empty:
         second = others["total_s"].idxmin()
         row |= _cell(largest, second, "next_", "variant", "block_size")
-        row["way_verdict"] = _apart(largest.loc[best], largest.loc[second])
+        row["way_verdict"] = _ahead(largest.loc[[best, second]], drawn)
     if library.any() and not library.all():
         own = largest.loc[~library, "total_s"].idxmin()
         row |= _cell(largest, own, "own_", "variant", "block_size")
@@ -78,12 +85,11 @@ def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> Row
     return {name: chosen[column] for name, column in names.items()}
 
 
-def _apart(best: pd.Series, other: pd.Series) -> str:
-    """Say whether the intervals of two times are apart."""
-    high, low = best["total_high_s"], other["total_low_s"]
-    if math.isnan(high) or math.isnan(low):
-        return NO_INTERVAL
-    return GAIN if high < low else UNDECIDED
+def _ahead(both: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> str:
+    """Say whether the first of two cells is faster, by the draws of both."""
+    best, second = drawn(both)
+    times = both["total_s"].to_numpy()
+    return verdict(times[1] / times[0], *percentile_interval(second / best))
 
 
 def _gain(gains: pd.DataFrame) -> Row:
@@ -109,10 +115,11 @@ def _worth(sizes: pd.DataFrame) -> Row:
     """Return the least break-even size of all kinds of host memory."""
     if sizes.empty:
         return {}
-    best = sizes.loc[sizes["n"].idxmin()]
+    rank = sizes["n"].mask(sizes["place"] == BELOW, 0).mask(sizes["place"] == ABOVE, math.inf)
+    best = sizes.loc[rank.idxmin()]
     return {
         "worth_place": best["place"],
         "worth_host_memory": best["host_memory"],
-        "worth_verdict": LOSS if best["place"] in (BEYOND, NEVER) else GAIN,
+        "worth_verdict": LOSS if best["place"] == ABOVE else GAIN,
         **{f"worth_{name}": best[name] for name in (*with_bounds("n"), "least_n", "largest_n")},
     }

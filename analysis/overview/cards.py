@@ -4,26 +4,36 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import NO_INTERVAL
+from analysis.domain import NO_INTERVAL, ONE_SITTING
 from analysis.schema import with_bounds
-from analysis.stats.estimates import FloatArray, ratio_intervals
+from analysis.stats.estimates import DRAWS, FloatArray, IntArray, ratio_intervals, seeded
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
+from analysis.stats.sittings import Known
 
 _KEY = ["n", "quantity", "host_memory"]
+# What an interval of a ratio rests on: both cards were measured in the same sittings; each has
+# several; of the one that has a single one it is known from others how far another would be.
+TOGETHER, SEVERAL, FROM_OTHERS = "same sittings", "several sittings", "deviation of other cards"
 
 
-def cards_table(sources: list[Source], summary: pd.DataFrame) -> pd.DataFrame:
+def cards_table(
+    sources: list[Source], summary: pd.DataFrame, sittings: pd.DataFrame
+) -> pd.DataFrame:
     """Return the fastest way on every card at each of its orders, over that on the first card.
 
     Quantity "total" holds the copies, "kernel" does not; the library's kernel takes part. `first`
     is the first card of `sources` that took the same order, `ratio` the card's time over its time
-    (empty for itself), with a 95 % interval of independent bootstrap draws of both medians; the
-    verdict is on that interval. `summary` is `analysis.data.recordings.summary_table`.
+    (empty for itself), with a 95 % interval of independent bootstrap draws of both medians over
+    their sittings. That of a card with a single sitting is widened by the deviation between
+    sittings that is known of other cards (`sittings`, the table of that name); `basis` says what
+    the interval rests on. The verdict is on the interval, and withheld where it is within
+    `ONE_SITTING`. `summary` is `analysis.data.recordings.summary_table`.
     """
     fastest = [ways for source in with_gpu(sources) for ways in _fastest(source, summary)]
     if not fastest:
@@ -31,14 +41,56 @@ def cards_table(sources: list[Source], summary: pd.DataFrame) -> pd.DataFrame:
     rows = pd.concat([ways for ways, _ in fastest], ignore_index=True)
     draws = np.concatenate([drawn for _, drawn in fastest])
     place = rows.reset_index().groupby(_KEY)["index"].transform("first").to_numpy()
-    rows["first"] = rows["gpu"].to_numpy()[place]
+    for name, of in (("first", "gpu"), ("first_sittings", "sittings")):
+        rows[name] = rows[of].to_numpy()[place]
     others = place != rows.index.to_numpy()
     rows["ratio"] = (rows["time_s"] / rows["time_s"].to_numpy()[place]).where(others)
-    bounds = [np.where(others, bound, np.nan) for bound in ratio_intervals(draws, draws[place])]
+    works = rows["host_s"].notna() & (rows["quantity"] == "total")
+    known = Known.of(sittings).at(rows.assign(host_work=works))
+    rows["basis"] = _bases(rows, place, known["variance"].notna().to_numpy())
+    apart = (rows["basis"] == FROM_OTHERS).to_numpy()
+    wider = draws * _deviations(rows, known)
+    of_both = np.where(apart[:, None], wider / wider[place], draws / draws[place])
+    bounds = ratio_intervals(np.where(others[:, None], of_both, np.nan), np.ones(1))
     rows["ratio_low"], rows["ratio_high"] = bounds
-    of_others = zip(others, *bounds, strict=True)
-    rows["verdict"] = [verdict(low, high) if other else None for other, low, high in of_others]
+    found = zip(others, rows["basis"], *bounds, strict=True)
+    rows["verdict"] = [
+        None if not other else ONE_SITTING if basis == ONE_SITTING else verdict(low, high)
+        for other, basis, low, high in found
+    ]
+    rows["basis"] = rows["basis"].where(others)
     return stacked("cards", [rows])
+
+
+def _bases(rows: pd.DataFrame, place: IntArray, known: npt.NDArray[np.bool_]) -> list[str]:
+    """Return what the ratio of each row to that of `place` rests on.
+
+    `known` tells of which rows it is known how far sittings lie apart.
+    """
+    found = []
+    for row, first in enumerate(place):
+        single = [each for each in (row, first) if rows.at[each, "sittings"] < 2]
+        if rows.at[row, "recording"] == rows.at[first, "recording"]:
+            found.append(TOGETHER)
+        elif not single:
+            found.append(SEVERAL)
+        else:
+            found.append(FROM_OTHERS if known[single].all() else ONE_SITTING)
+    return found
+
+
+def _deviations(rows: pd.DataFrame, known: pd.DataFrame) -> FloatArray:
+    """Return draws of how another sitting's time would be off, 1 where a row has several.
+
+    Shape (rows, DRAWS). As Student's t, by the degrees of freedom of all cards together.
+    """
+    found = np.ones((len(rows), DRAWS))
+    single = (rows["sittings"] < 2) & known["variance"].notna()
+    for row in np.flatnonzero(single):
+        variance, freedom = known.iloc[row]
+        rng = seeded("cards", *rows.loc[row, ["gpu", *_KEY]])
+        found[row] = np.exp(variance**0.5 * rng.standard_t(freedom, DRAWS))
+    return found
 
 
 def verdict(low: float, high: float) -> str:

@@ -105,7 +105,10 @@ def _mark_gain(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_L
     arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
     axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
     below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
-    text = style.times(own["gain"].iloc[0], 3)
+    first = own.iloc[0]
+    text = (
+        style.about(first["gain"]) if pd.isna(first["gain_low"]) else style.times(first["gain"], 3)
+    )
     axis.annotate(text, (n, ends.iloc[0]), **below, va="top", fontsize=11, weight="bold")
 
 

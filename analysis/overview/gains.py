@@ -38,7 +38,8 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     total_gain and kernel_gain: time of the naive kernel in blocks of 32×32, same n and host memory,
     over the cell's. cpu_NAME_gain: time of that baseline of the CPU (`analysis.cpu.cells`) at the
     same n over the cell's total; cpu_NAME_variant, _block_size and _threads say what it is there.
-    NaN where the other side was not measured; bounds NaN where either side has too few samples.
+    NaN where the other side was not measured; bounds NaN where either side has too few samples:
+    naive_samples and cpu_NAME_samples are those of the other side, samples those of the cell.
     """
     gpu = cells[cells["device"] != CPU]
     naive = gpu[(gpu["variant"] == "naive") & (gpu["block_size"] == BASELINE_BLOCK).fillna(False)]
@@ -47,13 +48,15 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     compared = {"total_gain": ("total", on_gpu), "kernel_gain": ("kernel", on_gpu)}
     compared |= {f"cpu_{name}_gain": ("total", on_cpu[name]) for name in BASELINES}
     rows = gpu.index.to_series()
-    table = gpu[["n", "variant", "block_size", "host_memory"]].reset_index(drop=True)
+    columns = ["n", "variant", "block_size", "host_memory", "sittings", "samples"]
+    table = gpu[columns].reset_index(drop=True)
+    table["naive_samples"] = cells["samples"].reindex(on_gpu).array
     for gain, (quantity, baseline) in compared.items():
         values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, rows)
         table = table.assign(**bounded(gain, *values))
-    for name, columns in _CHOSEN.items():
+    for name in BASELINES:
         chosen = cells.reindex(on_cpu[name])
-        for column in columns:
+        for column in ("samples", *_CHOSEN.get(name, ())):
             table[f"cpu_{name}_{column}"] = chosen[column].array
     return table
 

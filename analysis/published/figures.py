@@ -42,7 +42,7 @@ def gain_block(store: Store, devices: Devices) -> Figure | None:
             rows = _measured_gains(store, gpu.label, name)
             if len(rows):
                 look = looks[gpu.label]
-                style.points(axis, rows, "block_size", _GAIN, look, gpu.short, tell=style.times)
+                style.points(axis, rows, "block_size", _GAIN, look, gpu.short, tell=style.gain)
         axis.set_title(name)
         axis.set_xlabel("block size B (logarithmic)")
         style.log_axis(axis, "y")

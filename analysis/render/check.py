@@ -132,7 +132,8 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     """Tell whether what is shown is the text of a cell, or a number that rounds to it."""
     if shown in (text, _WORDS.get(text)):
         return True
-    found = _NUMBER.fullmatch(shown)
+    rough = shown.startswith("about ")
+    found = _NUMBER.fullmatch(shown.removeprefix("about "))
     if not found or (found[2] or unit) not in _UNITS:
         return False
     try:
@@ -142,4 +143,6 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     digits = found[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    if rough and "." not in mantissa:  # one digit is said
+        step = 10.0 ** (len(mantissa) - 1)
     return value == float(digits) or abs(value - float(digits)) <= 0.5000001 * step

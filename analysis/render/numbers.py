@@ -11,8 +11,10 @@ import re
 
 from markupsafe import Markup, escape
 
+from analysis.domain import PUBLISHED
 from analysis.render.query import Row, Rows
 from analysis.schema import PERCENT, TIMES, Unit, column, interval_columns
+from analysis.stats.rounding import order_of_magnitude
 
 # Control characters, and marks that turn the direction of all text after them.
 _UNSEEN = re.compile(
@@ -37,9 +39,42 @@ def number(
     unit = unit or column(table, name).unit
     if row[name] is None:
         return Markup(ABSENT)
-    value = float(row[name])
-    shown = show(value, unit, value if like is None else like)
+    shown = text(row, name, unit, like)
     return _data(shown, "" if bare else unit.name, at=f"{table} {place} {name}", unit=unit.name)
+
+
+def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
+    """Return the number in one cell, which is not blank, as `number` shows it without its unit.
+
+    A measured gain without interval, of too few runs, is an order of magnitude: "about 8000".
+    """
+    value = float(row[name])
+    if _is_gain(name) and _has_no_interval(row, name):
+        return about(value, unit)
+    return show(value, unit, value if like is None else like)
+
+
+def _is_gain(name: str) -> bool:
+    return name == "factor" or name.endswith("gain")
+
+
+def _has_no_interval(row: Row, name: str) -> bool:
+    """Tell whether a measured value could have an interval and has none; printed ones are known."""
+    low, _ = interval_columns(name)
+    return (
+        low in row
+        and row[low] is None
+        and PUBLISHED not in (row.get("source"), row.get("recording"))
+    )
+
+
+def about(value: float, unit: Unit) -> str:
+    """Return a value of a few runs as an order of magnitude: "about 8000"."""
+    scaled = value * unit.factor
+    if not math.isfinite(scaled) or scaled == 0:
+        return show(value, unit, value)
+    rounded = order_of_magnitude(scaled)
+    return f"about {_grouped(rounded, max(-math.floor(math.log10(abs(rounded))), 0))}"
 
 
 def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
@@ -55,13 +90,18 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
 
 
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
-    """Return the ratio of two cells, each a row and a column: "2.31 ×", or as a percentage."""
+    """Return the ratio of two cells, each a row and a column: "2.31 ×", or as a percentage.
+
+    A gain is an order of magnitude where either time has no interval.
+    """
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:
         return Markup(ABSENT)
     places = " / ".join(f"{' '.join(map(str, row.place))} {name}" for row, name in (above, below))
     value = float(values[0]) / float(values[1])
-    return _data(show(value, unit, value), unit.name, at=places, unit=unit.name)
+    rough = unit is not PERCENT and any(_has_no_interval(row, name) for row, name in (above, below))
+    shown = about(value, unit) if rough else show(value, unit, value)
+    return _data(shown, unit.name, at=places, unit=unit.name)
 
 
 def share(above: tuple[Row, str], below: tuple[Row, str]) -> Markup:

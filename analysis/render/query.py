@@ -23,6 +23,14 @@ class Row:
         """Return a value; raises KeyError for a column that the table lacks."""
         return self._values[column]
 
+    def get(self, column: str) -> Any:
+        """Return a value, None where it is blank or the table has no such column."""
+        return self._values.get(column)
+
+    def __contains__(self, column: str) -> bool:
+        """Tell whether the table has this column."""
+        return column in self._values
+
 
 class Rows:
     """Some rows of a table, in order; `filters` are the equalities that chose them, if only those.

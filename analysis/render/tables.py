@@ -177,10 +177,9 @@ def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
 
 
 def _number(row: Row, name: str, unit: Unit) -> str:
-    value = row[name]
     if row.place[0] in SOURCE_TABLES and row["source"] == "published":
         unit = replace(unit, digits=None)  # none that was not printed
-    return numbers.ABSENT if value is None else numbers.show(float(value), unit, float(value))
+    return numbers.ABSENT if row[name] is None else numbers.text(row, name, unit)
 
 
 def _bounds(row: Row, name: str, unit: Unit) -> Markup:

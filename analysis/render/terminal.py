@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analysis.data.devices import Device, devices
 from analysis.data.store import Store
-from analysis.render.numbers import ABSENT, show
+from analysis.render.numbers import ABSENT, text
 from analysis.render.query import Row, rows
 from analysis.schema import Unit, column
 
@@ -30,8 +30,8 @@ def answers(tables_dir: Path | str, focus: str | None = None) -> str:
 def _of(device: Device, row: Row) -> str:
     way, gain, worth = _number(row, "total_s"), _number(row, "gain"), ABSENT
     places = {"measured": f"N = {_number(row, 'worth_n', Unit(1.0, '', 0))}"}
-    places |= dict.fromkeys(("below", "always"), f"below N = {_number(row, 'worth_least_n')}")
-    places |= dict.fromkeys(("beyond", "never"), f"not up to N = {_number(row, 'worth_largest_n')}")
+    places |= {"below": f"below N = {_number(row, 'worth_least_n')}"}
+    places |= {"above": f"above N = {_number(row, 'worth_largest_n')}"}
     worth = places.get(row["worth_place"], ABSENT)
     memory = f", {row['host_memory']} memory" if row["host_memory"] else ""
     lines = [device.title]
@@ -49,5 +49,4 @@ def _with(memory: str | None) -> str:
 
 def _number(row: Row, name: str, unit: Unit | None = None) -> str:
     unit = unit or column("answers", name).unit
-    value = row[name]
-    return ABSENT if value is None else f"{show(value, unit, value)} {unit.name}".strip()
+    return ABSENT if row[name] is None else f"{text(row, name, unit)} {unit.name}".strip()

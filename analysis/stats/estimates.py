@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 DRAWS = 2000
 SEED = 1
 
-_PARTS = ("total", "host", "h2d", "kernel", "d2h")
+PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,26 @@ class Groups:
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
 
-    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s. The result has
-    `CELL`, samples, total_s, total_low_s, total_high_s, the same of the four parts, and overhead_s
-    (median of what the parts leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6
-    samples; host_s is NaN where the host does nothing but copy, and all parts are of a CPU cell.
+    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s, of one sitting (of
+    several: `analysis.stats.sittings`). The result has `CELL`, samples, sittings (1), total_s,
+    total_low_s, total_high_s, the same of the four parts, and overhead_s (median of what the parts
+    leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN
+    where the host does nothing but copy, and all parts are of a CPU cell.
     """
     cells = Groups.of(samples, CELL)
-    table = cells.keys.assign(samples=pd.array(cells.counts, "Int64"))
-    for part in _PARTS:
+    counts = cells.counts
+    table = cells.keys.assign(
+        samples=pd.array(counts, "Int64"), sittings=pd.array(np.ones_like(counts), "Int64")
+    )
+    for part in PARTS:
         table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"]).T
+    return table.assign(overhead_s=cells.medians(overheads(samples))[0])
+
+
+def overheads(samples: pd.DataFrame) -> pd.Series:
+    """Return what the parts of each sample leave of its total, in seconds."""
     parts = samples["host_s"].fillna(0) + samples["h2d_s"] + samples["kernel_s"] + samples["d2h_s"]
-    return table.assign(overhead_s=cells.medians(samples["total_s"] - parts)[0])
+    return samples["total_s"] - parts
 
 
 def bootstrap_cells(

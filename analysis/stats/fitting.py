@@ -77,14 +77,14 @@ class Fit:
         return float(np.sum(self.weights * self.residual**2))
 
 
-def fit(data: Data) -> Fit:
-    """Fit the model to the data.
+def fit(data: Data, near: FloatArray | None = None) -> Fit:
+    """Fit the model to the data; `near` is where the search begins, as for `solve`.
 
     Weights are the inverse of the medians' variance plus a variance of the model's own scatter,
     found along with the fit, so that cells measured to 0.1 % do not pretend that the model is exact
     to 0.1 %.
     """
-    scatter, theta = np.inf, None
+    scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))
     for _ in range(_ROUNDS):
         theta = solve(data.design, data.log_times, weights, theta)

@@ -1,4 +1,4 @@
-"""What the rounding of a printed number leaves open."""
+"""What the rounding of a printed number leaves open, and how few runs are rounded."""
 
 from decimal import Decimal
 
@@ -11,3 +11,8 @@ def half_unit(value: float) -> float:
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     assert isinstance(exponent, int), value  # not of infinity
     return 0.5 * 10.0 ** min(exponent, 0)
+
+
+def order_of_magnitude(value: float) -> float:
+    """Return a value with one significant digit: 8000 of 7680, as one run of each side tells it."""
+    return float(f"{value:.0e}")

@@ -21,7 +21,8 @@ kernels, taken minutes apart on one host, differed by half in CPU times and by a
 totals. One recording a side leaves that variance unknown, but its samples show how far the machine
 wanders. So the two must be separate: the intervals in which each recording predicts one more sample
 of its own have nothing in common. A change smaller than the scatter of a cell's own samples remains
-undecided.
+undecided; so does one no larger than sittings of one card lie apart, where cards with several
+sittings tell that (`analysis.stats.sittings.Known`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,7 @@ from analysis.stats.estimates import (
     seeded,
 )
 from analysis.stats.significance import VERDICTS, judged, p_same, within
+from analysis.stats.sittings import Known
 from kernels.shape import Shape
 from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
@@ -68,14 +70,18 @@ _TITLES = (
 )
 
 
-def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
+def compare(
+    a: Recording, b: Recording, threshold: float, known: Known | None = None
+) -> pd.DataFrame:
     """Return one row for every cell and quantity ("total", "kernel") that both recordings timed.
 
     Devices are matched by their order and named as in `a`. Columns: `CELL`, quantity, the numbers
-    of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), separate (whether
-    the two `prediction_interval` are), p_differs and p_same, both after Benjamini–Hochberg as
-    q_differs and q_same, verdict. Below 6 samples a side there is no interval, p or q (NaN), and
-    separate is false. Rows are sorted by cell. Raises StudyError if there is no common cell.
+    of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), reach (the ratio
+    to which two sittings of one card lie apart in 95 % of cases, as far as it is `known`), separate
+    (whether the two `prediction_interval` are, and the ratio is beyond reach), p_differs and
+    p_same, both after Benjamini–Hochberg as q_differs and q_same, verdict. Below 6 samples a side
+    there is no interval, p or q (NaN), and separate is false. Rows are sorted by cell. Raises
+    StudyError if there is no common cell.
     """
     rows = [
         _comparison(key, samples_a, samples_b, threshold)
@@ -87,7 +93,23 @@ def compare(a: Recording, b: Recording, threshold: float) -> pd.DataFrame:
             "compare recordings of one study"
         )
     types = a.samples[CELL].dtypes.to_dict() | {"quantity": "string"} | _TYPES
-    return judged(pd.DataFrame(rows, columns=list(types)).astype(types), threshold)
+    frame = pd.DataFrame(rows, columns=list(types)).astype(types)
+    frame["reach"] = np.nan if known is None else _reach(frame, a.samples, known)
+    frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["reach"]))
+    return judged(frame, threshold)
+
+
+def _reach(frame: pd.DataFrame, samples: pd.DataFrame, known: Known) -> pd.Series:
+    """Return the ratio that two sittings of one card stay within in 95 % of cases, NaN: unknown."""
+    works = samples.loc[samples["host_s"].notna(), CELL].drop_duplicates()
+    found = frame[CELL].merge(works, how="left", on=CELL, indicator="work")["work"] == "both"
+    rows = frame.assign(
+        host_work=found.to_numpy() & (frame["quantity"] == "total").to_numpy(),
+        time_s=frame["median_a_s"],
+    )
+    told = known.at(rows)
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, told["freedom"])
+    return np.exp(quantile * np.sqrt(2 * told["variance"]))
 
 
 def prediction_interval(times: FloatArray) -> tuple[float, float]:
@@ -128,6 +150,13 @@ def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list
     names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
     common = sorted(set(first) & set(second))
     return [names.get(path, path) for path in common if first[path] != second[path]]
+
+
+def sittings_note(frame: pd.DataFrame) -> str:
+    """Return a line on what verdicts allow for: how far sittings of one card lie apart."""
+    told = int(frame["reach"].notna().sum())
+    rest = "; of the others, slower may be the host or the day" if told < len(frame) else ""
+    return f"how far sittings of one card lie apart is known of {told} of {len(frame)} times{rest}"
 
 
 def table(frame: pd.DataFrame, everything: bool) -> str:

@@ -27,6 +27,7 @@ from measurement.recording import CELL
 QUANTITIES = ("total", "h2d", "kernel", "d2h")
 _TIMES = [*with_bounds("alone_s"), *with_bounds("beside_s")]
 _OUTCOME = ["ratio", "ratio_low", "ratio_high", "p_differs", "p_same"]
+_PAIR = ["sitting", "round"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 
 
@@ -42,12 +43,12 @@ def interference_table(found: list[Source]) -> pd.DataFrame:
 
 
 def compare_pairs(passes: pd.DataFrame) -> pd.DataFrame:
-    """Compare the pairs of one GPU; `passes` has the columns of a recording's neighbours.csv."""
+    """Compare the pairs of one GPU; `passes` has the columns of a recording's interference."""
     rows = []
     for key, cell in grouped(passes, CELL):
-        alone = cell[cell["neighbours"] == 0].set_index("round")
+        alone = cell[cell["neighbours"] == 0].set_index(_PAIR)
         for count, beside in cell[cell["neighbours"] > 0].groupby("neighbours", sort=True):
-            beside = beside.set_index("round")
+            beside = beside.set_index(_PAIR)
             rounds = alone.index.intersection(beside.index).sort_values()
             named = dict(zip(CELL, key, strict=True)) | {"neighbours": count}
             for quantity in QUANTITIES if len(rounds) else ():

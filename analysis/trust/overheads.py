@@ -94,19 +94,21 @@ def phases_table(found: list[Source]) -> pd.DataFrame:
     """Return how long every part of a measurement took and how long the device was at work in it.
 
     share_not_busy is the share of the wall time that is neither transfer nor kernel (on a CPU, no
-    product). A row `TOTAL` a device sums up all phases.
+    product). A row `TOTAL` a device sums up all phases of a sitting.
     """
     own = ((source, _phases(source)) for source in found)
     return stacked("phases", [labelled(*rows) for rows in once_a_recording(own)])
 
 
 def _phases(source: Source) -> pd.DataFrame:
-    columns = ["device", "phase", "wall_s", "busy_s"]
-    listed = pd.DataFrame(source.recording.provenance["phases"], columns=columns)
+    columns = ["sitting", "device", "phase", "wall_s", "busy_s"]
+    sittings = enumerate(source.recording.sittings)
+    told = [{**phase, "sitting": at} for at, sitting in sittings for phase in sitting["phases"]]
+    listed = pd.DataFrame(told, columns=columns)
     frames = []
-    for device, rows in source.own(listed).groupby("device", sort=False):
+    for (at, device), rows in source.own(listed).groupby(["sitting", "device"], sort=False):
         whole = rows[["wall_s", "busy_s"]].sum()
-        whole_row = pd.DataFrame([{"device": device, "phase": TOTAL, **whole}])
+        whole_row = pd.DataFrame([{"sitting": at, "device": device, "phase": TOTAL, **whole}])
         frames += [rows, whole_row]
     phases = concatenated([listed[:0], *frames])
     wall_s = phases["wall_s"].astype(float)

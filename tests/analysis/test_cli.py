@@ -119,7 +119,7 @@ def test_a_recording_without_id_or_path_is_one_line(run, tmp_path, argument):
 def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
     end = [*INPUTS, "--out", tmp_path]
     one = f"--recording=a={gpu_recording.path}"
-    fails_with(run("tables", one, one, *end), "'a'", "twice")
+    fails_with(run("tables", one, one, *end), f"'a={gpu_recording.path}'", "twice")
     fails_with(run("tables", one.replace("=a=", "=published="), *end), "'published'")
 
 
@@ -154,4 +154,4 @@ def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch)
 
 
 def test_a_path_with_an_equals_sign_is_kept_whole():
-    assert cli.recording_paths(["a=b=c/d"]) == {"a": Path("b=c/d")}
+    assert cli.recording_paths(["a=b=c/d"]) == {"a": [Path("b=c/d")]}

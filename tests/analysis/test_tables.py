@@ -29,7 +29,7 @@ def compute(paths, progress=said):
 @pytest.fixture(scope="module")
 def paths():
     """A large recording before a small one: the small one is done first."""
-    return {"z": recorded(**SMALL, samples=60), "a": recorded(**SMALL, samples=8, seed=5)}
+    return {"z": [recorded(**SMALL, samples=60)], "a": [recorded(**SMALL, samples=8, seed=5)]}
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,29 @@ def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)
 
 
+def test_sittings_stand_together_in_every_table():
+    small = {"sizes": (256,), "holdout": (), "samples": 8}
+    sittings = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
+    made = compute({"card": sittings})
+    (row,) = made["recordings"].to_dict("records")
+    assert (row["recording"], row["gpu"], row["sittings"]) == ("card", "card", 2)
+    assert set(made["summary"]["samples"]) == {16}
+    assert list(made["cpu_hosts"]["cpu_model"]) == ["Simulated CPU", "Another CPU"]
+    assert set(made["environment"]["recording"]) == {"card.0", "card.1"}
+    for name in ("checks", "phases"):
+        counts = made[name]["sitting"].value_counts()
+        assert counts[0] == counts[1] > 0, name
+    alone = compute({"card": sittings[:1]})
+    for name in ("machine_code", "ladder", "gains", "curves", "ceilings"):
+        assert len(made[name]) == len(alone[name]), name
+
+
 def test_a_recording_that_cannot_be_read_is_named(paths, tmp_path):
     with pytest.raises(StudyError, match=f"recording {tmp_path}: MANIFEST"):
-        compute(paths | {"broken": tmp_path})
+        compute(paths | {"broken": [tmp_path]})
 
 
 def test_two_sources_of_one_name_are_refused(paths):
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6)
     with pytest.raises(StudyError, match=r"'pair-gpu0'.*two sources are called 'pair-gpu0'"):
-        compute({"pair": pair, "pair-gpu0": paths["a"]})
+        compute({"pair": [pair], "pair-gpu0": paths["a"]})

@@ -287,12 +287,14 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a"},
-            "gpus[0]: give either recording (a folder) or device (auto or a CUDA index)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
+            "device (auto or a CUDA index)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": "data/recordings/a"},
-            "gpus[0]: give either recording (a folder) or device (auto or a CUDA index)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
+            "device (auto or a CUDA index)",
         ),
         (
             ("gpus", 0),
@@ -435,10 +437,18 @@ def test_no_mapping_at_all(content):
     )
 
 
+def test_an_entry_may_list_several_recordings(config):
+    config["gpus"] = [{"id": "a", "recordings": ["one", "two"]}, {"id": "b", "recording": "three"}]
+    config["gpus"].append({"id": "c", "device": 0})
+    found = validate(config, "config.yaml").gpus
+    assert [gpu.folders for gpu in found] == [["one", "two"], ["three"], []]
+
+
 def test_unknown_key_wins_over_what_its_absence_entails(config):
     config["gpus"] = [{"id": "a", "recordng": "data/recordings/a"}]
     assert fault(config) == (
-        "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, device"
+        "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, "
+        "recordings, device"
     )
 
 

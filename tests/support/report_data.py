@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
+from analysis.data.sittings import folders_by_sitting
 from analysis.data.store import Store
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
@@ -32,38 +33,49 @@ def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataF
     return write(path or original.path, original.provenance, frames)
 
 
-def chain(recordings: Mapping[str, Path], counts: list[Path] | None = None) -> Path:
+Recordings = Mapping[str, Path | list[Path]]
+
+
+def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
     """Return the folder of all tables of `recordings`, made once for their content.
 
-    `counts` are the tables of memory accesses.
+    They are folders by id, a list where there are several sittings. `counts` are the tables of
+    memory accesses.
     """
-    counts = counts or []
+    counts, folders = counts or [], sittings(recordings)
 
     def make(out: Path) -> None:
-        write_tables(recordings, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
+        write_tables(folders, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
 
-    return made("tables", [code(*_CODE), *recordings, *recordings.values(), *counts], make)
+    named = folders_by_sitting(folders)
+    return made("tables", [code(*_CODE), *named, *named.values(), *counts], make)
+
+
+def sittings(recordings: Recordings) -> dict[str, list[Path]]:
+    """Return the folders of recordings by id as lists."""
+    return {name: [at] if isinstance(at, Path) else at for name, at in recordings.items()}
 
 
 def report(
-    recordings: Mapping[str, Path], tables_dir: Path | None = None, focus: str | None = None
+    recordings: Recordings, tables_dir: Path | None = None, focus: str | None = None
 ) -> Path:
     """Return the folder of a report, with its tables and figures, made once for their content."""
     from analysis.render.figures import write_figures  # a second to import
     from analysis.render.page import render
 
     tables_dir = tables_dir or chain(recordings)
+    named = folders_by_sitting(sittings(recordings))
 
     def make(out: Path) -> None:
         shutil.copytree(tables_dir, out / "tables")
         write_figures(out / "tables", out / "figures", focus)
-        places = (out / "tables", out / "figures", recordings, TEMPLATE)
+        places = (out / "tables", out / "figures", named, TEMPLATE)
         render(*places, out / "report.html", focus, MAKER)
 
     inputs = [
         code(*_CODE, "report", "CITATION.cff"),
-        *recordings,
-        *recordings.values(),
+        *named,
+        *named.values(),
         tables_dir,
         focus,
     ]

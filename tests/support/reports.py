@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests.support import ROOT
-from tests.support.report_data import EVIL, chain, hostile, report
+from tests.support.report_data import EVIL, Recordings, chain, hostile, report
 from tests.support.simulated import recorded
 
 VARIANTS = (
@@ -19,7 +19,7 @@ KINDS = ("nothing", "host", "card", "several", "hostile")
 
 
 @cache
-def recordings(kind: str) -> dict[str, Path]:
+def recordings(kind: str) -> Recordings:
     """Return the recordings of a study by id.
 
     nothing · host: without a GPU · card: one that is stale · several: two simulated cards of one
@@ -42,8 +42,8 @@ def recordings(kind: str) -> dict[str, Path]:
             return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
         case "measured":
             gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
-            paths = {each["id"]: ROOT / each["recording"] for each in gpus if "recording" in each}
-            return {name: paths[name] for name in ("h100", "h200")}
+            folders = {each["id"]: each.get("recordings", [each.get("recording")]) for each in gpus}
+            return {name: [ROOT / path for path in folders[name]] for name in ("h100", "h200")}
     return {}
 
 

@@ -69,9 +69,9 @@ def cubins(names):
     return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in stems]
 
 
-def recording_folder(entry):
-    """Return where the recording of an entry of the config's gpus lies."""
-    return entry.recording or f"results/recordings/{entry.id}"
+def recording_folders(entry):
+    """Return where the recordings of an entry of the config's gpus lie."""
+    return entry.folders or [f"results/recordings/{entry.id}"]
 
 
 def recording_files_in(folder):
@@ -83,19 +83,24 @@ def recording_files_in(folder):
 def recording_options():
     """Return the options that tell the analysis which recordings there are."""
     return " ".join(
-        shlex.quote(f"--recording={entry.id}={recording_folder(entry)}") for entry in CONFIG.gpus
+        shlex.quote(f"--recording={entry.id}={folder}")
+        for entry in CONFIG.gpus
+        for folder in recording_folders(entry)
     )
 
 
 def recorded_architectures(entry):
-    """Return the architectures of the GPUs in an entry's recording; raises RecordingError.
+    """Return the architectures of the GPUs in an entry's recordings; raises RecordingError.
 
     They are built for in the full study only: what became of the kernels that were measured stands
     in the recording.
     """
-    folder = Path(entry.recording)
-    recording_files.check_manifest(folder)
-    devices = recording_files.read_provenance(folder)["devices"]
+    found = {}
+    for folder in map(Path, entry.folders):
+        recording_files.check_manifest(folder)
+        found[folder] = recording_files.read_provenance(folder)
+    recording_files.check_sittings(found)
+    devices = [device for provenance in found.values() for device in provenance["devices"]]
     names = {architecture(device["compute_capability"]) for device in devices}
     return sorted(names) if CONFIG.study.scope == "full" else []
 
@@ -114,7 +119,7 @@ with one_line_errors():
     WHOLE = validate(in_scope(config, "full"), "config.yaml")
     LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
-        entry.id: recorded_architectures(entry) if entry.recording else live_architectures(entry)
+        entry.id: recorded_architectures(entry) if entry.folders else live_architectures(entry)
         for entry in CONFIG.gpus
     }
     if LIVE:
@@ -128,7 +133,12 @@ MEASURED_SOURCES = [
     for path in files_below("kernels") + files_below("cpu_reference")
     if path.endswith((".cu", ".c"))
 ]
-RECORDINGS = [path for entry in CONFIG.gpus for path in recording_files_in(recording_folder(entry))]
+RECORDINGS = [
+    path
+    for entry in CONFIG.gpus
+    for folder in recording_folders(entry)
+    for path in recording_files_in(folder)
+]
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:

@@ -179,7 +179,7 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
 def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     recordings = {"card": gpu_recording, "host": cpu_recording}
     checks = data.checks_table(recordings)
-    assert list(checks) == ["recording", *TABLES["checks.csv"]]
+    assert list(checks) == ["recording", "sitting", *TABLES["checks.csv"]]
     assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
     failed = checks[checks["status"] == "failed"]
     assert set(failed["recording"]) == {"card"}
@@ -238,12 +238,12 @@ def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
 
 def test_a_missing_recording_is_refused_by_name(tmp_path):
     with pytest.raises(RecordingError, match="nowhere: no such folder"):
-        data.load({"card": tmp_path / "nowhere"})
+        data.load({"card": [tmp_path / "nowhere"]})
 
 
 def test_the_id_of_the_published_tables_is_taken(gpu_recording):
     with pytest.raises(StudyError, match="'published'"):
-        data.load({"published": gpu_recording.path})
+        data.load({"published": [gpu_recording.path]})
 
 
 @pytest.mark.parametrize("name", [*TABLES, "provenance.json"])
@@ -256,7 +256,7 @@ def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
         content = content.replace(b"sm_90", b"sm_91").replace(b"passed", b"failed", 1) + b" "
     (path / name).write_bytes(content)
     with pytest.raises(RecordingError, match=f"altered: {name} was altered or cut off"):
-        data.load({"card": path})
+        data.load({"card": [path]})
 
 
 @pytest.mark.parametrize("name", ["samples.csv.gz", "checks.csv", "MANIFEST.sha256"])
@@ -265,10 +265,10 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     file = path / name
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(RecordingError, match=r"short: .*(altered or cut off|does not list|not in)"):
-        data.load({"card": path})
+        data.load({"card": [path]})
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):
-        data.load({"card": path})
+        data.load({"card": [path]})
 
 
 def test_times_of_a_cpu_are_of_one_thread(gpu_recording):

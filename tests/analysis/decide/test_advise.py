@@ -360,19 +360,10 @@ def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):
     ("place", "n", "low", "high", "text"),
     [
         ("measured", 412.3, 390, 440, "N = 412 (390 to 440)"),
-        (
-            "below",
-            70,
-            0,
-            90,
-            "N = 256 or less, the smallest measured; extrapolated N = 70 (at most 90)",
-        ),
-        ("always", 0, 0, 0, "N = 256 or less, the smallest measured"),
-        ("never", math.inf, 5000, math.inf, "never in the measured range, up to N = 2048"),
-        (
-            *("beyond", 3000, 2500, math.inf),
-            "never in the measured range, up to N = 2048; extrapolated N = 3000 (at least 2500)",
-        ),
+        ("measured", 412.3, 0, math.inf, "N = 412 (below 256 to above 2048)"),
+        ("measured", 412.3, math.nan, math.nan, "N = 412"),
+        ("below", math.nan, 0, 300, "below N = 256, the smallest measured"),
+        ("above", math.nan, 2000, math.inf, "above N = 2048, the largest measured"),
     ],
 )
 def test_a_break_even_in_words(place, n, low, high, text):

@@ -109,9 +109,9 @@ def test_the_errors_of_several_curves_are_told_together():
         Misses(np.array([0.2]), np.empty(0)),
     )
     both = Misses.of([one, other])
-    assert both.spreads == pytest.approx((math.sqrt(0.14 / 3), 0.2))
+    assert both.spread == pytest.approx(math.sqrt(0.14 / 3))
     assert both.half_widths[0] == pytest.approx(student_t.ppf(0.975, 3) * math.sqrt(0.14 / 3))
-    assert math.isnan(Misses.of([]).spreads[0])
+    assert math.isnan(Misses.of([]).spread)
     assert Misses.of([]).half_widths == (math.inf, math.inf)
 
 

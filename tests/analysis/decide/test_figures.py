@@ -14,35 +14,25 @@ def crossing(gpu, place, n, low=None, high=None, **more):
 
 
 @pytest.mark.slow
-def test_break_even_is_hollow_where_nothing_was_measured(tmp_path):
+def test_break_even_sizes_are_dots_within_and_arrows_outside_of_what_was_measured(tmp_path):
     rows = [
         crossing("a", "measured", 400.0, 300.0, 500.0),
-        crossing("a", "below", 100.0, 50.0, 150.0, opponent="naive"),
+        crossing("a", "below", None, 0.0, 300.0, opponent="naive"),
         crossing("a", "measured", 600.0, host_memory="pageable"),
         crossing("a", "measured", 700.0, kernels="library"),
-        crossing("b", "beyond", 5000.0, 4500.0, 6000.0),
+        crossing("b", "above", None, 4000.0, float("inf")),
+        crossing("b", "measured", 300.0, 0.0, 500.0, opponent="naive"),
     ]
     store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
     shown = drawn(FIGURES["break-even"], store)
-    below = "a, pinned, naive loop, one thread: 100 (50 to 150)"
-    beyond = "b, pinned, BLAS, all threads: 5000 (4500 to 6000)"
     assert shown.said == [
         "a, pageable, BLAS, all threads: 600",
         "a, pinned, BLAS, all threads: 400 (300 to 500)",
-        below,
-        beyond,
+        "a, pinned, naive loop, one thread: below 256",
+        "b, pinned, BLAS, all threads: above 4096",
+        "b, pinned, naive loop, one thread: 300 (256 to 500)",
     ]
-    assert shown.hollow == [below, beyond]
-    assert {"not measured", "pinned memory", "pageable memory"} <= set(shown.texts)
-
-
-def test_break_even_of_a_card_that_is_faster_everywhere_or_nowhere(tmp_path):
-    rows = [crossing("a", "always", 0.0, 0.0, 0.0), crossing("b", "never", float("inf"))]
-    store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
-    assert drawn(FIGURES["break-even"], store).said == [
-        "a, pinned, BLAS, all threads: faster at every size",
-        "b, pinned, BLAS, all threads: faster at no size",
-    ]
+    assert shown.hollow == ["a, pageable, BLAS, all threads: 600"]
 
 
 def copy(memory, direction, size_bytes, copy_s, **more):

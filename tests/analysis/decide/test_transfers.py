@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import f as fisher
 
 from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
@@ -70,6 +71,29 @@ def test_copies_without_latency_have_none_and_an_open_end():
     assert 0 < high < 1e-5
     low, high = interval(points, best, "bytes_per_s")
     assert low < best.bytes_per_s < high
+
+
+def test_an_interval_at_no_latency_is_that_of_its_profile():
+    """Copies bent so that none is found: a faster bandwidth leaves room for a latency."""
+    points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise=0.05)
+    points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.01)
+    best = fit(points, LINE)
+    assert best.latency_s == 0
+    freedom = len(SIZES) - 2
+    least = np.sum(points.log_ratios(best) ** 2)
+    limit = least * (1 + fisher.ppf(0.95, 1, freedom) / freedom)
+    latencies = np.concatenate([[0], np.geomspace(1e-8, 1e-5, 500)])
+    speeds = best.bytes_per_s * np.exp(np.linspace(-0.2, 0.2, 801))
+    inside = [
+        speed
+        for speed in speeds
+        if min(
+            np.sum((np.log((2 * latencies[:, None] + SIZES / speed) / points.time_s)) ** 2, axis=1)
+        )
+        <= limit
+    ]
+    low, high = interval(points, best, "bytes_per_s")
+    assert (low, high) == pytest.approx((inside[0], inside[-1]), rel=1e-3)
 
 
 def test_a_knee_is_found_and_predicts_better_than_a_line():

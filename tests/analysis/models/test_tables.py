@@ -42,7 +42,7 @@ def of_card(gpu_recording: Recording):
 @pytest.fixture(scope="module")
 def of_h100():
     """The tables of the H100 recorded first."""
-    return tables_of(data.load({"h100": H100}))
+    return tables_of(data.load({"h100": [H100]}))
 
 
 def one(frame, **keys):
@@ -207,6 +207,28 @@ def test_held_out_medians_of_the_h100_are_predicted_within_15_percent(of_h100):
     assert len(held) > 30
     assert np.abs(np.exp(held["log_residual"]) - 1).max() < 0.15
     assert held["in_interval"].mean() >= 0.9
+
+
+def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
+    found = of_h100["model_tests"]
+    own = found[(found["source"] == "h100") & (found["kernels"] == "all")]
+    own = own.set_index(["test", "model"])
+    errors = own["log_rms"]
+    assert own["chosen_here"].all()
+    assert own.at[("size left out", "constant a kernel"), "parameters"] == 28
+    assert errors["size left out", "M8"] == pytest.approx(0.0775, abs=5e-4)
+    assert errors["size left out", "constant a kernel"] == pytest.approx(0.098, abs=5e-4)
+    assert errors["size held out", "constant a kernel"] == pytest.approx(0.048, abs=5e-4)
+    assert errors["size held out", "interpolation"] == pytest.approx(0.030, abs=5e-4)
+    assert errors["size held out", "M8"] == pytest.approx(0.061, abs=5e-4)
+
+
+def test_intervals_hold_nine_tenths_and_more_of_kernels_never_fitted(of_h100):
+    found = of_h100["model_predictions"]
+    unseen = found[(found["role"] == "unseen") & (found["kernels"] == "all")]
+    assert 0.90 <= unseen["in_interval"].mean() <= 0.98
+    own = unseen[unseen["variant"] == "register_tile_double_buffered"]
+    assert own["in_interval"].all(), "none was within the draws of what the fit misses"
 
 
 def test_one_set_of_constants_describes_every_kernel_of_source_v_on_the_h100(of_h100):

@@ -1,13 +1,17 @@
 """Cards side by side: the fastest way on each, and its ratio to the first."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 
 from analysis.data import recordings as data
-from analysis.overview.cards import cards_table, verdict
-from tests.support.report_data import rewritten
+from analysis.data.sittings import together
+from analysis.domain import ONE_SITTING
+from analysis.overview.cards import FROM_OTHERS, SEVERAL, TOGETHER, cards_table, verdict
+from analysis.stats.sittings import LENGTHS
+from tests.support.report_data import frame, rewritten
 
 NAN = math.nan
 
@@ -25,12 +29,25 @@ def recordings(make_recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cards(recordings):
-    return cards_of(recordings)
+    return cards_of(recordings, deviations(1e-4))
 
 
-def cards_of(recordings):
+def cards_of(recordings, known=()):
+    """Return the table where sittings of other cards are as these rows of sittings.csv say."""
     sources = data.sources(recordings)
-    return cards_table(sources, data.summary_table(sources))
+    return cards_table(sources, data.summary_table(sources), frame("sittings", list(known)))
+
+
+def deviations(log_sd, freedom=50.0):
+    """Return rows of sittings.csv: kinds of every length, all with this deviation."""
+    kinds = product(("total", "kernel"), ("pinned", "pageable"), LENGTHS)
+    of_card = {"recording": "known", "gpu": "known", "sittings": 3, "freedom": freedom}
+    return [
+        of_card
+        | {"quantity": part, "host_memory": memory, "length": length, "between_log_sd": log_sd}
+        | {"host_work": False if part == "total" else None}
+        for part, memory, length in kinds
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +95,47 @@ def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards
     assert (kernels["ratio_low"] <= kernels["ratio"]).all()
     assert (kernels["ratio"] <= kernels["ratio_high"]).all()
     assert set(kernels["verdict"]) == {"faster"}
+    assert set(both["basis"]) == {FROM_OTHERS}
+    assert (both[["sittings", "first_sittings"]] == 1).all(axis=None)
+
+
+def test_a_card_of_one_sitting_has_an_interval_as_wide_as_sittings_of_others_lie_apart(
+    cards, recordings
+):
+    wide = cards_of(recordings, deviations(0.1))
+    widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (cards, wide)]
+    assert (widths[1] > widths[0]).all()
+    # Both cards have one sitting: t(50) · √2 · 0.1 to either side, and the noise of the samples.
+    assert widths[1].median() == pytest.approx(2 * 2.0086 * 2**0.5 * 0.1, rel=0.1)
+    few = cards_of(recordings, deviations(0.1, freedom=2.0))
+    assert np.log(few["ratio_high"] / few["ratio_low"]).median() > 1.8 * widths[1].median()
+
+
+def test_one_sitting_each_tells_no_card_from_another(recordings):
+    cards = cards_of(recordings)
+    both = cards[cards["ratio"].notna()]
+    assert set(both["basis"]) == set(both["verdict"]) == {ONE_SITTING}
+    assert both["ratio_low"].notna().all(), "the interval within the sittings stands"
+
+
+def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp_path):
+    pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
+    cards = cards_of({"pair": pair}, deviations(0.5))
+    both = cards[cards["ratio"].notna()]
+    assert set(both["basis"]) == {TOGETHER}
+    assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
+
+
+def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recording, tmp_path):
+    made = [
+        make_recording(tmp_path / f"{n}", sizes=(256,), holdout=(), samples=8, seed=n)
+        for n in range(4)
+    ]
+    cards = cards_of({"first": together(made[:2]), "other": together(made[2:])})
+    both = cards[cards["ratio"].notna()]
+    assert set(both["basis"]) == {SEVERAL}
+    assert (both[["sittings", "first_sittings"]] == 2).all(axis=None)
+    assert both["verdict"].isin(("same", "undecided")).all()
 
 
 def test_no_card_gives_an_empty_table(cpu_recording):

@@ -66,6 +66,44 @@ def test_bounds_have_the_decimals_of_their_median_and_two_more_at_most(bound, me
     assert show(bound, MS, median) == text
 
 
+GAINS = [
+    {"source": "card", "n": 2048, "total_gain": 7680.4, "cpu_blas_gain": 12.34},
+    {"source": "published", "n": 2048, "total_gain": 7680.4},
+]
+GAINS[0] |= {"cpu_blas_gain_low": 12.1, "cpu_blas_gain_high": 12.5, "kernel_gain": 0.0862}
+
+
+def test_a_gain_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
+    one, printed = rows(tables(tmp_path, gains=GAINS), "gains")
+    text = str(numbers.interval(one, "total_gain"))
+    assert text == '<data data-at="gains 0 total_gain">about 8000\u00a0×</data>'
+    assert ">about 0.09\u00a0×<" in str(numbers.number(one, "kernel_gain"))
+    assert ">12.3\u00a0×<" in str(numbers.number(one, "cpu_blas_gain"))
+    assert ">7680\u00a0×<" in str(numbers.number(printed, "total_gain")), "as it is printed"
+
+
+def test_a_ratio_of_a_time_without_interval_is_one_too(cells):
+    known, single = cells
+    (few,) = re.findall(">(.*)<", str(numbers.ratio((single, "total_s"), (known, "total_s"))))
+    assert few == "about 40\u00a0×"
+    (both,) = re.findall(">(.*)<", str(numbers.ratio((known, "total_s"), (known, "total_s"))))
+    assert both == "1.00\u00a0×"
+    assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(7680.0, "about 8000"), (12.0, "about 10"), (9.6, "about 10"), (0.86, "about 0.9")],
+)
+def test_orders_of_magnitude(value, text):
+    assert numbers.about(value, TIMES) == text
+
+
+@pytest.mark.parametrize("value", [0.0, math.inf, -math.inf])
+def test_what_has_no_order_of_magnitude_is_shown_as_it_is(value):
+    assert numbers.about(value, TIMES) == show(value, TIMES, value)
+
+
 def test_a_number_says_its_cell_and_its_unit(cells):
     row = cells.first
     assert str(numbers.number(row, "total_s")) == (
@@ -92,7 +130,7 @@ def test_a_ratio_says_both_cells_and_none_is_made_of_what_is_not_known(cells):
     first, second = cells
     above, below = (second, "total_s"), (first, "total_s")
     at = 'data-at="summary 1 total_s / summary 0 total_s"'
-    assert str(numbers.ratio(above, below)) == f"<data {at}>40.5\u00a0×</data>"
+    assert str(numbers.ratio(above, below)) == f"<data {at}>about 40\u00a0×</data>"
     assert str(numbers.share(above, below)) == f"<data {at}>4050\u00a0%</data>"
     assert numbers.ratio(above, (first, "threads")) == "–"
 

@@ -14,6 +14,7 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.stats import significance
+from analysis.stats.sittings import Known
 from analysis.trust import compare
 from measurement import recording
 from measurement.errors import StudyError, exit_status
@@ -46,7 +47,8 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
 def recorded(*cells, **provenance) -> Recording:
     """A recording in memory of these cells."""
     empty = [pd.DataFrame()] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
-    return Recording(Path("memory"), STUDY | provenance, pd.concat(cells), *empty)
+    samples = pd.concat(cells).assign(host_s=np.nan)
+    return Recording(Path("memory"), STUDY | provenance, samples, *empty)
 
 
 def compared(a, b, threshold=0.02):
@@ -205,6 +207,26 @@ def test_the_threshold_decides_what_matters():
     assert compared(b, a, 0.02)["verdict"].item() == "faster"
     assert compared(a, b, 0.05)["verdict"].item() == "same"
     assert compared(b, a, 0.05)["verdict"].item() == "same"
+
+
+def test_a_ratio_that_sittings_of_one_card_reach_is_undecided():
+    rng = np.random.default_rng(0)
+    times = 1e-2 * np.exp(0.001 * rng.standard_normal((2, 15)))
+    a, b = (recorded(cell(each)) for each in (times[0], 1.2 * times[1]))
+    row = {"recording": "x", "quantity": "total", "host_memory": "pinned", "host_work": False}
+    row |= {"threads": None, "length": "over 1 ms", "between_log_sd": 0.1, "freedom": 30.0}
+    verdicts = {}
+    for spread in (0.1, 0.01):
+        known = Known.of(pd.DataFrame([row | {"between_log_sd": spread}]))
+        frame = compare.compare(a, b, 0.02, known).set_index("quantity")
+        reach = exp(2.0423 * 2**0.5 * spread)
+        assert frame.at["total", "reach"] == pytest.approx(reach, rel=1e-4)
+        assert np.isnan(frame.at["kernel", "reach"]), "nothing is known of kernels"
+        assert frame.at["kernel", "verdict"] == "slower"
+        verdicts[spread] = frame.at["total", "verdict"]
+    assert verdicts == {0.1: "undecided", 0.01: "slower"}
+    said = "how far sittings of one card lie apart is known of 1 of 2 times; of the others, "
+    assert compare.sittings_note(frame) == f"{said}slower may be the host or the day"
 
 
 # What is no slower kernel
@@ -410,7 +432,8 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     assert (none, complaint.count("\n"), error) == ("", 1, "")
     assert complaint.startswith("error: recording ")
     lines = one.splitlines()
-    assert lines[:3] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}", ""]
+    assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
+    assert lines[2].startswith("note: how far sittings of one card lie apart is known of 0 of")
     cells = len(samples.groupby(CELL, dropna=False))
     assert lines[-2].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
     assert lines[2:] == two.splitlines()[2:]
@@ -431,8 +454,8 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
     lines = out.splitlines()
     assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
-    # A, B, titles, two lines of summary, 2 blank
-    assert len(lines) == 7 + (table["verdict"] != "same").sum()
+    # A, B, a note, titles, two lines of summary, 2 blank
+    assert len(lines) == 8 + (table["verdict"] != "same").sum()
 
 
 def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):

@@ -20,8 +20,8 @@ def passes(alone, beside, count=1, kernel=1.0, n=1024):
         frame = frame.assign(kernel_s=kernel, d2h_s=1.0, neighbours=neighbours_)
         frame["total_s"] = frame[["h2d_s", "kernel_s", "d2h_s"]].sum(axis=1)
         sides.append(frame.assign(round=range(1, len(frame) + 1)))
-    frame = pd.concat(sides).assign(**dict(zip(CELL, key, strict=True)))
-    types = TABLES["neighbours.csv"]
+    frame = pd.concat(sides).assign(sitting=0, **dict(zip(CELL, key, strict=True)))
+    types = TABLES["neighbours.csv"] | {"sitting": "Int64"}
     return frame.reindex(columns=list(types)).astype(types)
 
 

@@ -1,0 +1,109 @@
+"""The plainest things that could predict a kernel's time: what a model has to stand beside.
+
+Each knows nothing of a kernel but its own times, so that it says nothing of another kernel, block
+size or card.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.models.comparison import left_out
+from analysis.stats.estimates import FloatArray
+from analysis.stats.fitting import Data, IntArray, fit, log_model, typical
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What one baseline says: log(predicted/measured) of the fitted cells, each order left out.
+
+    `at` returns the logarithms of times of other cells by their kernels and orders N, both
+    (cells,). Orders that cannot be left out have NaN.
+    """
+
+    name: str
+    meaning: str
+    parameters: int
+    left_out: FloatArray
+    at: Callable[[IntArray, FloatArray], FloatArray]
+
+
+def baselines(data: Data, n: FloatArray) -> list[Baseline]:
+    """Return the baselines of fitted cells; `n` are their orders N, shape (cells,)."""
+    count = int(data.kernels.max()) + 1
+    by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
+    return [
+        _constants(data, n, count),
+        *(
+            Baseline(name, _MEANING[name], parameters, _left_out(data, n, line), _at(data, n, line))
+            for name, (line, parameters) in by_kernel.items()
+        ),
+    ]
+
+
+_MEANING = {
+    "power law": "t = c·N^p with c and p of each kernel",
+    "interpolation": "straight lines in log t over log N between the measured sizes of a kernel",
+}
+
+
+def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
+    """Return t = τ + c·N³ with one τ, and a c for each kernel, fitted as the models are."""
+
+    def design(kernels: IntArray, n: FloatArray) -> FloatArray:
+        own = kernels[:, None] == np.arange(count)
+        return np.column_stack([np.ones(len(n)), own * n[:, None] ** 3])
+
+    own = replace(data, design=design(data.kernels, n))
+    found = fit(own, typical(own.design, own.log_times) / 2)
+    return Baseline(
+        "constant a kernel",
+        "t = τ + c·N³ with c of each kernel",
+        count + 1,
+        left_out(own, found, own.orders),
+        lambda kernels, n: log_model(design(kernels, n), found.theta),
+    )
+
+
+# Log times over log N of one kernel, at least two, and log N of what is asked; its log times.
+_Line = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+def _power_law(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> FloatArray:
+    middle = log_n.mean()
+    slope = (log_n - middle) @ log_s / np.sum((log_n - middle) ** 2)
+    return np.asarray(log_s.mean() + slope * (asked - middle))
+
+
+def _interpolated(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> FloatArray:
+    """Beyond the sizes, the line goes on as between the last two."""
+    place = np.argsort(log_n)
+    log_n, log_s = log_n[place], log_s[place]
+    left = np.clip(np.searchsorted(log_n, asked) - 1, 0, len(log_n) - 2)
+    slope = (np.diff(log_s) / np.diff(log_n))[left]
+    return np.asarray(log_s[left] + slope * (asked - log_n[left]))
+
+
+def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
+    errors = np.full(len(n), np.nan)
+    for place in range(len(n)):
+        others = data.kernels == data.kernels[place]
+        others[place] = False
+        if others.sum() > 1:
+            alone = line(np.log(n[others]), data.log_times[others], np.log(n[[place]]))
+            errors[place] = alone[0] - data.log_times[place]
+    return errors
+
+
+def _at(data: Data, n: FloatArray, line: _Line) -> Callable[[IntArray, FloatArray], FloatArray]:
+    def at(kernels: IntArray, asked: FloatArray) -> FloatArray:
+        log_s = np.full(len(asked), np.nan)
+        for kernel in np.unique(kernels):
+            own, chosen = data.kernels == kernel, kernels == kernel
+            if own.sum() > 1:
+                known = np.log(n[own]), data.log_times[own]
+                log_s[chosen] = line(*known, np.log(asked[chosen]))
+        return log_s
+
+    return at

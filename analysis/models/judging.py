@@ -1,0 +1,167 @@
+"""How models and empirical baselines predict what they did not see: sizes, block sizes, variants.
+
+All are judged on the same cells. What a baseline cannot predict at all it has no row for.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student_t
+
+from analysis.models.baselines import Baseline
+from analysis.models.comparison import (
+    BEST,
+    NOT_TOLD,
+    WORSE,
+    Candidate,
+    drawn_errors,
+    left_out,
+    rms,
+)
+from analysis.models.definitions import HELD_OUT, MODELS, UNSEEN
+from analysis.schema import bounded
+from analysis.stats.estimates import CONFIDENCE, FloatArray, percentile_interval
+from analysis.stats.fitting import IntArray
+
+# What was not seen by the fit that predicts: one size at a time; sizes that no fit takes; one block
+# size of a variant at a time; one variant at a time; variants that no fit takes.
+SIZE, HELD = "size left out", "size held out"
+BLOCK, VARIANT, NEVER = "block size left out", "variant left out", "variant never fitted"
+_KERNEL = ["variant", "block_size"]
+_UPPER = (1 + CONFIDENCE) / 2
+
+
+def variant_errors(one: Candidate, cells: pd.DataFrame) -> FloatArray:
+    """Return log(prediction/median) of each fitted cell by a fit without its variant."""
+    return left_out(one.data, one.fit, _numbers(cells, ["variant"]))
+
+
+def half_width(errors: FloatArray, variants: IntArray) -> float:
+    """Return half a 95 % prediction interval of the log time of a variant that was not fitted.
+
+    `errors` are `variant_errors`, of the `variants` numbered. Each variant's mean square counts
+    once, as its cells miss alike; Student's t has as many degrees of freedom as there are variants.
+    NaN below two.
+    """
+    known = np.isfinite(errors)
+    found = np.unique(variants[known])
+    if len(found) < 2:
+        return float("nan")
+    squares = [np.mean(errors[known & (variants == each)] ** 2) for each in found]
+    return float(student_t.ppf(_UPPER, len(found)) * np.sqrt(np.mean(squares)))
+
+
+def judge(
+    candidates: Sequence[Candidate],
+    plain: Sequence[Baseline],
+    cells: pd.DataFrame,
+    predictions: Mapping[str, pd.DataFrame],
+    draws: int,
+    *key: object,
+) -> pd.DataFrame:
+    """Return one row for each of the tests above and each model or baseline that can take it.
+
+    `cells` are the fitted ones; `predictions` have by model the rows of model_predictions.csv that
+    are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms with bounds
+    and error_factor, what a prediction is typically off by; over_best with bounds and verdict as in
+    `analysis.models.comparison`; cells_inside and inside_share of the 95 % prediction intervals,
+    and interval_factor, to which these reach where it is one for all cells.
+
+    A variant that was left out has an interval by the errors of the others that were.
+    """
+    variants, kernels = (_numbers(cells, by) for by in (["variant"], _KERNEL))
+    several = cells.groupby("variant")["block_size"].transform("nunique").to_numpy() > 1
+    errors: dict[str, dict[str, FloatArray]] = {each: {} for each in (SIZE, BLOCK, VARIANT)}
+    inside: dict[tuple[str, str], FloatArray] = {}
+    widths: dict[tuple[str, str], float] = {}
+    for one in candidates:
+        of_variants = variant_errors(one, cells)
+        errors[SIZE][one.model] = one.left_out
+        errors[BLOCK][one.model] = left_out(one.data, one.fit, kernels)[several]
+        errors[VARIANT][one.model] = of_variants
+        inside[VARIANT, one.model] = _inside_of_others(of_variants, variants)
+        widths[NEVER, one.model] = half_width(of_variants, variants)
+    errors[SIZE] |= {one.name: one.left_out for one in plain}
+    of_cells = {SIZE: cells, BLOCK: cells[several], VARIANT: cells}
+    for test, role in ((HELD, HELD_OUT), (NEVER, UNSEEN)):
+        own = {name: frame[frame["role"] == role] for name, frame in predictions.items()}
+        of_cells[test] = own[candidates[-1].model]
+        errors[test] = {name: frame["log_residual"].to_numpy() for name, frame in own.items()}
+        for name, frame in own.items():
+            inside[test, name] = frame["in_interval"].to_numpy(dtype=float, na_value=np.nan)
+    errors[HELD] |= {one.name: _held_out(one, cells, of_cells[HELD]) for one in plain}
+    told = {one.name: (one.meaning, one.parameters) for one in plain}
+    told |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
+    frames = []
+    for test, of_models in errors.items():
+        if not len(of_cells[test]):
+            continue
+        by = (["variant"] if test in (VARIANT, NEVER) else _KERNEL, ["n"])
+        groups = [_numbers(of_cells[test], columns) for columns in by]
+        frame = _judged(of_models, groups, draws, test, *key).assign(test=test)
+        for row in frame.index:
+            name = frame.at[row, "model"]
+            frame.loc[row, ["adds", "parameters"]] = told[name]
+            held = inside.get((test, name), np.array([np.nan]))
+            if not np.isnan(held).any():
+                frame.loc[row, ["cells_inside", "inside_share"]] = held.sum(), held.mean()
+            frame.loc[row, "interval_factor"] = np.exp(widths.get((test, name), np.nan))
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _judged(
+    errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
+) -> pd.DataFrame:
+    """Return a row for each model that predicts every cell of one test, `errors` by its name."""
+    errors = {name: own for name, own in errors.items() if len(own) and np.isfinite(own).all()}
+    if not errors:
+        return pd.DataFrame({"model": []})
+    found = [rms(own) for own in errors.values()]
+    drawn = drawn_errors(np.array(list(errors.values())), groups, draws, *key)
+    best = int(np.argmin(found))
+    rows = []
+    for index, (name, own) in enumerate(errors.items()):
+        bounds = percentile_interval(drawn[index])
+        over_best = percentile_interval(drawn[index] / drawn[best])
+        worse = WORSE if over_best[0] > 1 else NOT_TOLD
+        rows.append(
+            {
+                "model": name,
+                "cells": len(own),
+                **bounded("log_rms", found[index], *bounds),
+                "error_factor": np.exp(found[index]),
+                **bounded("over_best", found[index] / found[best], *over_best),
+                "verdict": BEST if index == best else worse,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
+    """Tell (1, 0 or NaN) which errors are within the interval by those of the other variants."""
+    widths = np.full(len(errors), np.nan)
+    for each in np.unique(variants):
+        own = variants == each
+        widths[own] = half_width(np.where(own, np.nan, errors), variants)
+    return np.where(np.isnan(widths), np.nan, np.abs(errors) <= widths)
+
+
+def _held_out(one: Baseline, cells: pd.DataFrame, held: pd.DataFrame) -> FloatArray:
+    """Return log(predicted/measured) of the held-out cells, NaN of a kernel that was not fitted."""
+    numbers = pd.Series(_numbers(cells, _KERNEL), _names(cells))
+    kernels = numbers[~numbers.index.duplicated()].reindex(_names(held))
+    known = kernels.notna().to_numpy()
+    errors = np.full(len(held), np.nan)
+    n, time_s = (held[name].to_numpy(dtype=float)[known] for name in ("n", "time_s"))
+    errors[known] = one.at(kernels.to_numpy(float)[known].astype(np.intp), n) - np.log(time_s)
+    return errors
+
+
+def _names(cells: pd.DataFrame) -> pd.Index:
+    return pd.Index(cells["variant"] + " " + cells["block_size"].astype("string").fillna(""))
+
+
+def _numbers(cells: pd.DataFrame, by: list[str]) -> IntArray:
+    return cells.groupby(by, dropna=False).ngroup().to_numpy(dtype=np.intp)

@@ -1,0 +1,33 @@
+"""How far sittings of one kind of card lie from each other, and whether intervals hold one more."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, labelled, once_a_recording
+from analysis.domain import CPU
+from analysis.stats.estimates import PARTS
+
+
+def sittings_table(found: Sequence[Source]) -> pd.DataFrame:
+    """Return one row a source of several sittings, part of its times, and kind of cell.
+
+    Kinds and standard deviations (of log time) are those of `analysis.stats.sittings`: between
+    sittings beyond noise; common to all cells of the kind; of the noise of one sitting's median.
+    mean_factor is that to which the interval of a cell's mean reaches, another_factor that of one
+    more sitting's median. Of medians_judged, medians_inside lie within the interval for one more
+    sitting that the others give, each sitting left out in turn: three are needed for that.
+    """
+    frames = ((source, _scatters(source)) for source in found)
+    return stacked("sittings", [labelled(*rows) for rows in once_a_recording(frames)])
+
+
+def _scatters(source: Source) -> pd.DataFrame:
+    if not source.sittings:
+        return pd.DataFrame({"device": []})
+    rows = pd.concat([source.sittings.scatters(part) for part in PARTS], ignore_index=True)
+    judged = rows["medians_judged"]
+    share = (rows["medians_inside"] / judged).where(judged > 0)
+    device = pd.Series(source.device, rows.index, dtype="str").mask(rows["host_memory"].isna(), CPU)
+    return rows.assign(inside_share=share, device=device)

@@ -1,0 +1,107 @@
+"""Models beside empirical baselines: what each did not see, and the intervals of new variants."""
+
+import numpy as np
+import pytest
+
+from analysis.models.baselines import baselines
+from analysis.models.comparison import BEST, candidate
+from analysis.models.definitions import HELD_OUT, UNSEEN
+from analysis.models.judging import (
+    BLOCK,
+    HELD,
+    NEVER,
+    SIZE,
+    VARIANT,
+    half_width,
+    judge,
+    variant_errors,
+)
+from analysis.stats.fitting import Data, fit
+from tests.support import model_data
+
+CELLS = model_data.cells()
+NOISE = (0.05, 0.02, 0.02, 0.02)
+
+
+def of(model, seed=0, noise=NOISE):
+    data = model_data.times("M2", seed, noise)
+    design = model_data.MODELS[model].design(CELLS)
+    parts = (data.log_times, data.variance, data.kernels, data.orders, data.noise)
+    own = Data(design, *parts)
+    return candidate(model, own, fit(own))
+
+
+def predictions(candidates, role=HELD_OUT):
+    """Return the fitted cells as if they were not, each predicted 10 % too slow."""
+    frame = CELLS.assign(role=role, time_s=1e-3, log_residual=np.log(1.1), in_interval=True)
+    return {one.model: frame for one in candidates}
+
+
+def judged(role=HELD_OUT):
+    candidates = [of("M0"), of("M2")]
+    plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
+    return judge(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
+
+
+def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
+    found = judged()
+    sizes = {"M0", "M2", "constant a kernel", "power law", "interpolation"}
+    by_test = found.groupby("test")["model"].agg(set).to_dict()
+    assert by_test[SIZE] == by_test[HELD] == sizes
+    assert by_test[BLOCK] == by_test[VARIANT] == {"M0", "M2"}
+    assert (found.groupby("test")["verdict"].agg(lambda each: (each == BEST).sum()) == 1).all()
+    assert (found["error_factor"] == np.exp(found["log_rms"])).all()
+    assert (found["log_rms_low"] <= found["log_rms_high"]).all()
+    blocks = found[found["test"] == BLOCK]
+    assert set(blocks["cells"]) == {int((CELLS["variant"] == "block").sum())}
+
+
+def test_what_is_true_is_predicted_also_of_a_block_size_that_was_left_out():
+    found = judged().set_index(["test", "model"])
+    assert found.at[(BLOCK, "M2"), "verdict"] == BEST
+    for test in (SIZE, BLOCK):
+        assert found.at[(test, "M2"), "log_rms"] < 0.15
+        assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
+
+
+def test_held_out_cells_and_unseen_variants_are_counted():
+    held = judged().set_index(["test", "model"]).loc[(HELD, "M2")]
+    assert held["log_rms"] == pytest.approx(np.log(1.1))
+    assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
+    never = judged(UNSEEN).set_index(["test", "model"]).loc[(NEVER, "M2")]
+    width = half_width(variant_errors(of("M2"), CELLS), CELLS.groupby("variant").ngroup())
+    assert never["interval_factor"] == pytest.approx(np.exp(width))
+
+
+def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
+    one = of("M2")
+    own = (CELLS["variant"] == "block").to_numpy()
+    errors = variant_errors(one, CELLS)
+    spoiled = one.data.log_times + np.where(own, 3.0, 0.0)
+    data = Data(one.data.design, spoiled, *(getattr(one.data, each) for each in REST))
+    moved = variant_errors(candidate("M2", data, one.fit), CELLS)
+    np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
+
+
+REST = ("variance", "kernels", "orders", "noise")
+
+
+def test_half_width_by_hand():
+    """Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1."""
+    errors = np.array([0.2, -0.2, 0.2, 0.4, np.nan])
+    width = half_width(errors, np.array([0, 0, 0, 1, 2]))
+    assert width == pytest.approx(4.30265 * np.sqrt(0.1), rel=1e-4)
+    assert np.isnan(half_width(errors[:3], np.zeros(3, int)))
+
+
+def test_cells_of_a_new_variant_are_covered():
+    """Seven variants of four cells; each has an error of its own, and each cell."""
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(2000):
+        effects = 0.1 * rng.standard_normal(8)
+        errors = np.repeat(effects, 4) + 0.05 * rng.standard_normal(32)
+        variants = np.repeat(np.arange(8), 4)
+        width = half_width(errors[:28], variants[:28])
+        inside.append(np.abs(errors[28:]) <= width)
+    assert 0.93 <= np.mean(inside) <= 0.97

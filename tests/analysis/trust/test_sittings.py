@@ -1,0 +1,69 @@
+"""The table of sittings: what of a card's is told by several, once a recording for its CPU."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.data import recordings as data
+from analysis.data.sittings import together
+from analysis.schema import TABLES
+from analysis.trust.sittings import sittings_table
+from tests.support.report_data import rewritten
+
+APART = (1.0, 1.1, 1.21)  # of the times of three sittings
+
+
+@pytest.fixture(scope="module")
+def table(make_recording, tmp_path_factory):
+    """Of a pair of cards whose passes take longer from sitting to sitting, and of another card."""
+    base = tmp_path_factory.mktemp("recorded")
+    made = []
+    for sitting, slower in enumerate(APART):
+        one = make_recording(
+            base / f"{sitting}", sizes=(256, 512), holdout=(), samples=8, gpus=2, seed=sitting
+        )
+        samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
+        made.append(rewritten(one, samples=samples))
+    alone = make_recording(base / "alone", sizes=(256,), samples=6)
+    return sittings_table(data.sources({"pair": together(made), "alone": alone}))
+
+
+def test_every_kind_of_a_card_with_several_sittings_has_a_row(table):
+    assert list(table) == list(TABLES["sittings"].columns)
+    assert set(table["recording"]) == {"pair"}, "one sitting tells of no other"
+    assert (table["sittings"] == 3).all()
+    on_cpu = table["gpu"].isna()
+    assert set(table.loc[~on_cpu, "gpu"]) == {"pair-gpu0", "pair-gpu1"}
+    assert set(table.loc[on_cpu, "quantity"]) == {"total"}
+    key = ["gpu", "quantity", "host_memory", "host_work", "threads", "length"]
+    assert not table.duplicated(key).any(), "the CPU's stand once"
+
+
+def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
+    spread = np.std(np.log(APART), ddof=1)
+    totals = table[(table["quantity"] == "total") & (table["cells"] > 10)]
+    assert len(totals)
+    np.testing.assert_allclose(totals["between_log_sd"].astype(float), spread, rtol=0.1)
+    assert (totals["freedom"] < 2.5).all()
+    kernels = table[(table["quantity"] == "kernel") & (table["cells"] > 10)]
+    assert (kernels["between_log_sd"] < 0.1 * spread).all()
+    assert (kernels["mean_factor"] < 1.03).all()
+    assert (totals["mean_factor"] > 1.1).all()
+    assert (totals["another_factor"] > totals["mean_factor"]).all()
+
+
+def test_each_sitting_is_left_out_in_turn(table):
+    known = table["medians_judged"] > 0
+    assert known.any()
+    share = table["medians_inside"] / table["medians_judged"]
+    pd.testing.assert_series_equal(
+        table.loc[known, "inside_share"].astype(float),
+        share[known].astype(float),
+        check_names=False,
+    )
+    assert (table.loc[known, "medians_judged"] == 3 * table.loc[known, "cells"]).all()
+
+
+def test_recordings_of_one_sitting_make_no_table(gpu_recording, cpu_recording):
+    for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
+        assert sittings_table(data.sources(recordings)).empty
