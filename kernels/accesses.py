@@ -15,6 +15,7 @@ from kernels.theory import (
     Access,
     Axis,
     GlobalAccess,
+    Lanes,
     OfThread,
     SharedAccess,
     alike,
@@ -30,6 +31,7 @@ _ONE_BY_ONE: _Walk = (1, alike)
 OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, by a block of outer_product and its successors
 REGISTER_TILE, REGISTER_STEPS = 128, 8  # edge of a block's part of C, and its tiles' steps of k
 REGISTER_PITCH = REGISTER_TILE + 4  # of A's tile, where its columns shall lie in different banks
+TENSOR_TILE, TENSOR_STEPS = 128, 64  # of a block of sgemm_tensor, as above
 VECTOR = 4  # elements of a float4
 
 
@@ -374,3 +376,83 @@ def _register_tile(
 def _loaded_by(threads: int) -> tuple[OfThread, OfThread]:
     """Return the row of a tile, and the first of four columns, of a thread: so many share a row."""
     return lambda x, _y: x // threads, lambda x, _y: x % threads * VECTOR
+
+
+# ---- Tensor cores: 128×128 elements of C a block of 256 threads in one row
+
+
+def sgemm_tensor(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """N/4 global loads of float4, N/4 shared stores of 16 bytes, 5N/64 shared loads, 16 stores.
+
+    And what finding and undoing the scales of lines costs, once. Where 4 does not divide N, global
+    accesses are to elements one by one. What tensor cores read of shared memory is not counted, and
+    no scale is found twice: no line of the seeded matrices has an element 8 times the first tile's.
+    """
+    kernel = _Kernel(shape, element_bytes)
+    edge, steps, pitch = TENSOR_TILE, TENSOR_STEPS, 2 * TENSOR_TILE + 4
+    tiles = kernel.tiles(steps)
+    singles = range(VECTOR) if shape.n % VECTOR else (0,)  # where accesses to four elements begin
+
+    def eighth(x: Lanes, _y: Lanes) -> Lanes:
+        return x % 8
+
+    def a_row(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 32 * 16 + x % 32 // 8
+
+    def b_line(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 32 % 4 * 32 + x % 8
+
+    def b_column(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 32 % 4 * 32 + x % 8 * 4
+
+    def b_chunk(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 128 * 4 + x % 32 // 8
+
+    def c_row(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 64 * 32 + x % 32 // 4
+
+    def c_column(x: Lanes, _y: Lanes) -> Lanes:
+        return x // 32 % 2 * 64 + x % 4 * 8
+
+    def first_of(chunk: OfThread) -> OfThread:
+        return lambda x, y: 4 * chunk(x, y)
+
+    def in_part(line: OfThread, chunk: OfThread) -> OfThread:
+        return lambda x, y: line(x, y) * steps // 2 + (chunk(x, y) ^ line(x, y) % 8) * 4
+
+    halves = (0, steps // 2)  # of the steps of a tile
+    parts = 2 * 4 * tiles  # high and low, of four rows or columns
+    return [
+        *(
+            kernel.load_a(
+                (edge, _shifted(4 * i, a_row)),
+                (steps, _shifted(half + j, first_of(eighth))),
+                (edge, alike),
+            )
+            for i, half, j in product(range(4), halves, singles)
+        ),
+        *(
+            kernel.load_b(
+                (edge, alike),
+                (steps, _shifted(half + i, first_of(b_chunk))),
+                (edge, _shifted(j, b_column)),
+            )
+            for i, half, j in product(range(4), halves, singles)
+        ),
+        kernel.store_shared(along_x, 3),  # scales, twice, and ratios
+        kernel.store_shared(_in_rows(pitch, eighth, a_row), 4),  # maxima
+        kernel.store_shared(_in_rows(pitch, b_chunk, b_column), 1, VECTOR),
+        kernel.load_shared(along_x, 8 + 1),  # maxima, and a scale
+        kernel.load_shared(a_row, 4 * tiles),  # scales
+        kernel.load_shared(b_column, tiles, VECTOR),
+        kernel.store_shared(in_part(a_row, eighth), parts, VECTOR),
+        kernel.store_shared(in_part(b_line, b_chunk), parts, VECTOR),
+        kernel.load_shared(c_row, 8),  # scales, for each eight elements of C
+        kernel.load_shared(c_column, 64, run=8),
+        *(
+            kernel.store_c(
+                (edge, _shifted(8 * i, c_row)), (edge, _shifted(group + half + j, c_column))
+            )
+            for i, group, half, j in product(range(4), (0, 32), (0, VECTOR), singles)
+        ),
+    ]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kernels.catalog import variant
 from kernels.cubins import PROBES, Build
 from kernels.machine_code import InstructionCount, instructions
 from kernels.pool import run_all
@@ -74,10 +75,13 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     """Return the compiler's command line for one cubin."""
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
+    on_tensor_cores = build != PROBES and variant(build.variant).tensor_cores
+    # Asynchronous products on tensor cores (wgmma) are what this card has alone.
+    target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [
         str(nvcc),
         "-cubin",
-        f"-arch={architecture}",
+        f"-arch={target}",
         *FLAGS,
         *defines,
         "-o",

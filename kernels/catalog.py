@@ -9,10 +9,11 @@ two C signatures,
 
 and is compiled with ``-DBLOCK=b -DGUARDED=0|1 -DELEMENT=type`` (see `cubins.Build`). The letters of
 the sources are V (Vatutin, Martynov, Titov), T (TU Eindhoven, 5KK73), G ("GEMM optimisation (3)"),
-L (Lei Mao) and H (Harvey Arce).
+L (Lei Mao) and H (Harvey Arce); "own" is what is none's.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kernels import accesses
 from kernels.host_steps import PADDED, TRANSPOSED_B
@@ -72,8 +73,22 @@ def _register_tile(_b: int) -> Tile:
     return 128, 128, 8
 
 
+def _tensor_tile(_b: int) -> Tile:
+    return accesses.TENSOR_TILE, accesses.TENSOR_TILE, accesses.TENSOR_STEPS
+
+
 _column_of_16 = _blocks(_outer_tile, lambda _: (16, 4))
 _patch_of_64 = _blocks(_register_tile, lambda _: (256, 1))
+
+
+def _split_tiles(shape: Shape, b: int) -> Launch:
+    """Blocks of 256 threads; two tiles in two parts, scales, ratios and maxima in shared memory."""
+    rows, _, steps = _tensor_tile(b)
+    lines = 2 * rows  # of A's tile and of B's
+    words = 2 * 2 * lines * steps // 2 + 2 * lines + 8 * (lines + 4)
+    launch = _blocks(_tensor_tile, lambda _: (256, 1))(shape, b)
+    return replace(launch, dynamic_shared_bytes=4 * words)
+
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
@@ -325,6 +340,21 @@ VARIANTS: dict[str, Variant] = {
             _patch_of_64,
             accesses.register_tile_conflict_free,
             after="register_tile_double_buffered",
+        ),
+        Variant(
+            "sgemm_tensor",
+            "tensor cores, split operands",
+            "three 16-bit products a float32 one",
+            "own",
+            "operands scaled and split into two 16-bit parts on the way to shared memory, three "
+            "products of parts on tensor cores (wgmma or mma.sync), summed in float32",
+            "tensor",
+            "sgemm_tensor",
+            _tensor_tile,
+            _split_tiles,
+            accesses.sgemm_tensor,
+            after="register_tile_conflict_free",
+            tensor_cores=True,
         ),
         Variant(
             "mm_naive",

@@ -8,11 +8,17 @@ from kernels.variant import ELEMENTS
 
 # Kernels index the elements of a matrix with int.
 MAX_ELEMENTS = 2**31 - 1
+# From which on tensor cores multiply what `Variant.tensor_cores` gives them.
+_TENSOR_CORES = (8, 0)
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What one launch may use on a card, as the CUDA driver reports it (device attributes)."""
+    """What one launch may use on a card, as the CUDA driver reports it (device attributes).
+
+    A block has more than `max_shared_bytes_per_block` only if the function's attribute asks for it,
+    up to `max_shared_bytes_per_block_optin`.
+    """
 
     max_threads_per_block: int
     max_shared_bytes_per_block: int
@@ -22,6 +28,8 @@ class DeviceLimits:
     max_grid_z: int
     warp_size: int
     memory_bytes: int
+    max_shared_bytes_per_block_optin: int
+    compute_capability: tuple[int, int]
 
 
 def not_launchable(
@@ -38,6 +46,9 @@ def not_launchable(
     `registers_per_thread` and `static_shared_bytes` come from the build (0: not known).
     """
     entry = variant(name)
+    if entry.tensor_cores and limits.compute_capability < _TENSOR_CORES:
+        needed, has = (".".join(map(str, c)) for c in (_TENSOR_CORES, limits.compute_capability))
+        return f"needs compute capability {needed} for its tensor cores, the card has {has}"
     launch = entry.launch(shape, block_size)
     seen = entry.operands(shape, block_size)
     threads = launch.threads[0] * launch.threads[1]
@@ -49,7 +60,11 @@ def not_launchable(
     demands = [
         (matrix, MAX_ELEMENTS, "elements in a matrix, {} allowed by 32-bit indices"),
         (threads, limits.max_threads_per_block, "threads a block, {} allowed"),
-        (shared, limits.max_shared_bytes_per_block, "bytes of shared memory a block, {} allowed"),
+        (
+            shared,
+            limits.max_shared_bytes_per_block_optin,
+            "bytes of shared memory a block, {} allowed",
+        ),
         (launch.grid[0], limits.max_grid_x, "blocks along x, {} allowed"),
         (launch.grid[1], limits.max_grid_y, "blocks along y, {} allowed"),
         (launch.grid[2], limits.max_grid_z, "blocks along z, {} allowed"),

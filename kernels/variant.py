@@ -57,6 +57,9 @@ class Variant:
     variant whose next step this one is. `shapes` says what it multiplies: ``square`` matrices, any
     ``single`` product, or ``batched`` products.
 
+    `tensor_cores`: it multiplies on them, which takes a compute capability of 8.0 at least, and
+    sums in another order than one by one, in another precision (see `roundoffs`).
+
     `kernel` is the name of the function and of its source file. It is None for what a library
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
     the matrices beyond copying them.
@@ -77,6 +80,7 @@ class Variant:
     shapes: str = "square"
     after: str | None = None
     host_step: HostStep | None = None
+    tensor_cores: bool = False
 
     @property
     def source(self) -> str | None:
@@ -109,6 +113,14 @@ class Variant:
         rows, columns, _ = self.tile(block_size or 0)
         threads = self.geometry(Shape.square(1), block_size or 0).threads
         return rows * columns // (threads[0] * threads[1])
+
+    def roundoffs(self, k: int) -> int:
+        """Return how many units of roundoff a sum of k float32 products may be off by.
+
+        The unit is 2⁻²⁴ of the sum of their magnitudes. On tensor cores it is that of parts of 22
+        bits, of sums of 64 that are cut short, and of the sum of those (docs/methods.md).
+        """
+        return 160 + -(-k // 64) if self.tensor_cores else k
 
     def takes(self, shape: Shape) -> bool:
         """Tell whether the variant multiplies matrices of this shape."""

@@ -46,6 +46,11 @@ class Cell:
         """The shape of the product."""
         return Shape(self.batch, self.m, self.n, self.k)
 
+    @property
+    def bound_multiple(self) -> float:
+        """The bound on a product's error, over that of sums one by one (`Variant.roundoffs`)."""
+        return 1.0 if self.device == CPU else variant(self.variant).roundoffs(self.k) / self.k
+
 
 def cell(
     device: str,

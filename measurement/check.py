@@ -76,7 +76,8 @@ def check(session: Session, cells: list[Cell], inputs: Inputs, outcome: Outcome)
         try:
             session.poison(each)
             session.run(each)
-            reason = judge(session.product(each), expected, bound).reason
+            product = session.product(each)
+            reason = judge(product, expected, bound, each.bound_multiple).reason
         except DeviceError as error:
             print(f"{each}: {error}; the rest was not run")
             outcome.failed += 1

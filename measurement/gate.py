@@ -39,13 +39,13 @@ class _Band:
     column: int
 
 
-def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
+def judge(product: Matrix, expected: Reference, bound: Reference, multiple: float = 1.0) -> Verdict:
     """Compare a product with its float64 reference, element by element.
 
-    All arrays are (batch, m, n). Every |product − expected| must be within `bound`
-    (`measurement.matrices.reference`); NaN, infinity and elements that nobody wrote (by the poison
-    NaN, or a wrong integer) fail. The worst element is the first that is not finite, else the one
-    whose error is the largest multiple of its bound.
+    All arrays are (batch, m, n). Every |product − expected| must be within this `multiple` of
+    `bound` (`measurement.matrices.reference`, `Cell.bound_multiple`); NaN, infinity and elements
+    that nobody wrote (by the poison NaN, or a wrong integer) fail. The worst element is the first
+    that is not finite, else the one whose error is the largest multiple of its bound.
     """
     columns = product.shape[-1]
     product, expected, bound = (each.reshape(-1, columns) for each in (product, expected, bound))
@@ -54,7 +54,7 @@ def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
 
     def judge_band(start: int) -> _Band:
         rows = slice(start, start + height)
-        return _judge_band(product[rows], expected[rows], bound[rows], start)
+        return _judge_band(product[rows], expected[rows], multiple * bound[rows], start)
 
     # numpy leaves the interpreter to others while it computes, so threads do run side by side.
     # More than a few wait for one another and for memory.
@@ -70,9 +70,10 @@ def judge(product: Matrix, expected: Reference, bound: Reference) -> Verdict:
         reason = (
             f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
             f"{product[row, column]:g}, expected {expected[row, column]:g} "
-            f"± {bound[row, column]:.2g}"
+            f"± {multiple * bound[row, column]:.2g}"
         )
-    return Verdict(not failures, reason, row, column, error, float(bound[row, column]))
+    allowed = float(multiple * bound[row, column])
+    return Verdict(not failures, reason, row, column, error, allowed)
 
 
 def _judge_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:

@@ -212,6 +212,10 @@ class GpuSession:
         arguments = entry.arguments(cell.shape, cell.block_size)
         function = self._function(build, len(arguments))
         launch = entry.launch(cell.shape, cell.block_size)
+        static = self._builds[build].static_shared_bytes
+        if launch.dynamic_shared_bytes + static > self.limits.max_shared_bytes_per_block:
+            attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            function.set_attribute(attribute, launch.dynamic_shared_bytes)
 
         def into_stream() -> None:
             function.prepared_async_call(
@@ -253,6 +257,7 @@ def read_limits(cuda: Any, device: Any) -> DeviceLimits:
     names = {
         "max_threads_per_block": attribute.MAX_THREADS_PER_BLOCK,
         "max_shared_bytes_per_block": attribute.MAX_SHARED_MEMORY_PER_BLOCK,
+        "max_shared_bytes_per_block_optin": attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         "max_registers_per_block": attribute.MAX_REGISTERS_PER_BLOCK,
         "max_grid_x": attribute.MAX_GRID_DIM_X,
         "max_grid_y": attribute.MAX_GRID_DIM_Y,
@@ -260,4 +265,8 @@ def read_limits(cuda: Any, device: Any) -> DeviceLimits:
         "warp_size": attribute.WARP_SIZE,
     }
     values = {name: device.get_attribute(number) for name, number in names.items()}
-    return DeviceLimits(**values, memory_bytes=device.total_memory())
+    return DeviceLimits(
+        **values,
+        memory_bytes=device.total_memory(),
+        compute_capability=device.compute_capability(),
+    )

@@ -61,6 +61,7 @@ def gpu(device: CudaDevice) -> dict[str, Any]:
     cuda = driver()
     card = cuda.Device(device.index)
     limits = asdict(read_limits(cuda, card)) | _multiprocessor_limits(cuda, card)
+    del limits["compute_capability"]  # is said above them
     return {
         "device": f"gpu{device.index}",
         "name": device.name,
@@ -80,7 +81,6 @@ def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
         "max_blocks_per_multiprocessor": attribute.MAX_BLOCKS_PER_MULTIPROCESSOR,
         "registers_per_multiprocessor": attribute.MAX_REGISTERS_PER_MULTIPROCESSOR,
         "shared_bytes_per_multiprocessor": attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-        "max_shared_bytes_per_block_optin": attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         "l2_cache_bytes": attribute.L2_CACHE_SIZE,
     }
     return {name: card.get_attribute(number) for name, number in names.items()}

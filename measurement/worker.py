@@ -86,7 +86,8 @@ class Worker:
         self._session.poison(cell)
         done = self._pass(cell)
         with all_cores():
-            return done, judge(self._session.product(cell), expected, bound)
+            product = self._session.product(cell)
+            return done, judge(product, expected, bound, cell.bound_multiple)
 
     def sample(self, cell: Cell) -> Pass:
         """Run the cell once, after a warm-up where its pass is short; raises CellError."""

@@ -75,6 +75,7 @@ STEPS = (
     "register_tile",
     "register_tile_double_buffered",
     "register_tile_conflict_free",
+    "sgemm_tensor",
     "cublas_sgemm",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")

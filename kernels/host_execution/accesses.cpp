@@ -284,6 +284,20 @@ inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller
 
 }  // namespace
 
+extern "C" unsigned host_tensor_operand(const unsigned *operand) {
+    Worker &w = *worker;
+    if (!w.launch->instrumented) return *operand;
+    char *address = const_cast<char *>(reinterpret_cast<const char *>(operand));
+    Access access = {code_address(w, __builtin_return_address(0)), 0, WORD_BYTES, false, -1};
+    if (!within(address, w.dynamic_shared, w.launch->dynamic_shared_bytes, access)) {
+        stop_out_of_bounds(w, address, access);
+    }
+    access.offset += w.shared_bytes;
+    Site &site = checked_site(w, access);
+    check_word(w, w.words[access.offset / WORD_BYTES], site.number, access);
+    return *operand;
+}
+
 // ---- What g++ calls for -fsanitize=thread and -fsanitize=bounds
 
 #define ACCESS(NAME, BYTES, IS_STORE)                                                          \

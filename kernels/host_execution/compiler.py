@@ -44,7 +44,7 @@ _UNSUPPORTED = {
     r"\basm\b": "inline PTX",
     r"\b__shfl\w*": "warp shuffles",
     r"\b__(?:ballot|any|all|match|reduce|activemask)\w*": "warp votes",
-    r"\b__sync(?:warp|threads_\w+)": "barriers other than __syncthreads",
+    r"\b__sync(?:warp|threads_(?!or\b)\w+)": "barriers other than __syncthreads and its _or",
     r"\bcooperative_groups\b": "cooperative groups",
     r"\batomic[A-Z]\w*": "atomics",
     r"\b(?:nvcuda|wmma)\b": "tensor cores",
@@ -59,10 +59,14 @@ _UNSUPPORTED = {
 
 
 def unsupported(text: str) -> tuple[int, str, str] | None:
-    """Return line, word and feature of the first thing in a source that the host cannot execute."""
+    """Return line, word and feature of the first thing in a source that the host cannot execute.
+
+    What stands between ``#ifdef __CUDACC__`` and its ``#else`` is for cards alone.
+    """
     code = re.sub(
         r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
     )
+    code = _without_cards_own(code)
     found = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
@@ -77,6 +81,20 @@ def unsupported(text: str) -> tuple[int, str, str] | None:
         return None
     place, word, feature = min(found)
     return code.count("\n", 0, place) + 1, word, feature
+
+
+def _without_cards_own(code: str) -> str:
+    """Return code with empty lines for those that only nvcc compiles."""
+    depth, lines = 0, []  # of conditions inside of __CUDACC__'s, counted from 1
+    for line in code.splitlines():
+        if depth == 0:
+            depth = int(line.startswith("#ifdef __CUDACC__"))
+        elif line.startswith("#if"):
+            depth += 1
+        elif line.startswith("#endif") or (line.startswith("#else") and depth == 1):
+            depth -= 1
+        lines.append("" if depth else line)
+    return "\n".join(lines)
 
 
 @cache

@@ -23,6 +23,9 @@ struct __align__(8) float2 {
 struct __align__(16) float4 {
     float x, y, z, w;
 };
+struct __align__(16) uint4 {
+    unsigned x, y, z, w;
+};
 
 static __forceinline__ float2 make_float2(float x, float y) {
     return {x, y};
@@ -32,10 +35,21 @@ static __forceinline__ float4 make_float4(float x, float y, float z, float w) {
     return {x, y, z, w};
 }
 
+static __forceinline__ uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+    return {x, y, z, w};
+}
+
 extern "C" {
 float fmaf(float, float, float);
 double fma(double, double, double);
+float fabsf(float);
+float fmaxf(float, float);
+float fminf(float, float);
+float rintf(float);
 void __syncthreads();
+int __syncthreads_or(int);
+// A word of shared memory that tensor cores read: checked as any load, but not counted.
+unsigned host_tensor_operand(const unsigned *);
 // The runtime knows which thread runs. To a thread they are constants, and no memory accesses.
 __attribute__((const)) uint3 host_thread_index();
 __attribute__((const)) uint3 host_block_index();
@@ -54,4 +68,35 @@ static __forceinline__ int min(int a, int b) {
 
 static __forceinline__ int max(int a, int b) {
     return a > b ? a : b;
+}
+
+static __forceinline__ int __float_as_int(float value) {
+    int bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static __forceinline__ float __int_as_float(int bits) {
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+// A number as one of 16 bits (IEEE 754's binary16), rounded to nearest, ties to even.
+static inline unsigned host_to_half(float value) {
+    const unsigned bits = __float_as_int(value), magnitude = bits & 0x7fffffff;
+    const unsigned sign = bits >> 16 & 0x8000;
+    if (magnitude > 0x7f800000) return sign | 0x7e00;   // not a number
+    if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and more: infinity
+    if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
+        return sign | static_cast<unsigned>(rintf(fabsf(value) * 0x1p24f));
+    }
+    return sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+}
+
+static inline float host_from_half(unsigned half) {
+    const unsigned exponent = half >> 10 & 31, sign = (half & 0x8000) << 16;
+    if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * static_cast<int>(half & 0x3ff);
+    const unsigned more = exponent == 31 ? 0x70000000 : 0x38000000;  // infinity stays what it is
+    return __int_as_float(sign | ((half & 0x7fff) << 13) + more);
 }

@@ -177,12 +177,15 @@ void check_barrier(Worker &w, uint32_t ended) {
 
 void run_block(Worker &w) {
     w.block_start = ++w.epoch;
+    w.vote = 0;
     for (;;) {
         const uint32_t ended = run_to_barrier(w);
         if (w.launch->fault.kind || ended == w.threads) return;
         check_barrier(w, ended);
         if (w.launch->fault.kind) return;
         ++w.epoch;
+        w.outcome = w.vote;
+        w.vote = 0;
     }
 }
 
@@ -288,12 +291,26 @@ extern "C" void host_reference_uint32(const uint32_t *a, const uint32_t *b, uint
 
 // ---- What a kernel calls
 
-extern "C" void __syncthreads() {
+namespace {
+
+void wait_at_barrier(void *caller) {
     Worker &w = *worker;
     Fiber &fiber = w.fibers[w.thread];
     fiber.waiting = true;
-    fiber.barrier = code_address(w, __builtin_return_address(0));
+    fiber.barrier = code_address(w, caller);
     if (_setjmp(fiber.place) == 0) _longjmp(w.scheduler, 1);
+}
+
+}  // namespace
+
+extern "C" void __syncthreads() {
+    wait_at_barrier(__builtin_return_address(0));
+}
+
+extern "C" int __syncthreads_or(int predicate) {
+    worker->vote |= predicate;
+    wait_at_barrier(__builtin_return_address(0));
+    return worker->outcome;
 }
 
 extern "C" uint3 host_thread_index() {

@@ -125,6 +125,7 @@ struct Worker {
     uint3 block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
     uint32_t epoch;        // one for each stretch between barriers, never 0
+    int vote, outcome;     // of the threads at a barrier that votes, and of the last one
     uint32_t block_start;  // first epoch of the block
     char *code;            // where the kernel's library lies
     size_t code_bytes;

@@ -58,6 +58,7 @@ SECTORS = {
     ("outer_product", None): 4,
     ("register_tile", None): 16,  # four words a lane
     ("register_tile_conflict_free", None): 16,
+    ("sgemm_tensor", None): 16,
     ("mm_naive", 32): 2.5,
     ("bmm_tile", 32): 4,
 }
@@ -72,6 +73,8 @@ def shapes_of(name, block):
     entry = VARIANTS[name]
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
+    if entry.tensor_cores:  # loads of four elements where they divide N, else of one
+        return (128, 132, 134, 17)
     if block in FEW_BLOCKS or entry.family == "buffered":
         return ALL_ORDERS
     width = max(entry.tile(block or 0))

@@ -142,6 +142,7 @@ UNSUPPORTED = [
     ("p[0] = __shfl_down_sync(~0u, p[0], 1);", "__shfl_down_sync: .* warp shuffles"),
     ("p[0] = __ballot_sync(~0u, 1);", "__ballot_sync: .* warp votes"),
     ("__syncwarp();", "__syncwarp: .* barriers other than __syncthreads"),
+    ("__syncthreads_and(1);", "__syncthreads_and: .* barriers other than __syncthreads"),
     ("atomicAdd(p, 1.0f);", "atomicAdd: .* atomics"),
     ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
     ("__half h;", "__half: .* 16-bit numbers"),
@@ -170,6 +171,89 @@ def test_unsupported_features_are_named_with_their_line(host_builds, tmp_path, s
 )
 def test_unsupported_declarations_are_named(line, feature):
     assert unsupported(f"\n{line}\n")[::2] == (2, feature)
+
+
+def test_what_only_cards_compile_is_not_looked_at():
+    text = """#ifdef __CUDACC__
+#if WIDE
+asm("a");
+#else
+asm("b");
+#endif
+#else
+atomicAdd(p, 1);
+#endif
+asm("c");
+"""
+    assert unsupported(text) == (8, "atomicAdd", "atomics")
+    without = text.replace("atomicAdd(p, 1);", "")
+    assert unsupported(without) == (10, "asm", "inline PTX")
+    assert unsupported(without.replace("#else\n\n#endif", "#endif"))[0] == 8
+    assert unsupported(text.replace("ifdef __CUDACC__", "if 1"))[0] == 3
+
+
+def test_a_barrier_that_votes_tells_all_threads_of_the_block(host_builds, tmp_path):
+    body = (
+        "const int t = threadIdx.x; p[4 * blockIdx.x + t] ="
+        " 10 * __syncthreads_or(t == 2 && blockIdx.x == 1) + __syncthreads_or(t == blockIdx.x);"
+    )
+    for mode in compiler.MODES:
+        p = np.zeros(12, np.float32)
+        compiled(host_builds, tmp_path, body, mode=mode).run((3,), (4,), [p])
+        np.testing.assert_array_equal(p, [1] * 4 + [11] * 4 + [1] * 4)
+    body = "if (threadIdx.x) __syncthreads_or(1); else __syncthreads();"
+    kernel = compiled(host_builds, tmp_path, body)
+    with pytest.raises(KernelFault, match="waits at this barrier"):
+        kernel.run((1,), (2,), [np.zeros(1, np.float32)])
+
+
+def test_numbers_of_16_bits_are_those_of_the_standard(host_builds, tmp_path):
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    body = (
+        "const int i = 256 * blockIdx.x + threadIdx.x;"
+        "back[i] = host_from_half(i); bits[i] = host_to_half(p[i]);"
+    )
+    kernel = compiled(host_builds, tmp_path, body, "float *p, float *back, unsigned *bits", "fused")
+    back, bits = np.zeros(2**16, np.float32), np.zeros(2**16, np.uint32)
+    rng = np.random.default_rng(1)
+    exact = halves.astype(np.float32)
+    finite = np.where(np.isfinite(exact), exact, 0)
+    between = finite * (1 + rng.uniform(-(2.0**-10), 2.0**-10, exact.size)).astype(np.float32)
+    ties = (finite + np.roll(finite, 1)) / 2
+    for p in (exact, between, ties, rng.standard_normal(2**16).astype(np.float32)):
+        kernel.run((256,), (256,), [p, back, bits])
+        with np.errstate(over="ignore"):
+            expected = p.astype(np.float16)
+        ordinary = ~np.isnan(p)
+        assert (bits[ordinary] == expected.view(np.uint16)[ordinary]).all()
+        assert np.isnan(bits[~ordinary].astype(np.uint16).view(np.float16)).all()
+    np.testing.assert_array_equal(back, exact)
+
+
+def test_operands_of_tensor_cores_are_checked_and_not_counted(host_builds, tmp_path):
+    before = "#define OPERAND(i) host_tensor_operand((const unsigned *)smem + (i))\n"
+    body = (
+        "extern __shared__ float smem[]; smem[threadIdx.x] = 1.0f; {barrier}\n"
+        "p[threadIdx.x] = OPERAND({index}) == 0x3f800000;"
+    )
+
+    def run(barrier, index):
+        text = body.format(barrier=barrier, index=index)
+        kernel = compiled(host_builds, tmp_path, text, before=before)
+        p = np.zeros(32, np.float32)
+        return p, kernel.run((1,), (32,), [p], 128)
+
+    p, done = run("__syncthreads();", "31 - threadIdx.x")
+    assert p.all()
+    assert not [
+        count for count in done.counts if count.operation == "shared_load" and count.accesses
+    ]
+    with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* which no thread of the block has"):
+        run("", "31 - threadIdx.x")
+    with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* races with thread"):
+        run("", "0")
+    with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* is out of bounds"):
+        run("__syncthreads();", "threadIdx.x + 1")
 
 
 def test_kernels_of_the_catalog_are_supported():

@@ -18,6 +18,8 @@ CARD = DeviceLimits(
     max_grid_z=65535,
     warp_size=32,
     memory_bytes=80 * 2**30,
+    max_shared_bytes_per_block_optin=232448,
+    compute_capability=(9, 0),
 )
 KERNELS = [
     (name, b)
@@ -58,13 +60,18 @@ DEMANDS = [
     (("register_tile", 8, None, 0, 0), "max_threads_per_block", "256 threads a block, {} allowed"),
     (
         ("buffered_column", 1000, None, 0, 96),
-        "max_shared_bytes_per_block",
+        "max_shared_bytes_per_block_optin",
         "4096 bytes of shared memory a block, {} allowed",
     ),
     (
         ("block", 64, 32, 0, 8192),
-        "max_shared_bytes_per_block",
+        "max_shared_bytes_per_block_optin",
         "8192 bytes of shared memory a block, {} allowed",
+    ),
+    (
+        ("sgemm_tensor", 1, None, 255, 0),
+        "max_shared_bytes_per_block_optin",
+        "141440 bytes of shared memory a block, {} allowed",
     ),
     # 65 registers a thread are 72 of each of 1024 threads; 36 threads take two whole warps.
     (("block", 64, 32, 65, 0), "max_registers_per_block", "73728 registers a block, {} allowed"),
@@ -133,6 +140,15 @@ def test_matrices_end_where_an_index_overflows():
     assert said("mm_tile", f"1x{2**31}x1").startswith("needs 2147483648 elements in a matrix")
     assert said("bmm_tile", "2x46340x46340x46340") is None, "each matrix counts on its own"
     assert said("block_padded", 46340).startswith("needs 2149991424 elements in a matrix")
+
+
+def test_tensor_cores_take_a_compute_capability():
+    asked = ("sgemm_tensor", Shape.square(64), None, "float32")
+    old, new = (replace(CARD, compute_capability=c) for c in ((7, 5), (8, 0)))
+    text = "needs compute capability 8.0 for its tensor cores, the card has 7.5"
+    assert not_launchable(*asked, old) == text
+    assert not_launchable(*asked, new) is None
+    assert not_launchable("block", Shape.square(64), 32, "float32", old) is None
 
 
 def test_an_unknown_register_use_is_no_obstacle():

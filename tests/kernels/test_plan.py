@@ -202,6 +202,7 @@ def test_guarded_builds_only_where_a_shape_needs_them():
         *((f"tile_{kind}", 32) for kind in ("uncoalesced", "transposed_b", "conflict_free")),
         *((f"outer_product{step}", None) for step in ("", "_unrolled", "_prefetch")),
         *((f"register_tile{step}", None) for step in ("", "_double_buffered", "_conflict_free")),
+        ("sgemm_tensor", None),
     }
     exact = [b for b in builds(study(STUDY)) if not b.guarded]
     assert Build("block_strided", 25, "float32", False) in exact

@@ -265,6 +265,7 @@ def times_of_loads(name, shape, block):
     return -(-shape.n // columns), -(-shape.m // rows)
 
 
+VECTORS = ("register_tile", "sgemm_tensor")  # access four elements of a matrix at a time
 SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
 
 
@@ -276,8 +277,8 @@ SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
         *(
             (name, Shape.square(n), None, "float32")
             for name in KERNELS
-            if name.startswith("register_tile")
-            for n in (128, 134)
+            if name.startswith(VECTORS)
+            for n in (128, 132, 134)
         ),
     ],
     ids=str,
@@ -286,7 +287,7 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
     entry = KERNELS[name]
     threads = entry.launch(shape, block).threads
-    exact_vectors = name.startswith("register_tile") and shape.n % 128 == 0
+    vectors = name.startswith(VECTORS) and shape.n % (4 if name == "sgemm_tensor" else 128) == 0
     of_a, of_b, of_c = Counter(), Counter(), Counter()
     for access in entry.accesses(shape, block, dtype):
         if isinstance(access, GlobalAccess):
@@ -294,7 +295,7 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
             _batch, row, _k, column = access.axes
             matrix = of_c if access.operation == "global_store" else of_a if row.weight else of_b
             assert matrix is of_c or bool(row.weight) != bool(column.weight)
-            matrix.update(reached(access, threads, 4 if exact_vectors else 1))
+            matrix.update(reached(access, threads, 4 if vectors else 1))
     a_times, b_times = times_of_loads(name, shape, block)
     assert of_c == Counter(range(shape.c_elements))
     assert of_a == Counter(dict.fromkeys(range(shape.a_elements), a_times))
@@ -342,6 +343,8 @@ def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
         **dict.fromkeys(("tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"), tile),
         "block_unroll4": (8 * n // b, 4, 5 * n, 8 * n // b),
         "block_unroll8": (16 * n // b, 8, 9 * n, 16 * n // b),
+        # Once: 8 maxima and a scale, and 9 scales for 8 elements of C; 5 maxima, 3 scales, ratios.
+        "sgemm_tensor": (n // 4, 16, 5 * n // 64 + 9 + 8 * 9, n // 4 + 8),
     }
     for name in KERNELS:
         families = {"outer_product": outer_product, "register_tile": register_tile}
@@ -410,7 +413,7 @@ def test_bank_conflicts_are_those_that_the_sources_speak_of(b, expected):
 def test_large_shapes_are_summed_too(name):
     n = 1024 if name.startswith("buffered") else 4096
     found, _ = totals_of(name, n, 16)
-    of_vectors = 4 if name.startswith("register_tile") else 1
+    of_vectors = 4 if name.startswith(VECTORS) else 1
     assert found["global_store"].accesses * of_vectors == n * n
     if KERNELS[name].shapes == "batched":
         shape = Shape.parse("1000x1021x509x257")

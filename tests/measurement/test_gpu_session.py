@@ -23,6 +23,7 @@ from measurement.session import CellError, DeviceError, Timing
 ATTRIBUTES = {
     "MAX_THREADS_PER_BLOCK": 1024,
     "MAX_SHARED_MEMORY_PER_BLOCK": 49152,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 166912,
     "MAX_REGISTERS_PER_BLOCK": 65536,
     "MAX_GRID_DIM_X": 2**31 - 1,
     "MAX_GRID_DIM_Y": 65535,
@@ -62,6 +63,7 @@ class FakeCuda:
 
     def __init__(self, free_bytes=2**30):
         self.device_attribute = SimpleNamespace(**{name: name for name in ATTRIBUTES})
+        self.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared")
         self.free_bytes = free_bytes
         self.log = []
         self.buffers = {}
@@ -77,6 +79,7 @@ class FakeCuda:
             name=lambda: "Stand-in",
             pci_bus_id=lambda: "0000:01:00.0",
             total_memory=lambda: 2**40,
+            compute_capability=lambda: (8, 0),
             get_attribute=ATTRIBUTES.__getitem__,
             make_context=self.make_context,
         )
@@ -132,6 +135,11 @@ class FakeKernel:
         assert path.rpartition("/")[2].startswith(f"{name}-")
         self.cuda, self.name = cuda, name
         self.dtype = re.search(r"float32|float64|int32", path)[0]
+        self.most_shared = ATTRIBUTES["MAX_SHARED_MEMORY_PER_BLOCK"]
+
+    def set_attribute(self, attribute, value):
+        assert attribute == "dynamic shared"
+        self.most_shared = value
 
     def prepare(self, types):
         self.types = types
@@ -140,6 +148,7 @@ class FakeKernel:
     def prepared_async_call(self, grid, threads, stream, a, b, c, *edges, shared_size):
         self.cuda.called("launch")
         assert self.types == "PPP" + "i" * len(edges)
+        assert shared_size <= self.most_shared, "more has to be asked for"
         m, n, k = edges if len(edges) == 3 else edges * 3
         shape = Shape(grid[2], m, n, k)
         self.cuda.launched = (self.name, shape, grid, threads, shared_size)
@@ -187,13 +196,13 @@ def open_session(cuda, tmp_path):
         built = {build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells} - {None}
         results = [
             BuildResult(
-                *("sm_86", b.variant, b.dtype, b.block_size, b.kind, registers, shared),
+                *("sm_80", b.variant, b.dtype, b.block_size, b.kind, registers, shared),
                 *(0, 0, 0, "13.9.7", ""),
             )
             for b in built
         ]
         inputs = Inputs(problems(list(cells)), 1)
-        return GpuSession(CudaDevice(0, "Stand-in", "8.6"), inputs, results, tmp_path)
+        return GpuSession(CudaDevice(0, "Stand-in", "8.0"), inputs, results, tmp_path)
 
     return opened
 
@@ -303,9 +312,9 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
     one = asked("block", 40)
     with open_session(one, registers=300) as session:
         assert session.not_launchable(one) == "needs 77824 registers a block, 65536 allowed"
-    with open_session(one, shared=49153) as session:
+    with open_session(one, shared=166913) as session:
         said = session.not_launchable(one)
-        assert said == "needs 49153 bytes of shared memory a block, 49152 allowed"
+        assert said == "needs 166913 bytes of shared memory a block, 166912 allowed"
     cuda.free_bytes = MARGIN + 3 * 4 * 40**2 - 1
     with open_session(one) as session:
         assert session.not_launchable(one) == (

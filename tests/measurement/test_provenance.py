@@ -201,7 +201,6 @@ def card(monkeypatch):
         "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
         "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
         "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
-        "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
         "L2_CACHE_SIZE": 52428800,
     }
     device = SimpleNamespace(
@@ -209,7 +208,7 @@ def card(monkeypatch):
     )
     names = SimpleNamespace(**{name: name for name in attributes})
     cuda = SimpleNamespace(Device=lambda index: device, device_attribute=names)
-    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 65534, 32, 2**36)
+    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 65534, 32, 2**36, 232448, (9, 0))
     monkeypatch.setattr(provenance, "pynvml", nvml)
     monkeypatch.setattr(provenance.cublas, "version", lambda: "13.1.0")
     monkeypatch.setattr(provenance, "driver", lambda: cuda)

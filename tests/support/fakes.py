@@ -62,7 +62,7 @@ gpus:
   - { id: local, device: auto }
 """
 # Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
-LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30)
+LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")

@@ -299,6 +299,31 @@ MUTANTS = [
         *("register_tile_conflict_free", 128, None, "(TILE + 4)", "TILE", "store_transposed("),
         r"shared_store: .* by theory",
     ),
+    Mutant(
+        "no barrier before a split tile is multiplied",
+        *("sgemm_tensor", 128, None, "        __syncthreads();  // the tile is split\n", ""),
+        *("host_tensor_operand", "which no thread of the block has written"),
+    ),
+    Mutant(
+        "a tile is split while it is multiplied",
+        *("sgemm_tensor", 192, None, "split_b(next % 2)", "split_b(tile % 2 ^ 1)"),
+        *("split(to|host_tensor_operand", "races with"),
+    ),
+    Mutant(
+        "chunks in their order",
+        *("sgemm_tensor", 128, None, "(chunk ^ line % 8)", "chunk", "split(to"),
+        r"shared_store: .* by theory",
+    ),
+    Mutant(
+        "small products left out",
+        *("sgemm_tensor", 128, None, "sum += a_low[row][i]", "sum += 0.0f * a_low[row][i]"),
+        *("store_part(", "elements wrong"),
+    ),
+    Mutant(
+        "one of two scales undone",
+        *("sgemm_tensor", 128, None, " * fmaxf(of_row, of_column)", ""),
+        *("store_part(", "elements wrong"),
+    ),
     wrong_product(
         "indices of B swapped where they are not square",
         *(
