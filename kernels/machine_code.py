@@ -20,6 +20,8 @@ KERNEL, LOOP = "kernel", "loop"
 # that it counts only in kernels that have none of the others.
 FLOATING_MULTIPLY_ADDS = ("FFMA", "DFMA")
 INTEGER_MULTIPLY_ADDS = ("IMAD",)
+# Those of tensor cores, each of many elements; what has them multiplies elements by nothing else.
+TENSOR_MULTIPLY_ADDS = ("HMMA", "HGMMA")
 LOADS = ("LDG", "LDS", "LDL", "LD")
 STORES = ("STG", "STS", "STL", "ST")
 # Width in bits of an access whose modifiers do not name another one.
@@ -206,7 +208,10 @@ def main_loop(code: Code) -> set[int]:
 
 
 def multiply_adds(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return how many multiply-adds of elements there are: FFMA, DFMA, or IMAD if none of them."""
+    """Return how many multiply-adds of elements there are.
+
+    Those of tensor cores, else FFMA and DFMA, or IMAD if there are none of them.
+    """
     counts = list(counts)
     names = _multiply_add_names({count.opcode for count in counts})
     return sum(c.count for c in counts if c.scope == scope and c.opcode in names)
@@ -232,11 +237,16 @@ def barriers(counts: Iterable[InstructionCount], scope: str) -> int:
 
 
 def unrolling(counts: Iterable[InstructionCount], sums_a_thread: int) -> float:
-    """Return how many steps along k one turn of the main loop does; 0: there is no such loop.
+    """Return how many steps along k one turn of the main loop does.
+
+    0: there is no such loop, or one instruction of tensor cores does many.
 
     `sums_a_thread` elements of C are computed by a thread (rows times columns of the tile over
     threads of the block), with a multiply-add for each of them in each step.
     """
+    counts = list(counts)
+    if any(count.opcode in TENSOR_MULTIPLY_ADDS for count in counts):
+        return 0.0
     return multiply_adds(counts, LOOP) / sums_a_thread
 
 
@@ -254,8 +264,10 @@ def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[i
 
 def _multiply_add_names(opcodes: set[str]) -> tuple[str, ...]:
     """Return which of a kernel's opcodes multiply and add its elements."""
-    floating = opcodes.intersection(FLOATING_MULTIPLY_ADDS)
-    return FLOATING_MULTIPLY_ADDS if floating else INTEGER_MULTIPLY_ADDS
+    for names in (TENSOR_MULTIPLY_ADDS, FLOATING_MULTIPLY_ADDS):
+        if opcodes.intersection(names):
+            return names
+    return INTEGER_MULTIPLY_ADDS
 
 
 def _tally(code: Code, indices: Iterable[int]) -> Counter[tuple[str, int]]:

@@ -17,7 +17,7 @@ from kernels import toolchain
 from kernels.build import BuildResult, build_all, build_cubin, read_result
 from kernels.catalog import VARIANTS
 from kernels.cubins import PROBES, Build, parse_build
-from kernels.machine_code import InstructionCount
+from kernels.machine_code import InstructionCount, unrolling
 from kernels.plan import block_sizes
 from kernels.shape import Shape
 from kernels.variant import ELEMENTS
@@ -134,6 +134,35 @@ def test_compiler_is_told_block_size_guard_type_and_architecture(tmp_path):
     for dtype, c_type in c_types.items():
         line = building.command(nvcc, Build("mm_tile", 8, dtype, False), "sm_86", out)
         assert f"-DELEMENT={c_type}" in line
+
+
+TENSOR = Build("sgemm_tensor", None, "float32", False)
+
+
+def test_wgmma_takes_a_target_of_its_own():
+    def target(build, architecture):
+        line = building.command(Path("nvcc"), build, architecture, Path("x.cubin"))
+        return next(word for word in line if word.startswith("-arch="))
+
+    assert target(TENSOR, "sm_90") == "-arch=sm_90a"
+    assert target(TENSOR, "sm_80") == "-arch=sm_80"
+    assert target(EXACT, "sm_90") == target(PROBES, "sm_90") == "-arch=sm_90"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "instruction"), [("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA")]
+)
+def test_tensor_cores_multiply_as_the_architecture_can(nvcc, tmp_path, architecture, instruction):
+    result = build_cubin(nvcc, TENSOR, architecture, tmp_path / "x.cubin")
+    assert (result.spill_store_bytes, result.spill_load_bytes) == (0, 0)
+    if toolchain.find_disassembler(nvcc) is None:
+        pytest.skip("no nvdisasm")
+    found = {count.opcode: count.count for count in result.instructions if count.scope == "loop"}
+    tensor = {name for name in found if name.endswith("MMA")}
+    assert tensor == ({instruction} if instruction else set())
+    if instruction == "HGMMA":
+        assert found["HGMMA"] == 3 * 4, "three products of four times 16 steps of k"
+        assert unrolling(result.instructions, 64) == 0
 
 
 def test_probes_are_compiled_from_their_own_source(tmp_path):

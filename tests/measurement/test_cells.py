@@ -50,6 +50,16 @@ def test_planned_cells_are_every_combination_that_exists_small_orders_first():
     assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
 
 
+def test_products_of_tensor_cores_have_a_bound_of_their_own():
+    def multiple(device, name, k):
+        return planning.cell(device, name, "float32", Shape(1, k, k, k)).bound_multiple
+
+    assert multiple("gpu0", "block", 4096) == multiple("cpu", "naive", 64) == 1
+    assert multiple("cpu", "blas", 64) == 1, "is in no catalog of kernels"
+    assert multiple("gpu0", "sgemm_tensor", 64) == 161 / 64
+    assert multiple("gpu0", "sgemm_tensor", 4096) == 224 / 4096
+
+
 def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
     cells = cpu_cells(study(STUDY), 3)
     assert [c.n for c in cells] == [8] * 5 + [32] * 4

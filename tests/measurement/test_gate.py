@@ -255,6 +255,16 @@ def test_the_worst_element_is_found_wherever_it_stands():
     assert judge(np.ones((n, n), np.float32), expected, bound).passed
 
 
+def test_a_multiple_of_the_bound_is_allowed_and_told(case):
+    product, expected, bound = case
+    product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
+    assert judge(product, expected, bound, 4.0).passed
+    assert judge(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
+    verdict = judge(product, expected, bound, 3.0)
+    assert not verdict.passed
+    assert verdict.reason.endswith(f"± {3 * bound[0, 2, 3]:.2g}")
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("bound", [2.0**-20, 1.0, 2.0**10])
 def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
