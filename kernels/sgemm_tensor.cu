@@ -327,11 +327,11 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     float *scales = reinterpret_cast<float *>(smem + 2 * STAGE);  // of each line
     float *ratios = scales + LINES;                               // of the last change of scales
     float *maxima = ratios + LINES;                               // of each line, of an eighth each
-    const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+    const unsigned thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     // Blocks that run together form a rectangle, of which rows of A and columns of B are cached.
-    const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    const int band = number / (BAND * gridDim.x) * BAND, within = number % (BAND * gridDim.x);
-    const int height = min(static_cast<int>(gridDim.y) - band, BAND);
+    const unsigned number = blockIdx.y * gridDim.x + blockIdx.x, width = BAND * gridDim.x;
+    const unsigned band = number / width * BAND, within = number % width;
+    const unsigned height = gridDim.y - band < BAND ? gridDim.y - band : BAND;
     const int first_row = (band + within % height) * TILE;
     const int first_column = within / height * TILE;
     const int tiles = (n + STEP - 1) / STEP;
@@ -356,7 +356,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
             from += i == 3 ? 29 * n : n;
         }
     };
-    unsigned most;
+    unsigned most = 0;  // magnitudes of what was split
     auto split_a = [&](int i, int stage) {
         const int row = a_row + 4 * i;
         const float4 p = of_a[2 * i], q = of_a[2 * i + 1];
@@ -383,10 +383,31 @@ extern "C" __global__ void __launch_bounds__(256, 1)
 
     const int warp_row = warp / (TILE / WARP_COLUMNS) * WARP_ROWS;
     const int warp_column = warp % (TILE / WARP_COLUMNS) * WARP_COLUMNS;
-    const Place place = {warp_row, warp_column, warp_row + lane / 4, warp_column + lane % 4 * 8};
+    const int own_row = warp_row + lane / 4, own_column = warp_column + lane % 4 * 8;
+    const Place place = {warp_row, warp_column, own_row, own_column};
     float sums[SUMS] = {}, of_tile[SUMS];
     scales[thread] = __int_as_float(UNKNOWN);
-    for (int tile = 0; tile < tiles;) {
+    // Multiplies the parts of a tile, and does two other things while the tensor cores are at it.
+    auto multiply = [&](int tile, auto meanwhile, auto then) {
+        const unsigned *stage = smem + tile % 2 * STAGE;
+        start<true>(of_tile, stage, place);
+        meanwhile();
+        finish();
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            of_tile[i] *= 1.0f / LOW;
+        }
+        start<false>(of_tile, stage, place);
+        then();
+        finish();
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            sums[i] += of_tile[i];
+        }
+    };
+    bool fits;
+    int tile = 0;
+    do {
         // The scales are those of earlier tiles, or none: make this tile fit too, and split it.
         float4 column_maxima = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         load_b(tile);
@@ -439,41 +460,32 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         publish();
         __syncthreads();  // the tile is split
 
-        bool overflows = false;
-        while (tile < tiles && !overflows) {
-            const unsigned *stage = smem + tile % 2 * STAGE;
-            const int next = ++tile;
+        fits = true;
+        while (tile + 1 < tiles && fits) {
+            const int next = tile + 1;
             most = 0;
-            start<true>(of_tile, stage, place);
-            if (next < tiles) {
-                split_b(next % 2);
-                if (next + 1 < tiles) load_b(next + 1);
-                load_now();
-            }
-            finish();
-#pragma unroll
-            for (int i = 0; i < SUMS; ++i) {
-                of_tile[i] *= 1.0f / LOW;
-            }
-            start<false>(of_tile, stage, place);
-            if (next < tiles) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    split_a(i, next % 2);
-                    if (next + 1 < tiles) load_a(i, next + 1);
+            multiply(
+                tile,
+                [&] {
+                    split_b(next % 2);
+                    if (next + 1 < tiles) load_b(next + 1);
                     load_now();
-                }
-            }
-            finish();
+                },
+                [&] {
 #pragma unroll
-            for (int i = 0; i < SUMS; ++i) {
-                sums[i] += of_tile[i];
-            }
+                    for (int i = 0; i < 4; ++i) {
+                        split_a(i, next % 2);
+                        if (next + 1 < tiles) load_a(i, next + 1);
+                        load_now();
+                    }
+                });
             publish();
             // The next tile is split, and nobody reads this one any more. Has it become infinite?
-            overflows = __syncthreads_or((most & 0x7fff) >= 0x7c00 || most >> 16 >= 0x7c00);
+            fits = !__syncthreads_or((most & 0x7fff) >= 0x7c00 || most >> 16 >= 0x7c00);
+            tile = next;
         }
-    }
+    } while (!fits);
+    multiply(tile, [] {}, [] {});
 #pragma unroll
     for (int i = 0; i < SUMS; i += 8) {
         const int group = i / 8 % (WARP_COLUMNS / 32), row = i / (WARP_COLUMNS / 4);

@@ -306,7 +306,7 @@ MUTANTS = [
     ),
     Mutant(
         "a tile is split while it is multiplied",
-        *("sgemm_tensor", 192, None, "split_b(next % 2)", "split_b(tile % 2 ^ 1)"),
+        *("sgemm_tensor", 192, None, "split_b(next % 2)", "split_b(next % 2 ^ 1)"),
         *("split(to|host_tensor_operand", "races with"),
     ),
     Mutant(
