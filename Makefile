@@ -79,6 +79,7 @@ lock: setup
 	  -o requirements-dev.lock
 	$(RUN) $(LOCK) --group browser -c requirements.lock -o requirements-browser.lock
 	$(RUN) $(LOCK) pyproject.toml --extra gpu -c requirements.lock -o requirements-gpu.lock
+	$(RUN) $(LOCK) pyproject.toml --extra blas -c requirements.lock -o requirements-blas.lock
 	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
 	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from cpu_reference.blas import NumpyBlas
 from cpu_reference.catalog import BLAS
 from cpu_reference.cores import usable_threads, wait_until_alone
 from cpu_reference.library import MACHINE_FLAGS, Library, build_library, find_gcc, gcc_version
@@ -217,7 +218,7 @@ def main() -> int:
     macro = vectors(gcc, arguments.flags)
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
         library = Library(build_library(gcc, Path(folder), arguments.flags))
-    blas = library.blas.facts()
+    blas = NumpyBlas().facts()
     code = blas_code(macro, blas["blas_architecture"])
     if code:
         if os.environ.get(_CORE_TYPE) == code:

@@ -1,4 +1,4 @@
-"""The CPU variants, from the plainest to the BLAS: one C file each, with one entry here.
+"""The CPU variants, from the plainest to the BLAS libraries: one C file each, with one entry here.
 
 Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block,
 int threads)`` for row-major square matrices; it returns 0, or 1 where memory ran out, or 2 where
@@ -13,7 +13,7 @@ from measurement.errors import StudyError
 if TYPE_CHECKING:  # it is checked by what is here
     from measurement.config import CpuStudy
 
-BLAS = "blas"
+BLAS, MKL, BLIS = "blas", "mkl", "blis"
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,21 @@ VARIANTS: dict[str, Variant] = {
             "anchor",
             "numpy's BLAS",
             parallel=True,
+            compiled=False,
+        ),
+        Variant(
+            MKL,
+            "CPU MKL",
+            "anchor",
+            "Intel's library, where it is installed",
+            parallel=True,
+            compiled=False,
+        ),
+        Variant(
+            BLIS,
+            "CPU BLIS",
+            "anchor",
+            "BLIS as it is on PyPI, where it is installed",
             compiled=False,
         ),
     ]

@@ -4,14 +4,13 @@ import ctypes
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cpu_reference.blas import Blas
+from cpu_reference.blas import LIBRARIES, Blas
 from cpu_reference.catalog import VARIANTS
 from measurement.errors import StudyError
 
@@ -67,18 +66,20 @@ def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHIN
 
 
 class Library:
-    """The compiled CPU variants, and the BLAS."""
+    """The compiled CPU variants, and the BLAS libraries."""
 
     def __init__(self, path: Path) -> None:
         """Load what `build_library` made."""
         self._library = ctypes.CDLL(str(path))
+        self._blas: dict[str, Blas] = {}
         for name in ("fma_rate", "triad_rate", "clock_rate"):
             getattr(self._library, name).restype = ctypes.c_double
 
-    @cached_property
-    def blas(self) -> Blas:
-        """The BLAS; raises StudyError if its threads cannot be set."""
-        return Blas()
+    def blas(self, name: str) -> Blas:
+        """Return a BLAS library; raises StudyError where it is not installed, or not of use."""
+        if name not in self._blas:
+            self._blas[name] = LIBRARIES[name]()
+        return self._blas[name]
 
     def multiply(
         self,
@@ -124,7 +125,7 @@ class Library:
         if threads < 1 or (threads > 1 and not entry.parallel):
             raise ValueError(f"CPU variant {name}: cannot run on {threads} threads")
         if not entry.compiled:
-            return partial(self.blas.multiply, a, b, c, threads)
+            return self.blas(name).prepare(a, b, c, threads)
         function = self._library[name]
         # These keep their matrices alive.
         pointers = [matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c)]

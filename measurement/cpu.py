@@ -8,7 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
-from cpu_reference.catalog import BLAS
+from cpu_reference.catalog import variant
 from cpu_reference.cores import caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
 from measurement.ceilings import Ceiling, timer_ceilings
@@ -44,10 +44,10 @@ class CpuSession:
         pass
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Say why the BLAS cannot run on a number of threads that is told; None if it can."""
-        if cell.variant == BLAS:
+        """Say why a BLAS library cannot run here; None if it can."""
+        if not variant(cell.variant).compiled:
             try:
-                _ = self._library.blas
+                self._library.blas(cell.variant)
             except StudyError as error:
                 return str(error)
         return None

@@ -18,7 +18,7 @@ import pynvml
 import cpu_reference.catalog
 import cpu_reference.library
 import kernels.build
-from cpu_reference.blas import Blas
+from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.cubins import Build
 from measurement import cublas
@@ -28,7 +28,7 @@ from measurement.files import sha256
 from measurement.gpu import read_limits
 
 ROOT = Path(__file__).resolve().parent.parent
-_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py"]
+_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
 
 
 def utc_now() -> str:
@@ -133,7 +133,7 @@ def drivers() -> dict[str, str | None]:
 def blas() -> dict[str, Any]:
     """Describe numpy's BLAS; all None where it is one of which that is not told."""
     try:
-        return Blas().facts()
+        return NumpyBlas().facts()
     except StudyError:
         return dict.fromkeys(("blas", "blas_version", "blas_architecture"))
 

@@ -81,6 +81,7 @@ STEPS = (
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
 CPU_BESIDE = ("naive", "blas", "packed")
 _CPU_ALONE = ("loop_order", "column_buffered", "blocked")
+_CPU_LIBRARIES = ("mkl", "blis")
 # In the order of the palette, so that no two of one figure have the same colour: `block_padded`
 # takes that of `naive_coalesced`, which stands among the steps.
 _ORDER = (
@@ -89,6 +90,7 @@ _ORDER = (
     *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
     *((True, name) for name in _CPU_ALONE),
     *((False, name) for name in ANY_SHAPE),
+    *((True, name) for name in _CPU_LIBRARIES),
 )
 
 # The parts of a transfer-inclusive time, in the order in which they pass.

@@ -282,7 +282,7 @@ def run(name, threads):
     elsewhere_s = others_s() - begin_s
     assert (c == 300).all()
     return len(os.listdir("/proc/self/task")) - tasks, elsewhere_s
-single = {name: run(name, 1) for name in VARIANTS}
+single = {name: run(name, 1) for name in VARIANTS if name not in ("mkl", "blis")}
 print(json.dumps([single, run("packed", 3)]))
 """
 
@@ -312,7 +312,7 @@ def test_blas_runs_on_the_threads_that_were_asked_for(library):
         library.multiply("blas", a, b, np.empty_like(a), threads=threads)
         used = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
         assert set(used) == {threads}
-    assert library.blas.facts()["blas_version"]
+    assert library.blas("blas").facts()["blas_version"]
 
 
 def test_fewer_threads_than_asked_for_are_an_error(library):

@@ -7,7 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from cpu_reference import blas
 from cpu_reference import library as binding
+from cpu_reference.blas import LIBRARIES
 from cpu_reference.catalog import VARIANTS, cells, variant
 from cpu_reference.library import (
     FLAGS,
@@ -31,10 +33,20 @@ from tests.support.studies import cpu_study
 
 pytestmark = pytest.mark.slow
 
+
+def installed(name):
+    """Tell whether a variant can run here: libraries other than numpy's are optional."""
+    try:
+        return VARIANTS[name].compiled or bool(LIBRARIES[name]())
+    except StudyError:
+        return False
+
+
 # Variant, block size, threads.
 CASES = [
     (name, block, threads)
     for name, entry in VARIANTS.items()
+    if installed(name)
     for block in ([1, 3, 8, 64, 512] if entry.blocked else [None])
     for threads in ([1, 2, 3] if entry.parallel else [1])
 ]
@@ -113,6 +125,16 @@ def test_sums_keep_their_order(library, name, block, threads, n):
     in_order = np.cumsum(a, axis=1, dtype=np.float32)[:, -1]
     assert (in_order != np.cumsum(a[:, ::-1], axis=1, dtype=np.float32)[:, -1]).any()
     np.testing.assert_array_equal(c, np.repeat(in_order[:, None], n, axis=1))
+
+
+@pytest.mark.parametrize("name", ["mkl", "blis"])
+def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch, name):
+    monkeypatch.setattr(blas.metadata, "files", lambda _: None)
+    monkeypatch.setattr(blas, "import_module", lambda _: exec("import no_such_module"))
+    monkeypatch.setattr(library, "_blas", {})
+    session = CpuSession(library, Inputs([("float32", Shape.square(8))], seed=1))
+    said = session.not_launchable(cell(CPU, name, "float32", Shape.square(8), threads=1))
+    assert said == f"{name}: not installed; run `pip install -r requirements-blas.lock`"
 
 
 def test_prepared_product_is_computed_at_every_call(library):
