@@ -14,6 +14,9 @@ SHAPE = ("batch", "m", "n", "k")
 # The two series of a study: square float32 matrices of its sizes, and all else.
 ORDERS, SHAPES = "orders", "shapes"
 
+# How a kernel was timed: alone, the stream held until it was queued, or between events of a pass.
+HELD, IN_PASS = "held", "in pass"
+
 # The matrix size at which source V compares its variants (its Figures 1 and 2).
 SOURCE_ORDER = 2048
 

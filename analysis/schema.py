@@ -42,6 +42,8 @@ KIB = Unit(1 / 1024, "KiB", None)
 MIB = Unit(1 / 1024**2, "MiB", None)
 GIB = Unit(1 / 1024**3, "GiB", 3)
 CELSIUS = Unit(1.0, "°C", 0)
+JOULE = Unit(1.0, "J", 3)
+GFLOP_PER_J = Unit(1e-9, "GFLOP/J", 3)
 WATT = Unit(1.0, "W", 3)
 TIMES = Unit(1.0, "×", 3)
 FOLD = Unit(1.0, "times", 3)  # the same in a sentence
@@ -87,7 +89,8 @@ _TEXT = _names(
     unit system side stands_at implementation first direction data model opponent place kernels
     parameter method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea test length
+    kernel_timing way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
+    test length
     """
 )
 # What is text everywhere else, but a count here.
@@ -101,9 +104,10 @@ _FLAG = _names(
 )
 _COUNT = _names(
     """
-    batch m n k block_size threads sitting sittings samples samples_a samples_b launches rounds
-    cells cells_agreeing cells_inside medians_judged medians_inside first_sittings naive_samples
-    cpu_naive_samples cpu_own_samples cpu_blas_samples cpu_blas_all_samples cpu_best_samples
+    batch m n k block_size threads sitting sittings samples kernel_samples samples_a samples_b
+    launches rounds cells cells_agreeing cells_inside medians_judged medians_inside first_sittings
+    naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples cpu_blas_all_samples
+    cpu_best_samples
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
     other_table first_table last_table other_block_size least_n largest_n before_n copies
     after_block_size after_threads cpu_own_block_size cpu_best_block_size cpu_best_threads
@@ -132,8 +136,8 @@ _DECLARED = {
     "summary": (
         "every measured cell: medians, intervals, rates",
         "recording gpu device variant dtype batch m n k block_size host_memory threads build "
-        "series samples sittings total_s± host_s± h2d_s± kernel_s± d2h_s± overhead_s flop_per_s "
-        "kernel_flop_per_s",
+        "series samples sittings total_s± host_s± h2d_s± pass_kernel_s± d2h_s± overhead_s "
+        "kernel_s± kernel_timing kernel_samples flop_per_s kernel_flop_per_s",
     ),
     "gains": (
         "gains over the naive kernel and over five baselines on the CPU, with intervals",
@@ -220,7 +224,12 @@ _DECLARED = {
     "ladder": (
         "what each step gains over the step before, and what it changed",
         "recording gpu variant block_size after after_block_size dtype batch m n k "
-        "host_memory quantity time_s after_time_s gain± verdict changed",
+        "host_memory quantity time_s after_time_s gain± verdict energy_j flop_per_j changed",
+    ),
+    "energy": (
+        "what a product takes of energy, by the card's own counter",
+        "recording gpu variant dtype batch m n k block_size launches duration_s launch_s power_w "
+        "idle_power_w energy_j flop_per_j",
     ),
     "machine_code": (
         "every build: resources, occupancy, instructions, flop a byte",
@@ -357,8 +366,8 @@ _DECLARED = {
         "clocks, temperature, power and throttling, cell by cell",
         "recording gpu device variant dtype batch m n k block_size host_memory threads "
         "samples samples_throttled throttle_reasons sm_clock_hz sm_clock_min_hz "
-        "memory_clock_hz temperature_max_celsius power_w total_s± kernel_s± unmarked_total_s± "
-        "unmarked_kernel_s±",
+        "memory_clock_hz temperature_max_celsius power_w total_s± pass_kernel_s± "
+        "unmarked_total_s± unmarked_pass_kernel_s±",
     ),
     "back_to_back": (
         "short kernels launched back to back, and one at a time",
@@ -444,6 +453,8 @@ _UNIT_OF_ENDING = (
     ("_hz", MHZ),
     ("_celsius", CELSIUS),
     ("_w", WATT),
+    ("flop_per_j", GFLOP_PER_J),
+    ("_j", JOULE),
     ("latency_s", US),
     ("_s", MS),
     ("gain", TIMES),
@@ -497,6 +508,7 @@ _UNITS = {
     "audit_cpu.headline_s": Unit(1.0, "s", 3),
     "audit_cpu.tuned_least_flop_per_s": PRINTED_GFLOPS,
     "audit_cpu.tuned_most_flop_per_s": PRINTED_GFLOPS,
+    "energy.duration_s": S,
     "phases.wall_s": S,
     "phases.busy_s": S,
 }
@@ -519,6 +531,8 @@ _HEADINGS = {
     "host_s": "host work",
     "h2d_s": "copy in",
     "kernel_s": "kernel",
+    "pass_kernel_s": "kernel, in the pass",
+    "kernel_timing": "kernel timed",
     "d2h_s": "copy out",
     "bytes_per_s": "bandwidth",
     "flop_per_s": "rate, total",
@@ -530,6 +544,9 @@ _HEADINGS = {
     "cpu_blas_gain": "gain over BLAS, one thread",
     "cpu_blas_all_gain": "gain over BLAS, all threads",
     "cpu_best_gain": "gain over the best CPU version",
+    "energy_j": "energy a product",
+    "flop_per_j": "rate a watt",
+    "energy.duration_s": "read over",
     "share_of_library": "of cuBLAS",
     "share_of_multiply_add": "of the FMA rate",
     "idea": "what changes",

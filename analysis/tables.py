@@ -21,7 +21,16 @@ from analysis.data.frames import stacked
 from analysis.data.published_claims import Statement
 from analysis.data.recordings import Source
 from analysis.decide import predictions
-from analysis.kernels import claims, counts, glance, ladder, limits, machine_code, roofline
+from analysis.kernels import (
+    claims,
+    counts,
+    energy,
+    glance,
+    ladder,
+    limits,
+    machine_code,
+    roofline,
+)
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
@@ -164,10 +173,12 @@ def _part(
         sources, frames["ceilings"], frames["cpu_hosts"]
     )
     instructions = data.instructions_table(loaded, built)
+    used = energy.energy_table(sources)
     code = machine_code.machine_code_table(frames["builds"], instructions, theory)
     frames |= {
         "machine_code": code,
-        "ladder": ladder.ladder_table(sources, code),
+        "energy": used,
+        "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }
     frames |= model_tables.model_tables(times, sources, code, progress)

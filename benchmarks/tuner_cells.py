@@ -94,7 +94,6 @@ def configurations(config: Config) -> list[Config]:
         "max_samples": _SAMPLES,
         "gpu_cell_budget_s": 60,  # no cell is cut short
         "cold_starts": 0,
-        "batch_s": 0,
     }
     found = []
     for variants, block_sizes in _PARTS:

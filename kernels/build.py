@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.catalog import variant
-from kernels.cubins import PROBES, Build
+from kernels.cubins import INSTRUMENTS, Build
 from kernels.machine_code import InstructionCount, instructions
 from kernels.pool import run_all
 from kernels.toolchain import find_disassembler, nvcc_version
@@ -75,7 +75,7 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     """Return the compiler's command line for one cubin."""
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
-    on_tensor_cores = build != PROBES and variant(build.variant).tensor_cores
+    on_tensor_cores = build not in INSTRUMENTS and variant(build.variant).tensor_cores
     # Asynchronous products on tensor cores (wgmma) are what this card has alone.
     target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [
@@ -180,7 +180,7 @@ def _digest(nvcc: Path, build: Build, architecture: str) -> str:
 def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCount, ...]:
     """Count the instructions of the one kernel of a cubin, where there is a disassembler."""
     disassembler = find_disassembler(nvcc)
-    if build == PROBES or disassembler is None:
+    if build in INSTRUMENTS or disassembler is None:
         return ()
     return tuple(instructions(cubin, disassembler, build.variant))
 

@@ -14,7 +14,7 @@ class Build:
     """One cubin: a kernel, its block size and type of elements, and whether bounds are checked.
 
     The guarded build checks bounds; it is used where the kernel's tile does not divide the
-    matrices, and only there. `PROBES` is one too, with a source of its own.
+    matrices, and only there. `INSTRUMENTS` are builds too, with sources of their own.
     """
 
     variant: str
@@ -49,8 +49,11 @@ class Build:
         }
 
 
-# Holds no variant: its kernels measure what a card can do at most.
+# Hold no variant: the kernels of the first measure what a card can do at most, those of the second
+# hold a stream while something is queued in it.
 PROBES = Build("probes", None, "float32", False)
+HOLD = Build("hold", None, "float32", False)
+INSTRUMENTS = (PROBES, HOLD)
 
 
 def build_for(name: str, shape: Shape, block_size: int | None, dtype: str) -> Build | None:
@@ -74,7 +77,7 @@ def parse_build(stem: str) -> Build:
     if match:
         block_size = int(match[2]) if match[2] else None
         build = Build(match[1], block_size, match[3], match[4] == "guarded")
-        if build.stem == stem and (build == PROBES or _exists(build)):
+        if build.stem == stem and (build in INSTRUMENTS or _exists(build)):
             return build
     raise StudyError(
         f"build {stem!r} is none of the catalog; one is named like 'block-b32-float32-exact' or "

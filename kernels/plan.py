@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernels.catalog import variant
-from kernels.cubins import PROBES, Build, build_for
+from kernels.cubins import INSTRUMENTS, Build, build_for
 from kernels.shape import Shape
 
 if TYPE_CHECKING:  # it is checked by what is here
@@ -66,9 +66,9 @@ def block_sizes(name: str, wanted: Sequence[int]) -> list[int | None]:
 def builds(study: "Study") -> list[Build]:
     """Return every build that a study needs, without repeats.
 
-    The last is `PROBES`: a card's ceilings are measured whatever the study is.
+    The last are `INSTRUMENTS`, which every measurement needs.
     """
-    return [*builds_of(products(study)), PROBES]
+    return [*builds_of(products(study)), *INSTRUMENTS]
 
 
 def builds_of(wanted: Iterable[Product]) -> list[Build]:

@@ -113,19 +113,26 @@ class Interference(Section):
     block_size: BlockSize
 
 
+class Energy(Section):
+    """Matrix sizes at which joules a product are read, over launches for so long, in seconds."""
+
+    sizes: OneOrMore[Size]
+    length_s: Positive
+
+
 class ProtocolSettings(Section):
     """How a cell is sampled (see `measurement.protocol`); all lengths of time are in seconds."""
 
     confidence: Share  # of the interval of a median
-    relative_half_width: Share  # of that interval, at which a cell has enough samples
-    min_samples: Size
+    relative_half_width: Share  # of that interval, for which a cell gets enough samples
+    min_samples: Size  # unless they take longer than the budget
     max_samples: Size
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
     single_pass_s: Positive  # a longer pass is the only sample of its cell
     warm_up_s: NotNegative  # before each sample of a cell with a shorter pass
     cpu_warm_pass_s: NotNegative  # CPU cells with a shorter pass run once before each sample
-    batch_s: NotNegative  # launches back to back; 0: none
+    caches: Literal["warm", "flushed"] = "warm"  # as a kernel that is timed alone finds them
     cold_starts: Count
     hang_limit_s: Positive  # a cell that does not answer for so long has failed
 
@@ -160,6 +167,7 @@ class Study(Section):
     host_memory: OneOrMore[Literal["pinned", "pageable"]]
     cpu: CpuStudy
     interference: Interference | None = None
+    energy: Energy | None = None
     protocol: ProtocolSettings
 
     @model_validator(mode="before")

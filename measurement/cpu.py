@@ -14,9 +14,10 @@ from cpu_reference.library import Library
 from measurement.ceilings import Ceiling, timer_ceilings
 from measurement.cells import Cell
 from measurement.cpu_ceilings import cpu_ceilings
+from measurement.energy import Energy
 from measurement.errors import StudyError
 from measurement.matrices import POISON_WORD, Inputs, Matrix, matrices
-from measurement.session import BackToBack, CellError, Timing
+from measurement.session import Alone, CellError, Timing
 from measurement.telemetry import NotedTelemetry, Reading
 
 
@@ -102,9 +103,17 @@ class CpuSession:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.n, cell.n)
 
-    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
+    def held(self, cell: Cell, flushed: bool) -> Alone:
         """A CPU launches nothing."""
-        raise CellError("a CPU has no launches to put back to back")
+        raise CellError("a CPU has no kernel to launch")
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
+        """A CPU has no counter that is read here."""
+        raise CellError("a CPU's energy is not read")
+
+    def idle_power_w(self, length_s: float) -> float:
+        """A CPU has no counter that is read here."""
+        raise CellError("a CPU's energy is not read")
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure the host's clock and cores; no product is computed for it."""

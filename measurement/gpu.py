@@ -1,5 +1,6 @@
 """A CUDA GPU as a device, through PyCUDA: copies, launch and events of one pass."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,21 +12,27 @@ import numpy as np
 
 from kernels.build import BuildResult, architecture
 from kernels.catalog import variant
-from kernels.cubins import PROBES, Build, build_for
+from kernels.cubins import HOLD, PROBES, Build, build_for
 from kernels.limits import DeviceLimits, not_launchable
 from measurement import buffers, cublas
 from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
+from measurement.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
 from measurement.errors import StudyError
+from measurement.hold import Hold
 from measurement.matrices import POISON_WORD, Inputs, Matrix
-from measurement.session import BackToBack, CellError, DeviceError, Timing
+from measurement.session import Alone, CellError, DeviceError, Timing
 from measurement.telemetry import NvmlTelemetry
 
 # The driver rounds allocations up and keeps some memory for kernels that it loads later.
 _MEMORY_MARGIN_BYTES = 64 * 2**20
-# A stream takes about a thousand launches before the host has to wait for the card.
-_MAX_LAUNCHES = 1000
+# A kernel is timed alone over as many launches as last so long: the events take 1.3 µs themselves.
+_WINDOW_S, _MAX_LAUNCHES = 0.00025, 100
+# A kernel that takes longer does not run once unrecorded before: caches no longer matter to it.
+_LONG_S = 0.02
+# Launches queued at a time while energy is read: so many last so long, and no queue is full.
+_QUEUED_S, _MAX_QUEUED = 0.05, 400
 
 
 class GpuSession:
@@ -50,6 +57,7 @@ class GpuSession:
         self._cubins = cubins / architecture(device.compute_capability)
         self._inputs = inputs
         self._functions: dict[Build, Any] = {}
+        self._alone_s: dict[Cell, float] = {}  # the first time of every kernel alone
         self._sgemm: cublas.Sgemm | None = None
 
     def __enter__(self) -> "GpuSession":
@@ -75,7 +83,7 @@ class GpuSession:
         if self._sgemm:
             self._sgemm.close()
         self._functions.clear()
-        del self._host, self._on_device, self._events, self._stream
+        del self._host, self._on_device, self._events, self._stream, self._hold, self._others
         self._close()
 
     def _close(self) -> None:
@@ -90,6 +98,8 @@ class GpuSession:
         largest = [max(v.nbytes for v in vectors.values()) for vectors in (inputs.a, inputs.b)]
         self._stream = cuda.Stream()
         self._events = [cuda.Event() for _ in range(4)]
+        self._hold = Hold(cuda, self._module(HOLD), self._stream)
+        self._others: Any = None  # memory that drives what it holds out of the caches
         self._on_device = [
             cuda.mem_alloc(min(size, free_bytes // 3)) for size in (*largest, inputs.c_bytes)
         ]
@@ -133,16 +143,14 @@ class GpuSession:
         """
         launch = self._launcher(cell)
         work = self._host[str(cell.host_memory)].work(cell)
-        a_device, b_device, c_device = self._on_device
-        stream = self._stream
+        c_device, stream = self._on_device[2], self._stream
         started, copied_in, computed, copied_out = self._events
         try:
             begin = time.perf_counter_ns()
             work.prepare()
             prepared = time.perf_counter_ns()
             started.record(stream)
-            self._cuda.memcpy_htod_async(a_device, work.a, stream)
-            self._cuda.memcpy_htod_async(b_device, work.b, stream)
+            self._copy_in(work)
             copied_in.record(stream)
             launch()
             computed.record(stream)
@@ -163,39 +171,118 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
-        """Launch the kernel back to back between two events, after launches that warm it up.
+    def held(self, cell: Cell, flushed: bool) -> Alone:
+        """Time the kernel alone: the stream is held until its launches are queued.
 
-        The warm-up lasts half as long as what is timed, so that the timed launches are queued
-        before the card comes to them. Their number is one that lasts about `length_s`.
+        A and B are copied in as in a pass, and the kernel runs once unrecorded, unless it is so
+        long that neither matters. `flushed`: then the L2 is filled with something else, so that
+        there is one launch only.
         """
-        launch = self._launcher(cell)
-        first, begin, end, _ = self._events
+        launch = self._ready(cell)
+        known_s = self._alone_s.get(cell)
+        launches = 1
+        if known_s and not flushed:
+            launches = min(max(math.ceil(_WINDOW_S / known_s), 1), _MAX_LAUNCHES)
+
+        def queue() -> None:
+            for _ in range(launches):
+                launch()
+
         try:
-            launch()
-            first.record(self._stream)
-            launch()
-            begin.record(self._stream)
-            begin.synchronize()
-            count = int(length_s / max(first.time_till(begin) / 1e3, 1e-9))
-            count = min(max(count, 2), _MAX_LAUNCHES)
-            for _ in range(count // 2):
-                launch()
-            begin.record(self._stream)
-            for _ in range(count):
-                launch()
-            end.record(self._stream)
-            end.synchronize()
-            return BackToBack(count, begin.time_till(end) / 1e3 / count)
+            if flushed:
+                self._flush()
+            elapsed_s = self._hold.elapsed_s(queue)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
+        if known_s is None:
+            self._alone_s[cell] = elapsed_s
+            if elapsed_s < _WINDOW_S:
+                return self.held(cell, flushed)
+        return Alone(launches, elapsed_s / launches)
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
+        """Launch the kernel back to back, and read the card's energy counter meanwhile."""
+        one_s = self.held(cell, flushed=False).kernel_s
+        queued = min(max(int(_QUEUED_S / one_s), 1), _MAX_QUEUED)
+        launch = self._ready(cell)
+        begin, end, *ends = self._events
+        readings: list[tuple[float, float]] = []
+        launches = 0
+        try:
+            started = time.perf_counter()
+            begin.record(self._stream)
+            while time.perf_counter() - started < RAMP_S + length_s:
+                for _ in range(queued):
+                    launch()
+                launches += queued
+                # As many again are in the queue while those before are waited for.
+                ends.reverse()
+                ends[0].record(self._stream)
+                while launches > queued and not ends[1].query():
+                    readings.append((time.perf_counter(), self._energy_j()))
+                    time.sleep(POLL_S)
+            end.record(self._stream)
+            end.synchronize()
+            launch_s = begin.time_till(end) / 1e3 / launches
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+        seen = steps([reading for reading in readings if reading[0] > started + RAMP_S])
+        if seen is None:
+            raise CellError("the card's energy counter does not move")
+        duration_s, energy_j = seen
+        power_w = energy_j / duration_s
+        return Energy(
+            round(duration_s / launch_s), duration_s, launch_s, power_w, power_w * launch_s
+        )
+
+    def idle_power_w(self, length_s: float) -> float:
+        """Return the power of the card with this context open and nothing running."""
+        time.sleep(SETTLE_S)
+        readings = []
+        end = time.perf_counter() + length_s
+        while time.perf_counter() < end:
+            readings.append((time.perf_counter(), self._energy_j()))
+            time.sleep(POLL_S)
+        seen = steps(readings)
+        if seen is None:
+            raise CellError("the card's energy counter does not move")
+        return seen[1] / seen[0]
+
+    def _energy_j(self) -> float:
+        energy_j = self.telemetry.energy_j()
+        if energy_j is None:
+            raise CellError("the card does not tell its energy")
+        return energy_j
+
+    def _ready(self, cell: Cell) -> Callable[[], None]:
+        """Copy A and B in and run the kernel once where that is short; return what launches it."""
+        launch = self._launcher(cell)
+        work = self._host[str(cell.host_memory)].work(cell)
+        work.prepare()
+        try:
+            self._copy_in(work)
+            if self._alone_s.get(cell, 0.0) <= _LONG_S:
+                launch()
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+        return launch
+
+    def _copy_in(self, work: buffers.Work) -> None:
+        a_device, b_device, _ = self._on_device
+        self._cuda.memcpy_htod_async(a_device, work.a, self._stream)
+        self._cuda.memcpy_htod_async(b_device, work.b, self._stream)
+
+    def _flush(self) -> None:
+        """Write twice the bytes of the L2."""
+        words = 2 * self._device.get_attribute(self._cuda.device_attribute.L2_CACHE_SIZE) // 4
+        if self._others is None:
+            self._others = self._cuda.mem_alloc(4 * words)
+        self._cuda.memset_d32_async(self._others, 0, words, self._stream)
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure what card, link and clock can do at best."""
         try:
-            path = self._cubins / f"{PROBES.stem}.cubin"
-            module = self._cuda.module_from_file(str(path))
-            return gpu_ceilings(self._cuda, self._device, module, self._stream)
+            return gpu_ceilings(self._cuda, self._device, self._module(PROBES), self._stream)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
@@ -235,12 +322,14 @@ class GpuSession:
             self._sgemm = cublas.Sgemm(self._stream.handle)
         return self._sgemm.multiply
 
+    def _module(self, build: Build) -> Any:
+        return self._cuda.module_from_file(str(self._cubins / f"{build.stem}.cubin"))
+
     def _function(self, build: Build, arguments: int) -> Any:
         """Return the kernel of a build, which takes so many ints, loading it at the first use."""
         if build not in self._functions:
             try:
-                module = self._cuda.module_from_file(str(self._cubins / f"{build.stem}.cubin"))
-                function = module.get_function(build.variant)
+                function = self._module(build).get_function(build.variant)
             except self._cuda.Error as error:
                 raise CellError(f"{build.stem}.cubin does not load: {error}") from error
             self._functions[build] = function.prepare("PPP" + "i" * arguments)

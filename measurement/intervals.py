@@ -6,6 +6,9 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+# Samples that resemble those before by more than this tell too little of it to be believed.
+_MOST_ALIKE = 0.7
+
 
 @cache
 def interval_ranks(count: int, confidence: float) -> tuple[int, int] | None:
@@ -24,6 +27,36 @@ def interval_ranks(count: int, confidence: float) -> tuple[int, int] | None:
             break
         inner = rank
     return None if inner is None else (inner, count - 1 - inner)
+
+
+def ranks_of_series(
+    count: int, confidence: float, likeness: npt.NDArray[np.float64]
+) -> npt.NDArray[np.intp]:
+    """Return the lower rank of `interval_ranks` for series of `count` samples that are alike.
+
+    `likeness` is that of `sign_likeness`, shape (series,). As for a mean, samples of which each
+    resembles the one before by r count as n·(1 − r)/(1 + r) independent ones, and the rank is at
+    the same place among n as it is among these (never below the outermost pair, which exists).
+    """
+    own = interval_ranks(count, confidence)
+    assert own is not None
+    alike = np.clip(likeness, 0, _MOST_ALIKE)
+    effective = np.floor(count * (1 - alike) / (1 + alike)).astype(int)
+    places = [interval_ranks(fewer, confidence) for fewer in range(count + 1)]
+    lower = [place[0] * count // fewer if place else 0 for fewer, place in enumerate(places)]
+    return np.minimum(np.array(lower)[effective], own[0]).astype(np.intp)
+
+
+def sign_likeness(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return how far samples resemble the one before: shape (series,) from (series, samples).
+
+    It is the correlation, at a lag of one, of whether a sample is above the median.
+    """
+    above = (series > np.median(series, axis=1, keepdims=True)).astype(float)
+    above -= above.mean(axis=1, keepdims=True)
+    scale = np.sum(above**2, axis=1)
+    products = np.sum(above[:, 1:] * above[:, :-1], axis=1)
+    return np.divide(products, scale, out=np.zeros(len(series)), where=scale > 0)
 
 
 def median_interval(

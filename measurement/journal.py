@@ -24,7 +24,7 @@ import pandas as pd
 from measurement.cells import Cell
 from measurement.errors import StudyError
 from measurement.files import write_atomic
-from measurement.recording import CELL, TABLES
+from measurement.recording import CELL, MEASURED
 
 Row = dict[str, Any]
 
@@ -33,7 +33,8 @@ Row = dict[str, Any]
 _SYNC_S = 1.0
 # Lines that are no rows of a table.
 _PHASE = "phase"
-_SITTING = "sitting"
+_PILOT = "pilot"
+_ATTEMPT = "attempt"
 
 
 class Journal:
@@ -42,14 +43,15 @@ class Journal:
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
         self.header = header
-        self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.rows: dict[str, list[Row]] = {name: [] for name in MEASURED}
         self.phases: list[Row] = []
-        self.sittings = 0
+        self.pilots: list[Row] = []
+        self.attempts = 0
         self._size = self._read()
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
         os.ftruncate(self._file, self._size)
         self._synced_s = time.monotonic()
-        self._append(_SITTING, [])
+        self._append(_ATTEMPT, [])
 
     def add(self, table: str, *rows: Row) -> None:
         """Add rows to a table, all or none.
@@ -62,6 +64,10 @@ class Journal:
         """Add how long a part of the measurement took."""
         self._append(_PHASE, [row])
 
+    def add_pilot(self, row: Row) -> None:
+        """Add a measurement that says how many samples a cell gets, and is none itself."""
+        self._append(_PILOT, [row])
+
     def checks(self) -> dict[Cell, Row]:
         """Return the last check of every cell, in the order in which cells were first checked."""
         return {cell_of(row): row for row in self.rows["checks.csv"]}
@@ -73,7 +79,7 @@ class Journal:
         rows["samples.csv.gz"] = [
             row for row in rows["samples.csv.gz"] if checks[cell_of(row)]["status"] == "passed"
         ]
-        return {name: pd.DataFrame(rows[name], columns=list(TABLES[name])) for name in TABLES}
+        return {name: pd.DataFrame(rows[name], columns=list(MEASURED[name])) for name in MEASURED}
 
     def close(self) -> None:
         """Close the file."""
@@ -90,10 +96,12 @@ class Journal:
         return size
 
     def _take(self, kind: str, rows: list[Row]) -> None:
-        if kind == _SITTING:
-            self.sittings += 1
+        if kind == _ATTEMPT:
+            self.attempts += 1
         elif kind == _PHASE:
             self.phases += rows
+        elif kind == _PILOT:
+            self.pilots += rows
         else:
             self.rows[kind] += rows
 

@@ -1,9 +1,11 @@
 """Measuring one device from beginning to end, and going on where an earlier attempt stopped."""
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from statistics import median
 from typing import Any
 
 from kernels.catalog import variant
@@ -12,19 +14,28 @@ from measurement.cold_start import ColdStart
 from measurement.config import ProtocolSettings, Study
 from measurement.journal import Journal, cell_of
 from measurement.progress import Progress, TimeLeft
-from measurement.protocol import Check, Protocol, Sample, Taken, gate, rounded, take_samples
+from measurement.protocol import Check, Protocol, Result, Sample, gate, rounded, take
 from measurement.recording import KERNEL
 from measurement.session import CellError
 from measurement.supervisor import Supervisor
-from measurement.worker import Opening
+from measurement.worker import Held, Opening
 
-# Files of a recording; its format calls launches back to back batches.
-_BACK_TO_BACK = "batches.csv.gz"
+# Files of a recording.
 _CEILINGS = "ceilings.csv"
 _CHECKS = "checks.csv"
 _COLD_STARTS = "cold_starts.csv"
+_ENERGY = "energy.csv"
+_KERNELS = "kernels.csv.gz"
 _SAMPLES = "samples.csv.gz"
+# What is measured in rounds: complete passes, and kernels alone. Each has its own orders.
+_PASS, _ALONE = "pass", "alone"
+_SEEDS = {_PASS: 0, _ALONE: 1}
+# A launch takes 0.2 µs more in some processes than in others, by where its commands happen to lie.
+# So kernels that are not far longer are timed alone in several.
+_PROCESSES = 5
+_SHORT_S = 1e-3
 
+_Key = tuple[Any, ...]
 ColdStarter = Callable[[Cell, float], ColdStart]
 
 
@@ -38,7 +49,7 @@ class Measurement:
         self._journal = journal
         self._settings = study.protocol
         self._protocol = protocol_of(self._settings, label)
-        self._estimate = TimeLeft(self._protocol)
+        self._estimate = TimeLeft()
 
     def run(self, opening: Opening, cold_start: ColdStarter | None) -> None:
         """Measure all that the journal has not yet; raises StudyError if the device is lost."""
@@ -51,7 +62,8 @@ class Measurement:
             self._check(device)
             self._sample(device)
             if self._label != CPU:
-                self._back_to_back(device)
+                self._kernels(device)
+                self._energy(device)
 
     @contextmanager
     def _phase(self, name: str, device: Supervisor | None = None) -> Iterator[None]:
@@ -115,91 +127,197 @@ class Measurement:
 
         with self._phase("checking", device):
             for check, sample in gate(device, list(left), announce):
+                if sample:
+                    self._note_first(sample)
                 self._journal.add(_CHECKS, check.row())
                 left.remove(check.cell)
-                if sample:
-                    self._estimate.saw(sample.cell, sample.total_s, 0)
                 # A long pass is the only sample of its cell.
-                if sample and self._protocol.enough([sample.total_s]):
+                if sample and sample.total_s > self._settings.single_pass_s:
                     self._journal.add(_SAMPLES, sample.row())
         progress.end()
 
+    def _note_first(self, sample: Sample) -> None:
+        """Journal how long the first pass of a cell took, and its kernel."""
+        timing = sample.done.timing
+        self._estimate.saw(sample.cell, timing.total_s)
+        self._note_pilot(sample.cell, _PASS, 0, timing.total_s)
+        if timing.kernel_s is not None:
+            self._note_pilot(sample.cell, _ALONE, 0, timing.kernel_s)
+
+    def _note_pilot(self, cell: Cell, kind: str, number: int, seconds: float) -> None:
+        row = {**asdict(cell), "kind": kind, "round": number, "seconds": rounded(seconds)}
+        self._journal.add_pilot(row)
+
     def _sample(self, device: Supervisor) -> None:
-        """Sample the cells that passed until each has enough."""
-        taken = self._taken()
-        left = {cell for cell in taken if not self._protocol.enough(taken[cell].totals_s)}
+        """Take the samples of the cells that passed."""
+        cells = self._passed()
+        wanted = self._planned(
+            device, _PASS, cells, device.sample, lambda done: done.timing.total_s
+        )
+        taken = Counter(cell_of(row) for row in self._own(_SAMPLES))
+        steps = self._steps(device, _PASS, "sampling", wanted, taken, device.sample)
+        for cell, number, position, done in steps:
+            self._journal.add(_SAMPLES, Sample(cell, number, position, done).row())
+
+    def _kernels(self, device: Supervisor) -> None:
+        """Time every kernel alone, short ones in several processes; host memory does not matter."""
+        cells = list(self._kernel_cells().values())
+        firsts, _ = self._pilots(_ALONE)
+        short = [cell for cell in cells if firsts[cell] < _SHORT_S]
+        long = [cell for cell in cells if firsts[cell] >= _SHORT_S]
+        parts: list[int] = []
+
+        def renew(number: int) -> None:
+            parts.append((number - 1) * _PROCESSES // self._settings.max_samples)
+            if parts[0] != parts[-1] != parts[-2]:
+                device.renew()
+
+        self._alone(device, long, lambda _: None)
+        self._alone(device, short, renew)
+
+    def _alone(self, device: Supervisor, cells: list[Cell], begin: Callable[[int], None]) -> None:
+        """Time these kernels alone; `begin` is called before each round of their samples."""
+        caches = self._settings.caches
+
+        def held(cell: Cell) -> Held:
+            return device.held(cell, caches == "flushed")
+
+        wanted = self._planned(device, _ALONE, cells, held, lambda done: done.alone.kernel_s)
+        known = {_kernel(asdict(cell)): cell for cell in wanted}
+        taken = Counter(known[_kernel(row)] for row in self._own(_KERNELS) if _kernel(row) in known)
+        for cell, number, position, done in self._steps(
+            device, _ALONE, "kernels", wanted, taken, held, begin=begin
+        ):
+            row = {
+                **_of_kernel(cell),
+                "round": number,
+                "position": position,
+                "time_unix_s": round(done.time_unix_s, 6),
+                "caches": caches,
+                "launches": done.alone.launches,
+                "kernel_s": rounded(done.alone.kernel_s),
+                "sm_clock_hz": done.reading.sm_clock_hz,
+                "throttle_reasons": done.reading.throttle_reasons,
+            }
+            self._journal.add(_KERNELS, row)
+
+    def _pilots(self, kind: str) -> tuple[dict[Cell, float], dict[Cell, list[float]]]:
+        """Return the first time of every cell in seconds, and those of its pilot."""
+        firsts: dict[Cell, float] = {}
+        pilots: dict[Cell, list[float]] = defaultdict(list)
+        for row in self._journal.pilots:
+            if row["kind"] == kind and row["round"]:
+                pilots[cell_of(row)].append(row["seconds"])
+            elif row["kind"] == kind:
+                firsts[cell_of(row)] = row["seconds"]
+        return firsts, pilots
+
+    def _planned(
+        self,
+        device: Supervisor,
+        kind: str,
+        cells: list[Cell],
+        measure: Callable[[Cell], Result],
+        seconds_of: Callable[[Result], float],
+    ) -> dict[Cell, int]:
+        """Return how many samples each cell gets, by its pilot, which is taken where it is due."""
+        protocol = self._protocol
+        firsts, pilots = self._pilots(kind)
+        for count in (1, protocol.fewest):
+            wanted = {
+                cell: count for cell in cells if protocol.wants_pilot(firsts[cell], pilots[cell])
+            }
+            taken = Counter({cell: len(pilots[cell]) for cell in wanted})
+            for cell, number, _, done in self._steps(
+                device, kind, "pilot", wanted, taken, measure, count
+            ):
+                pilots[cell].append(seconds_of(done))
+                self._note_pilot(cell, kind, number, pilots[cell][-1])
+        passed = set(self._passed())
+        return {
+            cell: protocol.samples(firsts[cell], pilots[cell]) for cell in cells if cell in passed
+        }
+
+    def _steps(
+        self,
+        device: Supervisor,
+        kind: str,
+        phase: str,
+        wanted: dict[Cell, int],
+        taken: Counter[Cell],
+        measure: Callable[[Cell], Result],
+        rounds: int | None = None,
+        begin: Callable[[int], None] = lambda number: None,
+    ) -> Iterator[tuple[Cell, int, int, Result]]:
+        """Yield what `take` does; journal the cells that fail."""
+        left = Counter(wanted) - taken
         if not left:
             return
-        progress = Progress(f"{self._label}: measuring", len(taken))
-        with self._phase("sampling", device):
-            for step in take_samples(device, taken, self._protocol, self._study.seed):
+        total, seed = sum(wanted.values()), (self._study.seed, _SEEDS[kind], int(phase == "pilot"))
+        progress = Progress(f"{self._label}: {phase}", total, "samples")
+        with self._phase(phase, device):
+            rounds = rounds or self._settings.max_samples
+            for step in take(measure, wanted, taken, rounds, seed, begin):
                 if isinstance(step, Check):
                     self._fail(step)
-                    left.remove(step.cell)
+                    del left[step.cell]
                     continue
-                sample, finished = step
-                self._note(sample, len(taken[sample.cell].totals_s))
-                if finished:
-                    left.remove(sample.cell)
-                progress.show(
-                    sample.cell,
-                    len(taken) - len(left),
-                    lambda: self._estimate.sampling_s(left),
-                )
+                yield step
+                left[step[0]] -= 1
+                done = total - left.total()
+                progress.show(step[0], done, lambda: self._estimate.left_s(left))
         progress.end()
 
-    def _note(self, sample: Sample, count: int) -> None:
-        self._journal.add(_SAMPLES, sample.row())
-        self._estimate.saw(sample.cell, sample.total_s, count)
-
     def _fail(self, check: Check) -> None:
-        """Journal a cell that failed while it was sampled; its build is known from its check."""
+        """Journal a cell that failed after its check; its build is known from that."""
         build = self._journal.checks()[check.cell]["build"]
         self._journal.add(_CHECKS, replace(check, build=build).row())
 
-    def _taken(self) -> dict[Cell, Taken]:
-        """Return the cells of this device that passed, with the samples they have."""
+    def _passed(self) -> list[Cell]:
+        """Return the cells of this device that have passed so far."""
         checks = self._journal.checks()
-        taken = {cell: Taken() for cell in self._cells if checks[cell]["status"] == "passed"}
-        for row in self._own(_SAMPLES):
-            cell = cell_of(row)
-            if cell in taken:
-                taken[cell].add(row["total_s"], row["round"])
-        return taken
+        return [cell for cell in self._cells if checks[cell]["status"] == "passed"]
 
-    def _back_to_back(self, device: Supervisor) -> None:
-        """Launch short kernels back to back: one cell a kernel, the copies do not matter here."""
-        length_s = self._settings.batch_s
-        taken = self._taken()
-        cells = _short_kernels(
-            [row for row in self._own(_SAMPLES) if cell_of(row) in taken], length_s
-        )
-        rounds = range(1, self._settings.min_samples + 1)
-        done = {(_kernel(row), row["round"]) for row in self._own(_BACK_TO_BACK)}
-        left = [
-            (cell, number)
-            for number in rounds
-            for cell in cells
-            if (_kernel(asdict(cell)), number) not in done
-        ]
-        if not left:
+    def _kernel_cells(self) -> dict[_Key, Cell]:
+        """Return a cell for each kernel that passed, with pinned memory if there is one."""
+        found: dict[_Key, Cell] = {}
+        for cell in sorted(self._passed(), key=lambda cell: cell.host_memory != "pinned"):
+            found.setdefault(_kernel(asdict(cell)), cell)
+        return found
+
+    def _energy(self, device: Supervisor) -> None:
+        """Read the energy of the fastest block size of every variant at the wanted sizes."""
+        wanted = self._study.energy
+        done = {_kernel(row) for row in self._own(_ENERGY)}
+        cells = self._fastest(wanted.sizes) if wanted else []
+        left = [cell for cell in cells if _kernel(asdict(cell)) not in done]
+        if not (wanted and left):
             return
-        progress = Progress(f"{self._label}: back to back", len(cells) * len(rounds), "runs")
-        with self._phase("batches", device):
-            failed: set[Cell] = set()
-            for index, (cell, number) in enumerate(left):
-                if cell in failed:  # an endless kernel would cost each round its time limit
-                    continue
-                progress.show(cell, len(done) + index, lambda: None)
-                try:
-                    launches = device.back_to_back(cell, length_s)
-                except CellError as error:
-                    failed.add(cell)
-                    self._fail(Check(cell, None, "failed", f"back to back: {error}"))
-                    continue
-                kernel = dict(zip(KERNEL, _kernel(asdict(cell)), strict=True))
-                self._journal.add(_BACK_TO_BACK, {**kernel, "round": number, **asdict(launches)})
+        progress = Progress(f"{self._label}: energy", len(cells), "kernels")
+        with self._phase("energy", device):
+            try:
+                idle_power_w = device.idle_power_w(wanted.length_s)
+                for index, cell in enumerate(left):
+                    progress.show(cell, len(done) + index, lambda: None)
+                    found = asdict(device.energy(cell, wanted.length_s))
+                    row = {**_of_kernel(cell), **found, "idle_power_w": idle_power_w}
+                    self._journal.add(_ENERGY, row)
+            except CellError:
+                pass  # a card that does not tell its energy has none of these rows
         progress.end()
+
+    def _fastest(self, sizes: list[int]) -> list[Cell]:
+        """Return the cells of every variant's fastest block size at these sizes."""
+        times: dict[_Key, list[float]] = defaultdict(list)
+        for row in self._own(_KERNELS):
+            times[_kernel(row)].append(row["kernel_s"])
+        found: dict[tuple[object, ...], Cell] = {}
+        cells = self._kernel_cells()
+        for kernel in sorted(times, key=lambda kernel: median(times[kernel])):
+            cell = cells.get(kernel)
+            if cell and cell.shape.is_square and cell.n in sizes:
+                found.setdefault((cell.variant, cell.dtype, cell.n), cell)
+        return list(found.values())
 
 
 def cold_cell(cells: list[Cell], name: str) -> Cell | None:
@@ -231,17 +349,11 @@ def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
     )
 
 
-def _kernel(row: dict[str, Any]) -> tuple[Any, ...]:
+def _kernel(row: dict[str, Any]) -> _Key:
     """Return the part of a row's cell that a kernel depends on."""
     return tuple(row[name] for name in KERNEL)
 
 
-def _short_kernels(rows: list[dict[str, Any]], length_s: float) -> list[Cell]:
-    """Return a cell for each kernel of which two launches take `length_s` or less."""
-    kernel_s: dict[tuple[Any, ...], float] = {}
-    cells: dict[tuple[Any, ...], Cell] = {}
-    for row in rows:
-        kernel = _kernel(row)
-        kernel_s[kernel] = min(row["kernel_s"], kernel_s.get(kernel, row["kernel_s"]))
-        cells.setdefault(kernel, cell_of(row))
-    return [cell for kernel, cell in cells.items() if 2 * kernel_s[kernel] <= length_s]
+def _of_kernel(cell: Cell) -> dict[str, Any]:
+    """Return that part of a cell as columns."""
+    return dict(zip(KERNEL, _kernel(asdict(cell)), strict=True))

@@ -2,11 +2,10 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from measurement.cells import Cell
-from measurement.protocol import Protocol
 
 _INTERVAL_S = 2.0
 
@@ -65,19 +64,16 @@ class Progress:
 class TimeLeft:
     """Estimates the time that a device's cells still need, from the passes seen so far."""
 
-    def __init__(self, protocol: Protocol) -> None:
-        self._protocol = protocol
+    def __init__(self) -> None:
         self._pass_s: dict[Cell, float] = {}
-        self._passes: dict[Cell, int] = {}
 
-    def saw(self, cell: Cell, total_s: float, samples: int) -> None:
-        """Note the time of a pass of `cell`, and how many of its samples are taken."""
+    def saw(self, cell: Cell, total_s: float) -> None:
+        """Note the time of a pass of `cell`."""
         self._pass_s[cell] = total_s
-        self._passes[cell] = samples
 
-    def sampling_s(self, cells: Iterable[Cell]) -> float:
-        """Return the seconds that these cells' samples take if none stops early."""
-        return sum(self._cell_s(cell) for cell in cells if cell in self._pass_s)
+    def left_s(self, passes: Mapping[Cell, int]) -> float:
+        """Return the seconds that so many passes of each cell take."""
+        return sum(count * self._pass_s.get(cell, 0.0) for cell, count in passes.items())
 
     def first_passes_s(self, cells: Iterable[Cell]) -> float | None:
         """Return the seconds that first passes of these cells take, None before anything is known.
@@ -87,13 +83,6 @@ class TimeLeft:
         times = [self._expected_s(cell) for cell in cells]
         known = [time_s for time_s in times if time_s is not None]
         return sum(known) if known and len(known) == len(times) else None
-
-    def _cell_s(self, cell: Cell) -> float:
-        protocol, pass_s = self._protocol, self._pass_s[cell]
-        if pass_s > protocol.single_pass_s:
-            return 0.0
-        most = min(protocol.max_samples * pass_s, protocol.budget_s + pass_s)
-        return max(0.0, max(most, protocol.min_samples * pass_s) - self._passes[cell] * pass_s)
 
     def _expected_s(self, cell: Cell) -> float | None:
         alike = [seen for seen in self._pass_s if seen.variant == cell.variant]

@@ -1,28 +1,36 @@
-"""The protocol: gate every cell, then sample in shuffled rounds until each is known well enough."""
+"""The protocol: gate every cell, fix how many samples it gets, and take them in shuffled rounds."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 from typing import Protocol as Interface
 
 import numpy as np
 
 from measurement.cells import Cell
 from measurement.gate import Verdict
-from measurement.intervals import median_interval
+from measurement.intervals import interval_ranks, median_interval
 from measurement.session import CellError
 from measurement.worker import Pass
+
+Result = TypeVar("Result")
+
+_FIRST_IS_SLOW = 10
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """When a cell has enough samples.
+    """How many samples a cell gets: fixed before the first of them is taken.
 
-    It stops when the `confidence` interval of its median total time is within
-    ±`relative_half_width` of the median, when its samples have taken `budget_s`, or at
-    `max_samples`; not before `min_samples`, unless a pass takes longer than `single_pass_s`: then
-    it keeps that one.
+    A pilot of as many passes as the fewest samples tells how far times scatter. It is no part of
+    the samples, so that the number of these depends on none of them, and the `confidence` interval
+    of their median holds what it says. There are as many as it takes for that interval to lie
+    within ±`relative_half_width` of the median, from `min_samples` to `max_samples`; no more than
+    take `budget_s`, but the fewest that have an interval; and one where a pass takes longer than
+    `single_pass_s`.
     """
 
     confidence: float
@@ -32,16 +40,29 @@ class Protocol:
     budget_s: float
     single_pass_s: float
 
-    def enough(self, totals_s: list[float]) -> bool:
-        """Tell whether these total times, in seconds, are enough samples of a cell."""
-        if totals_s and totals_s[0] > self.single_pass_s:
-            return True
-        if len(totals_s) < self.min_samples:
-            return False
-        if len(totals_s) >= self.max_samples or sum(totals_s) >= self.budget_s:
-            return True
-        median, low, high = median_interval(np.array(totals_s), self.confidence)
-        return max(high - median, median - low) <= self.relative_half_width * median
+    @property
+    def fewest(self) -> int:
+        """The fewest samples whose median has an interval."""
+        return next(n for n in itertools.count(1) if interval_ranks(n, self.confidence))
+
+    def wants_pilot(self, first_s: float, pilot_s: list[float]) -> bool:
+        """Tell whether a cell may get more than the fewest samples, by what its passes took so far.
+
+        A first pass may be much slower than others: something is loaded in it.
+        """
+        expected_s = pilot_s[0] if pilot_s else first_s / _FIRST_IS_SLOW
+        return first_s <= self.single_pass_s and self.fewest * expected_s <= self.budget_s
+
+    def samples(self, first_s: float, pilot_s: list[float]) -> int:
+        """Return the number of samples of a cell, from its first pass and its pilot, in seconds."""
+        if first_s > self.single_pass_s:
+            return 1
+        if len(pilot_s) < self.fewest:
+            return self.fewest
+        median, low, high = median_interval(np.array(pilot_s), self.confidence)
+        reach = max(high - median, median - low) / (self.relative_half_width * median)
+        needed = max(self.min_samples, math.ceil(len(pilot_s) * reach**2))
+        return max(self.fewest, min(needed, self.max_samples, int(self.budget_s / median)))
 
 
 class Device(Interface):
@@ -130,53 +151,47 @@ def gate(
         yield Check(cell, build, status, verdict.reason, verdict), sample
 
 
-@dataclass
-class Taken:
-    """The samples that a cell has: their total times in seconds, and the round of the last."""
+def take(
+    measure: Callable[[Cell], Result],
+    wanted: Mapping[Cell, int],
+    taken: Counter[Cell],
+    rounds: int,
+    seed: tuple[int, ...],
+    begin: Callable[[int], None] = lambda number: None,
+) -> Iterator[tuple[Cell, int, int, Result] | Check]:
+    """Measure every cell as often as `wanted`, in `rounds`, each in an order shuffled anew.
 
-    totals_s: list[float] = field(default_factory=list)
-    last_round: int = 0
-
-    def add(self, total_s: float, number: int) -> None:
-        """Add a sample that was taken in round `number`."""
-        self.totals_s.append(total_s)
-        self.last_round = number
-
-
-def take_samples(
-    device: Device, cells: dict[Cell, Taken], protocol: Protocol, seed: int
-) -> Iterator[tuple[Sample, bool] | Check]:
-    """Sample cells that passed the gate, in rounds, each in an order shuffled anew.
-
-    `cells` says what each has already; a cell that has enough is left alone. The order of a round
-    follows from the seed, its number and the list of cells, so that a measurement that was
-    interrupted goes on as it would have gone. Yields every sample with whether its cell is
-    finished, and the check of a cell that fails on the way: it is sampled no more, and the rest
-    goes on.
+    What a cell gets is spread evenly over the rounds, so that all cells see the same drift. `taken`
+    says how often each was measured already, and is counted on. The order of a round follows from
+    the seed, its number and the list of cells, so that a measurement that was interrupted goes on
+    as it would have gone. Yields cell, round, position and result, and the check of a cell that
+    fails on the way: it is measured no more, and the rest goes on. `begin` is called with the
+    number of each round in which something is left to do, before it.
     """
-    names = list(cells)
-    active = {cell for cell in names if not protocol.enough(cells[cell].totals_s)}
-    first = min((cells[cell].last_round for cell in active), default=0) + 1
-    # A round that was left in its middle is the last of some cells and not yet of others.
-    for number in itertools.count(first):
-        if not active:
-            return
-        order = [names[i] for i in np.random.default_rng((seed, number)).permutation(len(names))]
-        for position, cell in enumerate(cell for cell in order if cell in active):
-            taken = cells[cell]
-            if taken.last_round >= number:
+    cells = list(wanted)
+    failed = set()
+    for number in range(1, rounds + 1):
+        order = np.random.default_rng((*seed, number)).permutation(len(cells))
+        due = [cells[i] for i in order if _by(number, rounds, wanted[cells[i]])]
+        left = [taken[cell] < -(-number * wanted[cell] // rounds) for cell in due]
+        if any(left):
+            begin(number)
+        for position, cell in enumerate(due):
+            if cell in failed or not left[position]:
                 continue
             try:
-                sample = Sample(cell, number, position, device.sample(cell))
+                result = measure(cell)
             except CellError as error:
-                active.remove(cell)
+                failed.add(cell)
                 yield Check(cell, None, "failed", str(error))
                 continue
-            taken.add(sample.total_s, number)
-            finished = protocol.enough(taken.totals_s)
-            if finished:
-                active.remove(cell)
-            yield sample, finished
+            taken[cell] += 1
+            yield cell, number, position, result
+
+
+def _by(number: int, rounds: int, wanted: int) -> bool:
+    """Tell whether a cell takes part in a round."""
+    return -(-number * wanted // rounds) > -(-(number - 1) * wanted // rounds)
 
 
 def rounded(seconds: float | None) -> float | None:

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from measurement.validation import Section
 
-FORMAT: Literal[4] = 4
+FORMAT: Literal[5] = 5
 
 Number = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -72,7 +72,16 @@ class Phase(_Facts):
 
     device: str
     phase: Literal[
-        "start", "ceilings", "cold_starts", "checking", "sampling", "batches", "neighbours"
+        "start",
+        "ceilings",
+        "cold_starts",
+        "checking",
+        "pilot",
+        "sampling",
+        "kernels",
+        "energy",
+        "batches",
+        "neighbours",
     ]
     wall_s: Seconds
     busy_s: Seconds
@@ -89,11 +98,11 @@ class Provenance(Section):
     """The whole file.
 
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
-    the config in force, as plain JSON: keys of older recordings differ. `sittings` counts the
+    the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
     processes that had a hand in it: more than one where it was interrupted and resumed.
     """
 
-    format: Literal[4]
+    format: Literal[4, 5]
     simulated: bool
     started_utc: Utc
     finished_utc: Utc
@@ -105,6 +114,6 @@ class Provenance(Section):
     configuration: dict[str, Any]
     seed: int
     sources: dict[str, Sha256]
-    sittings: Number
+    attempts: Number
     phases: list[Phase]
     counters: Counters | None = None

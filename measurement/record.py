@@ -101,7 +101,7 @@ def record(
         task = Task(hardware, config.study, devices, builds, cubins, library)
         header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
         with open_journal(out, header) as journal:
-            if journal.sittings > 1:
+            if journal.attempts > 1:
                 print(f"{out}: going on where it was interrupted", file=sys.stderr, flush=True)
             _measure(task, journal)
             if not journal.rows["builds.csv"]:
@@ -156,7 +156,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "configuration": task.study.plain(),
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices),
-        "sittings": journal.sittings,
+        "attempts": journal.attempts,
         "phases": journal.phases,
     }
 

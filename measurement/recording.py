@@ -5,7 +5,9 @@
     checks.csv         one row a planned cell: passed, failed or not launchable, and why
     builds.csv         one row a cubin: registers, shared memory, spills
     instructions.csv   how often each instruction stands in each cubin, where it could be read
-    batches.csv.gz     one row a run of launches back to back
+    kernels.csv.gz     one row a launch of a kernel alone (from format 5 on)
+    energy.csv         one row a run of launches back to back, and what energy it took (likewise)
+    batches.csv.gz     one row a run of launches back to back (up to format 4)
     cold_starts.csv    one row a fresh process: start-up and first pass
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
@@ -35,6 +37,7 @@ from measurement.recording_files import (
     CELL,
     KERNEL,
     MANIFEST,
+    MEASURED,
     OPTIONAL,
     PROVENANCE,
     TABLES,
@@ -48,6 +51,7 @@ __all__ = [
     "CELL",
     "KERNEL",
     "MANIFEST",
+    "MEASURED",
     "OPTIONAL",
     "TABLES",
     "Recording",
@@ -103,6 +107,8 @@ class Recording:
     checks: pd.DataFrame
     builds: pd.DataFrame
     instructions: pd.DataFrame
+    kernels: pd.DataFrame
+    energy: pd.DataFrame
     back_to_back: pd.DataFrame
     cold_starts: pd.DataFrame
     ceilings: pd.DataFrame

@@ -88,12 +88,6 @@ TABLES: dict[str, dict[str, str]] = {
         "bits": "Int64",
         "count": "Int64",
     },
-    "batches.csv.gz": _KERNEL_TYPES
-    | {
-        "round": "Int64",
-        "launches": "Int64",
-        "kernel_batch_s": "float64",
-    },
     "cold_starts.csv": _CELL_TYPES
     | {
         "round": "Int64",
@@ -114,14 +108,43 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
 }
-# Tables that a recording may lack: they are added to it afterwards.
+# Tables that a recording may lack. The first two came with format 5, the third went with it, and
+# the last is added afterwards.
 OPTIONAL: dict[str, dict[str, str]] = {
+    "kernels.csv.gz": _KERNEL_TYPES
+    | {
+        "round": "Int64",
+        "position": "Int64",
+        "time_unix_s": "float64",
+        "caches": "string",
+        "launches": "Int64",
+        "kernel_s": "float64",
+        "sm_clock_hz": "Int64",
+        "throttle_reasons": "Int64",
+    },
+    "energy.csv": _KERNEL_TYPES
+    | {
+        "launches": "Int64",
+        "duration_s": "float64",
+        "launch_s": "float64",
+        "power_w": "float64",
+        "energy_j": "float64",
+        "idle_power_w": "float64",
+    },
+    "batches.csv.gz": _KERNEL_TYPES
+    | {
+        "round": "Int64",
+        "launches": "Int64",
+        "kernel_batch_s": "float64",
+    },
     "counters.csv": _KERNEL_TYPES
     | {
         "metric": "string",
         "value": "float64",
     },
 }
+# What is written as it is measured.
+MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
 MANIFEST = "MANIFEST.sha256"
 PROVENANCE = "provenance.json"
 
@@ -202,6 +225,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
         provenance: dict[str, Any] = json.loads((path / PROVENANCE).read_text())
     except ValueError as error:
         raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
+    if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
+        provenance["attempts"] = provenance.pop("sittings")
     try:
         Provenance.model_validate(provenance)
     except ValidationError as error:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from measurement.ceilings import Ceiling
 from measurement.cells import Cell
+from measurement.energy import Energy
 from measurement.matrices import Matrix
 from measurement.telemetry import Telemetry
 
@@ -16,7 +17,8 @@ class Timing:
 
     `total_s` is taken by the host's monotonic clock around copies, launch and synchronisation,
     `host_s` by the same clock around what the host does with the matrices itself (None: nothing),
-    the other parts by CUDA events in the stream.
+    the other parts by CUDA events in the stream: `kernel_s` has the host's way to the card in it,
+    which `Session.held` has not.
     """
 
     total_s: float
@@ -34,11 +36,11 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class BackToBack:
-    """Launches back to back: how many, and the mean time of one in seconds."""
+class Alone:
+    """A kernel without the host in it: how many launches, and the mean time of one in seconds."""
 
     launches: int
-    kernel_batch_s: float
+    kernel_s: float
 
 
 class Session(Protocol):
@@ -77,8 +79,17 @@ class Session(Protocol):
     def product(self, cell: Cell) -> Matrix:
         """Return C of the last pass of the cell, (batch, m, n)."""
 
-    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
+    def held(self, cell: Cell, flushed: bool) -> Alone:
+        """Time the cell's kernel alone; raises CellError.
+
+        It finds in the caches what the launch before left there, or (`flushed`) nothing.
+        """
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
+
+    def idle_power_w(self, length_s: float) -> float:
+        """Return the card's power with nothing running, over `length_s`; raises CellError."""
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure what the device and the host's clock can do at best; raises CellError.

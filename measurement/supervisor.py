@@ -8,10 +8,11 @@ from typing import Any
 
 from measurement.ceilings import Ceiling
 from measurement.cells import Cell
+from measurement.energy import Energy
 from measurement.errors import StudyError
 from measurement.gate import Verdict
-from measurement.session import BackToBack, CellError
-from measurement.worker import Opening, Pass, Reply, serve
+from measurement.session import CellError
+from measurement.worker import Held, Opening, Pass, Reply, serve
 
 # A fresh interpreter: a forked one would inherit a CUDA that it must not use.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -51,9 +52,7 @@ class Supervisor:
         if self._process is None:
             return
         if kind is None:
-            with contextlib.suppress(OSError):
-                self._connection.send(("close", []))
-            self._process.join(_END_S)
+            self._close()
         self._end()
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
@@ -71,9 +70,19 @@ class Supervisor:
         found: Pass = self._ask(cell, "sample", cell)
         return found
 
-    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
-        """Launch the cell's kernel back to back for about `length_s`."""
-        found: BackToBack = self._ask(cell, "back_to_back", cell, length_s)
+    def held(self, cell: Cell, flushed: bool) -> Held:
+        """Time the cell's kernel alone."""
+        found: Held = self._ask(cell, "held", cell, flushed)
+        return found
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
+        """Read the energy of the cell's kernel, over launches for about `length_s`."""
+        found: Energy = self._ask(cell, "energy", cell, length_s)
+        return found
+
+    def idle_power_w(self, length_s: float) -> float:
+        """Read the power of the device at rest, over `length_s`."""
+        found: float = self._ask("the idle power", "idle_power_w", length_s)
         return found
 
     def ceilings(self) -> list[Ceiling]:
@@ -140,6 +149,17 @@ class Supervisor:
             self._reply()
         except WorkerError as lost:
             raise StudyError(f"{self._label}: does not start: {lost}") from None
+
+    def renew(self) -> None:
+        """Go on in a fresh process; raises StudyError if the device does not come back."""
+        self._close()
+        self._restart("a process that was to be renewed", "it ended as told")
+
+    def _close(self) -> None:
+        assert self._process
+        with contextlib.suppress(OSError):
+            self._connection.send(("close", []))
+        self._process.join(_END_S)
 
     def _restart(self, subject: Cell | str, reason: str) -> None:
         """Start afresh after a fault; raises StudyError if the device does not come back."""

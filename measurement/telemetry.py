@@ -94,6 +94,11 @@ class NvmlTelemetry:
             throttled,
         )
 
+    def energy_j(self) -> float | None:
+        """Return the energy that the card has taken since its driver was loaded, if it tells."""
+        millijoules = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+        return None if millijoules is None else millijoules / 1e3
+
     def _reasons(self) -> int | None:
         active = self._ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
         return None if active is None else int(active) & sum(THROTTLE_REASONS)

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from measurement.ceilings import Ceiling
 from measurement.cells import Cell
+from measurement.energy import Energy
 from measurement.errors import StudyError
 from measurement.gate import Verdict, judge
 from measurement.matrices import Inputs, Problem
 from measurement.references import References
-from measurement.session import BackToBack, CellError, DeviceError, Session, Timing
+from measurement.session import Alone, CellError, DeviceError, Session, Timing
 from measurement.telemetry import Reading
 
 
@@ -51,6 +52,15 @@ class Pass:
 
     time_unix_s: float
     timing: Timing
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Held:
+    """A kernel timed alone: when (UNIX time), how long, and the state of the card."""
+
+    time_unix_s: float
+    alone: Alone
     reading: Reading
 
 
@@ -94,11 +104,23 @@ class Worker:
         self._warm_up(cell)
         return self._pass(cell)
 
-    def back_to_back(self, cell: Cell, length_s: float) -> BackToBack:
-        """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
-        done = self._session.back_to_back(cell, length_s)
-        self.busy_s += done.launches * done.kernel_batch_s
-        return done
+    def held(self, cell: Cell, flushed: bool) -> Held:
+        """Time the cell's kernel alone (`Session.held`); raises CellError."""
+        self._session.telemetry.begin()
+        started = time.time()
+        alone = self._session.held(cell, flushed)
+        self.busy_s += alone.launches * alone.kernel_s
+        return Held(started, alone, self._session.telemetry.end())
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
+        """Read the energy of the cell's kernel (`Session.energy`); raises CellError."""
+        found = self._session.energy(cell, length_s)
+        self.busy_s += found.duration_s
+        return found
+
+    def idle_power_w(self, length_s: float) -> float:
+        """Read the power of the device at rest; raises CellError."""
+        return self._session.idle_power_w(length_s)
 
     def ceilings(self) -> list[Ceiling]:
         """Measure the device's ceilings; raises CellError."""

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.frames import concatenated, from_rows, stacked
+from analysis.data.kernel_times import kernel_times
 from analysis.data.sittings import sitting_names, together
-from analysis.domain import CPU, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
+from analysis.domain import CPU, HELD, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sittings import Sittings
@@ -63,17 +64,59 @@ class Source:
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
-    def sittings(self) -> Sittings | None:
-        """The samples of this GPU and its host's CPU where they are of several sittings."""
-        samples = self.own(self.recording.samples)
-        return Sittings(samples) if samples["sitting"].nunique() > 1 else None
+    def cells(self) -> pd.DataFrame:
+        """Medians of this GPU's and its host's CPU's samples, with the kernel's own times.
+
+        They are those of `summarise`, over all sittings. kernel_s is that of `kernel_times`;
+        kernel_timing says how it was taken, kernel_samples how often. pass_kernel_s is the part of
+        a pass by its events, and overhead_s what copies, kernel_s and the host's work leave of it.
+        """
+        samples, times = self._samples("total"), self._samples("kernel")
+        several = self.sittings("total")
+        cells = several.summary() if several else summarise(samples)
+        cells = cells.rename(columns=renaming("kernel_s", "pass_kernel_s"))
+        kernels = self._groups("kernel")  # they are those of `cells`
+        several = self.sittings("kernel")
+        bounds = (
+            several.bounds("kernel") if several else kernels.medians(times["kernel_s"], series=True)
+        )
+        cells[with_bounds("kernel_s")] = bounds.T
+        cells["kernel_samples"] = pd.array(kernels.sums(times["kernel_s"].notna()), "Int64")
+        cells["kernel_timing"] = times["kernel_timing"].groupby(kernels.number).first().to_numpy()
+        held = (cells["kernel_timing"] == HELD).fillna(False)
+        apart = cells["pass_kernel_s"] - cells["kernel_s"]
+        return cells.assign(overhead_s=cells["overhead_s"] + apart.where(held, 0.0))
+
+    def _samples(self, part: str) -> pd.DataFrame:
+        """Return the rows that have a part of the times: "kernel" is that of `kernel_times`."""
+        return self._kernel_times if part == "kernel" else self.own(self.recording.samples)
 
     @cached_property
-    def cells(self) -> pd.DataFrame:
-        """`summarise` of this GPU's and its host's CPU's samples, over all sittings."""
-        if self.sittings:
-            return self.sittings.summary()
-        return summarise(self.own(self.recording.samples))
+    def _kernel_times(self) -> pd.DataFrame:
+        return self.own(kernel_times(self.recording))
+
+    def _groups(self, part: str) -> Groups:
+        """Return the same rows by cell."""
+        key = "kernel" if part == "kernel" else "pass"
+        if key not in self._by_cell:
+            self._by_cell[key] = Groups.of(self._samples(part), CELL)
+        return self._by_cell[key]
+
+    @cached_property
+    def _by_cell(self) -> dict[str, Groups]:
+        return {}
+
+    def sittings(self, part: str) -> Sittings | None:
+        """Return a part of the times by sittings, where there are several."""
+        return self._kernel_sittings if part == "kernel" else self._pass_sittings
+
+    @cached_property
+    def _pass_sittings(self) -> Sittings | None:
+        return _several(self._samples("total"))
+
+    @cached_property
+    def _kernel_sittings(self) -> Sittings | None:
+        return _several(self._kernel_times.assign(host_s=float("nan")))
 
     @cached_property
     def orders(self) -> pd.DataFrame:
@@ -98,28 +141,27 @@ class Source:
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
-        if self.sittings:
-            return {part: self.sittings.draws(part, f"{part}_s") for part in ("total", "kernel")}
-        samples = self.own(self.recording.samples)
-        return {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
+        found = {}
+        for part in ("total", "kernel"):
+            several, column = self.sittings(part), f"{part}_s"
+            samples = self._samples(part)
+            found[part] = (
+                several.draws(part, column) if several else bootstrap_cells(samples, column)
+            )
+        return found
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
         """Return draws of the medians of some cells alone, named by `CELL`, shape (cells, DRAWS).
 
         They are other draws than `draws`, and than those of other sources, to be compared with.
         """
-        column, seed = f"{quantity}_s", f"{self.label} {quantity}"
-        keys = self.sittings.cells if self.sittings else self._groups.keys
+        several, groups = self.sittings(quantity), self._groups(quantity)
+        keys = several.cells if several else groups.keys
         places = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
-        if self.sittings:
-            return self.sittings.draws(quantity, seed, places)
-        samples = self.own(self.recording.samples)
-        return self._groups.draws(samples[column], seed, list(places))
-
-    @cached_property
-    def _groups(self) -> Groups:
-        """The samples by cell."""
-        return Groups.of(self.own(self.recording.samples), CELL)
+        seed = f"{self.label} {quantity}"
+        if several:
+            return several.draws(quantity, seed, places)
+        return groups.draws(self._samples(quantity)[f"{quantity}_s"], seed, list(places))
 
     @property
     def checks(self) -> pd.DataFrame:
@@ -159,6 +201,10 @@ class Source:
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return those rows of one of the recording's tables that are of this GPU and its CPU."""
         return frame[frame["device"].isin([CPU, self.device])]
+
+
+def _several(samples: pd.DataFrame) -> Sittings | None:
+    return Sittings(samples) if samples["sitting"].nunique() > 1 else None
 
 
 def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:

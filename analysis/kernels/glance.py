@@ -32,6 +32,7 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
+    cells = cells.assign(samples=cells["kernel_samples"])
     cells = without_swept_naive(cells[cells["variant"].isin(_NAMES)])
     found = []
     for gpu, own in cells.groupby("gpu", sort=False):

@@ -23,16 +23,20 @@ from kernels.plan import BASELINE_BLOCK
 PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")
 _SAME = ["dtype", "batch", "m", "n", "k", "host_memory"]
+_KERNEL = ["gpu", "variant", *_SAME[:-1], "block_size"]
 _SIDE = ["variant", "block_size", "build", "row", "time_s"]
 
 
-def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFrame:
+def ladder_table(
+    found: list[Source], machine_code: pd.DataFrame, energy: pd.DataFrame
+) -> pd.DataFrame:
     """Return one row a step, shape, type of elements, host memory, quantity and GPU.
 
     gain is the time of the step before over the step's own, with its interval from the draws of
     both medians. Verdict: `PAYS` where the interval lies above 1, `DOES_NOT_PAY` where its upper
     bound is 1 or below, undecided where it holds 1 inside. changed says what differs between the
-    two builds in `machine_code` (`analysis.kernels.machine_code`).
+    two builds in `machine_code` (`analysis.kernels.machine_code`). With the kernel's time stands
+    what a product takes of `energy` (`analysis.kernels.energy`).
     """
     frames = []
     for source in with_gpu(found):
@@ -41,7 +45,9 @@ def ladder_table(found: list[Source], machine_code: pd.DataFrame) -> pd.DataFram
         steps["place"] = steps["variant"].map({name: at for at, name in enumerate(VARIANTS)})
         steps = steps.assign(recording=source.recording_id, gpu=source.label)
         frames.append(steps.sort_values(["place", "row", "quantity"], kind="stable"))
-    return stacked("ladder", frames)
+    ladder = stacked("ladder", frames).drop(columns=["energy_j", "flop_per_j"])
+    read = energy[[*_KERNEL, "energy_j", "flop_per_j"]].assign(quantity="kernel")
+    return stacked("ladder", [ladder.merge(read, how="left", on=[*_KERNEL, "quantity"])])
 
 
 def _steps(source: Source, quantity: str) -> pd.DataFrame:

@@ -15,7 +15,11 @@ from pathlib import Path
 
 # What one of the unit shown is in the unit of the CSV.
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
-_UNITS = {p + unit: f for p, f in _PREFIXES.items() for unit in ("s", "FLOP/s", "B/s", "Hz")}
+_UNITS = {
+    p + unit: f
+    for p, f in _PREFIXES.items()
+    for unit in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")
+}
 _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
 _UNITS |= {"%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.schema import with_bounds
-from measurement.intervals import interval_ranks
+from measurement.intervals import interval_ranks, ranks_of_series, sign_likeness
 from measurement.recording import CELL
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,26 +63,36 @@ class Groups:
         ordered = np.asarray(values, float)[np.argsort(self.number, kind="stable")]
         return np.split(ordered, np.cumsum(self.counts)[:-1]) if len(self.keys) else []
 
-    def medians(self, values: pd.Series, chosen: npt.ArrayLike = True) -> FloatArray:
+    def medians(
+        self, values: pd.Series, chosen: npt.ArrayLike = True, series: bool = False
+    ) -> FloatArray:
         """Return medians and the bounds of their intervals, shape (3, groups).
 
         Of the rows `chosen`, by default all. NaN where a group has none, or NaN among them; bounds
-        are NaN below 6 rows.
+        are NaN below 6 rows. `series`: rows are in the order of time, and the bounds allow for
+        samples that resemble those before (`measurement.intervals.ranks_of_series`).
         """
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]
         known = values.to_numpy(dtype=float, na_value=np.nan)[rows]
         ordered = known[np.lexsort((known, number))]  # NaN last
+        in_time = known[np.argsort(number, kind="stable")]
         counts = np.bincount(number, minlength=len(self.keys))
         starts = np.cumsum(counts) - counts
         found = np.full((3, len(counts)), np.nan)
         for count in np.unique(counts[counts > 0]):
             alike = counts == count
-            groups = ordered[starts[alike][:, None] + np.arange(count)]
+            places = starts[alike][:, None] + np.arange(count)
+            groups = ordered[places]
             middle = (groups[:, (count - 1) // 2] + groups[:, count // 2]) / 2
             found[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
             ranks = interval_ranks(int(count), CONFIDENCE)
-            if ranks is not None:
+            if ranks is not None and series:
+                likeness = sign_likeness(in_time[places])
+                lower = ranks_of_series(int(count), CONFIDENCE, likeness)
+                rows_of = np.arange(len(groups))
+                found[1:, alike] = groups[rows_of, [lower, count - 1 - lower]]
+            elif ranks is not None:
                 found[1:, alike] = groups[:, ranks].T
         return found
 
@@ -105,8 +115,9 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s, of one sitting (of
     several: `analysis.stats.sittings`). The result has `CELL`, samples, sittings (1), total_s,
     total_low_s, total_high_s, the same of the four parts, and overhead_s (median of what the parts
-    leave of the total). Rows are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN
-    where the host does nothing but copy, and all parts are of a CPU cell.
+    leave of the total). Samples of a cell are in the order in which they were taken; rows of the
+    result are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN where the host does
+    nothing but copy, and all parts are of a CPU cell.
     """
     cells = Groups.of(samples, CELL)
     counts = cells.counts
@@ -114,7 +125,7 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
         samples=pd.array(counts, "Int64"), sittings=pd.array(np.ones_like(counts), "Int64")
     )
     for part in PARTS:
-        table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"]).T
+        table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"], series=True).T
     return table.assign(overhead_s=cells.medians(overheads(samples))[0])
 
 

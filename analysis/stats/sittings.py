@@ -199,7 +199,7 @@ class Sittings:
     def _known(self, part: str) -> tuple[FloatArray, Medians]:
         """Return medians and bounds by cell and sitting, shape (3, rows), and the `Medians`."""
         if part not in self._by_part:
-            found = self._each.medians(self._samples[f"{part}_s"])
+            found = self._each.medians(self._samples[f"{part}_s"], series=True)
             rows = np.isfinite(found[0]) & (found[0] > 0)
             log_s, low, high = np.log(found[:, rows])
             noise = ((high - low) / (2 * _NORMAL)) ** 2

@@ -17,7 +17,7 @@ from analysis.domain import CPU
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, IntArray, ratio_intervals
 from analysis.stats.significance import within
-from analysis.trust.compare import CELL_TITLES, aligned, cell_texts, duration, matched_samples
+from analysis.trust.compare import CELL_TITLES, aligned, cell_texts, duration, matched
 from analysis.trust.overheads import batch_draws
 from analysis.trust.telemetry import telemetry
 from measurement.recording import CELL, KERNEL, Recording
@@ -226,7 +226,7 @@ def apart_with_telemetry(frame: pd.DataFrame, a: Recording, b: Recording) -> str
     """
     totals = frame[frame["quantity"] == "total"]
     rows = totals[~within(totals["ratio"], AGREEMENT)].sort_values(["ratio", *CELL], kind="stable")
-    for side, samples in (("a", a.samples), ("b", matched_samples(a, b))):
+    for side, samples in (("a", a.samples), ("b", matched(b.samples, a, b))):
         names = {column: name.format(side) for column, name in _STATE.items()}
         state = telemetry(samples)[[*CELL, *_STATE]].rename(columns=names)
         rows = rows.merge(state, how="left", on=CELL)

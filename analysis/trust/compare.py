@@ -34,6 +34,8 @@ from scipy import stats
 
 import cpu_reference.catalog
 import kernels.catalog
+from analysis.data.kernel_times import kernel_times
+from analysis.domain import HELD
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
@@ -46,7 +48,7 @@ from analysis.stats.sittings import Known
 from kernels.shape import Shape
 from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
-from measurement.recording import CELL, Recording
+from measurement.recording import CELL, KERNEL, Recording
 
 _KEY = [*CELL, "quantity"]
 _TYPES = {
@@ -94,6 +96,7 @@ def compare(
         )
     types = a.samples[CELL].dtypes.to_dict() | {"quantity": "string"} | _TYPES
     frame = pd.DataFrame(rows, columns=list(types)).astype(types)
+    frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
     frame["reach"] = np.nan if known is None else _reach(frame, a.samples, known)
     frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["reach"]))
     return judged(frame, threshold)
@@ -184,14 +187,14 @@ def summary(frame: pd.DataFrame, threshold: float) -> str:
     return f"{text}; medians agree within {threshold * 100:g} % in {' and '.join(shares)}"
 
 
-def matched_samples(a: Recording, b: Recording) -> pd.DataFrame:
-    """Return the samples of `b` with its devices named as those in `a`, matched by their order.
+def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
+    """Return samples of `b` with its devices named as those in `a`, matched by their order.
 
     Devices of `b` beyond those of `a` are left out.
     """
     labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
     of_a = dict(zip(labels[1], labels[0], strict=False))
-    samples = b.samples[~b.samples["device"].isin(set(labels[1]) - set(of_a))]
+    samples = samples[~samples["device"].isin(set(labels[1]) - set(of_a))]
     return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
 
 
@@ -199,13 +202,24 @@ def _paired(
     a: Recording, b: Recording
 ) -> Iterator[tuple[tuple[object, ...], FloatArray, FloatArray]]:
     """Yield (key, times of A, times of B), in seconds, of every common cell and quantity."""
-    both = pd.concat([a.samples.assign(side="a"), matched_samples(a, b).assign(side="b")])
-    for key, cell in both.groupby(CELL, dropna=False, sort=True):
-        of_b = cell["side"].to_numpy() == "b"
-        for quantity in ("total", "kernel"):
+    held = not (a.kernels.empty or b.kernels.empty)
+    times_of = {"total": [a.samples, b.samples]}
+    times_of["kernel"] = [_kernel_times(recording, held) for recording in (a, b)]
+    for quantity, (of_a, of_b) in times_of.items():
+        sides = [of_a.assign(side="a"), matched(of_b, a, b).assign(side="b")]
+        for key, cell in pd.concat(sides).groupby(CELL, dropna=False, sort=True):
+            is_b = cell["side"].to_numpy() == "b"
             times = cell[f"{quantity}_s"].to_numpy()
-            if of_b.any() and not of_b.all() and not np.isnan(times).any():
-                yield (*key, quantity), times[~of_b], times[of_b]
+            if is_b.any() and not is_b.all() and not np.isnan(times).any():
+                yield (*key, quantity), times[~is_b], times[is_b]
+
+
+def _kernel_times(recording: Recording, held: bool) -> pd.DataFrame:
+    """Return `kernel_times`; those of kernels alone stand once, with the first host memory."""
+    times = kernel_times(recording, held)
+    alone = times["kernel_timing"] == HELD
+    first = times.groupby(KERNEL, dropna=False)["host_memory"].transform("max")  # pinned
+    return times[~alone.fillna(False) | (times["host_memory"] == first).fillna(False)]
 
 
 def _comparison(

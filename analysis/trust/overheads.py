@@ -105,6 +105,8 @@ def _phases(source: Source) -> pd.DataFrame:
     sittings = enumerate(source.recording.sittings)
     told = [{**phase, "sitting": at} for at, sitting in sittings for phase in sitting["phases"]]
     listed = pd.DataFrame(told, columns=columns)
+    # A phase that was interrupted, or taken in several steps, stands once.
+    listed = listed.groupby(columns[:3], sort=False, as_index=False).sum()
     frames = []
     for (at, device), rows in source.own(listed).groupby(["sitting", "device"], sort=False):
         whole = rows[["wall_s", "busy_s"]].sum()

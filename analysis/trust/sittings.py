@@ -24,9 +24,11 @@ def sittings_table(found: Sequence[Source]) -> pd.DataFrame:
 
 
 def _scatters(source: Source) -> pd.DataFrame:
-    if not source.sittings:
+    several = {part: source.sittings(part) for part in PARTS}
+    scatters = [times.scatters(part) for part, times in several.items() if times]
+    if not scatters:
         return pd.DataFrame({"device": []})
-    rows = pd.concat([source.sittings.scatters(part) for part in PARTS], ignore_index=True)
+    rows = pd.concat(scatters, ignore_index=True)
     judged = rows["medians_judged"]
     share = (rows["medians_inside"] / judged).where(judged > 0)
     device = pd.Series(source.device, rows.index, dtype="str").mask(rows["host_memory"].isna(), CPU)

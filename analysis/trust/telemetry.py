@@ -22,7 +22,8 @@ def telemetry_table(found: list[Source]) -> pd.DataFrame:
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     """Return the state in which a card took the samples of each cell, and its times in seconds.
 
-    throttle_reasons names those of all samples. Times are medians of all samples, and those called
+    throttle_reasons names those of all samples. Times are those of complete passes and, between
+    their events, of the kernel; medians of all samples, and those called
     unmarked of the samples that no throttling was seen in (NaN where none is left, or where nothing
     is known of any). What was not recorded is empty.
     """
@@ -42,8 +43,8 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     frame.loc[~recorded, "samples_throttled"] = pd.NA
     for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):
         frame[name] = cells.medians(samples[name], samples[name].notna())[0]
-    for part in ("total", "kernel"):
-        times = samples[f"{part}_s"]
+    for part, column in (("total", "total_s"), ("pass_kernel", "kernel_s")):
+        times = samples[column]
         unmarked = recorded[cells.number] & ~marked
         frame[with_bounds(f"{part}_s")] = cells.medians(times).T
         frame[with_bounds(f"unmarked_{part}_s")] = cells.medians(times, unmarked).T

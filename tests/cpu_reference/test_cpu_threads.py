@@ -207,8 +207,8 @@ def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch
     assert "install numpy from PyPI" in session.not_launchable(asked)
     other = cell(CPU, "naive", "float32", Shape.square(8), threads=1)
     assert session.not_launchable(other) is None
-    with pytest.raises(CellError, match="no launches"):
-        session.back_to_back(other, 1.0)
+    with pytest.raises(CellError, match="no kernel to launch"):
+        session.held(other, flushed=False)
 
 
 class Nothing:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cpu_reference.catalog
 from kernels import catalog
 from kernels.catalog import VARIANTS
-from kernels.cubins import PROBES, Build, build_for, parse_build
+from kernels.cubins import INSTRUMENTS, Build, build_for, parse_build
 from kernels.shape import Shape
 from kernels.variant import ELEMENTS
 from measurement.config import load
@@ -46,7 +46,8 @@ def test_source_defines_the_kernel(name):
 
 def test_every_source_is_in_the_catalog_under_its_name():
     sources = {f"kernels/{path.name}" for path in (ROOT / "kernels").glob("*.cu")}
-    assert sources == {VARIANTS[name].source for name in COMPUTED} | {PROBES.source}
+    instruments = {build.source for build in INSTRUMENTS}
+    assert sources == {VARIANTS[name].source for name in COMPUTED} | instruments
     assert all(name == entry.name for name, entry in VARIANTS.items())
     assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
     assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == ["block_padded"]
@@ -248,13 +249,14 @@ def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
         assert build.variant == VARIANTS[name].kernel
 
 
-def test_probes_are_a_build_but_no_variant():
-    assert PROBES.stem == "probes-float32-exact"
-    assert PROBES.source == "kernels/probes.cu"
-    assert parse_build(PROBES.stem) == PROBES
-    assert PROBES.variant not in VARIANTS
-    with pytest.raises(StudyError, match="'probes' is not in the catalog"):
-        catalog.variant("probes")
+def test_instruments_are_builds_but_no_variants():
+    assert [build.variant for build in INSTRUMENTS] == ["probes", "hold"]
+    for build in INSTRUMENTS:
+        assert build.stem == f"{build.variant}-float32-exact"
+        assert build.source == f"kernels/{build.variant}.cu"
+        assert parse_build(build.stem) == build
+        with pytest.raises(StudyError, match=f"'{build.variant}' is not in the catalog"):
+            catalog.variant(build.variant)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ study:
     single_pass_s: 3
     warm_up_s: 0.001
     cpu_warm_pass_s: 0
-    batch_s: 0.005
+    caches: flushed
     cold_starts: 0
     hang_limit_s: 60
 gpus:
@@ -247,9 +247,9 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             "study.protocol.gpu_cell_budget_s: nan is not allowed; allowed: a number above 0",
         ),
         (
-            ("study", "protocol", "batch_s"),
+            ("study", "protocol", "cpu_warm_pass_s"),
             float("inf"),
-            "study.protocol.batch_s: inf is not allowed; allowed: a number from 0",
+            "study.protocol.cpu_warm_pass_s: inf is not allowed; allowed: a number from 0",
         ),
         (
             ("study", "protocol", "warm_up_s"),

@@ -19,7 +19,7 @@ from measurement import record as recorder
 from measurement.config import validate
 from measurement.errors import StudyError
 from measurement.record import record
-from measurement.recording import CELL, KERNEL, TABLES
+from measurement.recording import CELL, KERNEL, MEASURED
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins
@@ -32,7 +32,8 @@ KEYS = {
     "checks.csv": [*CELL, "build", "status", "reason"],
     "builds.csv": ["variant", "dtype", "block_size", "build"],
     "instructions.csv": ["variant", "dtype", "build", "scope", "opcode", "bits"],
-    "batches.csv.gz": [*KERNEL, "round", "launches"],
+    "kernels.csv.gz": [*KERNEL, "round"],
+    "energy.csv": KERNEL,
     "cold_starts.csv": [*CELL, "round"],
     "ceilings.csv": ["device", "quantity", "round"],
     "neighbours.csv": [*CELL, "round", "neighbours"],
@@ -74,7 +75,7 @@ def statuses(made):
 
 def content(made):
     """Return what identifies every row of every table."""
-    frames = {name: made.table(name) for name in TABLES}
+    frames = {name: made.table(name) for name in MEASURED}
     return {
         name: sorted(map(str, frame[KEYS[name]].itertuples(index=False)))
         for name, frame in frames.items()
@@ -117,9 +118,14 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
     assert (sampled >= 6).all()
 
 
-@pytest.mark.parametrize("kind", ["refused", "illegal", "crash"])
-def test_a_fault_while_sampling_drops_the_cells_samples(config, fake_cubins, tmp_path, kind):
-    made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=4), gpus=1)
+@pytest.mark.parametrize(
+    ("kind", "number"), [("refused", 4), ("refused", 10), ("illegal", 10), ("crash", 10)]
+)
+def test_a_fault_while_sampling_drops_the_cells_samples(
+    config, fake_cubins, tmp_path, kind, number
+):
+    """The first pass is that of the check, the next six are the pilot's, then come the samples."""
+    made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=number), gpus=1)
     checks = made.checks[(made.checks["variant"] == "block") & (made.checks["n"] == 8)]
     assert set(checks["status"]) == {"failed"}
     assert set(checks["build"]) == {"exact"}
@@ -142,7 +148,7 @@ def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake
     made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
     assert kept.count('"samples.csv.gz"') >= 5
     assert set(made.checks["status"]) == {"passed", "not_launchable"}
-    assert made.provenance["sittings"] == 2
+    assert made.provenance["attempts"] == 2
     assert not (tmp_path / "r.partial").exists()
 
 
@@ -163,8 +169,9 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     path = folder / "r.partial" / "journal.jsonl"
     rng = random.Random(5)
     rows = {name: len(rows) for name, rows in content(whole).items()}
-    counted = ("checks.csv", "batches.csv.gz")
-    lines = rows[SAMPLES] + sum(rows[name] for name in counted) + rows["neighbours.csv"] // 2
+    counted = (SAMPLES, "checks.csv", "kernels.csv.gz", "energy.csv")
+    lines = sum(rows[name] for name in counted) + rows["neighbours.csv"] // 2
+    lines += rows[SAMPLES] + rows["kernels.csv.gz"]  # the pilot's are as many here
     # Each attempt is killed once the journal has so many lines, in whatever it is doing then.
     goals = sorted(rng.sample(range(1, lines), 8))
     kept = b""
@@ -183,7 +190,7 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     assert process.wait(120) == 0, process.stderr.read().decode()
     made = recording.read(folder / "r")
     assert content(made) == content(whole)
-    assert 4 < made.provenance["sittings"] <= 9
+    assert 4 < made.provenance["attempts"] <= 9
     assert not (folder / "r.partial").exists()
     written = [json.loads(line) for line in kept.splitlines()]
     stamps = {row["time_unix_s"] for name, rows in written if name == SAMPLES for row in rows}
@@ -275,7 +282,7 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
     made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
     assert not made.samples.duplicated([*CELL, "round"]).any()
     assert set(made.checks["status"]) == {"passed", "not_launchable"}
-    assert made.provenance["sittings"] == 2
+    assert made.provenance["attempts"] == 2
 
 
 def test_a_clock_set_back_changes_nothing_but_the_time_stamps(
@@ -309,5 +316,5 @@ def test_a_new_journal_replaces_one_whose_folder_went(tmp_path):
         first.add_phase({"device": "cpu", "phase": "start", "wall_s": 1.0, "busy_s": 0.0})
     assert list(tmp_path.iterdir()) == []
     with journal.open_journal(tmp_path / "r", header) as second:
-        assert second.sittings == 1
+        assert second.attempts == 1
         assert second.phases == []

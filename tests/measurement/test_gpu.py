@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from benchmarks.held_against_nvbench import stamps
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS
 from kernels.cubins import Build, build_for
@@ -222,12 +223,28 @@ def test_contexts_are_given_back(card, cubins, inputs):
         assert driver().Context.get_current() is None
 
 
-def test_a_batch_is_the_mean_of_launches_that_follow_each_other(session):
-    asked = cell("block_unroll4", 2048, 32)
-    kernel_s = min(session.run(asked).kernel_s for _ in range(5))
-    batch = session.back_to_back(asked, 0.05)
-    assert batch.launches == pytest.approx(0.05 / batch.kernel_batch_s, rel=0.3)
-    assert batch.kernel_batch_s == pytest.approx(kernel_s, rel=0.05)
+@pytest.mark.parametrize("n", [64, 256, 2048])
+def test_a_kernel_alone_takes_what_the_cards_own_clock_says(session, n):
+    asked = cell("block_unroll4", n, 32)
+    by_clock_s = stamps(session)
+    ratios = [session.held(asked, flushed=False).kernel_s / by_clock_s(asked) for _ in range(31)]
+    assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
+
+
+def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
+    cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
+    alone_s = [
+        np.median([session.held(asked, flushed=False).kernel_s for _ in range(31)])
+        for asked in cells
+    ]
+    assert alone_s[0] == pytest.approx(alone_s[1], rel=0.02)
+    assert session.run(cells[0]).kernel_s > alone_s[0], "there the card waits for the host"
+
+
+def test_energy_is_read_by_the_cards_counter(session):
+    found = session.energy(cell("block_unroll4", 2048, 32), 0.5)
+    assert found.energy_j == pytest.approx(found.power_w * found.launch_s)
+    assert 20 < session.idle_power_w(0.5) < found.power_w < 2000
 
 
 def test_a_card_tells_its_state_in_si_units(session):

@@ -39,7 +39,7 @@ def config():
     config["study"] |= {"sizes": [64], "holdout_sizes": [100]}
     config["study"]["block_sizes"] = [8, 32]
     config["study"]["interference"]["block_size"] = 8
-    config["study"]["protocol"] |= {"hang_limit_s": 20, "batch_s": 0.001}
+    config["study"]["protocol"] |= {"hang_limit_s": 20}
     return validate(config, "config.yaml")
 
 

@@ -18,7 +18,7 @@ from measurement.errors import StudyError
 from measurement.gate import judge
 from measurement.gpu import GpuSession
 from measurement.matrices import Inputs, reference
-from measurement.session import CellError, DeviceError, Timing
+from measurement.session import Alone, CellError, DeviceError, Timing
 
 ATTRIBUTES = {
     "MAX_THREADS_PER_BLOCK": 1024,
@@ -29,6 +29,7 @@ ATTRIBUTES = {
     "MAX_GRID_DIM_Y": 65535,
     "MAX_GRID_DIM_Z": 65535,
     "WARP_SIZE": 32,
+    "L2_CACHE_SIZE": 4096,
 }
 MARGIN = 2**26  # that the session leaves free
 
@@ -56,10 +57,12 @@ class Buffer:
 class FakeCuda:
     """`pycuda.driver` as far as a session uses it; kernels are products by numpy.
 
-    `log` has the calls in order. A pass's parts take 1, 2 and 4 ms by its events.
+    `log` has the calls in order. A pass's parts take 1, 2 and 4 ms by its events, and what is timed
+    alone 16 ms, or as told. A stream that is held stands until its word is written.
     """
 
     Error = FakeError
+    host_alloc_flags = SimpleNamespace(DEVICEMAP=2)
 
     def __init__(self, free_bytes=2**30):
         self.device_attribute = SimpleNamespace(**{name: name for name in ATTRIBUTES})
@@ -68,6 +71,8 @@ class FakeCuda:
         self.log = []
         self.buffers = {}
         self.failing = None
+        self.words = None
+        self.alone_ms = 16.0
 
     def called(self, name):
         self.log.append(name)
@@ -95,8 +100,11 @@ class FakeCuda:
         self.called("mem_alloc")
         return Buffer(self, size)
 
-    def pagelocked_empty(self, size, dtype):
-        return np.empty(size, dtype)
+    def pagelocked_empty(self, size, dtype, mem_flags=0):
+        if not mem_flags:
+            return np.empty(size, dtype)
+        self.words = np.zeros(size, dtype).view(Mapped)
+        return self.words
 
     def Stream(self):  # noqa: N802
         return SimpleNamespace(handle=77, synchronize=lambda: self.called("synchronize"))
@@ -107,8 +115,13 @@ class FakeCuda:
         return SimpleNamespace(
             record=lambda stream: self.called("record"),
             synchronize=lambda: self.called("synchronize"),
-            time_till=lambda _: 2.0**number,
+            query=lambda: True,
+            time_till=lambda _: 2.0**number if number < 4 else self.alone_ms,
         )
+
+    def memset_d32_async(self, buffer, word, count, stream):
+        self.called("memset")
+        self.memset_d32(buffer, word, count)
 
     def memset_d32(self, buffer, word, count):
         buffer.data[: 4 * count].view(np.uint32).fill(word)
@@ -124,7 +137,34 @@ class FakeCuda:
 
     def module_from_file(self, path):
         self.called("module_from_file")
+        if "hold-" in path:
+            return SimpleNamespace(get_function=lambda name: FakeHold(self))
         return SimpleNamespace(get_function=lambda name: FakeKernel(self, name, path))
+
+
+class Mapped(np.ndarray):
+    """Memory of the host that the card reads, too."""
+
+    @property
+    def base(self):
+        return SimpleNamespace(get_device_pointer=lambda: 1234)
+
+
+class FakeHold:
+    """The kernel that holds a stream, and sees it let go after it."""
+
+    def __init__(self, cuda):
+        self.cuda = cuda
+
+    def prepare(self, types):
+        assert types == "PQP"
+        return self
+
+    def prepared_async_call(self, grid, threads, stream, go, limit_ns, expired):
+        self.cuda.called("hold")
+        assert (grid, threads) == ((1, 1), (1, 1, 1))
+        assert (go, expired, limit_ns) == (1234, 1238, 2 * 10**9)
+        assert list(self.cuda.words) == [0, 0]
 
 
 class FakeKernel:
@@ -257,6 +297,63 @@ def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_sessio
     assert cuda.log[9:] == ["pop", "detach"]
 
 
+def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(open_session, cuda):
+    one = asked("block")
+    with open_session(one) as session:
+        session.run(one)
+        for flushed in (False, True):
+            cuda.log.clear()
+            assert session.held(one, flushed) == Alone(1, 16e-3)
+            before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
+            assert cuda.log == [*before, "hold", "record", "launch", "record", "synchronize"]
+            assert list(cuda.words) == [1, 0], "let go"
+        assert len(session._others.data) == 2 * 4096
+
+
+@pytest.mark.parametrize(
+    ("alone_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
+)
+def test_a_short_kernel_is_timed_over_several_launches(open_session, cuda, alone_ms, launches):
+    one = asked("block")
+    with open_session(one) as session:
+        cuda.alone_ms = alone_ms
+        for _ in range(2):
+            found = session.held(one, flushed=False)
+            assert found == Alone(launches, pytest.approx(alone_ms / 1e3 / launches))
+            queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("hold") :]
+            assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
+        assert session.held(one, flushed=True).launches == 1, "the second would find its caches"
+
+
+def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(open_session, cuda):
+    one = asked("block")
+    with open_session(one) as session:
+        cuda.alone_ms = 20.1
+        counts = []
+        for _ in range(3):
+            cuda.log.clear()
+            session.held(one, flushed=False)
+            counts.append(cuda.log.count("launch"))
+    assert counts == [2, 1, 1]
+
+
+def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(open_session, cuda):
+    one = asked("block")
+    with open_session(one) as session:
+        session.held(one, flushed=False)
+        cuda.failing = "record"
+        with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
+            session.held(one, flushed=False)
+        assert cuda.words[0] == 1
+        cuda.failing = None
+
+        def expire():
+            cuda.words[1] = 1
+
+        with pytest.raises(CellError, match="the host waits for the card while it launches"):
+            session._hold.elapsed_s(expire)
+
+
 @pytest.mark.parametrize(
     ("name", "host_s"),
     [
@@ -336,7 +433,7 @@ def test_cublas_is_made_ready_once_and_closed_with_the_session(open_session):
     with open_session(one) as session:
         session.run(one)
         first = session._sgemm
-        session.back_to_back(one, 1e-3)
+        session.held(one, flushed=False)
         assert session._sgemm is first
         assert FakeSgemm.closed == before
     assert FakeSgemm.closed == before + 1

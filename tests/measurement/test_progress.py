@@ -7,7 +7,6 @@ import pytest
 from kernels.shape import Shape
 from measurement import cells, progress
 from measurement.progress import Progress, TimeLeft
-from measurement.protocol import Protocol
 
 
 class Terminal(io.StringIO):
@@ -61,12 +60,12 @@ def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
 
 @pytest.fixture
 def estimate():
-    return TimeLeft(Protocol(0.95, 0.01, 6, 60, 1.0, 1.0))
+    return TimeLeft()
 
 
 def test_first_passes_take_the_cube_of_the_order(estimate):
     assert estimate.first_passes_s([cell()]) is None
-    estimate.saw(cell(n=64), 0.5, 0)
+    estimate.saw(cell(n=64), 0.5)
     assert estimate.first_passes_s([cell(n=128)]) == 4.0
     assert estimate.first_passes_s([cell(n=128), cell(n=32)]) == 4.0625
     assert estimate.first_passes_s([cell("naive")]) is None
@@ -74,34 +73,23 @@ def test_first_passes_take_the_cube_of_the_order(estimate):
 
 
 def test_first_passes_of_any_shape_take_their_share_of_the_work(estimate):
-    estimate.saw(product("16x32x64"), 0.5, 0)
+    estimate.saw(product("16x32x64"), 0.5)
     assert estimate.first_passes_s([product("3x16x32x64")]) == 1.5
     assert estimate.first_passes_s([product("1x32x64")]) == 0.5 / 16
     assert estimate.first_passes_s([product(32), product("16x32x64", dtype="int32")]) == 1.0
 
 
 def test_first_passes_are_like_those_of_the_same_block_size_then_of_the_nearest_order(estimate):
-    estimate.saw(cell(n=64, block=8), 1.0, 0)
-    estimate.saw(cell(n=32, block=8), 0.25, 0)
-    estimate.saw(cell(n=128, block=4), 3.0, 0)
+    estimate.saw(cell(n=64, block=8), 1.0)
+    estimate.saw(cell(n=32, block=8), 0.25)
+    estimate.saw(cell(n=128, block=4), 3.0)
     assert estimate.first_passes_s([cell(n=128, block=8)]) == 8.0
     assert estimate.first_passes_s([cell(n=128, block=16)]) == 3.0
 
 
-def test_sampling_takes_at_most_what_the_protocol_allows(estimate):
-    for pass_s, taken, left in [
-        (0.001, 0, 0.060),  # the most samples
-        (0.001, 10, 0.050),
-        (0.1, 0, 1.1),  # the budget, and the pass that exceeds it
-        (0.1, 4, 0.7),
-        (0.5, 0, 3.0),  # the fewest samples
-        (0.5, 6, 0.0),
-        (1.5, 0, 0.0),  # one pass is enough
-    ]:
-        estimate.saw(cell(), pass_s, taken)
-        assert estimate.sampling_s([cell()]) == pytest.approx(left), (pass_s, taken)
-    estimate.saw(cell("naive"), 0.001, 0)
-    estimate.saw(cell(), 0.1, 0)
-    assert estimate.sampling_s([cell(), cell("naive")]) == pytest.approx(1.16)
-    assert estimate.sampling_s([cell("buffered_row")]) == 0, "not seen yet"
-    assert estimate.sampling_s([]) == 0
+def test_what_is_left_takes_as_long_as_the_passes_seen(estimate):
+    estimate.saw(cell(), 0.1)
+    estimate.saw(cell("naive"), 0.001)
+    assert estimate.left_s({cell(): 3, cell("naive"): 60}) == pytest.approx(0.36)
+    assert estimate.left_s({cell("buffered_row"): 5}) == 0, "not seen yet"
+    assert estimate.left_s({}) == 0

@@ -1,7 +1,7 @@
-"""The protocol on a device of scripted times and faults, and the interval that ends it."""
+"""The protocol on a device of scripted times and faults, and the interval of a median."""
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import comb
 from pathlib import Path
 
@@ -13,14 +13,13 @@ from measurement import cells as planning
 from measurement import worker
 from measurement.intervals import interval_ranks, median_interval
 from measurement.matrices import POISON_WORD, Inputs
-from measurement.protocol import Protocol, Sample, Taken, gate, take_samples
+from measurement.protocol import Check, Protocol, Sample, gate, take
 from measurement.recording import TABLES
 from measurement.references import References
 from measurement.session import CellError, Timing
 from measurement.telemetry import NotedTelemetry, Reading
 from measurement.worker import Opening, Pass, Worker
 
-WIDE = [1.0, 2.0] * 50  # never known well enough
 PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
 INPUTS = Inputs(PROBLEMS, seed=1)
 
@@ -168,10 +167,9 @@ def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason,
     assert (row["worst_row"], row["worst_column"]) == worst
     assert [c.status for c in checks].count("passed") == 5
     assert [p.cell for p in passes] == [c for c in CELLS if c != faulty]
-    protocol = Protocol(0.95, 0.01, 6, 10, 1.0, 1.0)
-    taken = {p.cell: Taken() for p in passes}
-    sampled = {s.cell for s, _ in take_samples(worker_of(session), taken, protocol, seed=1)}
-    assert sampled == set(CELLS) - {faulty}
+    wanted = {p.cell: 2 for p in passes}
+    steps = take(worker_of(session).sample, wanted, Counter(), 2, (1,))
+    assert {cell for cell, *_ in steps} == set(CELLS) - {faulty}
     assert session.log.count(("run", faulty)) == 1
 
 
@@ -203,55 +201,53 @@ def test_rows_are_those_of_the_tables():
     assert (row["round"], row["position"]) == (2, 5)
 
 
-class Scripted:
-    """A device whose passes take the times of a script, by cell."""
-
-    def __init__(self, times):
-        self.times = times
-
-    def sample(self, cell):
-        return Pass(0.0, Timing(next(self.times[cell])), Reading())
-
-
-def totals(protocol, script, taken=None):
-    """Sample one cell whose passes take `script`; return what was kept, and its rounds."""
-    cells = {cell(): taken or Taken()}
-    steps = list(take_samples(Scripted({cell(): iter(script)}), cells, protocol, seed=1))
-    assert [finished for _, finished in steps] == [False] * (len(steps) - 1) + [True] * bool(steps)
-    return [s.total_s for s, _ in steps], [s.round for s, _ in steps]
-
-
 def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
     return Protocol(0.95, width, least, most, budget, single)
 
 
-def test_a_steady_cell_stops_as_soon_as_it_has_an_interval():
-    taken, rounds = totals(protocol(), itertools.repeat(1.0))
-    assert taken == [1.0] * 6
-    assert rounds == [1, 2, 3, 4, 5, 6]
-    assert len(totals(protocol(least=3), itertools.repeat(1.0))[0]) == 6, "five have no interval"
+def test_fewer_than_six_samples_have_no_interval_at_95_percent():
+    assert protocol().fewest == 6
+    assert Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest == 2
 
 
-@pytest.mark.parametrize("outlier", [0.5, 1.5])
-def test_an_outlier_on_either_side_needs_nine_samples(outlier):
-    # Of nine the second smallest and the second largest bound the median; of fewer the extremes.
-    assert len(totals(protocol(), itertools.chain([outlier], itertools.repeat(1.0)))[0]) == 9
+@pytest.mark.parametrize(
+    ("reach", "count"),  # of the pilot's interval over the wanted one, and samples
+    [(0.0, 9), (1.0, 9), (1.22, 9), (1.25, 10), (2.0, 24), (3.0, 54), (5.0, 100)],
+)
+def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
+    pilot = [100.0, 100.0, 100.0, 100.0, 100.0, 100.0 + reach]
+    assert protocol(least=9).samples(100.0, pilot) == count
+    assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
 
 
-def test_an_interval_as_wide_as_allowed_is_narrow_enough():
-    script = [64.0, 64.0, 64.0, 64.0, 64.0, 65.0, *[64.0] * 20]
-    assert len(totals(protocol(width=1 / 64), script)[0]) == 6
-    assert len(totals(protocol(width=1 / 65), script)[0]) == 9
+def test_a_pilot_that_scatters_little_gets_the_least_number():
+    assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
+    assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
 
 
-def test_a_noisy_cell_stops_at_the_most_samples():
-    assert len(totals(protocol(most=13), WIDE)[0]) == 13
+def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
+    wide = [1.0, 2.0] * 3
+    assert protocol().samples(1.5, wide) == 100
+    assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first pass"
+    assert protocol(budget=4.0).samples(1.5, wide) == 6
+    assert protocol(budget=12.0, least=9).samples(1.0, [1.5] * 6) == 8
 
 
-def test_a_cell_stops_when_its_samples_have_taken_the_budget():
-    script = [0.3, 0.1] * 50
-    assert len(totals(protocol(least=2, budget=1.0), script)[0]) == 5
-    assert len(totals(protocol(least=2, budget=0.5), script)[0]) == 3
+def test_what_gets_the_fewest_anyway_needs_no_pilot():
+    asked = protocol(budget=3.0)
+    assert asked.wants_pilot(5.0, []), "a first pass is slow: others may take a tenth of it"
+    assert not asked.wants_pilot(5.01, [])
+    assert asked.samples(5.01, []) == 6
+    assert asked.wants_pilot(5.0, [0.5])
+    assert not asked.wants_pilot(5.0, [0.51])
+    assert asked.samples(5.0, [0.51]) == 6
+
+
+def test_a_long_pass_is_the_only_sample():
+    asked = protocol(single=1.0)
+    assert not asked.wants_pilot(1.01, [])
+    assert asked.samples(1.01, []) == 1
+    assert asked.wants_pilot(1.0, [])
 
 
 def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
@@ -280,62 +276,63 @@ def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monke
         assert session.log == [("run", c)] * passes
 
 
-def test_the_least_number_of_samples_counts_more_than_interval_and_budget():
-    assert len(totals(protocol(least=10), itertools.repeat(1.0))[0]) == 10
-    assert len(totals(protocol(least=8, budget=1.5), WIDE)[0]) == 8
-
-
-def test_a_long_pass_is_the_only_sample():
-    assert totals(protocol(single=1.0), [], Taken([5.0], 0)) == ([], []), "it has the gate's"
-    assert totals(protocol(single=1.0), [1.5]) == ([1.5], [1])
-    assert len(totals(protocol(single=1.0, budget=0.1), [1.0] * 6)[0]) == 6
-
-
-def test_sampling_goes_on_where_it_was_interrupted():
-    _, rounds = rounds_of(1, [3, 7, 2, 9])
-    for stop in range(1, sum(map(len, rounds))):
-        done = [(c, number) for number, visited in enumerate(rounds, 1) for c in visited][:stop]
-        assert rounds_of(1, [3, 7, 2, 9], done)[1] == rounds, stop
-
-
-def rounds_of(seed, counts, done=()):
-    """Sample a cell for each count until it has that many; return them, and those of each round.
-
-    `done` are (cell, round) that an earlier process took.
-    """
+def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell: None):
+    """Measure a cell for each count as often; return the cells, and what each round measured."""
     cells = [cell(f"v{index}") for index in range(len(counts))]
-    # Times that differ, so that no interval is narrow, and a last one that takes the budget.
-    scripts = {c: [*range(1, k), 1e6] for c, k in zip(cells, counts, strict=True)}
-    taken = {c: Taken() for c in cells}
     rounds = defaultdict(list)
-    for c, number in done:
-        taken[c].add(scripts[c].pop(0), number)
-        rounds[number].append(c)
-    limits = protocol(width=1e-9, least=1, budget=1e6)
-    device = Scripted({c: iter(script) for c, script in scripts.items()})
-    for sample, _ in take_samples(device, taken, limits, seed):
-        if not done:
-            assert sample.position == len(rounds[sample.round])
-        rounds[sample.round].append(sample.cell)
-    return cells, [rounds[number] for number in sorted(rounds)]
+    wanted = dict(zip(cells, counts, strict=True))
+    taken = Counter() if taken is None else taken
+    for step in take(measure, wanted, taken, most, (seed,)):
+        if isinstance(step, Check):
+            rounds["failed"].append(step)
+        else:
+            one, number, position, _ = step
+            rounds[number].append((one, position))
+    return cells, rounds
 
 
-def test_every_round_visits_each_unfinished_cell_once():
-    counts = [3, 7, 2, 9, 9, 5, 4, 8, 6, 2]
-    cells, rounds = rounds_of(1, counts)
-    assert len(rounds) == 9
-    for number, visited in enumerate(rounds, start=1):
-        assert len(visited) == len(set(visited))
-        assert set(visited) == {c for c, k in zip(cells, counts, strict=True) if k >= number}
+def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
+    cells, rounds = rounds_of([20, 5, 1, 7, 20])
+    found = {c: [n for n, visited in rounds.items() if c in dict(visited)] for c in cells}
+    assert [len(numbers) for numbers in found.values()] == [20, 5, 1, 7, 20]
+    assert found[cells[1]] == [1, 5, 9, 13, 17]
+    assert found[cells[2]] == [1]
+    gaps = np.diff(found[cells[3]])
+    assert set(gaps) == {2, 3}
+    for visited in rounds.values():
+        assert [position for _, position in visited] == list(range(len(visited)))
 
 
 def test_order_is_shuffled_anew_each_round_and_set_by_the_seed():
-    counts = [6] * 10
-    cells, rounds = rounds_of(1, counts)
-    assert len({tuple(visited) for visited in rounds}) == len(rounds) == 6
-    assert cells not in rounds
-    assert rounds_of(1, counts)[1] == rounds
-    assert rounds_of(2, counts)[1] != rounds
+    cells, rounds = rounds_of([20] * 10)
+    orders = {tuple(c for c, _ in visited) for visited in rounds.values()}
+    assert len(orders) == 20
+    assert tuple(cells) not in orders
+    assert rounds_of([20] * 10)[1] == rounds
+    assert rounds_of([20] * 10, seed=2)[1] != rounds
+
+
+def test_sampling_goes_on_where_it_was_interrupted():
+    counts = [3, 7, 20, 9]
+    whole = [(n, *step) for n, steps in rounds_of(counts)[1].items() for step in steps]
+    for stop in range(1, len(whole)):
+        done = Counter(c for _, c, _ in whole[:stop])
+        left = rounds_of(counts, taken=done)[1]
+        assert [(n, *step) for n, steps in left.items() for step in steps] == whole[stop:], stop
+
+
+def test_a_cell_that_fails_on_the_way_is_measured_no_more():
+    passes = Counter()
+
+    def measure(one):
+        passes[one] += 1
+        if (one.variant, passes[one]) == ("v1", 3):
+            raise CellError("no luck")
+
+    cells, rounds = rounds_of([20, 20, 5], measure=measure)
+    (check,) = rounds["failed"]
+    assert (check.cell, check.status, check.reason) == (cells[1], "failed", "no luck")
+    assert [passes[c] for c in cells] == [20, 3, 5]
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from measurement import __main__ as cli
+from measurement import measure, recording
 from measurement import record as recorder
-from measurement import recording
 from measurement.cells import cpu_cells, gpu_cells
 from measurement.config import Study, validate
 from measurement.discovery import cuda_devices
@@ -20,7 +20,7 @@ from measurement.recording import CELL, KERNEL
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
-from tests.support.fakes import CONFIG, FakeHardware, make_cubins
+from tests.support.fakes import ALONE_S, CONFIG, FakeHardware, make_cubins
 
 pytestmark = pytest.mark.slow
 
@@ -110,14 +110,15 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
         f"cpu_reference/{name}.c" for name in ("naive", "blocked", "ceilings")
     }
     assert facts["software"]["nvcc"] is None
-    assert facts["sittings"] == 1
+    assert facts["attempts"] == 1
     assert {(phase["device"], phase["phase"]) for phase in facts["phases"]} == {
-        ("cpu", phase) for phase in ("start", "ceilings", "checking", "sampling")
+        ("cpu", phase) for phase in ("start", "ceilings", "checking", "pilot", "sampling")
     }
     assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
     clocks = {"timer_resolution_s", "empty_total_s"}
     assert set(read.ceilings["quantity"]) > clocks | {"fp32_flop_per_s", "memory_bytes_per_s"}
-    assert read.back_to_back.empty
+    assert read.kernels.empty
+    assert read.energy.empty
     assert read.cold_starts.empty
     assert read.interference.empty
     assert capfd.readouterr().out == ""
@@ -147,18 +148,28 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert set(zip(*(of_series[edge] for edge in ("batch", "m", "n", "k")), strict=True)) == {
         (2, 3, 4, 5)
     }
-    built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "naive", "naive", "probes"]
+    built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "hold", "naive", "naive"]
+    built.append("probes")
     assert sorted(made.builds["variant"]) == built
     devices = ["gpu0", "gpu1"]
     assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
     assert len(gpus.lines("close")) == len(gpus.lines("open"))
     assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
     assert set(on_gpu["throttle_reasons"]) == {0}
-    runs = made.back_to_back.groupby(KERNEL, dropna=False).size()
-    assert set(runs) == {6}
-    assert len(runs) == 2 * 7, "a kernel's copies do not matter to it"
-    assert set(runs.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
-    assert set(made.back_to_back["launches"]) == {100}
+    alone = made.kernels.groupby(KERNEL, dropna=False).size()
+    assert set(alone) == {6}
+    assert len(alone) == 2 * 7, "a kernel's copies do not matter to it"
+    assert set(alone.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
+    assert set(made.kernels["kernel_s"]) == {ALONE_S}
+    assert set(made.kernels["caches"]) == {"warm"}
+    assert set(made.kernels["sm_clock_hz"]) == {1_500_000_000}
+    assert set(zip(made.energy["variant"], made.energy["n"], strict=True)) == {
+        ("naive", 8),
+        ("block", 8),
+        ("buffered_row", 8),
+    }
+    assert set(made.energy["energy_j"]) == {500 * ALONE_S}
+    assert set(made.energy["idle_power_w"]) == {100}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.cold_starts["host_memory"]) == {"pageable"}
     assert set(made.ceilings["device"]) == {*devices, "cpu"}
@@ -166,8 +177,8 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert len(pairs) == 2 * 2 * 2 * 2
     assert set(pairs) == {12}
     phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
-    alone = ["cold_starts", "start", "ceilings", "checking", "sampling", "batches"]
-    assert phases == [*alone, "neighbours"]
+    of_passes = ["cold_starts", "start", "ceilings", "checking", "pilot", "sampling"]
+    assert list(dict.fromkeys(phases)) == [*of_passes, "kernels", "energy", "neighbours"]
     facts = made.provenance
     assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
     assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
@@ -186,9 +197,18 @@ def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
     assert used["gpu1"] == {str(cores[-2 % len(cores)])}
 
 
-def test_long_kernels_are_not_launched_back_to_back(config, study, gpus, cubins, tmp_path):
-    study["protocol"]["batch_s"] = 3.9e-3  # two launches take 4 ms
-    assert record(config, 0, tmp_path / "r", cubins, None, gpus).back_to_back.empty
+def test_short_kernels_are_timed_in_several_processes(config, gpus, cubins, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "_SHORT_S", 1.0)
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
+    assert len(gpus.lines("open gpu")) == len(gpus.lines("close gpu")) == 4, "of 8 rounds"
+    assert set(made.kernels.groupby(KERNEL, dropna=False).size()) == {6}
+
+
+def test_a_card_that_does_not_tell_its_energy_is_recorded_without(config, gpus, cubins, tmp_path):
+    silent = replace(gpus, tells_energy=False)
+    made = record(config, 0, tmp_path / "r", cubins, None, silent)
+    assert made.energy.empty
+    assert len(made.kernels)
 
 
 def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
@@ -203,19 +223,19 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     made = record(config, 0, tmp_path / "r", None, None, gpus)
     assert set(made.builds["architecture"]) == {"sm_86"}
     assert set(made.builds["nvcc"]) == {"13.9.7"}
-    assert len(made.builds) == 8
+    assert len(made.builds) == 9
     counted = made.instructions.groupby(["variant", "dtype", "build"])["count"].sum()
-    assert len(counted) == 7, "all but the probes"
+    assert len(counted) == 7, "all but the instruments"
     assert set(counted) == {sum(one.count for one in COUNTS)}
     assert gpus.lines("open") == ["open gpu0", "open cpu"]
 
 
 def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
-    study["protocol"] |= {"relative_half_width": 1e-9, "min_samples": 2}
-    study["protocol"] |= {"gpu_cell_budget_s": 11e-3, "cpu_cell_budget_s": 19e-3}
+    study["protocol"] |= {"min_samples": 20, "max_samples": 20}
+    study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
     counts = made.samples.groupby(CELL, dropna=False).size().groupby("device").agg(set)
-    assert counts.to_dict() == {"gpu0": {3}, "cpu": {5}}
+    assert counts.to_dict() == {"gpu0": {7}, "cpu": {12}}
 
 
 def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):

@@ -21,11 +21,12 @@ from kernels.plan import builds
 from measurement.ceilings import Ceiling
 from measurement.cold_start import ColdStart
 from measurement.discovery import CudaDevice
+from measurement.energy import Energy
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.hardware import Host
 from measurement.matrices import POISON_WORD
-from measurement.session import BackToBack, CellError, DeviceError, Timing
+from measurement.session import Alone, CellError, DeviceError, Timing
 from measurement.telemetry import Reading
 
 CONFIG = """
@@ -45,6 +46,7 @@ study:
   host_memory: [pinned, pageable]
   cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8], threads: [1] }
   interference: { variant: block, block_size: 4 }
+  energy: { sizes: [8], length_s: 0.5 }
   protocol:
     confidence: 0.95
     relative_half_width: 0.5
@@ -55,7 +57,6 @@ study:
     single_pass_s: 10
     warm_up_s: 0
     cpu_warm_pass_s: 0
-    batch_s: 0.1
     cold_starts: 2
     hang_limit_s: 20
 gpus:
@@ -64,6 +65,7 @@ gpus:
 # Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
+ALONE_S = 1.8e-3  # of a kernel without the host in it
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
 
@@ -179,9 +181,17 @@ class FakeDevice:
     def product(self, cell):
         return self.c[cell]
 
-    def back_to_back(self, cell, length_s):
+    def held(self, cell, flushed):
         self.run(cell)
-        return BackToBack(int(length_s / 1e-3), 1e-3)
+        return Alone(5, ALONE_S)
+
+    def energy(self, cell, length_s):
+        return Energy(int(length_s / ALONE_S), length_s, ALONE_S, 500.0, 500.0 * ALONE_S)
+
+    def idle_power_w(self, length_s):
+        if not self.hardware.tells_energy:
+            raise CellError("the card does not tell its energy")
+        return 100.0
 
     def ceilings(self):
         rounds = range(1, 7)
@@ -200,6 +210,7 @@ class FakeHardware(Host):
     gpus: int = 2
     pass_s: float = 0.0
     real_cpu: bool = False
+    tells_energy: bool = True
 
     def log(self, line):
         with (self.folder / "log").open("a") as stream:

@@ -11,7 +11,7 @@ import pandas as pd
 
 import cpu_reference.catalog
 from kernels.catalog import VARIANTS, variant
-from kernels.cubins import PROBES, build_for
+from kernels.cubins import INSTRUMENTS, build_for
 from kernels.variant import ELEMENTS
 from measurement import recording
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
@@ -214,7 +214,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
         },
     }
     catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
-    measured = {entry.source for entry in (*catalogs, PROBES) if entry.source}
+    measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     return {
         "format": FORMAT,
         "simulated": True,
@@ -243,7 +243,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
         "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
         "seed": 1,
         "sources": {path: sha256(ROOT / path) for path in sorted(measured)},
-        "sittings": 1,
+        "attempts": 1,
         "phases": simulated_tables.phases(gpus),
     }
 
@@ -277,14 +277,15 @@ def write_recording(
     variants: Sequence[str] = ORDERS_VARIANTS,
     gpu_name: str = "Simulated GPU",
     cpu_model: str = "Simulated CPU",
+    held: bool = False,
     **changes: object,
 ) -> Recording:
     """Write a simulated recording to a folder.
 
     `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
     lognormal noise, `throttled` of each GPU cell's slower and marked; of the GPU's square matrices
-    `variants`; `changes` replaces keys of the provenance. The GPU follows M0, RHO and T_G_S. Beside
-    the orders it has measured `SERIES`.
+    `variants`; `held`: kernels are timed alone too, as from format 5 on; `changes` replaces keys of
+    the provenance. The GPU follows M0, RHO and T_G_S. Beside the orders it has measured `SERIES`.
     """
     rng = np.random.default_rng(seed)
     orders = sorted([*sizes, *holdout])
@@ -306,11 +307,19 @@ def write_recording(
         "checks.csv": checks,
         "builds.csv": simulated_tables.builds(gpus),
         "instructions.csv": simulated_tables.instructions(gpus),
-        "batches.csv.gz": simulated_tables.batches(timed, kernel_time_s, rng),
         "cold_starts.csv": simulated_tables.cold_starts(table, rng),
         "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
         "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
     }
+    if held:
+        on_gpu = frames["samples.csv.gz"]["device"] != CPU
+        launching = on_gpu * simulated_tables.LAUNCH_S
+        for name in ("kernel_s", "total_s"):
+            frames["samples.csv.gz"][name] += launching
+        frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_time_s, rng)
+        frames["energy.csv"] = simulated_tables.energy(timed, kernel_time_s)
+    else:
+        frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_time_s, rng)
     provenance = _provenance(gpus, list(sizes), list(holdout))
     for device in provenance["devices"]:
         device["name"] = gpu_name

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from measurement.cells import Cell
-from measurement.recording import CELL, TABLES
+from measurement.recording import CELL, OPTIONAL, TABLES
 
 # The cell that is started cold and measured beside neighbours.
 STUDIED = ("block_unroll4", 32)
@@ -18,6 +18,8 @@ THROTTLED_FACTOR = 1.3
 SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
 BATCH_S = 5e-3
+POWER_W = 500.0
+LAUNCH_S = 3e-6  # by which a kernel's time by the events of a pass exceeds its own
 BACK_TO_BACK = 0.9  # of a single launch, the share that a launch in a batch takes
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {
@@ -60,7 +62,7 @@ CPU_CLOCK_HZ = 3e9
 
 def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
     """Return rows as the frame of one file of a recording, columns that they lack empty."""
-    return pd.DataFrame(rows, columns=list(TABLES[name]))
+    return pd.DataFrame(rows, columns=list((TABLES | OPTIONAL)[name]))
 
 
 def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np.ndarray]:
@@ -120,7 +122,7 @@ BUILDS = {
 def builds(gpus: int) -> pd.DataFrame:
     """Return `BUILDS` and the probes, or none without a GPU."""
     kernels = [(*key, *facts[:2]) for key, facts in BUILDS.items()]
-    kernels.append(("probes", None, "float32", 40, 2048))
+    kernels += [("hold", None, "float32", 16, 0), ("probes", None, "float32", 40, 2048)]
     rows = [
         ("sm_90", name, dtype, block, "exact", registers, shared, 0, 0, 0, "13.2", f"{place:064x}")
         for place, (name, block, dtype, registers, shared) in enumerate(kernels)
@@ -153,9 +155,7 @@ def batches(
 ) -> pd.DataFrame:
     """Return six batches of every kernel shorter than `BATCH_S`, from the cells that were timed."""
     rows = []
-    for cell in cells:
-        if cell.device == "cpu" or cell.host_memory != "pinned":
-            continue
+    for cell in _kernels(cells):
         time_s = BACK_TO_BACK * kernel_time_s(cell)
         if 2 * time_s > BATCH_S:
             continue
@@ -165,6 +165,44 @@ def batches(
             row = {"round": number, "launches": launches, "kernel_batch_s": batch_s}
             rows.append(asdict(cell) | row)
     return table("batches.csv.gz", rows)
+
+
+def kernels(
+    cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
+) -> pd.DataFrame:
+    """Return ten launches of every kernel alone."""
+    rows = []
+    for cell in _kernels(cells):
+        for number in range(1, 11):
+            time_s = kernel_time_s(cell) * float(np.exp(0.001 * rng.standard_normal()))
+            row = {
+                "round": number,
+                "position": 0,
+                "time_unix_s": 1.7e9 + number,
+                "caches": "warm",
+                "launches": 1,
+            }
+            row |= {"kernel_s": time_s, "sm_clock_hz": 1_980_000_000, "throttle_reasons": 0}
+            rows.append(asdict(cell) | row)
+    return table("kernels.csv.gz", rows)
+
+
+def energy(cells: list[Cell], kernel_time_s: Callable[[Cell], float]) -> pd.DataFrame:
+    """Return a second of launches of each kernel on square matrices, at `POWER_W`."""
+    rows = []
+    for cell in _kernels(cells):
+        if not cell.shape.is_square or cell.dtype != "float32":
+            continue
+        launch_s = kernel_time_s(cell)
+        row = {"launches": round(1 / launch_s), "duration_s": 1.0, "launch_s": launch_s}
+        row |= {"power_w": POWER_W, "energy_j": POWER_W * launch_s, "idle_power_w": 100.0}
+        rows.append(asdict(cell) | row)
+    return table("energy.csv", rows)
+
+
+def _kernels(cells: list[Cell]) -> Iterator[Cell]:
+    """Yield a GPU cell of every kernel."""
+    yield from (cell for cell in cells if cell.host_memory == "pinned")
 
 
 def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

@@ -22,7 +22,6 @@ SMALL = {
         "single_pass_s": 3,
         "warm_up_s": 0,
         "cpu_warm_pass_s": 0,
-        "batch_s": 0,
         "cold_starts": 0,
         "hang_limit_s": 60,
     },

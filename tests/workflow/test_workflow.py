@@ -44,7 +44,6 @@ study:
     single_pass_s: 1
     warm_up_s: 0.001
     cpu_warm_pass_s: 0
-    batch_s: 0.001
     cold_starts: 0
     hang_limit_s: 60
 gpus:
@@ -170,7 +169,7 @@ def test_a_full_study_is_measured_and_built_and_stays_the_scope(finished):
         f"{variant}-{build}"
         for variant in ("naive", "block")
         for build in ("b16-float32-exact", "b32-float32-exact", "b32-float32-guarded")
-    } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact"}
+    } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact", "hold-float32-exact"}
     builds = pd.read_csv(finished / "results" / "tables" / "builds.csv")
     assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
     live = recording.read(finished / "results" / "recordings" / "local")

@@ -5,6 +5,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
+from analysis.kernels.energy import energy_table
 from analysis.kernels.ladder import changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from kernels.catalog import VARIANTS
@@ -19,7 +20,8 @@ def steps_of(recording, name="card"):
         data.instructions_table(recordings),
         counts_table(read([]), []),
     )
-    return ladder_table(data.sources(recordings), code)
+    found = data.sources(recordings)
+    return ladder_table(found, code, energy_table(found))
 
 
 @pytest.fixture(scope="module")
