@@ -1,7 +1,7 @@
 """Kernels of the project timed by NVIDIA's nvbench, in a process of its own.
 
 nvbench runs everything that is registered in one go and on a context of its own, so that
-`benchmarks.batch_against_nvbench` starts this module anew for each of its rounds. The results go to
+`benchmarks.held_against_nvbench` starts this module anew for each of its rounds. The results go to
 nvbench's JSON file.
 """
 
@@ -15,19 +15,33 @@ from typing import Any
 from kernels.catalog import variant
 from kernels.cubins import build_for
 from kernels.shape import Shape
+from measurement.cublas import Sgemm
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs, Matrix
 
-# Variant and block size; every order below is a multiple of them.
-KERNELS = [("block", 32), ("block_unroll4", 32)]
-SIZES = [1024, 2048]
+Kernel = tuple[str, int | None, int]  # variant, block size, order
+# From 8 µs to 8 ms on an H200; every order is a multiple of what a block computes.
+KERNELS: list[Kernel] = [
+    ("cublas_sgemm", None, 256),
+    ("block_unroll4", 32, 256),
+    ("naive_coalesced", 32, 256),
+    ("block", 32, 512),
+    ("cublas_sgemm", None, 1024),
+    ("register_tile_conflict_free", None, 1024),
+    ("block_unroll4", 32, 1024),
+    ("block", 32, 2048),
+    ("cublas_sgemm", None, 4096),
+    ("block_unroll4", 32, 4096),
+]
 DTYPE = "float32"
+# So long a batch is queued before the card begins with it: 1000 launches wait at most.
+_BATCH_S = 0.004
 REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
 
 
-def label(name: str, block_size: int) -> str:
+def label(name: str, block_size: int | None, n: int) -> str:
     """Return what a kernel is called in nvbench's results."""
-    return f"{name}-b{block_size}"
+    return f"{name}-b{block_size or 0}-n{n}"
 
 
 def _checked(cuda: Any, answer: tuple[Any, ...]) -> Any:
@@ -44,50 +58,53 @@ def _upload(cuda: Any, matrix: Matrix) -> int:
     return int(address)
 
 
-def _benchmark(
-    cuda: Any, name: str, block_size: int, cubins: Path, inputs: Inputs
-) -> Callable[[Any], None]:
-    """Return what nvbench calls for each order of a kernel."""
+def _benchmark(cuda: Any, kernel: Kernel, cubins: Path, inputs: Inputs) -> Callable[[Any], None]:
+    """Return what nvbench calls for a kernel."""
+    name, block_size, n = kernel
+    shape = Shape.square(n)
 
     def run(state: Any) -> None:
-        shape = Shape.square(state.get_int64("N"))
         device = _checked(cuda, cuda.cuDeviceGet(state.get_device()))
         _checked(cuda, cuda.cuCtxSetCurrent(_checked(cuda, cuda.cuDevicePrimaryCtxRetain(device))))
-        build = build_for(name, shape, block_size, DTYPE)
-        assert build is not None  # of KERNELS each has one
-        cubin = (cubins / f"{build.stem}.cubin").read_bytes()
-        module = _checked(cuda, cuda.cuModuleLoadData(cubin))
-        function = _checked(cuda, cuda.cuModuleGetFunction(module, build.variant.encode()))
-        geometry = variant(name).launch(shape, block_size)
         a, b = inputs.pair(DTYPE, shape)
         addresses = [_upload(cuda, matrix) for matrix in (a, b, a)]  # the third becomes C
-        edges = variant(name).arguments(shape, block_size)
-        arguments = [*map(ctypes.c_uint64, addresses), *map(ctypes.c_int, edges)]
-        pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        build = build_for(name, shape, block_size, DTYPE)
+        if build is None:
+            sgemm = Sgemm(state.get_stream().addressof())
+            state.exec(lambda _: sgemm.multiply(*addresses, n, n, n), batched=True)
+            sgemm.close()
+        else:
+            cubin = (cubins / f"{build.stem}.cubin").read_bytes()
+            module = _checked(cuda, cuda.cuModuleLoadData(cubin))
+            function = _checked(cuda, cuda.cuModuleGetFunction(module, build.variant.encode()))
+            geometry = variant(name).launch(shape, block_size)
+            edges = variant(name).arguments(shape, block_size)
+            arguments = [*map(ctypes.c_uint64, addresses), *map(ctypes.c_int, edges)]
+            pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
 
-        def launch(into: Any) -> None:
-            answer = cuda.cuLaunchKernel(
-                function,
-                *geometry.grid,
-                *geometry.threads,
-                1,
-                geometry.dynamic_shared_bytes,
-                into.get_stream().addressof(),
-                ctypes.addressof(pointers),
-                0,
-            )
-            _checked(cuda, answer)
+            def launch(into: Any) -> None:
+                answer = cuda.cuLaunchKernel(
+                    function,
+                    *geometry.grid,
+                    *geometry.threads,
+                    1,
+                    geometry.dynamic_shared_bytes,
+                    into.get_stream().addressof(),
+                    ctypes.addressof(pointers),
+                    0,
+                )
+                _checked(cuda, answer)
 
-        state.exec(launch, batched=True)
+            state.exec(launch, batched=True)
+            _checked(cuda, cuda.cuModuleUnload(module))
         for address in addresses:
             _checked(cuda, cuda.cuMemFree(address))
-        _checked(cuda, cuda.cuModuleUnload(module))
 
     return run
 
 
 def main() -> None:
-    """Run nvbench over `KERNELS` and `SIZES`; raises StudyError."""
+    """Run nvbench over `KERNELS`; raises StudyError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nvbench_kernels")
     parser.add_argument("--cubins", required=True, type=Path, help="folder of the cubins")
     parser.add_argument("--json", required=True, type=Path, help="file for nvbench's results")
@@ -98,15 +115,14 @@ def main() -> None:
         from cuda.bindings import driver as cuda
     except ImportError:
         raise StudyError(REMEDY) from None
-    inputs = Inputs([(DTYPE, Shape.square(n)) for n in SIZES], arguments.seed)
-    for name, block_size in KERNELS:
-        run = _benchmark(cuda, name, block_size, arguments.cubins, inputs)
-        registered = bench.register(run)
-        registered.set_name(label(name, block_size))
-        registered.add_int64_axis("N", SIZES)
-    # The batched times are what counts; the cold ones, each after a flush of L2, come before them.
+    inputs = Inputs([(DTYPE, Shape.square(n)) for _, _, n in KERNELS], arguments.seed)
+    for kernel in KERNELS:
+        registered = bench.register(_benchmark(cuda, kernel, arguments.cubins, inputs))
+        registered.set_name(label(*kernel))
+    # The cold times, each after a flush of L2, come before the batched ones.
     options = ["--devices", "0", "--json", str(arguments.json), "--min-time", "0.1"]
-    bench.run_all_benchmarks(["nvbench", *options, "--batch-target-time", "0.3"])
+    options += ["--timeout", "3", "--batch-target-time", str(_BATCH_S)]
+    bench.run_all_benchmarks(["nvbench", *options])
 
 
 if __name__ == "__main__":

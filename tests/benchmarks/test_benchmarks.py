@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import batch_against_nvbench as against
+from benchmarks import held_against_nvbench as against
 from benchmarks import nvbench_kernels, tuner_cells, tuner_kernels
-from benchmarks.batch_against_nvbench import Round, compare, read_nvbench, table
 from benchmarks.cells import CELLS, SIZES
+from benchmarks.held_against_nvbench import Times, compare, read_nvbench, table
 from benchmarks.tuner_cells import Cost, configurations
 from kernels.catalog import variant
 from kernels.plan import builds
@@ -25,11 +25,11 @@ from measurement.config import BlockSizeLimit, load
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError, exit_status
 from measurement.matrices import Inputs
-from measurement.session import BackToBack
+from measurement.session import Alone
 from tests.support import ROOT
 
 CARD = CudaDevice(0, "Stand-in", "8.6")
-KERNELS = [(name, block, n) for name, block in nvbench_kernels.KERNELS for n in (1024, 2048)]
+KERNELS = nvbench_kernels.KERNELS
 
 
 def summary(tag, value):
@@ -39,53 +39,50 @@ def summary(tag, value):
 def nvbench_json(time_s=2e-4):
     """Results in nvbench's layout, all kernels alike."""
     state = {
+        "name": "Device=0",
         "is_skipped": False,
         "summaries": [
             {"tag": "nv/cold/sample_size", "data": []},
-            summary("nv/cold/time/gpu/mean", 1.5 * time_s),
+            summary("nv/cold/time/gpu/median", 1.5 * time_s),
             summary("nv/batch/time/gpu/mean", time_s),
         ],
     }
-    return {
-        "benchmarks": [
-            {
-                "name": f"{name}-b{block}",
-                "states": [
-                    {
-                        "name": f"Device=0 N={n}",
-                        "axis_values": [{"name": "N", "type": "int64", "value": str(n)}],
-                        **state,
-                    }
-                    for n in (1024, 2048)
-                ],
-            }
-            for name, block in nvbench_kernels.KERNELS
-        ]
-    }
+    names = (nvbench_kernels.label(*kernel) for kernel in KERNELS)
+    return {"benchmarks": [{"name": name, "states": [dict(state)]} for name in names]}
 
 
 def test_medians_are_of_the_rounds():
-    rounds = [Round(1.00, 1.0, 2.0), Round(1.98, 2.0, 2.5), Round(3.12, 3.0, 4.0)]
+    rounds = [
+        Times(1.00, 1.0, 1.5, 2.0, 1.0),
+        Times(1.98, 2.0, 2.5, 2.5, 1.9),
+        Times(3.12, 3.0, 4.1, 4.0, 3.0),
+    ]
     found = compare(("block", 32, 1024), rounds)
-    assert (found.ours_s, found.nvbench_s, found.nvbench_cold_s) == (1.98, 2.0, 2.5)
+    assert found.times == Times(1.98, 2.0, 2.5, 2.5, 1.9)
     assert (found.ratio, found.ratio_min) == (1.0, 0.99)
     assert found.ratio_max == pytest.approx(1.04)
+    assert (found.flushed_ratio, found.stamped_ratio) == (1.0, 3.12 / 3.0)
     assert found.within
 
 
-@pytest.mark.parametrize(("ratio", "within"), [(0.969, "NO"), (0.971, "yes"), (1.031, "NO")])
-def test_what_is_off_by_more_than_three_percent_is_told(ratio, within):
-    rounds = [Round(ratio * 1e-3, 1e-3, 2e-3)]
+@pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
+def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
+    rounds = [Times(ratio * 1e-3, 1e-3, 2e-3, 2e-3, ratio * 1e-3)]
     found = compare(("block_unroll4", 32, 2048), rounds)
     assert found.within == (within == "yes")
     _, line = table([found]).splitlines()
-    kernel, *numbers, verdict, cold = line.split()
-    assert (kernel, verdict, cold) == ("block_unroll4", within, "2000.00")
-    expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio]
-    assert [float(number) for number in numbers] == pytest.approx(expected)
+    words = line.split()
+    assert (words[0], words.pop(8)) == ("block_unroll4", within)
+    expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio, 2e3, 2e3, 1, 1e3 * ratio, 1]
+    assert [float(number) for number in words[1:]] == pytest.approx(expected)
 
 
-def test_batched_time_of_nvbench_is_read(tmp_path):
+def test_a_batch_slower_than_a_cold_launch_is_the_hosts():
+    assert compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 11.2, 11.3, 8.0)]).within
+    assert not compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 12.0, 11.3, 8.0)]).within
+
+
+def test_times_of_nvbench_are_read(tmp_path):
     path = tmp_path / "r.json"
     path.write_text(json.dumps(nvbench_json()))
     found = read_nvbench(path)
@@ -96,8 +93,11 @@ def test_batched_time_of_nvbench_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"is_skipped": True, "skip_reason": "too short"}, "Device=0 N=1024: skipped: too short"),
-        ({"summaries": None}, "Device=0 N=1024: its results lack nv/batch/time/gpu/mean"),
+        (
+            {"is_skipped": True, "skip_reason": "too short"},
+            "b0-n256: skipped: too short",
+        ),
+        ({"summaries": None}, "n256: its results lack nv/batch/time/gpu/mean"),
     ],
 )
 def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
@@ -114,7 +114,7 @@ def inputs_of(n):
 
 
 class FakeSession:
-    """A session whose launches back to back last what the test says."""
+    """A session whose kernels last what the test says."""
 
     def __init__(self, log, time_s):
         self.log = log
@@ -126,14 +126,13 @@ class FakeSession:
     def __exit__(self, *_):
         pass
 
-    def back_to_back(self, cell, length_s):
-        assert 0.05 <= length_s <= 1
+    def held(self, cell, flushed):
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
         self.log.append((cell.variant, cell.block_size, cell.n))
-        return BackToBack(100, self.time_s)
+        return Alone(3, (1.5 if flushed else 1) * self.time_s)
 
 
-@pytest.mark.parametrize(("ours_s", "status"), [(2.04e-4, 0), (2.2e-4, 1)])
+@pytest.mark.parametrize(("ours_s", "status"), [(2.03e-4, 0), (2.2e-4, 1)])
 def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, status):
     log = []
 
@@ -149,6 +148,7 @@ def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, statu
     monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
     monkeypatch.setattr(against, "build_all", lambda *_: [])
     monkeypatch.setattr(against, "GpuSession", lambda *_: FakeSession(log, ours_s))
+    monkeypatch.setattr(against, "stamps", lambda _: lambda _: ours_s)
     monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
     monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(against.importlib.metadata, "version", lambda _: "0.0")
@@ -156,11 +156,12 @@ def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, statu
     out = tmp_path / "new" / "out.json"
     monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
     assert exit_status(against.main) == status
-    assert log == [*(k for k in KERNELS for _ in range(3)), "nvbench"] * 5
-    assert capsys.readouterr().out.count("NO" if status else " yes ") == len(KERNELS)
+    assert log == [*(k for k in KERNELS for _ in range(2 * 11)), "nvbench"] * 5
+    assert capsys.readouterr().out.count(" NO " if status else " yes ") == len(KERNELS)
     written = json.loads(out.read_text())
     assert (written["gpu"], written["driver"], written["nvcc"]) == ("Stand-in", "600.1", "13.9.7")
     assert [(k["variant"], k["block_size"], k["n"]) for k in written["kernels"]] == KERNELS
+    assert written["kernels"][0]["flushed_ratio"] == pytest.approx(ours_s / 2e-4)
     assert written["kernels"][0]["ratio"] == pytest.approx(ours_s / 2e-4)
 
 
@@ -214,10 +215,6 @@ class FakeDriver:
 
 
 class FakeState:
-    def get_int64(self, name):
-        assert name == "N"
-        return 64
-
     def get_device(self):
         return 0
 
@@ -231,12 +228,12 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
     (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
     driver = FakeDriver()
     inputs = inputs_of(64)
-    nvbench_kernels._benchmark(driver, "block_unroll4", 32, tmp_path, inputs)(FakeState())
+    nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)(FakeState())
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     assert driver.memory == {}
     driver.status = Status.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(StudyError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
-        nvbench_kernels._benchmark(driver, "block_unroll4", 32, tmp_path, inputs)(FakeState())
+        nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)(FakeState())
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +254,7 @@ def test_recordings_have_the_44_cells_once(parts):
     for part in parts:
         protocol = part.study.protocol
         assert (protocol.min_samples, protocol.max_samples) == (20, 20)
-        assert protocol.cold_starts == protocol.batch_s == 0
+        assert protocol.cold_starts == 0
 
 
 def test_limits_that_drop_cells_are_refused():
@@ -303,7 +300,7 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
     assert "25.00 s for 44 cells, compiling included: 2.50 times" in nvrtc
     assert pycuda.startswith("kernel_tuner, pycuda ")
     stems = [build.stem for build in built]
-    assert len(stems) == len(set(stems)) == 12  # 11 kernels and the probes
+    assert len(stems) == len(set(stems)) == 13  # 11 kernels and the instruments
 
 
 def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):

@@ -1,0 +1,251 @@
+"""Hold the kernel times of this project against NVIDIA's nvbench, on the same cubins.
+
+    python -m benchmarks.held_against_nvbench [--out FILE]
+
+On GPU 0, for the kernels of `benchmarks.nvbench_kernels`: the kernel alone by
+`measurement.gpu.GpuSession.held`, with its caches warm beside nvbench's batched time ("hot"), and
+flushed beside its isolated one ("cold", which flushes the L2 too, and like ours has two events in
+it). A third way is the card's own clock: the time from a kernel of one thread before, which reads
+%globaltimer, to one after, less that without a kernel between. All are taken in turns, so that what
+the card does meanwhile meets all. The exit status is 1 if a median ratio to nvbench is more than
+2 % off; but for a batch that is slower than nvbench's cold time, which is the host's: what launches
+cuBLAS takes longer than its small products.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.nvbench_kernels import DTYPE, KERNELS, REMEDY, Kernel, label
+from kernels.build import ROOT, architecture, build_all
+from kernels.cubins import HOLD, INSTRUMENTS
+from kernels.plan import Product, builds_of
+from kernels.shape import Shape
+from kernels.toolchain import find_nvcc, nvcc_version
+from measurement.cells import Cell, cell
+from measurement.discovery import CudaDevice, select
+from measurement.errors import StudyError, exit_status
+from measurement.files import write_atomic
+from measurement.gpu import GpuSession
+from measurement.matrices import Inputs
+from measurement.provenance import drivers, utc_now
+
+TOLERANCE = 0.02
+_ROUNDS = 5
+_WINDOWS = 11  # of ours in a round, of which the median counts
+_SEED = 1
+_BATCH_TIME = "nv/batch/time/gpu/mean"
+_COLD_TIME = "nv/cold/time/gpu/median"
+
+
+@dataclass(frozen=True)
+class Times:
+    """A kernel's times by every way in one round, in seconds a launch."""
+
+    warm_s: float
+    nvbench_batch_s: float
+    flushed_s: float
+    nvbench_cold_s: float
+    stamped_s: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A kernel's medians over the rounds; the ratios are ours to the other, round by round."""
+
+    variant: str
+    block_size: int | None
+    n: int
+    times: Times
+    ratio: float
+    ratio_min: float
+    ratio_max: float
+    flushed_ratio: float
+    stamped_ratio: float
+    within: bool
+
+
+def compare(kernel: Kernel, rounds: list[Times]) -> Comparison:
+    """Return what the rounds of a kernel say."""
+    ratios = [taken.warm_s / taken.nvbench_batch_s for taken in rounds]
+    medians = {name: median(asdict(taken)[name] for taken in rounds) for name in asdict(rounds[0])}
+    times = Times(**medians)
+    flushed = median(taken.flushed_s / taken.nvbench_cold_s for taken in rounds)
+    of_host = times.nvbench_batch_s > times.nvbench_cold_s
+    return Comparison(
+        *kernel,
+        times,
+        median(ratios),
+        min(ratios),
+        max(ratios),
+        flushed,
+        median(taken.warm_s / taken.stamped_s for taken in rounds),
+        abs(flushed - 1) <= TOLERANCE and (of_host or abs(median(ratios) - 1) <= TOLERANCE),
+    )
+
+
+def read_nvbench(path: Path) -> dict[Kernel, tuple[float, float]]:
+    """Return batched and cold time of every kernel, in seconds, from nvbench's JSON file.
+
+    Raises StudyError where nvbench skipped a measurement, or does not say the time.
+    """
+    found = {}
+    names = {label(*kernel): kernel for kernel in KERNELS}
+    for benchmark in json.loads(path.read_text())["benchmarks"]:
+        for state in benchmark["states"]:
+            name = f"nvbench: {benchmark['name']}"
+            if state.get("is_skipped"):
+                raise StudyError(f"{name}: skipped: {state.get('skip_reason')}")
+            times = {summary["tag"]: summary for summary in state["summaries"] or []}
+            found[names[benchmark["name"]]] = (
+                _value(times, _BATCH_TIME, name),
+                _value(times, _COLD_TIME, name),
+            )
+    return found
+
+
+def _value(summaries: dict[str, Any], tag: str, name: str) -> float:
+    for item in summaries.get(tag, {}).get("data", []):
+        if item["name"] == "value":
+            return float(item["value"])
+    raise StudyError(f"{name}: its results lack {tag}; run `pip install cuda-bench==0.3.0`")
+
+
+def run_nvbench(cubins: Path) -> dict[Kernel, tuple[float, float]]:
+    """Measure all kernels with nvbench in a fresh process; `cubins` is the folder of the files."""
+    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+        path = Path(folder) / "nvbench.json"
+        command = [sys.executable, "-m", "benchmarks.nvbench_kernels"]
+        options = ["--cubins", str(cubins), "--json", str(path), "--seed", str(_SEED)]
+        done = subprocess.run(
+            command + options, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode or not path.exists():
+            lines = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
+            last = lines[-1].removeprefix("error: ")
+            raise StudyError(f"nvbench: ended with status {done.returncode}: {last}")
+        return read_nvbench(path)
+
+
+def run_ours(session: GpuSession) -> dict[Kernel, tuple[float, float, float]]:
+    """Return the times of every kernel: warm, flushed, and by the card's clock, in seconds."""
+    ways: list[Callable[[Cell], float]] = [
+        lambda asked: session.held(asked, flushed=False).kernel_s,
+        lambda asked: session.held(asked, flushed=True).kernel_s,
+        stamps(session),
+    ]
+    found = {}
+    for name, block_size, n in KERNELS:
+        asked = cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned")
+        warm_s, flushed_s, stamped_s = (median(way(asked) for _ in range(_WINDOWS)) for way in ways)
+        found[name, block_size, n] = warm_s, flushed_s, stamped_s
+    return found
+
+
+def stamps(session: GpuSession) -> Callable[[Cell], float]:
+    """Return what times a launch by the card's own clock (%globaltimer), in seconds."""
+    cuda, stream = session._cuda, session._stream
+    stamp = session._module(HOLD).get_function("stamp").prepare("P")
+    clock = cuda.mem_alloc(16)
+
+    def between(queue: Callable[[], None]) -> float:
+        def stamped() -> None:
+            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock))
+            queue()
+            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock) + 8)
+
+        session._hold.elapsed_s(stamped)
+        readings = np.empty(2, np.int64)
+        cuda.memcpy_dtoh(readings, clock)
+        return float(readings[1] - readings[0]) / 1e9
+
+    nothing_s = median(between(lambda: None) for _ in range(_WINDOWS))
+    return lambda asked: between(session._ready(asked)) - nothing_s
+
+
+def measure(device: CudaDevice, folder: Path) -> list[Comparison]:
+    """Build the kernels into `folder`, and measure them in turns."""
+    shapes = {n: Shape.square(n) for _, _, n in KERNELS}
+    wanted = builds_of(Product(name, DTYPE, shapes[n], block) for name, block, n in KERNELS)
+    name = architecture(device.compute_capability)
+    cores = len(os.sched_getaffinity(0))
+    builds = build_all(find_nvcc(), [*wanted, *INSTRUMENTS], name, folder, cores)
+    rounds: dict[Kernel, list[Times]] = {}
+    inputs = Inputs([(DTYPE, shape) for shape in shapes.values()], _SEED)
+    with GpuSession(device, inputs, builds, folder) as session:
+        for number in range(1, _ROUNDS + 1):
+            print(f"round {number} of {_ROUNDS}", file=sys.stderr, flush=True)
+            ours = run_ours(session)
+            theirs = run_nvbench(folder / name)
+            for kernel, (warm_s, flushed_s, stamped_s) in ours.items():
+                batch_s, cold_s = theirs[kernel]
+                taken = Times(warm_s, batch_s, flushed_s, cold_s, stamped_s)
+                rounds.setdefault(kernel, []).append(taken)
+    return [compare(kernel, taken) for kernel, taken in rounds.items()]
+
+
+def table(comparisons: list[Comparison]) -> str:
+    """Return the outcome as lines of text, times in microseconds."""
+    lines = [
+        f"{'kernel':<28} {'B':>4} {'N':>5} {'warm':>9} {'nv batch':>9} {'ratio':>7} {'min':>7} "
+        f"{'max':>7} {'within':>6} {'flushed':>9} {'nv cold':>9} {'ratio':>7} {'by clock':>9} "
+        f"{'ratio':>7}"
+    ]
+    lines += [
+        f"{c.variant:<28} {c.block_size or '':>4} {c.n:>5} {c.times.warm_s * 1e6:>9.2f} "
+        f"{c.times.nvbench_batch_s * 1e6:>9.2f} {c.ratio:>7.4f} {c.ratio_min:>7.4f} "
+        f"{c.ratio_max:>7.4f} {'yes' if c.within else 'NO':>6} {c.times.flushed_s * 1e6:>9.2f} "
+        f"{c.times.nvbench_cold_s * 1e6:>9.2f} {c.flushed_ratio:>7.4f} "
+        f"{c.times.stamped_s * 1e6:>9.2f} {c.stamped_ratio:>7.4f}"
+        for c in comparisons
+    ]
+    return "\n".join(lines)
+
+
+def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
+    return {
+        "date_utc": utc_now(),
+        "gpu": device.name,
+        **drivers(),
+        "nvcc": nvcc_version(find_nvcc()),
+        "cuda_bench": importlib.metadata.version("cuda-bench"),
+        "rounds": _ROUNDS,
+        "tolerance": TOLERANCE,
+        "kernels": [asdict(comparison) for comparison in comparisons],
+    }
+
+
+def main() -> int:
+    """Run the comparison; raises StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.held_against_nvbench",
+        description="Compare kernel times with NVIDIA's nvbench and the card's clock, on GPU 0.",
+    )
+    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    arguments = parser.parse_args()
+    # The package `cuda` is shared by several distributions: it may be there without this part.
+    if not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bench")):
+        raise StudyError(REMEDY)
+    device = select(0)[0]
+    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+        comparisons = measure(device, Path(folder))
+    print(table(comparisons))
+    if arguments.out:
+        write_atomic(arguments.out, json.dumps(_facts(device, comparisons), indent=2) + "\n")
+    return int(not all(comparison.within for comparison in comparisons))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))
