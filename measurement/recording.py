@@ -160,8 +160,12 @@ def write(
 
 
 def check_target(path: Path) -> None:
-    """Raise RecordingError if the folder `path` holds something else than a recording."""
-    if path.exists() and any(path.iterdir()) and not (path / MANIFEST).exists():
+    """Raise RecordingError if the folder `path` holds something else than a recording.
+
+    Single tables are what a workflow leaves that removes its outputs before it makes them anew.
+    """
+    names = {each.name for each in path.iterdir()} if path.exists() else set()
+    if MANIFEST not in names and names - {*TABLES, *OPTIONAL}:
         raise RecordingError(f"{path}: is not empty and no recording; name another folder")
 
 

@@ -178,6 +178,13 @@ def test_empty_folder_is_filled(small, tmp_path):
     assert folder.stat().st_mode & 0o777 == 0o755
 
 
+def test_a_table_left_of_an_older_recording_is_replaced(small, tmp_path):
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "batches.csv.gz").write_text("of a format before")
+    recording.write(tmp_path / "left", small.provenance, frames(small))
+    assert recording.read(tmp_path / "left").samples.equals(small.samples)
+
+
 def test_folder_with_something_else_is_refused_and_untouched(small, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
