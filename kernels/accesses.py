@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
+import numpy as np
+
 from kernels.shape import Shape
 from kernels.theory import (
     Access,
@@ -22,6 +24,7 @@ from kernels.theory import (
     along_x,
     along_y,
 )
+from kernels.tiles import TILES, GemmTile
 
 # How rows, columns or steps of k are walked: the edge of a tile, and the thread's place in it.
 _Walk = tuple[int, OfThread]
@@ -31,8 +34,11 @@ _ONE_BY_ONE: _Walk = (1, alike)
 OUTER_ROWS, OUTER_COLUMNS = 16, 64  # of C, by a block of outer_product and its successors
 REGISTER_TILE, REGISTER_STEPS = 128, 8  # edge of a block's part of C, and its tiles' steps of k
 REGISTER_PITCH = REGISTER_TILE + 4  # of A's tile, where its columns shall lie in different banks
+ASYNC_STEPS = 16  # of k a tile of register_tile_async
 TENSOR_TILE, TENSOR_STEPS = 128, 64  # of a block of sgemm_tensor, as above
 VECTOR = 4  # elements of a float4
+LANE_ROWS, LANE_COLUMNS = 8, 4  # how the lanes of a warp are laid out over C in sgemm_top
+ROW_PART = 8  # words of a row of A that lanes side by side copy
 
 
 @dataclass(frozen=True)
@@ -323,10 +329,54 @@ def register_tile_conflict_free(shape: Shape, _b: int, element_bytes: int) -> li
         shape,
         element_bytes,
         REGISTER_PITCH,
-        first_row=lambda x, _y: x // 128 * 32 + x % 16 // 2 * 4,
-        first_column=lambda x, _y: x // 32 % 4 * 16 + x % 32 // 16 * 8 + x % 2 * 4,
+        first_row=_conflict_free_row,
+        first_column=_conflict_free_column,
         second=REGISTER_TILE // 2,
     )
+
+
+def register_tile_async(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+    """N/2 words of A and N/8 float4 of B copied, else as `register_tile_conflict_free`.
+
+    A copy is a load and a store: the plain ones that take the place of an asynchronous copy.
+    """
+    kernel = _Kernel(shape, element_bytes)
+    edge, steps, tiles = REGISTER_TILE, ASYNC_STEPS, kernel.tiles(ASYNC_STEPS)
+    singles = _singles(shape, steps)
+    words = VECTOR // len(singles)
+    across = edge // words
+    b_steps = range(0, steps, 256 // across)
+
+    def b_step(x: Lanes, _y: Lanes) -> Lanes:
+        return x // across
+
+    def b_column(x: Lanes, _y: Lanes) -> Lanes:
+        return x % across * words
+
+    return [
+        *_copies_of_a(kernel, (edge, edge, steps), REGISTER_PITCH, 256, tiles),
+        *(
+            kernel.load_b((edge, alike), (steps, _shifted(step, b_step)), (edge, b_column))
+            for step in b_steps
+        ),
+        kernel.store_shared(_in_rows(edge, b_step, b_column), len(b_steps) * tiles, words),
+        *_patches(
+            kernel,
+            _conflict_free_row,
+            _conflict_free_column,
+            REGISTER_TILE // 2,
+            steps * tiles,
+            singles,
+        ),
+    ]
+
+
+def _conflict_free_row(x: Lanes, _y: Lanes) -> Lanes:
+    return x // 128 * 32 + x % 16 // 2 * 4
+
+
+def _conflict_free_column(x: Lanes, _y: Lanes) -> Lanes:
+    return x // 32 % 4 * 16 + x % 32 // 16 * 8 + x % 2 * 4
 
 
 def _register_tile(
@@ -339,17 +389,14 @@ def _register_tile(
 ) -> list[Access]:
     """A thread has four rows from `first_row` on and four that are `second` further; so columns.
 
-    A's tile is stored transposed, in rows of `pitch` elements. The guarded build, for shapes that
-    the tiles do not divide, accesses the elements of global memory one by one.
+    A's tile is stored transposed, in rows of `pitch` elements.
     """
     kernel = _Kernel(shape, element_bytes)
     tiles = kernel.tiles(REGISTER_STEPS)
-    exact = not (shape.m % REGISTER_TILE or shape.n % REGISTER_TILE or shape.k % REGISTER_STEPS)
-    singles = (0,) if exact else range(VECTOR)  # where accesses to four elements begin
+    singles = _singles(shape, REGISTER_STEPS)
     a_row, a_step = _loaded_by(REGISTER_STEPS // VECTOR)
     b_step, b_column = _loaded_by(REGISTER_TILE // VECTOR)
     edge, steps = REGISTER_TILE, REGISTER_STEPS
-    halves = (0, second)
     return [
         *(
             kernel.load_a((edge, a_row), (steps, _shifted(i, a_step)), (edge, alike))
@@ -361,8 +408,33 @@ def _register_tile(
         ),
         kernel.store_shared(_in_rows(pitch, a_step, a_row), VECTOR * tiles),
         kernel.store_shared(_in_rows(edge, b_step, b_column), tiles, VECTOR),
-        kernel.load_shared(first_row, len(halves) * steps * tiles, VECTOR),
-        kernel.load_shared(first_column, len(halves) * steps * tiles, VECTOR),
+        *_patches(kernel, first_row, first_column, second, steps * tiles, singles),
+    ]
+
+
+def _singles(shape: Shape, steps: int) -> range:
+    """Return where accesses to four elements of global memory begin.
+
+    The guarded build, for shapes that the tiles do not divide, accesses them one by one.
+    """
+    edge = REGISTER_TILE
+    return range(VECTOR if shape.m % edge or shape.n % edge or shape.k % steps else 1)
+
+
+def _patches(
+    kernel: _Kernel,
+    first_row: OfThread,
+    first_column: OfThread,
+    second: int,
+    steps: int,
+    singles: range,
+) -> list[Access]:
+    """Read the fragments of so many steps of k, and store 8×8 elements of C a thread."""
+    halves = (0, second)
+    edge = REGISTER_TILE
+    return [
+        kernel.load_shared(first_row, len(halves) * steps, VECTOR),
+        kernel.load_shared(first_column, len(halves) * steps, VECTOR),
         *(
             kernel.store_c(
                 (edge, _shifted(half + i, first_row)), (edge, _shifted(other + j, first_column))
@@ -376,6 +448,142 @@ def _register_tile(
 def _loaded_by(threads: int) -> tuple[OfThread, OfThread]:
     """Return the row of a tile, and the first of four columns, of a thread: so many share a row."""
     return lambda x, _y: x // threads, lambda x, _y: x % threads * VECTOR
+
+
+def _copies_of_a(
+    kernel: _Kernel,
+    tile: tuple[int, int, int],
+    pitch: int,
+    threads: int,
+    stages: int,
+) -> list[Access]:
+    """Load A's tiles word by word, and store them transposed, in rows of `pitch`, `stages` times.
+
+    `tile`: its rows, columns and steps of k. Threads copy eight words of a row side by side.
+    """
+    rows, columns, steps = tile
+    down = threads // ROW_PART
+
+    def row(x: Lanes, _y: Lanes) -> Lanes:
+        return x // ROW_PART % rows
+
+    def step(x: Lanes, _y: Lanes) -> Lanes:
+        return x % ROW_PART + x // ROW_PART // rows * ROW_PART
+
+    places = [(at % rows, at // rows * ROW_PART) for at in range(0, rows * steps // ROW_PART, down)]
+    return [
+        *(
+            kernel.load_a((rows, _shifted(i, row)), (steps, _shifted(k, step)), (columns, alike))
+            for i, k in places
+        ),
+        kernel.store_shared(_in_rows(pitch, step, row), len(places) * stages),
+    ]
+
+
+# ---- Tiles of several shapes, copied several stages ahead; see `kernels.tiles`
+
+
+def sgemm_top(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+    """Copies of each stage, fragments of each step, and sums of all slices, by the tile's shape.
+
+    Copies are the plain ones, as of `register_tile_async`. B is copied and C is stored by vectors
+    of four where its rows begin at multiples of 16 bytes. Beyond the last tile, stages are filled
+    with zeros, and the first step of one is read.
+    """
+    kernel = _Kernel(shape, element_bytes)
+    tile = TILES[b]
+    words = VECTOR if shape.n % VECTOR == 0 else 1
+    tiles = kernel.tiles(tile.step)
+    stages = tiles + tile.stages - 1
+    slice_steps = tile.step // tile.slices
+    across = tile.columns // words
+    down = tile.threads // across
+
+    def b_step(x: Lanes, _y: Lanes) -> Lanes:
+        return x // across
+
+    def b_column(x: Lanes, _y: Lanes) -> Lanes:
+        return x % across * words
+
+    def a_at(x: Lanes, _y: Lanes) -> Lanes:
+        own = x % tile.slice_threads
+        warps_across = tile.columns // (LANE_COLUMNS * tile.thread_columns)
+        return own // 32 // warps_across * LANE_ROWS * tile.thread_rows + own % 16 // 2 * VECTOR
+
+    def b_at(x: Lanes, _y: Lanes) -> Lanes:
+        own = x % tile.slice_threads
+        warp_columns = LANE_COLUMNS * tile.thread_columns
+        lane_column = own % 32 // 16 * 2 + own % 2
+        return own // 32 % (tile.columns // warp_columns) * warp_columns + lane_column * VECTOR
+
+    def of_slice(place: OfThread, pitch: int) -> OfThread:
+        return lambda x, y: x // tile.slice_threads * slice_steps * pitch + place(x, y)
+
+    fragments = 1 + tiles * slice_steps
+    return [
+        *_copies_of_a(
+            kernel, (tile.rows, tile.columns, tile.step), tile.pitch, tile.threads, stages
+        ),
+        *(
+            kernel.load_b(
+                (tile.rows, alike), (tile.step, _shifted(k, b_step)), (tile.columns, b_column)
+            )
+            for k in range(0, tile.step, down)
+        ),
+        kernel.store_shared(
+            _in_rows(tile.columns, b_step, b_column), tile.step // down * stages, words
+        ),
+        kernel.load_shared(
+            of_slice(a_at, tile.pitch), tile.thread_rows // VECTOR * fragments, VECTOR
+        ),
+        kernel.load_shared(
+            of_slice(b_at, tile.columns), tile.thread_columns // VECTOR * fragments, VECTOR
+        ),
+        *_sums_of_slices(kernel, tile),
+        *_stores_of_tile(kernel, tile, a_at, b_at, words),
+    ]
+
+
+def _sums_of_slices(kernel: _Kernel, tile: GemmTile) -> list[Access]:
+    """Store the sums of each slice to shared memory, and read those of all slices.
+
+    Each vector of the tile is read once for every slice, by the threads of one of them.
+    """
+    if tile.slices == 1:
+        return []
+    vectors = tile.thread_rows * tile.thread_columns // VECTOR
+    own: OfThread = lambda x, _y: x % tile.slice_threads * VECTOR  # noqa: E731
+    return [kernel.store_shared(own, vectors, VECTOR), kernel.load_shared(own, vectors, VECTOR)]
+
+
+def _stores_of_tile(
+    kernel: _Kernel, tile: GemmTile, a_at: OfThread, b_at: OfThread, words: int
+) -> list[Access]:
+    """Store C, `words` at a time; of the vectors of a thread, each slice has its share."""
+    across = tile.thread_columns // VECTOR
+    vectors = tile.thread_rows * across
+
+    def row(first: int) -> OfThread:
+        def of_thread(x: Lanes, y: Lanes) -> Lanes:
+            vector = first + x // tile.slice_threads
+            i = vector // across
+            inside = a_at(x, y) + i % VECTOR + i // VECTOR * VECTOR * LANE_ROWS
+            return np.where(vector < vectors, inside, kernel.shape.m)
+
+        return of_thread
+
+    def column(first: int, word: int) -> OfThread:
+        def of_thread(x: Lanes, y: Lanes) -> Lanes:
+            vector = first + x // tile.slice_threads
+            return b_at(x, y) + vector % across * VECTOR * LANE_COLUMNS + word
+
+        return of_thread
+
+    return [
+        kernel.store_c((tile.rows, row(first)), (tile.columns, column(first, word)))
+        for first in range(0, vectors, tile.slices)
+        for word in range(0, VECTOR, words)
+    ]
 
 
 # ---- Tensor cores: 128×128 elements of C a block of 256 threads in one row

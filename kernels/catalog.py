@@ -18,6 +18,7 @@ from dataclasses import replace
 from kernels import accesses
 from kernels.host_steps import PADDED, TRANSPOSED_B
 from kernels.shape import Shape
+from kernels.tiles import TILES
 from kernels.variant import ELEMENTS, Launch, Tile, Variant
 from measurement.errors import StudyError
 
@@ -75,6 +76,22 @@ def _register_tile(_b: int) -> Tile:
 
 def _tensor_tile(_b: int) -> Tile:
     return accesses.TENSOR_TILE, accesses.TENSOR_TILE, accesses.TENSOR_STEPS
+
+
+def _async_tile(_b: int) -> Tile:
+    return 128, 128, 16
+
+
+def _top_tile(number: int) -> Tile:
+    tile = TILES[number]
+    return tile.rows, tile.columns, tile.step
+
+
+def _tiles_of_top(shape: Shape, number: int) -> Launch:
+    """A row of threads for each tile, with all of its stages in dynamic shared memory."""
+    tile = TILES[number]
+    launch = _blocks(_top_tile, lambda _: (tile.threads, 1))(shape, number)
+    return replace(launch, dynamic_shared_bytes=tile.shared_bytes)
 
 
 _column_of_16 = _blocks(_outer_tile, lambda _: (16, 4))
@@ -342,6 +359,36 @@ VARIANTS: dict[str, Variant] = {
             after="register_tile_double_buffered",
         ),
         Variant(
+            "register_tile_async",
+            "register tile, asynchronous copies",
+            "copies past the registers",
+            "own",
+            "the same with asynchronous copies to shared memory, of tiles twice as deep",
+            "register",
+            "register_tile_async",
+            _async_tile,
+            _patch_of_64,
+            accesses.register_tile_async,
+            after="register_tile_conflict_free",
+        ),
+        Variant(
+            "sgemm_top",
+            "tiles of several shapes",
+            "8×16 a thread, the tile by the size",
+            "own",
+            "asynchronous copies several stages ahead, up to 8×16 elements a thread, small tiles "
+            "shared by several groups of warps; block sizes are shapes of tiles: 128256 is 128×256",
+            "register",
+            "sgemm_top",
+            _top_tile,
+            _tiles_of_top,
+            accesses.sgemm_top,
+            tuple(TILES),
+            after="register_tile_async",
+            has_tiles=True,
+            slices=lambda number: TILES[number].slices,
+        ),
+        Variant(
             "sgemm_tensor",
             "tensor cores, split operands",
             "three 16-bit products a float32 one",
@@ -430,7 +477,7 @@ VARIANTS: dict[str, Variant] = {
             lambda shape, _: Launch((0, 0, 0), (0, 0)),
             None,
             shapes="single",
-            after="register_tile_conflict_free",
+            after="sgemm_top",
         ),
     ]
 }

@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,8 @@ def plan(
 
     Each is run at a small order that the exact build takes, at one that needs bounds checks, and at
     the small shapes of the study; those of these `block_sizes`, or without any, at `order` too, if
-    it is one of the study. Its other shapes are left to the theory, which was found exact there.
+    it is one of the study. Its other shapes are left to the theory, which was found exact there;
+    of shapes of tiles the small ones too, for which lanes take different turns.
     """
     shapes: dict[tuple[str, str, int | None], list[Shape]] = {}
     for one in products(study):
@@ -120,9 +122,11 @@ def plan(
     found = []
     for (name, dtype, block), studied in shapes.items():
         launchable = [shape for shape in studied if _fits(Product(name, dtype, shape, block))]
-        width = max(variant(name).tile(block or 0))
+        entry = variant(name)
+        width = lcm(*entry.tile(block or 0))
         counted = [Shape.square(width * -(-_EDGE // width)), Shape.square(_UNEVEN)]
-        counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
+        if not entry.has_tiles:
+            counted += [shape for shape in launchable if shape.flop <= _LARGEST.flop]
         if order and dtype == "float32" and (block is None or block in block_sizes):
             counted += [shape for shape in launchable if shape == Shape.square(order)]
         counted = list(dict.fromkeys(counted))

@@ -58,9 +58,16 @@ def products(study: "Study") -> list[Product]:
 
 
 def block_sizes(name: str, wanted: Sequence[int]) -> list[int | None]:
-    """Return those `wanted` block sizes that the variant takes; [None] if it has none at all."""
-    allowed = variant(name).block_sizes
-    return [None] if allowed is None else [b for b in wanted if b in allowed]
+    """Return those `wanted` block sizes that the variant takes; [None] if it has none at all.
+
+    All where they are shapes of tiles.
+    """
+    entry = variant(name)
+    if entry.block_sizes is None:
+        return [None]
+    if entry.has_tiles:
+        return list(entry.block_sizes)
+    return [b for b in wanted if b in entry.block_sizes]
 
 
 def builds(study: "Study") -> list[Build]:

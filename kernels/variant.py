@@ -57,6 +57,10 @@ class Variant:
     variant whose next step this one is. `shapes` says what it multiplies: ``square`` matrices, any
     ``single`` product, or ``batched`` products.
 
+    `has_tiles`: its block sizes name shapes of tiles, all of which a study has, whatever block
+    sizes it asks of the others. `slices(block_size)` says how many groups of threads share the
+    steps of k in each of its tiles, whose sums are added one after the other at the end.
+
     `tensor_cores`: it multiplies on them, which takes a compute capability of 8.0 at least, and
     sums in another order than one by one, in another precision (see `roundoffs`).
 
@@ -80,6 +84,8 @@ class Variant:
     shapes: str = "square"
     after: str | None = None
     host_step: HostStep | None = None
+    has_tiles: bool = False
+    slices: Callable[[int], int] = lambda _: 1
     tensor_cores: bool = False
 
     @property

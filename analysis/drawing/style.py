@@ -75,6 +75,8 @@ STEPS = (
     "register_tile",
     "register_tile_double_buffered",
     "register_tile_conflict_free",
+    "register_tile_async",
+    "sgemm_top",
     "sgemm_tensor",
     "cublas_sgemm",
 )

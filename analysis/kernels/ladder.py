@@ -3,7 +3,8 @@
 A step is a variant of which the catalog says what it comes `after`. Both sides have the same
 matrices, host memory and, where both take one, block size: `PAGE_BLOCK` for the tiles of source T,
 as on its page, else `BASELINE_BLOCK`; where not both were measured with that one, the largest with
-which both were. Where only one of them takes a block size, it has its fastest.
+which both were. Where only one of them takes a block size, it has its fastest. Where the variant
+before was not measured, as in recordings older than it, the one before that takes its place.
 """
 
 from collections.abc import Mapping
@@ -64,7 +65,6 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
 
 
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
-_AFTER = {name: entry.after for name, entry in VARIANTS.items() if entry.after}
 _OF_PAGE = [
     name for name, v in VARIANTS.items() if v.origin.startswith("T,") and v.family == "block"
 ]
@@ -76,7 +76,9 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     Columns: `_SAME`, those of `_SIDE`, and of the step before with the prefix after_ (its variant:
     after).
     """
-    own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(_AFTER))
+    measured = set(cells["variant"])
+    after = {name: _measured_before(name, measured) for name in measured}
+    own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(after))
     names = {"variant": "after"} | {name: f"after_{name}" for name in _SIDE[1:]}
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
     pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
@@ -89,6 +91,14 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
         smaller=(-pairs["block_size"].astype("Float64")).where(both, 0.0),
     ).sort_values(["other", "smaller", "time_s", "after_time_s"], kind="stable")
     return ranked.drop_duplicates(["variant", *_SAME])
+
+
+def _measured_before(name: str, measured: set[str]) -> str | None:
+    """Return the last variant before this one that was measured; None if it has none."""
+    before = VARIANTS[name].after
+    while before is not None and before not in measured:
+        before = VARIANTS[before].after
+    return before
 
 
 def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:

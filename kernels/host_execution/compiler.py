@@ -56,12 +56,14 @@ _UNSUPPORTED = {
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
 }
+# How conditions begin of code that only cards compile.
+_OF_CARDS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
 
 def unsupported(text: str) -> tuple[int, str, str] | None:
     """Return line, word and feature of the first thing in a source that the host cannot execute.
 
-    What stands between ``#ifdef __CUDACC__`` and its ``#else`` is for cards alone.
+    What stands between a condition of `_OF_CARDS` and its ``#else`` is for cards alone.
     """
     code = re.sub(
         r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
@@ -85,10 +87,10 @@ def unsupported(text: str) -> tuple[int, str, str] | None:
 
 def _without_cards_own(code: str) -> str:
     """Return code with empty lines for those that only nvcc compiles."""
-    depth, lines = 0, []  # of conditions inside of __CUDACC__'s, counted from 1
+    depth, lines = 0, []  # of conditions inside of that of a card, counted from 1
     for line in code.splitlines():
         if depth == 0:
-            depth = int(line.startswith("#ifdef __CUDACC__"))
+            depth = int(line.startswith(_OF_CARDS))
         elif line.startswith("#if"):
             depth += 1
         elif line.startswith("#endif") or (line.startswith("#else") and depth == 1):

@@ -18,6 +18,7 @@ from kernels.build import BuildResult, build_all, build_cubin, read_result
 from kernels.catalog import VARIANTS
 from kernels.cubins import PROBES, Build, parse_build
 from kernels.machine_code import InstructionCount, unrolling
+from kernels.occupancy import limits_of
 from kernels.plan import block_sizes
 from kernels.shape import Shape
 from kernels.variant import ELEMENTS
@@ -38,8 +39,16 @@ WANTED = [
     for block in block_sizes(name, [32])
     for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
 ]
-# For the oldest architecture, which has the least shared memory and registers, what takes most.
-OLDEST = [b for b in WANTED if b.guarded and VARIANTS[b.variant].family in ("register", "buffered")]
+# For the oldest architecture, which has the least shared memory and registers, what takes most, if
+# it can be launched there.
+OLDEST = [
+    b
+    for b in WANTED
+    if b.guarded
+    and VARIANTS[b.variant].family in ("register", "buffered")
+    and VARIANTS[b.variant].launch(Shape.square(1), b.block_size).dynamic_shared_bytes
+    <= limits_of("7.5").max_shared_bytes_per_block
+]
 ARCHITECTURES = {"sm_75": OLDEST, "sm_90": WANTED}
 PTXAS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'block' for 'sm_90'
@@ -101,6 +110,7 @@ def static_shared_bytes(result):
         "register_tile": 8 * 128 + 8 * 128,
         "register_tile_double_buffered": 2 * (8 * 128 + 8 * 128),
         "register_tile_conflict_free": 2 * (8 * 132 + 8 * 128),
+        "register_tile_async": 2 * (16 * 132 + 16 * 128),
     }
     tiles = VARIANTS[result.variant].family == "block"
     elements = words.get(result.variant, 2 * 32 * 32 if tiles else 0)

@@ -39,7 +39,7 @@ def test_source_defines_the_kernel(name):
     entry = VARIANTS[name]
     text = " ".join((ROOT / entry.source).read_text().split())
     parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
-    bounds = r"(?:__launch_bounds__\(\d+, \d+\) )?"
+    bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?"
     signature = rf'extern "C" __global__ void {bounds}{entry.kernel}\({parameters}\) \{{'
     assert len(re.findall(signature, text)) == text.count("__global__") == 1
 
@@ -100,8 +100,12 @@ def elements(name, launch, block):
         columns = x * block + i
     elif name.startswith("outer_product"):
         rows, columns = y * 16 + np.arange(16)[:, None, None, None, None], x * 64 + j * 16 + i
+    elif name == "sgemm_top":
+        height, width, _ = VARIANTS[name].tile(block)
+        place = np.arange(height * width).reshape(-1, 1, 1, 1, 1, 1) + 0 * (i[..., :1] + j[..., :1])
+        rows, columns = y * height + place // width, x * width + place % width
     elif name.startswith("register_tile"):
-        row, column = fragments(i, name.endswith("conflict_free"))
+        row, column = fragments(i, name.endswith(("conflict_free", "async")))
         patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)
         rows, columns = y * 128 + row(patch // 8), x * 128 + column(patch % 8)
     elif name == "sgemm_tensor":
@@ -128,7 +132,8 @@ def fragments(thread, conflict_free):
 
 def shapes(name):
     """Return a strategy for shapes that a variant takes."""
-    edge = st.integers(1, 140 if VARIANTS[name].family in ("register", "tensor") else 70)
+    most = {"register": 140, "tensor": 140}.get(VARIANTS[name].family, 70)
+    edge = st.integers(1, 270 if VARIANTS[name].has_tiles else most)
     if VARIANTS[name].shapes == "square":
         return edge.map(Shape.square)
     batch = st.integers(1, 4) if VARIANTS[name].shapes == "batched" else st.just(1)
@@ -157,8 +162,9 @@ def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
     dtype = entry.dtypes[0]
     assert inside.all() or build_for(name, shape, block, dtype).guarded
     buffers = VARIANTS[name].family == "buffered"
-    dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
-    assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
+    if not entry.has_tiles:
+        dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
+        assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
     threads = launch.threads[0] * launch.threads[1]
     assert entry.sums_a_thread(block) == (1 if buffers else rows.shape[1] / threads)
 
@@ -210,6 +216,8 @@ def test_types_of_elements_are_what_they_say():
         ("outer_product", 80, None, "float32", "outer_product-float32-guarded"),
         ("register_tile", 256, None, "float32", "register_tile-float32-exact"),
         ("register_tile", 136, None, "float32", "register_tile-float32-guarded"),
+        ("sgemm_top", 384, 192128, "float32", "sgemm_top-b192128-float32-exact"),
+        ("sgemm_top", 192, 192128, "float32", "sgemm_top-b192128-float32-guarded"),
         ("mm_tile", "16x8x24", 8, "int32", "mm_tile-b8-int32-exact"),
         ("mm_tile", "16x9x24", 8, "int32", "mm_tile-b8-int32-guarded"),
         ("mm_naive", "16x9x24", 8, "float64", "mm_naive-b8-float64-exact"),

@@ -1,12 +1,21 @@
 """The catalog's kernels on the host: bit for bit right, and counted as theory says."""
 
+from math import lcm
+
 import numpy as np
 import pytest
 
 from kernels.catalog import VARIANTS
 from kernels.cubins import build_for
 from kernels.host_execution.binding import reference
-from kernels.host_execution.check import check, execute, inputs_of, predict, sums
+from kernels.host_execution.check import (
+    check,
+    execute,
+    expected_product,
+    inputs_of,
+    predict,
+    sums,
+)
 from kernels.plan import Product
 from kernels.shape import Shape
 from measurement.errors import StudyError
@@ -21,7 +30,7 @@ KERNELS = [
     for name, entry in VARIANTS.items()
     if entry.kernel
     for block in entry.block_sizes or (None,)
-    if block in BLOCKS
+    if block in BLOCKS or entry.has_tiles
     for dtype in entry.dtypes
 ]
 ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded
@@ -58,6 +67,9 @@ SECTORS = {
     ("outer_product", None): 4,
     ("register_tile", None): 16,  # four words a lane
     ("register_tile_conflict_free", None): 16,
+    # Words of A, 8 of each of 4 rows, and as many vectors: 8 and 2 of a thread, or 8 and 1.
+    ("register_tile_async", None): (8 * 4 + 2 * 16) / 10,
+    ("sgemm_top", 32016): (8 * 4 + 16) / 9,
     ("sgemm_tensor", None): 16,
     ("mm_naive", 32): 2.5,
     ("bmm_tile", 32): 4,
@@ -77,6 +89,8 @@ def shapes_of(name, block):
         return (128, 132, 134, 17)
     if block in FEW_BLOCKS or entry.family == "buffered":
         return ALL_ORDERS
+    if entry.has_tiles:  # rows of C that begin at 16 bytes, and rows that do not
+        return (lcm(*entry.tile(block)), 68, 70)
     width = max(entry.tile(block or 0))
     if width > 32:  # blocks of one row of them, of several, and in part outside
         return (width, 2 * width, 17, width + 6, 2 * width + 4)
@@ -86,7 +100,7 @@ def shapes_of(name, block):
 def counted(product, folder):
     """Do what `check` does, of the counted build alone."""
     c, run = execute(product, "counted", folder=folder)
-    assert c.tobytes() == reference(*inputs_of(product), False, folder).tobytes(), product
+    assert c.tobytes() == expected_product(product, False, folder).tobytes(), product
     assert sums(run) == predict(product), product
     return run
 
@@ -101,7 +115,7 @@ def outcomes(host_builds):
     ]
 
     def run(product):
-        if product.block_size in (None, 32):
+        if product.block_size in (None, 32, 32016):
             return check(product, folder=host_builds)
         return counted(product, host_builds)  # the optimised builds of one size are enough
 

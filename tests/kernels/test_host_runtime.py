@@ -173,8 +173,9 @@ def test_unsupported_declarations_are_named(line, feature):
     assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
 
-def test_what_only_cards_compile_is_not_looked_at():
-    text = """#ifdef __CUDACC__
+@pytest.mark.parametrize("condition", ["ifdef __CUDACC__", "if __CUDA_ARCH__ >= 800"])
+def test_what_only_cards_compile_is_not_looked_at(condition):
+    text = f"""#{condition}
 #if WIDE
 asm("a");
 #else
@@ -189,7 +190,7 @@ asm("c");
     without = text.replace("atomicAdd(p, 1);", "")
     assert unsupported(without) == (10, "asm", "inline PTX")
     assert unsupported(without.replace("#else\n\n#endif", "#endif"))[0] == 8
-    assert unsupported(text.replace("ifdef __CUDACC__", "if 1"))[0] == 3
+    assert unsupported(text.replace(condition, "if 1"))[0] == 3
 
 
 def test_a_barrier_that_votes_tells_all_threads_of_the_block(host_builds, tmp_path):

@@ -140,6 +140,7 @@ def test_a_variant_takes_the_block_sizes_that_it_can():
     assert plan.block_sizes("buffered_row", wanted) == [None]
     assert plan.block_sizes("register_tile", []) == [None]
     assert plan.block_sizes("block_unroll4", [1, 3]) == []
+    assert plan.block_sizes("sgemm_top", [1, 32]) == list(VARIANTS["sgemm_top"].block_sizes)
 
 
 def test_unknown_variant_is_refused_naming_the_known_ones():
@@ -201,7 +202,11 @@ def test_guarded_builds_only_where_a_shape_needs_them():
         *(("block_unroll4", 32), ("block_unroll8", 32)),
         *((f"tile_{kind}", 32) for kind in ("uncoalesced", "transposed_b", "conflict_free")),
         *((f"outer_product{step}", None) for step in ("", "_unrolled", "_prefetch")),
-        *((f"register_tile{step}", None) for step in ("", "_double_buffered", "_conflict_free")),
+        *(
+            (f"register_tile{step}", None)
+            for step in ("", "_double_buffered", "_conflict_free", "_async")
+        ),
+        *(("sgemm_top", tile) for tile in VARIANTS["sgemm_top"].block_sizes),
         ("sgemm_tensor", None),
     }
     exact = [b for b in builds(study(STUDY)) if not b.guarded]

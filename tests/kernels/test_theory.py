@@ -255,6 +255,13 @@ def reached(access, threads, vector):
     )
 
 
+def vector_of(name, shape, of_a):
+    """Return how many elements are accessed at a time, of A or of the others."""
+    if of_a and name in ("register_tile_async", "sgemm_top"):
+        return 1
+    return 4 if name.startswith(VECTORS) and shape.n % (4 if "sgemm" in name else 128) == 0 else 1
+
+
 def times_of_loads(name, shape, block):
     """Return how often each element of A is loaded, and each of B."""
     rows, columns, _ = KERNELS[name].tile(block or 0)
@@ -265,7 +272,7 @@ def times_of_loads(name, shape, block):
     return -(-shape.n // columns), -(-shape.m // rows)
 
 
-VECTORS = ("register_tile", "sgemm_tensor")  # access four elements of a matrix at a time
+VECTORS = ("register_tile", "sgemm")  # access four elements of a matrix at a time
 SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
 
 
@@ -280,6 +287,7 @@ SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
             if name.startswith(VECTORS)
             for n in (128, 132, 134)
         ),
+        *(("sgemm_top", Shape.square(n), 64032, "float32") for n in (64, 68, 70)),
     ],
     ids=str,
 )
@@ -287,7 +295,6 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
     entry = KERNELS[name]
     threads = entry.launch(shape, block).threads
-    vectors = name.startswith(VECTORS) and shape.n % (4 if name == "sgemm_tensor" else 128) == 0
     of_a, of_b, of_c = Counter(), Counter(), Counter()
     for access in entry.accesses(shape, block, dtype):
         if isinstance(access, GlobalAccess):
@@ -295,7 +302,7 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
             _batch, row, _k, column = access.axes
             matrix = of_c if access.operation == "global_store" else of_a if row.weight else of_b
             assert matrix is of_c or bool(row.weight) != bool(column.weight)
-            matrix.update(reached(access, threads, 4 if vectors else 1))
+            matrix.update(reached(access, threads, vector_of(name, shape, matrix is of_a)))
     a_times, b_times = times_of_loads(name, shape, block)
     assert of_c == Counter(range(shape.c_elements))
     assert of_a == Counter(dict.fromkeys(range(shape.a_elements), a_times))
@@ -321,7 +328,9 @@ def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
 def totals_of(name, n, block):
     """Return totals of a product of square matrices, and the launch's threads."""
     shape = Shape.square(n)
-    block = block if KERNELS[name].block_sizes else None
+    sizes = KERNELS[name].block_sizes
+    if sizes is None or block not in sizes:
+        block = sizes and sizes[0]
     launch = KERNELS[name].launch(shape, block)
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     found = totals(KERNELS[name].accesses(shape, block, "float32"), launch.threads, blocks)
@@ -343,6 +352,9 @@ def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
         **dict.fromkeys(("tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"), tile),
         "block_unroll4": (8 * n // b, 4, 5 * n, 8 * n // b),
         "block_unroll8": (16 * n // b, 8, 9 * n, 16 * n // b),
+        "register_tile_async": (5 * n // 8, 16, 4 * n, 5 * n // 8),
+        # 128×256 a block: 8 words of A and 4 vectors of B in each of n/16 stages and 3 of zeros.
+        "sgemm_top": (12 * n // 16, 32, 6 * (n + 1), 12 * (n // 16 + 3)),
         # Once: 8 maxima and a scale, and 9 scales for 8 elements of C; 5 maxima, 3 scales, ratios.
         "sgemm_tensor": (n // 4, 16, 5 * n // 64 + 9 + 8 * 9, n // 4 + 8),
     }
@@ -407,6 +419,14 @@ def test_bank_conflicts_are_those_that_the_sources_speak_of(b, expected):
         for operation, ratio in zip(OPERATIONS[2:], expected.get(name, (1, 1)), strict=True):
             total = found[operation]
             assert total.transactions == ratio * total.ideal, (name, operation)
+
+
+@pytest.mark.parametrize("tile", KERNELS["sgemm_top"].block_sizes)
+@pytest.mark.parametrize("n", [384, 388, 390])
+def test_no_shape_of_tiles_has_bank_conflicts(tile, n):
+    found, _ = totals_of("sgemm_top", n, tile)
+    for operation in OPERATIONS[2:]:
+        assert found[operation].transactions == found[operation].ideal > 0, operation
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -300,6 +300,33 @@ MUTANTS = [
         r"shared_store: .* by theory",
     ),
     Mutant(
+        "no barrier between two asynchronous stages",
+        *("register_tile_async", 128, None),
+        "                __syncthreads();  // the next tiles are complete, and nobody reads these "
+        "any more\n",
+        *("", "read_fragment(a_fragment[next]", "which no thread of the block has written"),
+    ),
+    Mutant(
+        "rows of A copied beyond the last",
+        *("register_tile_async", 130, None, "first_row + a_row + row < n &&", "true &&"),
+        *("copy<1>(", "load of 4 bytes at byte .* of buffer . is out of bounds"),
+    ),
+    Mutant(
+        "a stage copied over the one that is read",
+        *("sgemm_top", 128, 64032, "free_stage = used_stage;", "free_stage = next_stage;"),
+        *("copy<|read_fragment<", "races with|no barrier is between them"),
+    ),
+    Mutant(
+        "sums of slices read before they are there",
+        *("sgemm_top", 64, 64032, "    __syncthreads();  // all parts of the sums are there\n", ""),
+        *("= parts[", "which no thread of the block has written|no barrier is between them"),
+    ),
+    wrong_product(
+        "sums of slices added in another order",
+        *("sgemm_top", 64, 64032, "(other * VECTORS + vector)"),
+        *("((T.slices - other) * VECTORS + vector)", "store_vector<"),
+    ),
+    Mutant(
         "no barrier before a split tile is multiplied",
         *("sgemm_tensor", 128, None, "        __syncthreads();  // the tile is split\n", ""),
         *("host_tensor_operand", "which no thread of the block has written"),

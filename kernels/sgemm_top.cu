@@ -1,0 +1,336 @@
+// The product in tiles whose shape fits the size of the matrices: what FP32 multiply-adds reach
+// without tensor cores. BLOCK names a row of TILES by the rows * 1000 + columns of C a block.
+//
+// Copies go from global to shared memory without passing through registers (cp.async, from sm_80
+// on), several stages ahead; elsewhere, on the host too, plain loads and stores take their places.
+// Each turn of the main loop multiplies one stage and copies another, a few words at every step of
+// k, so that copies never queue up before the fragments. A is stored transposed, in padded rows.
+// Threads form warps of 8 x 4 lanes, laid out so that fragments are read without bank conflicts; a
+// fragment is vectors of four, with those of the other lanes between them. Where there are fewer
+// tiles than the card needs, the steps of k are shared by `slices` of a block's warps, whose sums
+// are added through shared memory at the end. The guarded build fills the outside with zeros.
+
+struct Tile {
+    int rows, columns;                // of C, a block
+    int thread_rows, thread_columns;  // of C, a thread
+    int step, stages;                 // of k a stage; stages in shared memory
+    int slices;                       // of the steps of a stage, each by other warps
+};
+
+constexpr Tile TILES[] = {
+    {128, 256, 8, 16, 16, 4, 1},  // two warps a scheduler: from n = 2048 on
+    {192, 128, 12, 8, 16, 3, 1},  // where those leave multiprocessors idle: n = 3000, 3072
+    {128, 128, 8, 16, 16, 4, 1},  // two blocks a multiprocessor
+    {64, 128, 8, 8, 32, 4, 2},    // n = 1024
+    {64, 64, 8, 8, 32, 3, 4},     // n = 1536
+    {64, 32, 8, 8, 64, 3, 8},     // n = 512
+    {32, 16, 4, 4, 64, 3, 8},     // up to n = 256
+};
+
+constexpr Tile tile_of(int block) {
+    for (const Tile &tile : TILES) {
+        if (tile.rows * 1000 + tile.columns == block) return tile;
+    }
+    return {};
+}
+
+constexpr Tile T = tile_of(BLOCK);
+constexpr int VECTOR = 4;  // words of a float4
+constexpr int LANE_ROWS = 8, LANE_COLUMNS = 4;
+constexpr int WARP_ROWS = LANE_ROWS * T.thread_rows, WARP_COLUMNS = LANE_COLUMNS * T.thread_columns;
+constexpr int WARPS_ACROSS = T.columns / WARP_COLUMNS;
+constexpr int SLICE_THREADS = T.rows / WARP_ROWS * WARPS_ACROSS * 32;
+constexpr int THREADS = T.slices * SLICE_THREADS;
+constexpr int SLICE_STEPS = T.step / T.slices;
+constexpr int A_PITCH = T.rows + VECTOR;               // words of a row of A's transposed tile
+constexpr int STAGE = T.step * (A_PITCH + T.columns);  // words: A's tile, then B's
+constexpr int ROW_PART = 8;                            // words of a row of A copied side by side
+constexpr int A_COPIES = T.rows * T.step / THREADS;    // a thread and stage, of a word each
+constexpr int A_DOWN = THREADS / ROW_PART;             // rows from one copy to the next
+constexpr int A_ROWS = A_DOWN < T.rows ? T.rows / A_DOWN : 1;  // rows that a thread copies from
+constexpr int GROUP = 2048 / T.rows;  // rows of tiles that are visited together
+constexpr bool TALL = T.thread_rows > T.thread_columns;
+static_assert(T.rows % WARP_ROWS == 0 && T.columns % WARP_COLUMNS == 0, "whole warps");
+static_assert(SLICE_STEPS % 2 == 0, "two fragments");
+static_assert(A_COPIES * THREADS == T.rows * T.step, "as many copies of A by each thread");
+
+#if __CUDA_ARCH__ >= 800
+
+// Copies so many words to shared memory, or zeros where they are outside, without waiting.
+template <int WORDS>
+static __device__ __forceinline__ void copy(float *to, const float *from, bool inside) {
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if (WORDS == VECTOR) {
+        asm volatile(
+            "{ .reg .pred outside; setp.eq.s32 outside, %2, 0;\n"
+            "cp.async.cg.shared.global [%0], [%1], 16, outside; }" ::"r"(at),
+            "l"(from), "r"(static_cast<int>(inside)));
+    } else {
+        asm volatile(
+            "{ .reg .pred outside; setp.eq.s32 outside, %2, 0;\n"
+            "cp.async.ca.shared.global [%0], [%1], 4, outside; }" ::"r"(at),
+            "l"(from), "r"(static_cast<int>(inside)));
+    }
+}
+
+static __device__ __forceinline__ void end_stage() {
+    asm volatile("cp.async.commit_group;");
+}
+
+// Waits until all stages but the last so many are there.
+template <int STAGES>
+static __device__ __forceinline__ void wait_for_all_but() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES) : "memory");
+}
+
+// Keeps the compiler from moving the loads of the next fragments down to where they are needed.
+static __device__ __forceinline__ void loads_first() {
+    __syncwarp();
+}
+
+#else
+
+template <int WORDS>
+static __device__ __forceinline__ void copy(float *to, const float *from, bool inside) {
+    if (WORDS == VECTOR) {
+        const float4 zeros = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        *reinterpret_cast<float4 *>(to) = inside ? *reinterpret_cast<const float4 *>(from) : zeros;
+    } else {
+        *to = inside ? *from : 0.0f;
+    }
+}
+
+static __device__ __forceinline__ void end_stage() {
+}
+
+template <int STAGES>
+static __device__ __forceinline__ void wait_for_all_but() {
+}
+
+static __device__ __forceinline__ void loads_first() {
+}
+
+#endif
+
+template <int EDGE, int LANES>
+static __device__ __forceinline__ void read_fragment(float *fragment, const float *from) {
+#pragma unroll
+    for (int i = 0; i < EDGE; i += VECTOR) {
+        const float4 part = *reinterpret_cast<const float4 *>(from + i * LANES);
+        fragment[i] = part.x;
+        fragment[i + 1] = part.y;
+        fragment[i + 2] = part.z;
+        fragment[i + 3] = part.w;
+    }
+}
+
+static __device__ __forceinline__ float4 vector_of(const float *words) {
+    return make_float4(words[0], words[1], words[2], words[3]);
+}
+
+// Stores a vector of C, or so much of it as is inside: all or nothing where WORDS is 4.
+template <int WORDS>
+static __device__ __forceinline__ void store_vector(float *to, int row, int column, int n,
+                                                    float4 part) {
+    if (GUARDED && row >= n) return;
+    if (WORDS == VECTOR) {
+        if (!GUARDED || column < n) *reinterpret_cast<float4 *>(to) = part;
+    } else {
+        if (column < n) to[0] = part.x;
+        if (column + 1 < n) to[1] = part.y;
+        if (column + 2 < n) to[2] = part.z;
+        if (column + 3 < n) to[3] = part.w;
+    }
+}
+
+// Stores a row of the thread's part of C, from its vector at J on.
+template <int WORDS, int J = 0>
+static __device__ __forceinline__ void store_row(float *to, int row, int column, int n,
+                                                 const float *sums) {
+    store_vector<WORDS>(to, row, column, n, vector_of(sums));
+    if constexpr (J + VECTOR < T.thread_columns) {
+        constexpr int NEXT = VECTOR * LANE_COLUMNS;
+        store_row<WORDS, J + VECTOR>(to + NEXT, row, column + NEXT, n, sums + VECTOR);
+    }
+}
+
+// Back and forth along the shorter edge, so that each multiply-add has an operand in common with
+// the one before: the register file gives two words a cycle, and a multiply-add needs three.
+static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][T.thread_columns],
+                                                    const float *a, const float *b) {
+    constexpr int LONG = TALL ? T.thread_rows : T.thread_columns;
+    constexpr int SHORT = TALL ? T.thread_columns : T.thread_rows;
+#pragma unroll
+    for (int along = 0; along < LONG; ++along) {
+#pragma unroll
+        for (int turn = 0; turn < SHORT; ++turn) {
+            const int across = along % 2 ? SHORT - 1 - turn : turn;
+            const int i = TALL ? along : across, j = TALL ? across : along;
+            sum[i][j] += a[i] * b[j];
+        }
+    }
+}
+
+// B is copied B_WORDS at a time: 1 where its rows do not begin at multiples of 16 bytes.
+template <int B_WORDS>
+static __device__ void multiply(const float *a, const float *b, float *c, int n, float *smem) {
+    constexpr int B_ACROSS = T.columns / B_WORDS;          // copies of a row of B's tile
+    constexpr int B_DOWN = THREADS / B_ACROSS;             // rows from one copy to the next
+    constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // a thread and stage
+    static_assert(B_COPIES * THREADS == T.step * B_ACROSS && B_DOWN * B_ACROSS == THREADS,
+                  "as many copies of B by each thread");
+    const int thread = threadIdx.x;
+    // Blocks that run at the same time share rows of A and columns of B: they go down GROUP tiles
+    // before they go to the next column.
+    const int number = blockIdx.y * gridDim.x + blockIdx.x;
+    const int group = number / (GROUP * gridDim.x) * GROUP;
+    const int height = min(GROUP, static_cast<int>(gridDim.y) - group);
+    const int in_group = number - group * static_cast<int>(gridDim.x);
+    const int first_row = (group + in_group % height) * T.rows;
+    const int first_column = in_group / height * T.columns;
+
+    // What the thread copies of each stage: words of A, one row after the other, and of B.
+    const int a_row = thread / ROW_PART % T.rows;
+    const int a_step = thread % ROW_PART + thread / ROW_PART / T.rows * ROW_PART;
+    const int b_step = thread / B_ACROSS, b_column = thread % B_ACROSS * B_WORDS;
+    const float *a_from = a + static_cast<size_t>(first_row + a_row) * n + a_step;
+    const float *b_from = b + static_cast<size_t>(b_step) * n + first_column + b_column;
+    float *const a_to = smem + a_step * A_PITCH + a_row;
+    float *const b_to = smem + T.step * A_PITCH + b_step * T.columns + b_column;
+    const int tiles = (n + T.step - 1) / T.step;
+    // The step of k where its rows of A and its columns of B end: outside of C at once.
+    int a_end[A_ROWS];
+#pragma unroll
+    for (int i = 0; i < A_ROWS; ++i)
+        a_end[i] = first_row + a_row + i * A_DOWN < n ? n : 0;
+    const int b_end = first_column + b_column < n ? n : 0;
+    // Copies number `part` of a stage; beyond the last tile zeros, which nobody uses.
+    const auto copy_part = [&](int part, int tile, int stage) {
+        if (part < B_COPIES) {
+            const int down = part * B_DOWN;
+            copy<B_WORDS>(b_to + stage + down * T.columns, b_from + static_cast<size_t>(down) * n,
+                          GUARDED ? tile * T.step + b_step + down < b_end : tile < tiles);
+        } else {
+            const int row = (part - B_COPIES) * A_DOWN % T.rows;
+            const int step = (part - B_COPIES) * A_DOWN / T.rows * ROW_PART;
+            copy<1>(a_to + stage + step * A_PITCH + row,
+                    a_from + static_cast<size_t>(row) * n + step,
+                    GUARDED ? tile * T.step + a_step + step < a_end[row / A_DOWN] : tile < tiles);
+        }
+    };
+    constexpr int COPIES = A_COPIES + B_COPIES;
+    // The steps of k at which they are made. A word at a time they take so many registers that a
+    // single step has to do.
+    constexpr int WANTED = GUARDED ? (B_WORDS == VECTOR ? 2 : 1) : 5;
+    constexpr int TURNS = WANTED < SLICE_STEPS ? WANTED : SLICE_STEPS - 1;
+    constexpr int EVERY = (SLICE_STEPS - 1) / TURNS;
+    const auto next_tile = [&] {
+        end_stage();
+        a_from += T.step;
+        b_from += static_cast<size_t>(T.step) * n;
+    };
+#pragma unroll
+    for (int tile = 0; tile < T.stages - 1; ++tile) {
+#pragma unroll
+        for (int part = 0; part < COPIES; ++part)
+            copy_part(part, tile, tile * STAGE);
+        next_tile();
+    }
+
+    // Where the thread's fragments begin, and its part of C.
+    const int slice = thread / SLICE_THREADS, own = thread % SLICE_THREADS;
+    const int warp = own / 32, lane = own % 32;
+    const int a_at = warp / WARPS_ACROSS * WARP_ROWS + lane % 16 / 2 * VECTOR;
+    const int b_at = warp % WARPS_ACROSS * WARP_COLUMNS + (lane / 16 * 2 + lane % 2) * VECTOR;
+    const float *a_read = smem + slice * SLICE_STEPS * A_PITCH + a_at;
+    const float *b_read = smem + T.step * A_PITCH + slice * SLICE_STEPS * T.columns + b_at;
+    float sum[T.thread_rows][T.thread_columns] = {};
+    float a_fragment[2][T.thread_rows], b_fragment[2][T.thread_columns];
+    const auto read_fragments = [&](int which, int at_stage, int k) {
+        read_fragment<T.thread_rows, LANE_ROWS>(a_fragment[which], a_read + at_stage + k * A_PITCH);
+        read_fragment<T.thread_columns, LANE_COLUMNS>(b_fragment[which],
+                                                      b_read + at_stage + k * T.columns);
+    };
+    wait_for_all_but<T.stages - 2>();
+    __syncthreads();  // the first stage is complete
+    read_fragments(0, 0, 0);
+    int used_stage = 0, free_stage = (T.stages - 1) * STAGE;
+#pragma unroll 1
+    for (int tile = T.stages - 1; tile < tiles + T.stages - 1; ++tile) {  // the one copied
+        int next_stage = used_stage + STAGE;
+        if (next_stage == T.stages * STAGE) next_stage = 0;
+#pragma unroll
+        for (int k = 0; k < SLICE_STEPS; ++k) {
+            const int used = k % 2, next = 1 - used;
+            if (k < SLICE_STEPS - 1) {
+                read_fragments(next, used_stage, k + 1);
+            } else {
+                wait_for_all_but<T.stages - 2>();
+                __syncthreads();  // the next stage is complete, and nobody reads this one any more
+                read_fragments(next, next_stage, 0);
+            }
+            loads_first();
+            if (k % EVERY == 0 && k / EVERY < TURNS) {
+                const int turn = k / EVERY;
+#pragma unroll
+                for (int part = COPIES * turn / TURNS; part < COPIES * (turn + 1) / TURNS; ++part) {
+                    copy_part(part, tile, free_stage);
+                }
+                if (turn == TURNS - 1) next_tile();
+            }
+            multiply_add(sum, a_fragment[used], b_fragment[used]);
+        }
+        free_stage = used_stage;
+        used_stage = next_stage;
+    }
+
+    const auto row_of = [&](int i) {
+        return first_row + a_at + i % VECTOR + i / VECTOR * VECTOR * LANE_ROWS;
+    };
+    const int column = first_column + b_at;
+    if (T.slices == 1) {
+#pragma unroll
+        for (int i = 0; i < T.thread_rows; ++i) {
+            float *to = c + static_cast<size_t>(row_of(i)) * n + column;
+            store_row<B_WORDS>(to, row_of(i), column, n, sum[i]);
+        }
+        return;
+    }
+    // The vectors of all slices lie side by side; each slice adds up some of them.
+    constexpr int VECTORS_ACROSS = T.thread_columns / VECTOR;
+    constexpr int VECTORS = T.thread_rows * VECTORS_ACROSS;
+    float4 *const parts = reinterpret_cast<float4 *>(smem) + own;
+    wait_for_all_but<0>();
+    __syncthreads();  // nobody reads a stage any more
+#pragma unroll
+    for (int vector = 0; vector < VECTORS; ++vector) {
+        parts[(slice * VECTORS + vector) * SLICE_THREADS] =
+            vector_of(&sum[vector / VECTORS_ACROSS][vector % VECTORS_ACROSS * VECTOR]);
+    }
+    __syncthreads();  // all parts of the sums are there
+    for (int vector = slice; vector < VECTORS; vector += T.slices) {
+        float4 total = parts[vector * SLICE_THREADS];
+#pragma unroll
+        for (int other = 1; other < T.slices; ++other) {
+            const float4 part = parts[(other * VECTORS + vector) * SLICE_THREADS];
+            total.x += part.x;
+            total.y += part.y;
+            total.z += part.z;
+            total.w += part.w;
+        }
+        const int row = row_of(vector / VECTORS_ACROSS);
+        const int across = vector % VECTORS_ACROSS * VECTOR * LANE_COLUMNS;
+        float *to = c + static_cast<size_t>(row) * n + column + across;
+        store_vector<B_WORDS>(to, row, column + across, n, total);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    sgemm_top(const float *a, const float *b, float *c, int n) {
+    extern __shared__ __align__(16) float smem[];
+    if (GUARDED && n % VECTOR) {
+        multiply<1>(a, b, c, n, smem);
+    } else {
+        multiply<VECTOR>(a, b, c, n, smem);
+    }
+}
