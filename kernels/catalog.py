@@ -400,7 +400,7 @@ VARIANTS: dict[str, Variant] = {
             _tensor_tile,
             _split_tiles,
             accesses.sgemm_tensor,
-            after="register_tile_conflict_free",
+            after="sgemm_top",
             tensor_cores=True,
         ),
         Variant(
