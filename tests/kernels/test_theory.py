@@ -284,7 +284,7 @@ SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
         *(
             (name, Shape.square(n), None, "float32")
             for name in KERNELS
-            if name.startswith(VECTORS)
+            if name.startswith(VECTORS) and not KERNELS[name].has_tiles
             for n in (128, 132, 134)
         ),
         *(("sgemm_top", Shape.square(n), 64032, "float32") for n in (64, 68, 70)),
