@@ -141,6 +141,7 @@ def test_outcome_is_printed_and_written(tmp_path, monkeypatch, capsys, ratio, st
 
     monkeypatch.setattr(against, "vectors", lambda gcc, flags: "__AVX512F__")
     monkeypatch.setattr(against, "Library", lambda _: FakeLibrary([]))
+    monkeypatch.setattr(against, "NumpyBlas", lambda: FakeLibrary([]).blas)
     monkeypatch.setattr(against, "compare", compare_as_told)
     monkeypatch.setattr(against, "usable_threads", lambda: 4)
     out = tmp_path / "new" / "out.json"
@@ -170,6 +171,7 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
     monkeypatch.setattr(os, "execv", execv)
     monkeypatch.setattr(against, "vectors", lambda gcc, flags: "__AVX2__")
     monkeypatch.setattr(against, "Library", lambda _: FakeLibrary([]))
+    monkeypatch.setattr(against, "NumpyBlas", lambda: FakeLibrary([]).blas)
     monkeypatch.setattr("sys.argv", ["against", "--flags=-O1 -g", "--rounds", "3"])
     with pytest.raises(SystemExit):
         against.main()

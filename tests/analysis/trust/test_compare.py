@@ -47,7 +47,7 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
 def recorded(*cells, **provenance) -> Recording:
     """A recording in memory of these cells."""
     empty = [pd.DataFrame()] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
-    samples = pd.concat(cells).assign(host_s=np.nan)
+    samples = pd.concat(cells).assign(host_s=np.nan, sitting=0)
     return Recording(Path("memory"), STUDY | provenance, samples, *empty)
 
 
