@@ -29,15 +29,17 @@ for each (``-DELEMENT=``).
 Limits. x86-64 Linux with g++. One source file a kernel, accesses of 4, 8 or 16 bytes, dynamic
 shared memory called `smem`. `__device__` functions that return structures must be
 `__forceinline__`. No inline PTX, warp shuffles and votes, atomics, tensor cores and 16-bit numbers:
-they are refused by name, but for what stands between ``#ifdef __CUDACC__`` and its ``#else``, which
-is for cards alone. What follows the ``#else`` takes its place here: plain C++ with the same indices
-and the same results but for the order of sums. So indices, scales, splits and bounds are checked of
-a kernel on tensor cores, and not its instructions; what they read of shared memory is checked
-(`host_tensor_operand`), and not counted. A global word that is read and only later written by
-another thread is no race that is seen. Where lanes take different turns in one loop, the visits
-that make one request on a card may differ from those counted here. Machine code may load only once
-what source code loads twice, or several words with one instruction: nvcc makes one load of 16 bytes
-of four steps along a row of a shared tile, so that a card executes fewer loads than there are
-requests here. The words are the same, the wavefronts fewer: where all lanes read the same 16 bytes
-there are two for the four steps, and lanes that read down a column conflict once for four steps.
+they are refused by name, but for what stands between ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__
+…`` and its ``#else``, which is for cards alone. What follows the ``#else`` takes its place here:
+plain C++ with the same indices and the same results but for the order of sums. So indices, scales,
+splits and bounds are checked of a kernel on tensor cores, and not its instructions; what they read
+of shared memory is checked (`host_tensor_operand`), and not counted. Asynchronous copies are the
+plain ones that take their places, at once: a wait that is missing is not seen. A global word that
+is read and only later written by another thread is no race that is seen. Where lanes take different
+turns in one loop, the visits that make one request on a card may differ from those counted here.
+Machine code may load only once what source code loads twice, or several words with one instruction:
+nvcc makes one load of 16 bytes of four steps along a row of a shared tile, so that a card executes
+fewer loads than there are requests here. The words are the same, the wavefronts fewer: where all
+lanes read the same 16 bytes there are two for the four steps, and lanes that read down a column
+conflict once for four steps.
 """

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from benchmarks import held_against_nvbench as against
-from benchmarks import nvbench_kernels, tuner_cells, tuner_kernels
+from benchmarks import nvbench_kernels, sgemm_against_cublas, tuner_cells, tuner_kernels
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.held_against_nvbench import Times, compare, read_nvbench, table
 from benchmarks.tuner_cells import Cost, configurations
 from kernels.catalog import variant
 from kernels.plan import builds
 from kernels.shape import Shape
-from measurement.cells import gpu_cells
+from measurement.cells import cell, gpu_cells
 from measurement.config import BlockSizeLimit, load
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError, exit_status
@@ -427,3 +427,43 @@ def test_without_kernel_tuner_its_installation_is_named(monkeypatch, capsys):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^kernel_tuner with nvrtc: kernel_tuner: not installed$"):
         tuner_cells.tune("nvrtc")
+
+
+# ---- The ladder's top against cuBLAS
+
+
+class Timed:
+    """A session in which each tile takes its own time; the library is slower from call to call."""
+
+    def __init__(self):
+        self.asked = []
+
+    def not_launchable(self, one):
+        return "needs too much" if one.block_size == 192128 else None
+
+    def held(self, one, flushed):
+        assert not flushed
+        self.asked.append(one.variant)
+        if one.variant == "cublas_sgemm":
+            return Alone(1, 1e-3 * len(self.asked))
+        return Alone(1, {128256: 2e-3, 64032: 1e-3}[one.block_size])
+
+
+def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
+    session = Timed()
+    of_tiles = [
+        cell("gpu0", "sgemm_top", "float32", Shape.square(512), tile, "pinned")
+        for tile in (128256, 192128, 64032)
+    ]
+    best = sgemm_against_cublas.fastest(session, of_tiles)
+    assert best.block_size == 64032
+    assert sgemm_against_cublas.fastest(session, of_tiles[1:2]) is None
+    session.asked.clear()
+    library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")
+    found = sgemm_against_cublas.pairs(session, best, library, 6)
+    own, other = "sgemm_top", "cublas_sgemm"
+    assert session.asked == [other, own, own, other] * 3
+    assert (found.n, found.pairs) == (512, 6)
+    assert (found.time_s, found.library_s) == pytest.approx((1e-3, 6.5e-3))
+    assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((6.5, 1, 12))
+    assert "64032" in str(found)

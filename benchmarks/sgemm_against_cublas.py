@@ -1,0 +1,164 @@
+"""Hold the float32 products at the ladder's top against cuBLAS SGEMM, in interleaved pairs.
+
+    python -m benchmarks.sgemm_against_cublas [--pairs N] [--sizes N ...] [--out FILE]
+
+On GPU 0, the kernels alone (`measurement.gpu.GpuSession.held`), with their caches warm. Of each
+variant that has several shapes of tiles the fastest of a first look is taken, which is recorded.
+Then cuBLAS (its pedantic FP32 mode) and each variant in turn, in an order that is exchanged from
+pair to pair, so that what the card does meanwhile meets both. The ratio is cuBLAS's time over the
+variant's, pair by pair; its median has the interval of order statistics.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from kernels.build import architecture, build_all
+from kernels.cubins import INSTRUMENTS
+from kernels.plan import builds_of, products_of
+from kernels.shape import Shape
+from kernels.toolchain import find_nvcc, nvcc_version
+from measurement import cublas
+from measurement.cells import Cell, cell
+from measurement.discovery import CudaDevice, select
+from measurement.errors import StudyError, exit_status
+from measurement.files import write_atomic
+from measurement.gpu import GpuSession
+from measurement.intervals import median_interval
+from measurement.matrices import Inputs
+from measurement.provenance import drivers, utc_now
+from measurement.session import Session
+
+SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
+VARIANTS = ["sgemm_top", "sgemm_tensor"]
+LIBRARY = "cublas_sgemm"
+_DTYPE = "float32"
+_LOOKS = 3  # at each shape of tiles, before the pairs
+_CONFIDENCE = 0.95
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Medians of the pairs of one variant at one size; times in seconds.
+
+    The bounds are NaN where there are too few pairs for an interval.
+    """
+
+    variant: str
+    block_size: int | None
+    n: int
+    pairs: int
+    time_s: float
+    library_s: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+    def __str__(self) -> str:
+        rate = 2 * self.n**3 / self.time_s / 1e12
+        return (
+            f"{self.variant:<12} {self.block_size or '':>6} {self.n:>5} {self.time_s * 1e6:>10.2f} "
+            f"{rate:>7.2f} {self.library_s * 1e6:>10.2f} {self.ratio:>6.3f} "
+            f"({self.ratio_low:.3f} – {self.ratio_high:.3f})"
+        )
+
+
+HEADING = f"{'variant':<12} {'tile':>6} {'N':>5} {'µs':>10} {'TFLOP/s':>7} {'cuBLAS µs':>10} ratio"
+
+
+def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> Comparison:
+    """Return what the pairs say; both have as many times, in seconds."""
+    ratios = np.divide(library_s, times_s)
+    medians = median(times_s), median(library_s)
+    found = median_interval(ratios, _CONFIDENCE)
+    return Comparison(one.variant, one.block_size, one.n, len(ratios), *medians, *found)
+
+
+def fastest(session: Session, cells: Sequence[Cell]) -> Cell | None:
+    """Return the cell with the least median of a few times; None where none can be launched."""
+    able = [one for one in cells if session.not_launchable(one) is None]
+    if len(able) < 2:
+        return able[0] if able else None
+    return min(able, key=lambda one: median(_time_s(session, one) for _ in range(_LOOKS)))
+
+
+def pairs(session: Session, one: Cell, library: Cell, count: int) -> Comparison:
+    """Time a cell and the library's in turns, so many times each."""
+    times: dict[Cell, list[float]] = {one: [], library: []}
+    for number in range(count):
+        for each in (one, library) if number % 2 else (library, one):
+            times[each].append(_time_s(session, each))
+    return compare(one, times[one], times[library])
+
+
+def _time_s(session: Session, one: Cell) -> float:
+    return session.held(one, flushed=False).kernel_s
+
+
+def measure(device: CudaDevice, folder: Path, sizes: Sequence[int], count: int) -> list[Comparison]:
+    """Build the kernels into `folder` and compare them, size by size; print each as it comes."""
+    shapes = [Shape.square(n) for n in sizes]
+    wanted = list(products_of(VARIANTS, [_DTYPE], [], shapes))
+    name = architecture(device.compute_capability)
+    builds = [*builds_of(wanted), *INSTRUMENTS]
+    built = build_all(find_nvcc(), builds, name, folder, len(os.sched_getaffinity(0)))
+    found = []
+    with GpuSession(device, Inputs([(_DTYPE, s) for s in shapes], _SEED), built, folder) as session:
+        for shape in shapes:
+            library = cell("gpu0", LIBRARY, _DTYPE, shape, None, "pinned")
+            for variant in VARIANTS:
+                cells = [
+                    cell("gpu0", variant, _DTYPE, shape, product.block_size, "pinned")
+                    for product in wanted
+                    if (product.variant, product.shape) == (variant, shape)
+                ]
+                one = fastest(session, cells)
+                if one is not None:
+                    found.append(pairs(session, one, library, count))
+                    print(found[-1], flush=True)
+    return found
+
+
+def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
+    return {
+        "date_utc": utc_now(),
+        "gpu": device.name,
+        **drivers(),
+        "nvcc": nvcc_version(find_nvcc()),
+        "comparisons": [asdict(comparison) for comparison in comparisons],
+    }
+
+
+def main() -> int:
+    """Run the comparison; raises StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sgemm_against_cublas",
+        description="Compare the fastest float32 products with cuBLAS SGEMM, on GPU 0.",
+    )
+    parser.add_argument("--pairs", type=int, default=30, help="pairs at each size (30)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="matrix sizes")
+    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    arguments = parser.parse_args()
+    device = select(0)[0]
+    if cublas.find_library() is None:
+        raise StudyError(cublas.MISSING)
+    print(HEADING, flush=True)
+    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+        comparisons = measure(device, Path(folder), arguments.sizes, arguments.pairs)
+    if arguments.out:
+        write_atomic(arguments.out, json.dumps(_facts(device, comparisons), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))
