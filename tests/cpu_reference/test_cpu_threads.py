@@ -46,7 +46,6 @@ study:
     single_pass_s: 10
     warm_up_s: 0.001
     cpu_warm_pass_s: 0
-    batch_s: 0
     cold_starts: 0
     hang_limit_s: 60
 gpus:

@@ -457,12 +457,13 @@ def test_build_all_makes_every_cubin_of_a_study(run, tmp_path):
     options = ("--all", "--config", tmp_path / "config.yaml", "--architecture", "sm_90")
     done = run("build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
     assert (done.returncode, done.stdout) == (0, "")
-    assert re.search(r"^sm_90: 4/4 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
+    assert re.search(r"^sm_90: 5/5 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
     stems = ("hold", "naive-b16", "naive-b32", "probes")
     wanted = [f"{stem}-float32-exact" for stem in stems]
+    wanted.insert(3, "naive-b32-float32-guarded")  # of matrices smaller than a block
     cubins = sorted((tmp_path / "cubins" / "sm_90").glob("*.cubin"))
     assert [path.stem for path in cubins] == wanted
-    assert [read_result(path).block_size for path in cubins] == [None, 16, 32, None]
+    assert [read_result(path).block_size for path in cubins] == [None, 16, 32, 32, None]
 
 
 @pytest.mark.parametrize(

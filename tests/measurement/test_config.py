@@ -218,7 +218,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("study", "cpu", "variants", 0),
             "block",
             "study.cpu.variants[0]: unknown variant block; did you mean blocked? "
-            "allowed: naive, loop_order, column_buffered, blocked, packed, blas",
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
         ),
         (
             ("study", "cpu", "threads", 0),
@@ -234,7 +234,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("study", "cpu", "size_limits"),
             [{"variant": "navie", "largest_size": 8}],
             "study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? "
-            "allowed: naive, loop_order, column_buffered, blocked, packed, blas",
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
         ),
         (
             ("study", "protocol", "confidence"),
