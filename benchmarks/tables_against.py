@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "ac8df21"
 # Since then: tables by their former names, those that came, and those that went.
 RENAMED = {"batches": "back_to_back", "neighbours": "interference"}
-CAME = {"answers", "glance", "model_tests", "sittings"}
+CAME = {"answers", "energy", "glance", "model_tests", "sittings"}
 WENT: set[str] = set()
 # Columns of a table that came or went: "table.column", by the table's name of today.
 COLUMNS_CAME = {f"model_comparison.left_out_factor{bound}" for bound in ("", "_low", "_high")}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import CPU
+from analysis.domain import CPU, HELD, IN_PASS
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, IntArray, ratio_intervals
 from analysis.stats.significance import within
@@ -23,11 +23,13 @@ from analysis.trust.telemetry import telemetry
 from measurement.recording import CELL, KERNEL, Recording
 
 AGREEMENT = 0.02
+ALONE = "GPU, kernel alone"
 PINNED, PAGEABLE = "GPU, pinned", "GPU, pageable"
 BATCHES = "GPU, back to back"
 ON_CPU = "CPU"
 # The kinds of cells that are counted apart, and what is compared of them.
 _KINDS = {
+    ALONE: ("kernel",),
     PINNED: ("total", "kernel"),
     PAGEABLE: ("total", "kernel"),
     BATCHES: ("kernel_batch",),
@@ -150,6 +152,7 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     on_gpu = summary[~on_cpu].merge(state, how="left", on=["gpu", *_KEY])
     batches = frames["back_to_back"].rename(columns={"rounds": "samples"})
     cells = {
+        ALONE: alone(on_gpu).assign(samples=lambda rows: rows["kernel_samples"]),
         PINNED: on_gpu[(on_gpu["host_memory"] == "pinned").fillna(False)],
         PAGEABLE: on_gpu[(on_gpu["host_memory"] == "pageable").fillna(False)],
         BATCHES: batches.assign(host_memory=pd.NA, threads=pd.NA),
@@ -163,9 +166,18 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             times = cells[kind][with_bounds(f"{quantity}_s")]
             rows = cells[kind].assign(label=label, kind=kind, quantity=quantity)
             rows[with_bounds("median_s")] = times
+            if quantity == "kernel" and kind != ALONE:
+                rows = rows[(rows["kernel_timing"] == IN_PASS).fillna(False)]
             found.append(rows.reindex(columns=columns))
     types = summary[CELL].dtypes.to_dict() | dict.fromkeys(_STATE, "Float64")
     return pd.concat(found, ignore_index=True).astype(types)
+
+
+def alone(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return those rows of the table summary whose kernel was timed alone, a row a kernel."""
+    held = cells[(cells["kernel_timing"] == HELD).fillna(False)]
+    held = held.sort_values("host_memory", ascending=False, kind="stable")  # pinned first
+    return held.drop_duplicates(["gpu", *KERNEL]).sort_index()
 
 
 class _Draws:

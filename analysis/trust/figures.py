@@ -10,7 +10,7 @@ from analysis.data.store import Store
 from analysis.domain import CPU
 from analysis.drawing import style
 from analysis.trust import plots
-from analysis.trust.agreement import AGREEMENT, BATCHES, ON_CPU, PAGEABLE, PINNED
+from analysis.trust.agreement import AGREEMENT, ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED, alone
 from measurement.recording import CELL
 
 _KEY = [name for name in CELL if name != "device"]
@@ -54,6 +54,8 @@ def _ratios(store: Store, row: dict[str, object]) -> pd.Series:
     frame = store["back_to_back" if kind == BATCHES else "summary"]
     if kind == ON_CPU:
         frame = frame[frame["device"] == CPU]
+    elif kind == ALONE:
+        frame = alone(frame)
     elif kind != BATCHES:
         frame = frame[(frame["device"] != CPU) & (frame["host_memory"] == _MEMORY[kind])]
     key = [name for name in _KEY if name in frame]

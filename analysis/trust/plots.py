@@ -13,10 +13,11 @@ from analysis.drawing import style
 from analysis.drawing.style import Look, plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
-from analysis.trust.agreement import BATCHES, ON_CPU, PAGEABLE, PINNED
+from analysis.trust.agreement import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
 
 # How the ratios of each kind of cell and quantity are drawn, and what they are called.
 _KINDS = {
+    (ALONE, "kernel"): ("kernel alone", Look(style.GREEN, "o", "-")),
     (PINNED, "kernel"): ("kernel, pinned memory", Look(style.BLUE, "o", "-")),
     (PINNED, "total"): ("total, pinned memory", Look(style.BLUE, "s", "--")),
     (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(style.ORANGE, "^", "-")),

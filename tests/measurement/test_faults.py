@@ -137,7 +137,7 @@ def test_a_fault_while_sampling_drops_the_cells_samples(
 
 def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake_cubins, tmp_path):
     with pytest.raises(StudyError) as lost:
-        measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
+        measure(config, tmp_path, fake_cubins, Fault("lost", number=10), gpus=1)
     said = str(lost.value)
     assert said.startswith("gpu0: does not come back after gpu0 block B=4 N=8 ")
     assert "run the same command again when the device is well" in said

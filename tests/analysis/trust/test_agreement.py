@@ -224,3 +224,17 @@ def test_a_state_that_was_not_recorded_is_a_dash(one):
     frame = compare.compare(blind, other, 0.02)
     lines = agreement.apart_with_telemetry(frame, blind, other).splitlines()
     assert lines[1].split()[-12:] == ["–", "/", "–"] * 4
+
+
+def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
+    sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "held": True}
+    made = {name: make_recording(tmp_path / name, seed=at, **sizes) for at, name in enumerate("ab")}
+    shares, cells = agreed(made)
+    kinds = shares.set_index(["kind", "quantity"])
+    assert (agreement.PINNED, "kernel") not in kinds.index
+    assert (agreement.PAGEABLE, "kernel") not in kinds.index
+    kernels = made["a"].kernels.groupby(agreement.KERNEL, dropna=False).ngroups
+    own = kinds.loc[(agreement.ALONE, "kernel")]
+    assert (own["cells"], own["share"]) == (kernels, 1.0)
+    assert (agreement.PINNED, "total") in kinds.index
+    assert agreement.ALONE not in set(cells["kind"])
