@@ -238,7 +238,7 @@ def test_hovering_over_a_point_of_a_figure_tells_its_value(visit):
         "[...document.querySelectorAll('#figure-headline title')].map(e => e.textContent)"
     )
     assert len(titles) > 20
-    assert any(re.search(r"N = 4096: 6\.3\d ms \(.* to .*\)", text) for text in titles)
+    assert any(re.search(r"N = 4096: 6\.37\d* ms \(.* to .*\)", text) for text in titles)
 
 
 def test_hostile_names_stay_text(visit):
