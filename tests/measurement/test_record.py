@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from measurement import __main__ as cli
-from measurement import measure, recording
+from measurement import measure, recording, supervisor
 from measurement import record as recorder
 from measurement.cells import cpu_cells, gpu_cells
 from measurement.config import Study, validate
 from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, KERNEL
-from tests.support import ROOT
+from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
 from tests.support.fakes import ALONE_S, CONFIG, FakeHardware, make_cubins
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 def stand_ins(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
     monkeypatch.setattr(recorder, "build_library", cpu_library)
+    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
 
 
 @pytest.fixture

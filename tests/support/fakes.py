@@ -262,12 +262,25 @@ class FakeHardware(Host):
         )
 
 
-if __name__ == "__main__":  # a recorder that can be killed: FOLDER OUT CUBINS
+def record(root, out, cubins):
+    """Record with simulated cards, slow enough to be killed; `main` of a process of its own."""
     from measurement import record as recorder  # worker processes have no use for these
     from measurement.config import validate
     from tests.support.builds import cpu_library
 
-    root, out, built = map(Path, sys.argv[1:])
     recorder.CACHE, recorder.build_library = root / "references", cpu_library
     config = validate(yaml.safe_load(CONFIG), "config.yaml")
-    recorder.record(config, "auto", out, built, None, FakeHardware(root, pass_s=0.002))
+    recorder.record(config, "auto", out, cubins, None, FakeHardware(root, pass_s=0.002))
+
+
+def record_warm(root, out, cubins):
+    """Do the same; its workers are forked, too."""
+    from measurement import supervisor
+    from tests.support import warm
+
+    supervisor._SPAWN = warm.CONTEXT
+    record(root, out, cubins)
+
+
+if __name__ == "__main__":  # FOLDER OUT CUBINS
+    record(*map(Path, sys.argv[1:]))

@@ -17,7 +17,7 @@ import yaml
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.errors import StudyError
-from tests.support import ROOT
+from tests.support import ROOT, warm
 
 pytestmark = pytest.mark.slow
 PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
@@ -99,10 +99,8 @@ def in_force(scope):
 
 def snakemake(project, *arguments, environment=None):
     """Run the workflow of a project; return the finished process."""
-    command = [sys.executable, "-m", "snakemake", *arguments, "--cores", "2"]
-    return subprocess.run(
-        command, cwd=project, capture_output=True, text=True, env=environment, check=False
-    )
+    options = {"cwd": project, "environment": environment}
+    return warm.run_module("snakemake", *arguments, "--cores", "2", **options)
 
 
 def planned(project, *arguments):
