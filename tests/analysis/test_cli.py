@@ -17,7 +17,7 @@ from analysis.schema import TABLES
 from kernels.build import BuildResult
 from measurement.errors import exit_status
 from measurement.files import sha256
-from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain
+from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain, published_once
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,8 @@ def run(monkeypatch, capsys):
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
         capsys.readouterr()  # what was said before, as when a study was made for the test
-        status = exit_status(cli.main)
+        with published_once():
+            status = exit_status(cli.main)
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 

@@ -7,7 +7,7 @@ from analysis import tables
 from analysis.data import published, published_claims
 from analysis.published import systems
 from measurement.errors import StudyError
-from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
+from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, published_once
 from tests.support.simulated import recorded
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,8 @@ def compute(paths, progress=said):
     printed = tables.Published(
         published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
     )
-    return tables.compute(paths, printed, [], [], progress)
+    with published_once():
+        return tables.compute(paths, printed, [], [], progress)
 
 
 @pytest.fixture(scope="module")

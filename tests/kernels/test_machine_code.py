@@ -1,5 +1,6 @@
 """Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -433,7 +434,10 @@ def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
 
 @pytest.fixture(scope="module")
 def read():
-    """Compile a source for an architecture and return the counts of one of its kernels."""
+    """Compile a source for an architecture and return the counts of one of its kernels.
+
+    A cubin of several kernels is turned into text once.
+    """
     try:
         nvcc = find_nvcc()
     except StudyError as error:
@@ -446,7 +450,9 @@ def read():
         flags = [f"-arch={architecture}", "-O3", "-std=c++17", *options]
         return instructions(cubin(nvcc, source, flags), disassembler, function)
 
-    return compile_and_read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine_code, "_disassembled", cache(machine_code._disassembled))
+        yield compile_and_read
 
 
 def of_variant(read, name, architecture, block_size=32, element="float"):
