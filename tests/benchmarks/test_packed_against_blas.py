@@ -184,10 +184,13 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
 
 
 def test_one_command_prints_the_ratios():
-    """The real one, in two rounds."""
-    command = [sys.executable, "-m", "benchmarks.packed_against_blas", "--rounds", "2"]
+    """The real one, in two rounds, without the largest order, which takes most of the time."""
+    script = (
+        f"import {against.__name__} as against, sys; against.SIZES.pop(); sys.exit(against.main())"
+    )
+    command = [sys.executable, "-c", script, "--rounds", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     rows = [line.split() for line in done.stdout.splitlines()[3:]]
-    assert [int(row[1]) for row in rows][: len(SIZES)] == SIZES
+    assert [int(row[1]) for row in rows][: len(SIZES) - 1] == SIZES[:-1]
     assert all(0.2 < float(row[5]) < 20 for row in rows if row[0] == "1")
