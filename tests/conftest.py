@@ -3,10 +3,11 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from kernels.host_execution.compiler import BUILDS
 from measurement import recording
@@ -21,6 +22,13 @@ MakeRecording = Callable[..., Recording]
 def pytest_configure() -> None:
     """Remove what no run has asked for in a week."""
     cache.tidy()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Keep linear algebra to one thread: there are more workers than cores."""
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 @pytest.fixture(scope="session")
