@@ -158,7 +158,8 @@ _DECLARED = {
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
         "recording gpu variant idea is_library after n block_size samples kernel_s± "
-        "kernel_flop_per_s share_of_library share_of_multiply_add gain± verdict",
+        "kernel_flop_per_s share_of_library share_of_units moved_bytes bound share_of_bound gain± "
+        "verdict",
     ),
     "table1": (
         "published and measured Table 1",
@@ -226,6 +227,11 @@ _DECLARED = {
         "recording gpu variant block_size after after_block_size dtype batch m n k "
         "host_memory quantity time_s after_time_s gain± verdict energy_j flop_per_j changed",
     ),
+    "passes": (
+        "passes in pieces and as graphs, beside the plain pass of the same kernel",
+        "recording gpu variant block_size after after_block_size dtype batch m n k host_memory "
+        "total_s after_total_s gain± verdict parts_s limit limit_s share_of_limit",
+    ),
     "energy": (
         "what a product takes of energy, by the card's own counter",
         "recording gpu variant dtype batch m n k block_size launches duration_s launch_s power_w "
@@ -248,8 +254,9 @@ _DECLARED = {
     "roofline": (
         "each variant beside the ceilings of its card",
         "recording gpu variant dtype batch m n k block_size host_memory kernel_s± "
-        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte compute_bound_s "
-        "l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound",
+        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte moved_bytes "
+        "compute_bound_s l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound "
+        "share_of_units",
     ),
     "counts": (
         "memory accesses: theory, host's count, hardware counter",
@@ -479,7 +486,8 @@ _UNITS = {
     "tolerance": PERCENT,
     "share_of_bound": PERCENT,
     "share_of_library": PERCENT,
-    "share_of_multiply_add": PERCENT,
+    "share_of_limit": PERCENT,
+    "share_of_units": PERCENT,
     "share_throttled": PERCENT,
     "share_moved": PERCENT,
     "share_not_busy": PERCENT,
@@ -548,7 +556,8 @@ _HEADINGS = {
     "flop_per_j": "rate a watt",
     "energy.duration_s": "read over",
     "share_of_library": "of cuBLAS",
-    "share_of_multiply_add": "of the FMA rate",
+    "share_of_units": "of its units' rate",
+    "moved_bytes": "bytes moved",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",

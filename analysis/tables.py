@@ -29,6 +29,7 @@ from analysis.kernels import (
     ladder,
     limits,
     machine_code,
+    passes,
     roofline,
 )
 from analysis.models import ratios
@@ -181,6 +182,7 @@ def _part(
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }
+    frames["passes"] = passes.passes_table(frames["ladder"], frames["summary"])
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
     for source in sources:
