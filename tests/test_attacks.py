@@ -39,3 +39,33 @@ def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
     script = [sys.executable, "-B", "workflow/environment.py"]
     refused(subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False), said)
     assert sorted(p for p in tmp_path.rglob("*") if "workflow" not in p.parts) == before
+
+
+# A page beside the one table `t`, whose column `s` has the rows 1 and 0, and the fault of it.
+PAGES = {
+    "no report": ("<p>12 numbers, of which none says where it is from", "this is no report"),
+    "an empty page": ("", "this is no report"),
+    "bytes": (b"\xff\xfe", "page.html cannot be read .is no text in UTF-8.; make it with"),
+    "another table": ('<b data-at="u 0 s">1</b>', "1: there is no u 0 s in .*tables"),
+    "no row": ('<b data-at="t 2 s">1</b>', "1: there is no t 2 s in .*tables"),
+    "a row from the end": ('<b data-at="t -2 s">1</b>', "1: there is no t -2 s in .*tables"),
+    "no column": ('<b data-at="t 0 x">1</b>', "1: there is no t 0 x in .*tables"),
+    "half a place": ('<b data-at="t">1</b>', "1: there is no t in .*tables"),
+    "over nothing": ('<b data-at="t 0 s / t 1 s">1</b>', "1: there is no t 0 s / t 1 s in"),
+    "a list for a count": ('<b data-count="t" data-where="[]">1</b>', "1: there is no t where .. "),
+    "a cell too many": (
+        '<table class="a" data-csv="t"><th data-column="s">s<tr data-row="0"><td>1</td><td>2</td>'
+        "</tr></table>",
+        "2 cells below 1 headings: there is no t 0  in ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("page", "said"), PAGES.values(), ids=PAGES)
+def test_no_page_passes_without_having_been_checked(tmp_path, command, page, said):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "t.csv").write_text("s\n1\n0\n")
+    (tmp_path / "page.html").write_bytes(page if isinstance(page, bytes) else page.encode())
+    done = command("analysis", "check", tmp_path / "page.html", "--tables", tmp_path / "tables")
+    assert done.returncode != 0
+    assert re.search(said, (done.stdout + done.stderr).splitlines()[0])
