@@ -69,3 +69,12 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
     done = command("analysis", "check", tmp_path / "page.html", "--tables", tmp_path / "tables")
     assert done.returncode != 0
     assert re.search(said, (done.stdout + done.stderr).splitlines()[0])
+
+
+@pytest.mark.parametrize("place", [".snakemake", "results"])
+def test_a_run_that_cannot_write_says_so(tmp_path, place):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / place).write_text("a file")
+    script = [sys.executable, "-B", "workflow/run.py"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    refused(done, f"error: {place}.*: (File exists|Not a directory)")
