@@ -1,12 +1,19 @@
 """Whatever is put in front of the study does the right thing or says one line: a line an attack."""
 
+import gc
+import multiprocessing
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from kernels.shape import Shape
+from measurement.worker import Opening, serve
 from tests.support import ROOT
 
 
@@ -16,6 +23,31 @@ def refused(process, said):
     lines = (process.stdout + process.stderr).strip().splitlines()
     assert len(lines) == 1, lines
     assert re.search(said, lines[0]), lines[0]
+
+
+def test_without_a_gpu_none_is_listed_and_that_is_said(command, monkeypatch):
+    monkeypatch.setattr("measurement.discovery._nvml_finds_gpu", lambda: False)
+    refused(command("measurement", "devices"), "error: no NVIDIA GPU: the driver names none; check")
+
+
+def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
+    """A collection in the middle of a pass would be timed."""
+    here, there = multiprocessing.Pipe()
+    monkeypatch.setattr("measurement.worker.signal.signal", lambda *_: None)
+    opening = Opening(lambda _: None, (("float32", Shape.square(1)),), 1, Path(), 0.0, 0.0, 0)
+    seen = []
+
+    @contextmanager
+    def session(_):
+        seen.append(gc.isenabled())
+        yield
+
+    here.send(("close", []))
+    try:
+        serve(there, replace(opening, session=session))
+    finally:
+        gc.enable()
+    assert seen == [False]
 
 
 # What stands in the place of the environment, by what makes it of somebody's folder.
