@@ -93,8 +93,8 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
     built = set(builds.itertuples(index=False, name=None))
     found: dict[tuple[object, ...], list[Cell]] = {}
     for dtype in ELEMENTS:
-        asked = [one for one in (study, *study.get("series", [])) if dtype in one["dtypes"]]
-        names = dict.fromkeys(name for one in asked for name in one["variants"])
+        asked = [one for one in (study, *study.get("series", [])) if dtype in one.get("dtypes", [])]
+        names = dict.fromkeys(name for one in asked for name in one.get("variants", []))
         for name in names:
             planned = plan([name], list(BLOCK_SIZES), [str(ORDER)], (dtype,))
             cells = [cell for cell in planned if _build_of(cell) in built]
@@ -106,7 +106,7 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
 
 def _build_of(cell: Cell) -> tuple[object, ...] | None:
     build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
-    return build and (build.variant, build.dtype, build.block_size, build.kind)
+    return (build.variant, build.dtype, build.block_size, build.kind) if build else None
 
 
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
@@ -179,7 +179,8 @@ def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> s
     options += ["--clock-control", "none"]  # a card's settings are never changed
     check = [sys.executable, "-m", "measurement.check", "--device", str(device.index)]
     check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(ORDER)]
-    blocks = sorted({cell.block_size for cell in cells} & set(BLOCK_SIZES)) or BLOCK_SIZES
+    asked = {cell.block_size for cell in cells}
+    blocks = [size for size in BLOCK_SIZES if size in asked] or BLOCK_SIZES
     check += ["--block-sizes", *map(str, blocks), "--dtypes", cells[0].dtype]
     done = subprocess.run(
         [ncu, *options, *check], cwd=ROOT, capture_output=True, text=True, check=False
