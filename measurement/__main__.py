@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from measurement.errors import exit_status
+from measurement.errors import StudyError, exit_status
 
 
 def _device(text: str) -> str | int:
@@ -69,7 +69,10 @@ def main() -> int | None:
     from measurement.sanitize import SIZES, TOOLS, sanitize
 
     if arguments.command == "devices":
-        for device in cuda_devices():
+        devices = cuda_devices()
+        if not devices:
+            raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
+        for device in devices:
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
         return None
     if arguments.command == "sanitize":

@@ -28,22 +28,25 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
+from measurement.consistency import fault, value_fault
 from measurement.recording_files import (
     CELL,
     KERNEL,
     MANIFEST,
     MEASURED,
+    MOST_BYTES,
     OPTIONAL,
     PROVENANCE,
     TABLES,
     RecordingError,
     bad,
     check_manifest,
+    check_text,
     read_provenance,
 )
 
@@ -89,7 +92,9 @@ _NULLABLE = {
 }
 # Tables whose name here is not that of their file: the format of a recording stays.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
-STATUSES = {"passed", "failed", "not_launchable"}
+# A table that unpacks to more than this may unpack to so many times its size.
+_FREE_BYTES, _MOST_RATIO = 2**20, 100
+_ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -172,19 +177,16 @@ def check_target(path: Path) -> None:
 def read(path: Path | str) -> Recording:
     """Read and validate the recording in the folder `path`.
 
-    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, of another
-    format, or with a table that does not fit `TABLES`.
+    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, too large,
+    of another format, with a table that does not fit `TABLES`, or contradicting itself.
     """
     path = Path(path)
     check_manifest(path)
     provenance = read_provenance(path)
-    frames = {name: _read_table(path, name) for name in TABLES}
-    for name, types in OPTIONAL.items():
-        empty = pd.DataFrame(columns=list(types)).astype(types)
-        frames[name] = _read_table(path, name) if (path / name).is_file() else empty
-    unknown = set(frames["checks.csv"]["status"]) - STATUSES
-    if unknown:
-        raise bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
+    frames = _read_tables(path)
+    problem = fault(provenance, frames)
+    if problem:
+        raise bad(path, problem)
     counted = {
         name: frame.assign(sitting=pd.array([0] * len(frame), "Int64"))
         for name, frame in frames.items()
@@ -222,30 +224,102 @@ def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
     return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
 
 
-def _read_table(path: Path, name: str) -> pd.DataFrame:
-    """Read one CSV with the column types of `TABLES`; refuse other columns and missing values."""
-    data = (path / name).read_bytes()
+def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
+    """Read all tables of a recording, which are no larger than `MOST_BYTES` together."""
+    left, frames = MOST_BYTES, {}
+    for name, types in (TABLES | OPTIONAL).items():
+        if name in TABLES or (path / name).is_file():
+            frames[name], size = _read_table(path, name, left)
+            left -= size
+        else:
+            frames[name] = pd.DataFrame(columns=list(types)).astype(types)
+    return frames
+
+
+def _read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
+    """Read one CSV of at most so many bytes, unpacked; return it and how many they are.
+
+    Its columns have the types of `TABLES`; other columns and missing values are refused. It is read
+    and typed in parts, as texts take ten times the memory.
+    """
     types = (TABLES | OPTIONAL)[name]
-    try:
-        text = gzip.decompress(data) if name.endswith(".gz") else data
-        frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    if list(frame.columns) != list(types):
-        raise bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
-    for column, kind in types.items():
-        values = frame[column].replace("", pd.NA)
-        empty = values.isna()
-        if column not in _NULLABLE and empty.any():
-            raise bad(path, f"{name}: column {column} is empty in row {int(empty.argmax()) + 2}")
+    most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
+    texts: dict[str, str] = {}
+    parts: dict[str, list[pd.Series]] = {column: [] for column in types}
+    rows = 0
+    with (path / name).open("rb") as file:
+        packed: Any = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file
+        stream = _Limited(packed, most)
         try:
-            frame[column] = values.astype(kind) if kind != "float64" else values.astype("Float64")
-        except (TypeError, ValueError) as error:
-            raise bad(path, f"{name}: column {column}: {error}") from None
-        if kind == "float64":
-            frame[column] = frame[column].astype("float64")
-            # Infinity is a number to a CSV reader, but no time that anything took.
-            wrong = ~empty & ~np.isfinite(frame[column]) | (frame[column] < 0)
-            if column.endswith("_s") and wrong.any():
-                raise bad(path, f"{name}: column {column} has no time in row {wrong.argmax() + 2}")
-    return frame
+            for part in pd.read_csv(
+                stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
+            ):
+                if list(part.columns) != list(types):
+                    raise bad(path, f"{name} has the columns {list(part)}, not {list(types)}")
+                if not isinstance(part.index, pd.RangeIndex):
+                    raise ValueError("its rows have more cells than columns")
+                for column, kind in types.items():
+                    try:
+                        parts[column].append(_typed(part.pop(column), column, kind, texts))
+                    except _Wrong as wrong:
+                        row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
+                        raise bad(path, f"{name}: column {column}{wrong}{row}") from None
+                rows += len(part)
+        except (OSError, ValueError, EOFError, zlib.error) as error:
+            raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
+    columns = {column: pd.concat(parts.pop(column), ignore_index=True) for column in types}
+    return pd.DataFrame(columns, copy=False), stream.taken
+
+
+class _Limited(io.RawIOBase):
+    """A stream of bytes, of which reading more than `most` raises ValueError."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream = stream
+        self._most = most
+        self.taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        self.taken += len(data)
+        if self.taken > self._most:
+            raise ValueError(f"it unpacks to more than {self._most} bytes")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Wrong(Exception):  # noqa: N818  told as a RecordingError
+    """A value that a column cannot have; `row` counts from 0, None: not known."""
+
+    def __init__(self, text: str, row: int | None = None) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+def _typed(values: pd.Series, column: str, kind: str, texts: dict[str, str]) -> pd.Series:
+    """Return texts as the type of a column; equal ones become one of `texts`. Raises _Wrong."""
+    values = values.replace("", pd.NA)
+    empty = values.isna()
+    if column not in _NULLABLE and empty.any():
+        raise _Wrong(" is empty", int(empty.argmax()))
+    try:
+        if kind == "string":
+            numbers, found = pd.factorize(values)
+            for text in found:
+                check_text(text)
+            own = np.array([*(texts.setdefault(text, text) for text in found), pd.NA], object)
+            typed = pd.Series(own[numbers], dtype="string")
+        else:
+            typed = values.astype("Float64" if kind == "float64" else kind).astype(kind)
+    except (TypeError, ValueError) as error:
+        raise _Wrong(f": {error}") from None
+    # A text such as nan is a number to a CSV reader.
+    if kind == "float64" and (typed.isna().to_numpy() & ~empty.to_numpy()).any():
+        raise _Wrong(" has no number", int((typed.isna().to_numpy() & ~empty.to_numpy()).argmax()))
+    found_fault = value_fault(column, typed)
+    if found_fault:
+        raise _Wrong(f" {found_fault[1]}", found_fault[0])
+    return typed

@@ -49,10 +49,13 @@ def words(page: str) -> int:
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
     """Return a line for each number or name of a page that is not what the tables have.
 
-    With `templates`, digits of the prose that name no place have to stand in one of them.
+    With `templates`, digits of the prose that name no place have to stand in one of them. A page
+    in which nothing says where it is from has not been checked, which is a fault.
     """
     page = _without(page, *_NOT_TEXT)
     shown = [*_traced(page), *_cells(page)]
+    if not shown:
+        return ["nothing says from which table it is: this is no report"]
     faults = [fault for one in shown if (fault := _fault(*one, tables_dir))]
     unread = len(re.findall("data-(?:at|count)=", page)) - len(_TRACED.findall(page))
     if unread:
@@ -89,7 +92,10 @@ def _cells(page: str) -> Iterator[_Shown]:
     for table, markup in _TABLE.findall(page):
         columns = _COLUMN.findall(markup)
         for row, line in _ROW.findall(markup):
-            for (column, unit), (text, bounds) in zip(columns, _CELL.findall(line), strict=True):
+            cells = _CELL.findall(line)
+            if len(cells) != len(columns):
+                yield f"{table} {row} ", "", f"{len(cells)} cells below {len(columns)} headings"
+            for (column, unit), (text, bounds) in zip(columns, cells, strict=False):
                 yield from _with_bounds(f"{table} {row} {column}", unit, text, bounds)
 
 
@@ -101,7 +107,10 @@ def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Sho
 
 
 def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
-    value = _value(place, tables_dir)
+    try:
+        value = _value(place, tables_dir)
+    except (ArithmeticError, AttributeError, LookupError, OSError, ValueError):
+        return f"{text}: there is no {place} in {tables_dir}"
     said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
     return None if _agrees(text, value, unit) else f"{text}: {said}"
 
@@ -113,6 +122,8 @@ def _value(place: str, tables_dir: Path) -> str:
     if row == "where":
         equal = json.loads(rest).items()
         return str(sum(all(_equal(one[key], value) for key, value in equal) for one in rows))
+    if not row.isdecimal():  # -1 would be the last
+        raise LookupError(row)
     column, _, below = rest.partition(" / ")
     cell = rows[int(row)][column]
     return repr(float(cell) / float(_value(below, tables_dir))) if below else cell

@@ -35,6 +35,11 @@ def frames(source):
     return {name: source.table(name).copy() for name in MEASURED}
 
 
+def one_of_each(source):
+    """Return its tables with one sample of each cell."""
+    return frames(source) | {"samples.csv.gz": source.samples.drop_duplicates(CELL)}
+
+
 def seal(folder):
     """Write a manifest that fits the files as they are now."""
     lines = [
@@ -84,18 +89,19 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         [
             ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
             ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned", None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 8, "pinned", None),
         ],
         columns=CELL,
     )
-    samples = cells.assign(
+    samples = cells[:2].assign(
         round=[0, 1],
         position=[1, 0],
         time_unix_s=[1.7e9, 1700000000.123456],
         total_s=[1 / 3, 1e-10],
         host_s=[None, 2 / 3],
         h2d_s=[None, 0.1 + 0.2],
-        kernel_s=[None, 5e-324],
-        d2h_s=[None, 1.7976931348623157e308],
+        kernel_s=[None, 1e-12],
+        d2h_s=[None, 1e10],
         sm_clock_hz=[None, 1980000000],
         memory_clock_hz=[None, 2619000000],
         temperature_celsius=[None, 31],
@@ -106,16 +112,18 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         cpu_clock_after_hz=[2**33, None],
     )
     checks = cells.assign(
-        build=[None, "NA"],  # a text, not a gap
-        status=["passed", "failed"],
-        reason=[None, 'wrong, "NA", ± 1\nNULL'],
-        worst_row=[None, 2**31],
-        worst_column=[0, 3],
-        worst_error=[0.0, float("inf")],
-        worst_bound=[1e-300, 0.0],
+        build=[None, "exact", "guarded"],
+        status=["passed", "passed", "failed"],
+        reason=[None, "NA", 'wrong, "NA", ± 1\nNULL'],  # a text, not a gap
+        worst_row=[None, 2**31, 1],
+        worst_column=[0, 3, 2],
+        worst_error=[0.0, 1 / 3, float("inf")],
+        worst_bound=[1e-300, 1.0, 0.0],
     )
     path = tmp_path / "new" / "one"
-    tables = frames(small) | {"samples.csv.gz": samples, "checks.csv": checks}
+    kept = ("builds.csv", "instructions.csv", "ceilings.csv")
+    others = {name: one if name in kept else one[:0] for name, one in frames(small).items()}
+    tables = others | {"samples.csv.gz": samples, "checks.csv": checks}
     written = recording.write(path, small.provenance, tables)
     assert {file.name for file in path.iterdir()} == {MANIFEST, *FILES}
     again = recording.read(str(path))
@@ -165,9 +173,9 @@ def test_manifest_is_one_of_sha256sum(small):
 
 
 def test_older_recording_is_replaced(small, broken):
-    few = frames(small) | {"samples.csv.gz": small.samples.iloc[:3]}
+    few = one_of_each(small)
     recording.write(broken, small.provenance, few)
-    assert len(recording.read(broken).samples) == 3
+    assert len(recording.read(broken).samples) == len(few["samples.csv.gz"]) < len(small.samples)
     assert [path.name for path in broken.parent.iterdir()] == ["broken"]
 
 
@@ -207,9 +215,7 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
 
     monkeypatch.setattr(recording.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        recording.write(
-            broken, small.provenance, frames(small) | {"samples.csv.gz": small.samples[:3]}
-        )
+        recording.write(broken, small.provenance, one_of_each(small))
     assert [path.name for path in broken.parent.iterdir()] == ["broken"]
     assert {path.name: path.read_bytes() for path in broken.iterdir()} == before
 
@@ -284,7 +290,7 @@ def test_manifest_missing_or_no_manifest_is_named(broken):
 @pytest.mark.parametrize(
     ("name", "column", "value", "fault"),
     [
-        ("checks.csv", "status", "skipped", "checks.csv: status 'skipped' is none of"),
+        ("checks.csv", "status", "skipped", "checks.csv: column status 'skipped' is none of"),
         ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
         ("checks.csv", "n", "12.5", "checks.csv: column n: "),
         ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
@@ -366,7 +372,7 @@ def test_unreadable_samples_are_named(broken, data):
             "host.logical_cpus: 0 is not allowed; input should be greater",
         ),
         (["host", "caches"], [{"level": 1}], "host.caches[0]: lacks bytes, shared_by; add it ("),
-        (["phases", 0, "wall_s"], float("nan"), "phases[0].wall_s: nan is not allowed; input"),
+        (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
         (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
         (
