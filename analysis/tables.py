@@ -22,6 +22,7 @@ from analysis.data.published_claims import Statement
 from analysis.data.recordings import Source
 from analysis.decide import predictions
 from analysis.kernels import (
+    accuracy,
     claims,
     counts,
     energy,
@@ -179,6 +180,7 @@ def _part(
     frames |= {
         "machine_code": code,
         "energy": used,
+        "accuracy": accuracy.accuracy_table(sources),
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }

@@ -20,18 +20,18 @@ _KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
 # The ladder and the library; what takes other types of elements too stands beside it.
 _NAMES = [name for name, v in VARIANTS.items() if v.dtypes == ("float32",)]
 _KERNEL_OF = ("gpu", "variant", "n", "block_size")
-_BOUNDS = ("moved_bytes", "share_of_units", "bound", "share_of_bound")
+_BOUNDS = ("units", "moved_bytes", "share_of_units", "bound", "share_of_bound")
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row a card and kernel of square matrices, in the catalog's order.
 
     Each kernel has its fastest block size (naive: 32) at the largest of the card's sizes that it
-    took. share_of_library: the library's kernel time at that size over its own;
-    what bounds it, the bytes that it moves and its share of the rate of its units are those of
-    `analysis.kernels.roofline`. The gain is
-    over the step before (`analysis.kernels.ladder`), of kernel times at the same size; over the
-    naive kernel it is that of its blocks of 32×32 (`analysis.overview.gains`).
+    took. share_of_library: the library's kernel time at that size over its own. What bounds it, the
+    bytes that it moves, its units and its share of their rate are those of
+    `analysis.kernels.roofline`. The gain is over the step before (`analysis.kernels.ladder`), of
+    kernel times at the same size; over the naive kernel it is that of its blocks of 32×32
+    (`analysis.overview.gains`).
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]

@@ -1,9 +1,10 @@
 """How near each kernel comes to what its card can do at most, and which ceiling is the nearest.
 
 Every ceiling bounds the time of a launch from below: the card's rate of multiply-adds the flop (on
-tensor cores: their rate that of the products of parts), the bandwidth of the first-level cache the sectors that are asked of it, that of shared memory the
-wavefronts, that of device memory the bytes of A, B and C once. Sectors and wavefronts are those of
-theory; of wavefronts as few as there are if the compiler merges neighbouring loads.
+tensor cores: their rate that of the products of parts), the bandwidth of the first-level cache the
+sectors that are asked of it, that of shared memory the wavefronts, that of device memory the bytes
+of A, B and C once. Sectors and wavefronts are those of theory; of wavefronts as few as there are if
+the compiler merges neighbouring loads.
 """
 
 from typing import Any
@@ -22,6 +23,7 @@ from kernels.theory import SECTOR_BYTES
 from kernels.variant import ELEMENTS
 
 WAVEFRONT_BYTES = 128
+FP32, TENSOR = "FP32", "tensor cores"
 _UNITS, _TENSOR_UNITS = "fp32_flop_per_s", "fp16_tensor_flop_per_s"
 # The bounds: name, and the ceiling that it follows from.
 BOUNDS = {
@@ -43,8 +45,9 @@ def roofline_table(
     multiply-adds over the bandwidth of its memory: by source L, a kernel below it is bound by
     memory. moved_bytes are those of the sectors that are asked of the first-level cache,
     share_of_units is the rate of the kernel over that of the units that it multiplies on. The bound
-    is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A bound that is not known is empty: there are no counts of what a library does,
-    and older recordings have no ceiling of caches.
+    is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A
+    bound that is not known is empty: there are no counts of what a library does, and older
+    recordings have no ceiling of caches.
     """
     counted = launches(counts)
     frames = []
@@ -100,6 +103,7 @@ def _row(
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
     if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
         row["balance_flop_per_byte"] = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
+    row["units"] = TENSOR if parts else FP32
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
     return row | nearest_bound(bounds, time_s)
