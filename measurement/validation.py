@@ -1,6 +1,7 @@
 """What every model of a file has in common: strict types, known keys, faults in one line."""
 
 import difflib
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -98,8 +99,8 @@ T = TypeVar("T", bound=Hashable)
 
 
 def _check_distinct(values: list[T]) -> list[T]:
-    for value in values:
-        if values.count(value) > 1:
+    for value, times in Counter(values).items():
+        if times > 1:
             raise ValueError(f"{_shown(value)} stands there twice; remove one")
     return values
 
