@@ -56,7 +56,7 @@ ShapeText = Annotated[
 ]
 Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]
 # In seconds.
-Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0, to 1e6")]
+Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0 to 1e6")]
 NotNegative = Annotated[float, Field(ge=0, le=1e6), allowed("a number from 0 to 1e6")]
 HangLimit = Annotated[float, Field(ge=1, le=1e6), allowed("a number of seconds from 1 to 1e6")]
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,4096}$"), allowed("a text of one line")]

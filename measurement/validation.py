@@ -56,7 +56,7 @@ class Section(BaseModel):
 def first_fault(error: ValidationError) -> str:
     """Say in one line where the first fault is (``study.sizes[2]``) and what is allowed there."""
     first = error.errors(include_url=False)[0]
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step:.60}" for step in first["loc"]]
     where = "".join(steps).removeprefix(".") or "the file"
     if first["type"] == "value_error":  # by a validator of this project
         return f"{where}: {first['ctx']['error']}"
