@@ -51,7 +51,8 @@ ShapeText = Annotated[
     int | str,
     AfterValidator(_check_shape),
     allowed(
-        "a whole number from 1 or a text such as 17x33x65 (MxKxN) or 3x17x33x65 (a batch of them)"
+        "a whole number from 1 or a text such as 17x33x65 (MxKxN) or 3x17x33x65 (a batch of "
+        "them), each matrix of less than 2^31 elements"
     ),
 ]
 Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]

@@ -50,6 +50,10 @@ def sha256(path: Path | str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def code_digest(paths: Iterable[Path | str]) -> str:
     """Return a `digest` of what Python files do: comments, docstrings and errors' texts apart."""
     trees = []
@@ -58,8 +62,8 @@ def code_digest(paths: Iterable[Path | str]) -> str:
         for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 node.exc.args = []
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                node.value = ast.Constant(None)
+            elif hasattr(node, "body") and isinstance(node.body, list):
+                node.body = [each for each in node.body if not _is_text(each)]
         trees.append(ast.dump(tree))
     return digest(*trees)
 

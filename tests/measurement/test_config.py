@@ -244,7 +244,8 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "gpu_cell_budget_s"),
             float("nan"),
-            "study.protocol.gpu_cell_budget_s: nan is not allowed; allowed: a number above 0 to 1e6",
+            "study.protocol.gpu_cell_budget_s: nan is not allowed; "
+            "allowed: a number above 0 to 1e6",
         ),
         (
             ("study", "protocol", "cpu_warm_pass_s"),
@@ -359,7 +360,7 @@ def test_series_of_any_shapes_and_types_are_allowed(config):
 
 NO_SHAPE = (
     "is not allowed; allowed: a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
-    "3x17x33x65 (a batch of them)"
+    "3x17x33x65 (a batch of them), each matrix of less than 2^31 elements"
 )
 NOTHING = (
     "takes none of the series' shapes with its dtypes and block_sizes; `python -m kernels list` "
