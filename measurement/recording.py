@@ -231,14 +231,14 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     left, frames = MOST_BYTES, {}
     for name, types in (TABLES | OPTIONAL).items():
         if name in TABLES or (path / name).is_file():
-            frames[name], size = _read_table(path, name, left)
+            frames[name], size = read_table(path, name, left)
             left -= size
         else:
             frames[name] = pd.DataFrame(columns=list(types)).astype(types)
     return frames
 
 
-def _read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
+def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     """Read one CSV of at most so many bytes, unpacked; return it and how many they are.
 
     Its columns have the types of `TABLES`; other columns and missing values are refused. It is read

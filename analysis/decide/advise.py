@@ -128,8 +128,9 @@ def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
 
 def _outside(curve: Curve, n: int) -> str:
     least, most = (round(math.exp(curve.log_n[end])) for end in (0, -1))
-    measured = f"orders {least} to {most}" if least < most else f"order {least}"
-    return f"N = {n} is outside of what was measured, {measured}"
+    if least == most:
+        return f"N = {n} is not {most}, the one order that was measured"
+    return f"N = {n} is outside of the orders {least} to {most} that were measured"
 
 
 def _opponents(read: Tables, label: str) -> list[tuple[str, Curve]]:

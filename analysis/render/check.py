@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from analysis.data.spreadsheet import unescaped
+
 # What one of the unit shown is in the unit of the CSV.
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNITS = {
@@ -132,7 +134,8 @@ def _value(place: str, tables_dir: Path) -> str:
 @cache
 def _table(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        return [{key: unescaped(value) for key, value in row.items()} for row in rows]
 
 
 def _equal(text: str, value: object) -> bool:

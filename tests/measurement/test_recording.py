@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import pytest
 from measurement import recording
 from measurement.errors import StudyError
 from measurement.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
+from tests.support.broken import edit, edit_cell, edit_provenance, seal
 
 FILES = ["provenance.json", *MEASURED]
 
@@ -40,14 +40,6 @@ def one_of_each(source):
     return frames(source) | {"samples.csv.gz": source.samples.drop_duplicates(CELL)}
 
 
-def seal(folder):
-    """Write a manifest that fits the files as they are now."""
-    lines = [
-        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in FILES
-    ]
-    (folder / MANIFEST).write_text("".join(lines))
-
-
 def refusal(folder):
     """Return what is wrong with the recording; the message names its folder and a remedy."""
     with pytest.raises(RecordingError) as refused:
@@ -62,26 +54,6 @@ def refusal(folder):
     assert message.startswith(start)
     assert message.endswith(end)
     return message.removeprefix(start).removesuffix(end)
-
-
-def edit(folder, name, change):
-    """Change the text of a table or of the provenance."""
-    file = folder / name
-    data = file.read_bytes()
-    text = gzip.decompress(data) if name.endswith(".gz") else data
-    changed = change(text.decode()).encode()
-    file.write_bytes(gzip.compress(changed) if name.endswith(".gz") else changed)
-
-
-def edit_cell(folder, name, column, value, row=1):
-    """Replace one value of a table, as text."""
-
-    def change(text):
-        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        table.loc[row, column] = value
-        return table.to_csv(index=False)
-
-    edit(folder, name, change)
 
 
 def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
@@ -394,12 +366,7 @@ def test_unreadable_samples_are_named(broken, data):
     ],
 )
 def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
-    provenance = json.loads((broken / "provenance.json").read_text())
-    place = provenance
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    (broken / "provenance.json").write_text(json.dumps(provenance))
+    edit_provenance(broken, path, value)
     seal(broken)
     assert refusal(broken).startswith(f"provenance.json: {fault}")
 

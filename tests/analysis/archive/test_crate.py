@@ -16,6 +16,7 @@ from analysis.archive.crate import Study, write_crate
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
 from measurement.errors import StudyError
+from measurement.recording_files import files_of
 from tests.support.report_data import chain
 
 pytestmark = pytest.mark.slow
@@ -34,6 +35,8 @@ def study(make_recording, tmp_path_factory):
         "card": make_recording(base / "card", software=software, **sizes).path,
         "host": make_recording(base / "host", gpus=0, simulated=False, **sizes).path,
     }
+    (recordings["card"] / "thesis.txt").write_text("years of work")
+    (recordings["card"] / "passwords").symlink_to("/etc/passwd")
     tables = chain(recordings)
     (base / "report.html").write_text("<!doctype html>")
     (base / "config.yaml").write_text("gpus: []\n")
@@ -54,6 +57,13 @@ def graph(packed):
     with zipfile.ZipFile(packed) as archive:
         described = json.loads(archive.read("ro-crate-metadata.json"))
     return {entity["@id"]: entity for entity in described["@graph"]}
+
+
+def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(packed, study):
+    with zipfile.ZipFile(packed) as archive:
+        names = [name for name in archive.namelist() if name.startswith("data/recordings/card/")]
+    files = files_of(study.recordings["card"])
+    assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
 
 
 def ids(value):
