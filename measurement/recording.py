@@ -25,8 +25,10 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -94,7 +96,7 @@ _NULLABLE = {
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # A table that unpacks to more than this may unpack to so many times its size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def read(path: Path | str) -> Recording:
     if problem:
         raise bad(path, problem)
     counted = {
-        name: frame.assign(sitting=pd.array([0] * len(frame), "Int64"))
+        name: frame.assign(sitting=pd.array(np.zeros(len(frame), np.int64), "Int64"))
         for name, frame in frames.items()
     }
     return Recording(
@@ -245,12 +247,14 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     types = (TABLES | OPTIONAL)[name]
     most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
     texts: dict[str, str] = {}
-    parts: dict[str, list[pd.Series]] = {column: [] for column in types}
     rows = 0
-    with (path / name).open("rb") as file:
-        packed: Any = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file
-        stream = _Limited(packed, most)
-        try:
+    try:
+        with _unpacked(path / name, most) as stream:
+            lines = sum(block.count(b"\n") for block in iter(partial(stream.read, 2**16), b""))
+            size = stream.taken
+        # A row has a character and more for each column.
+        columns = {c: _Column(k, min(lines, size // len(types)) + 1) for c, k in types.items()}
+        with _unpacked(path / name, most) as stream:
             for part in pd.read_csv(
                 stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
             ):
@@ -260,15 +264,45 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
                     raise ValueError("its rows have more cells than columns")
                 for column, kind in types.items():
                     try:
-                        parts[column].append(_typed(part.pop(column), column, kind, texts))
+                        columns[column].put(rows, _typed(part[column], column, kind, texts))
                     except _Wrong as wrong:
                         row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
                         raise bad(path, f"{name}: column {column}{wrong}{row}") from None
                 rows += len(part)
-        except (OSError, ValueError, EOFError, zlib.error) as error:
-            raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    columns = {column: pd.concat(parts.pop(column), ignore_index=True) for column in types}
-    return pd.DataFrame(columns, copy=False), stream.taken
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
+    series = {column: columns.pop(column).series(rows) for column in types}
+    return pd.DataFrame(series, copy=False), size
+
+
+@contextmanager
+def _unpacked(path: Path, most: int) -> Iterator["_Limited"]:
+    with path.open("rb") as file:
+        packed: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield _Limited(packed, most)
+
+
+class _Column:
+    """A column whose rows come in parts: of parts put together there would be two copies."""
+
+    def __init__(self, kind: str, rows: int) -> None:
+        self._kind = kind
+        types = {"string": object, "Int64": np.int64, "float64": np.float64}
+        self._values = np.empty(rows, types[kind])
+        self._gaps = np.empty(rows if kind == "Int64" else 0, bool)
+
+    def put(self, at: int, values: pd.Series) -> None:
+        part = slice(at, at + len(values))
+        if self._kind == "Int64":
+            self._gaps[part] = values.isna()
+            values = values.fillna(0)
+        self._values[part] = values
+
+    def series(self, rows: int) -> pd.Series:
+        values = self._values[:rows]
+        if self._kind == "Int64":
+            return pd.Series(pd.arrays.IntegerArray(values, self._gaps[:rows]))
+        return pd.Series(values, dtype=self._kind)
 
 
 class _Limited(io.RawIOBase):

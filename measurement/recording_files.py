@@ -305,5 +305,6 @@ def check_text(text: str) -> None:
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
     for character in text:
-        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
+        strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+        if strange or ord(character) > 0xFFFF:  # those would take four times the memory
             raise ValueError(f"the character {character!r} stands in a text")

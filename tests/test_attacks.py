@@ -352,3 +352,32 @@ def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
         recording.read(folder)
     (folder / "counters.csv").unlink()
     assert set(files_of(folder)) == {path.name for path in sound.iterdir()}
+
+
+PEAK = """
+import resource, sys
+from measurement import recording
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+recording.read(sys.argv[1])
+before = peak()
+recording.read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_reading_takes_no_more_than_four_times_what_a_recording_holds(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "r")
+
+    def repeated(content):
+        head, *rows = content.splitlines()
+        many = (row for _ in range(40_000 // len(rows)) for row in rows)
+        return "\n".join([head, *many]) + "\n"
+
+    edit(folder, SAMPLES, repeated)
+    seal(folder)
+    holds = len(gzip.decompress((folder / SAMPLES).read_bytes()))
+    command = [sys.executable, "-c", PEAK, sound, folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 10 * 2**20 > holds > 5 * 2**20
+    assert int(done.stdout) < 4 * holds
