@@ -13,6 +13,7 @@
     neighbours.csv     passes with and without traffic of the host's other GPUs
     counters.csv       hardware counters of launches; only where they were asked for
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
+    MANIFEST.sha256.sig    a signature of that; only where somebody signed (`measurement.signature`)
 
 `write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
 """
@@ -51,6 +52,7 @@ from measurement.recording_files import (
     check_text,
     read_provenance,
 )
+from measurement.signature import signed_by
 
 __all__ = [
     "CELL",
@@ -103,7 +105,8 @@ _ROWS_AT_ONCE = 1 << 13
 class Recording:
     """A recording in memory; the frames' columns and types are those of `TABLES`.
 
-    One of `OPTIONAL` that is not there is an empty frame. A last column, `sitting`, counts the
+    Its provenance is that of the file and, where it is signed, `signed_by`. One of `OPTIONAL` that
+    is not there is an empty frame. A last column, `sitting`, counts the
     sittings from 0: recordings of one kind of card may stand together as one, whose `later` are the
     provenances of those after the first (`analysis.data.sittings`).
     """
@@ -148,7 +151,8 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        content = {PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        facts = {key: value for key, value in provenance.items() if key != "signed_by"}
+        content = {PROVENANCE: (json.dumps(facts, indent=2) + "\n").encode()}
         named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
         content |= {name: _table_bytes(name, frames[name]) for name in named}
         for name, data in content.items():
@@ -185,6 +189,8 @@ def read(path: Path | str) -> Recording:
     path = Path(path)
     check_manifest(path)
     provenance = read_provenance(path)
+    signer = signed_by(path)
+    provenance |= {"signed_by": signer} if signer else {}
     frames = _read_tables(path)
     problem = fault(provenance, frames)
     if problem:

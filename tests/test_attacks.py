@@ -354,6 +354,35 @@ def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
     assert set(files_of(folder)) == {path.name for path in sound.iterdir()}
 
 
+def signed(folder, key):
+    """Sign a recording; return the line that says whose the key is."""
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "matmul-study"]
+    for command in (make, [*sign, folder / "MANIFEST.sha256"]):
+        subprocess.run(command, check=True, capture_output=True)
+    return f"lab@example.org {key.with_suffix('.pub').read_text()}"
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen on this host")
+def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp_path, monkeypatch):
+    folder, signers = shutil.copytree(sound, tmp_path / "r"), tmp_path / "signers"
+    monkeypatch.setattr("measurement.signature.SIGNERS", signers)
+    assert "signed_by" not in recording.read(folder).provenance
+    line = signed(folder, tmp_path / "key")
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "a key that data/signers does not name"
+    signers.write_text(line)
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "lab@example.org"
+    tables = {name: read.table(name) for name in recording.MEASURED}
+    copied = recording.write(tmp_path / "copy", read.provenance, tables)
+    assert "signed_by" not in copied.provenance, "another recording is not signed"
+    edit_provenance(folder, ["seed"], 2)
+    seal(folder)
+    with pytest.raises(StudyError, match=r"sig is no signature of its MANIFEST\.sha256"):
+        recording.read(folder)
+
+
 PEAK = """
 import resource, sys
 from measurement import recording
