@@ -354,7 +354,7 @@ def _typed(values: pd.Series, column: str, kind: str, texts: dict[str, str]) -> 
             typed = pd.Series(own[numbers], dtype="string")
         else:
             typed = values.astype("Float64" if kind == "float64" else kind).astype(kind)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise _Wrong(f": {error}") from None
     # A text such as nan is a number to a CSV reader.
     if kind == "float64" and (typed.isna().to_numpy() & ~empty.to_numpy()).any():

@@ -169,6 +169,7 @@ RECORDINGS = {
     "a negative order": (cells(CHECKS, "n", "-8"), "column n has no number that anything has"),
     "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size has no number"),
     "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s has no time in row 3"),
+    "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
     "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches has no number"),
     "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3 is of gpu7, which is no device"),
     "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3 is of gpu7"),
