@@ -3,6 +3,7 @@
 import gc
 import gzip
 import multiprocessing
+import os
 import re
 import shutil
 import subprocess
@@ -76,6 +77,7 @@ ENVIRONMENTS = {
 
 @pytest.mark.parametrize(("make", "said"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
+    tmp_path = tmp_path / "Übung mit Leerzeichen"
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
     (tmp_path / "requirements.lock").write_text("")
     own = tmp_path / "own"
@@ -86,6 +88,17 @@ def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
     script = [sys.executable, "-B", "workflow/environment.py"]
     refused(subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False), said)
     assert sorted(p for p in tmp_path.rglob("*") if "workflow" not in p.parts) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_set_up_says_where_it_cannot_write(tmp_path):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / "requirements.lock").write_text("")
+    tmp_path.chmod(0o555)
+    script = [sys.executable, "-B", "workflow/environment.py"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    refused(done, r"error: .*\.venv: Permission denied")
 
 
 # A page beside the one table `t`, whose column `s` has the rows 1 and 0, and the fault of it.
