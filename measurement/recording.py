@@ -14,6 +14,7 @@
     counters.csv       hardware counters of launches; only where they were asked for
     accuracy.csv       errors of products of several kinds of matrices; likewise
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
+    MANIFEST.sha256.sig    a signature of that; only where somebody signed (`measurement.signature`)
 
 `write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
 """
@@ -26,8 +27,10 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +53,7 @@ from measurement.recording_files import (
     check_text,
     read_provenance,
 )
+from measurement.signature import signed_by
 
 __all__ = [
     "CELL",
@@ -95,14 +99,15 @@ _NULLABLE = {
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # A table that unpacks to more than this may unpack to so many times its size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
 class Recording:
     """A recording in memory; the frames' columns and types are those of `TABLES`.
 
-    One of `OPTIONAL` that is not there is an empty frame. A last column, `sitting`, counts the
+    Its provenance is that of the file and, where it is signed, `signed_by`. One of `OPTIONAL` that
+    is not there is an empty frame. A last column, `sitting`, counts the
     sittings from 0: recordings of one kind of card may stand together as one, whose `later` are the
     provenances of those after the first (`analysis.data.sittings`).
     """
@@ -148,7 +153,8 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        content = {PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        facts = {key: value for key, value in provenance.items() if key != "signed_by"}
+        content = {PROVENANCE: (json.dumps(facts, indent=2) + "\n").encode()}
         named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
         content |= {name: _table_bytes(name, frames[name]) for name in named}
         for name, data in content.items():
@@ -185,12 +191,14 @@ def read(path: Path | str) -> Recording:
     path = Path(path)
     check_manifest(path)
     provenance = read_provenance(path)
+    signer = signed_by(path)
+    provenance |= {"signed_by": signer} if signer else {}
     frames = _read_tables(path)
     problem = fault(provenance, frames)
     if problem:
         raise bad(path, problem)
     counted = {
-        name: frame.assign(sitting=pd.array([0] * len(frame), "Int64"))
+        name: frame.assign(sitting=pd.array(np.zeros(len(frame), np.int64), "Int64"))
         for name, frame in frames.items()
     }
     return Recording(
@@ -247,12 +255,14 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
     types = (TABLES | OPTIONAL)[name]
     most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
     texts: dict[str, str] = {}
-    parts: dict[str, list[pd.Series]] = {column: [] for column in types}
     rows = 0
-    with (path / name).open("rb") as file:
-        packed: Any = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file
-        stream = _Limited(packed, most)
-        try:
+    try:
+        with _unpacked(path / name, most) as stream:
+            lines = sum(block.count(b"\n") for block in iter(partial(stream.read, 2**16), b""))
+            size = stream.taken
+        # A row has a character and more for each column.
+        columns = {c: _Column(k, min(lines, size // len(types)) + 1) for c, k in types.items()}
+        with _unpacked(path / name, most) as stream:
             for part in pd.read_csv(
                 stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
             ):
@@ -262,15 +272,45 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
                     raise ValueError("its rows have more cells than columns")
                 for column, kind in types.items():
                     try:
-                        parts[column].append(_typed(part.pop(column), column, kind, texts))
+                        columns[column].put(rows, _typed(part[column], column, kind, texts))
                     except _Wrong as wrong:
                         row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
                         raise bad(path, f"{name}: column {column}{wrong}{row}") from None
                 rows += len(part)
-        except (OSError, ValueError, EOFError, zlib.error) as error:
-            raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    columns = {column: pd.concat(parts.pop(column), ignore_index=True) for column in types}
-    return pd.DataFrame(columns, copy=False), stream.taken
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
+    series = {column: columns.pop(column).series(rows) for column in types}
+    return pd.DataFrame(series, copy=False), size
+
+
+@contextmanager
+def _unpacked(path: Path, most: int) -> Iterator["_Limited"]:
+    with path.open("rb") as file:
+        packed: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield _Limited(packed, most)
+
+
+class _Column:
+    """A column whose rows come in parts: of parts put together there would be two copies."""
+
+    def __init__(self, kind: str, rows: int) -> None:
+        self._kind = kind
+        types = {"string": object, "Int64": np.int64, "float64": np.float64}
+        self._values = np.empty(rows, types[kind])
+        self._gaps = np.empty(rows if kind == "Int64" else 0, bool)
+
+    def put(self, at: int, values: pd.Series) -> None:
+        part = slice(at, at + len(values))
+        if self._kind == "Int64":
+            self._gaps[part] = values.isna()
+            values = values.fillna(0)
+        self._values[part] = values
+
+    def series(self, rows: int) -> pd.Series:
+        values = self._values[:rows]
+        if self._kind == "Int64":
+            return pd.Series(pd.arrays.IntegerArray(values, self._gaps[:rows]))
+        return pd.Series(values, dtype=self._kind)
 
 
 class _Limited(io.RawIOBase):
@@ -316,7 +356,7 @@ def _typed(values: pd.Series, column: str, kind: str, texts: dict[str, str]) -> 
             typed = pd.Series(own[numbers], dtype="string")
         else:
             typed = values.astype("Float64" if kind == "float64" else kind).astype(kind)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise _Wrong(f": {error}") from None
     # A text such as nan is a number to a CSV reader.
     if kind == "float64" and (typed.isna().to_numpy() & ~empty.to_numpy()).any():

@@ -158,7 +158,7 @@ SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
 # What a recording may hold at most: fifteen times the largest that was made, unpacked.
 MOST_BYTES = 128 * 2**20
-_MOST_BYTES_OF = {MANIFEST: 2**16, PROVENANCE: 2**20}
+_MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
 _MOST_DEPTH = 16  # of brackets
 _MOST_CHARACTERS = 4096  # of a text
 
@@ -181,7 +181,7 @@ def check_manifest(path: Path) -> None:
     """
     if not path.is_dir():
         raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
-    _check_file(path, MANIFEST)
+    check_file(path, MANIFEST)
     try:
         lines = (path / MANIFEST).read_text().splitlines()
         entries = dict(line.split("  ", 1)[::-1] for line in lines)
@@ -192,7 +192,7 @@ def check_manifest(path: Path) -> None:
     for name in [PROVENANCE, *TABLES, *present]:
         if name not in entries:
             raise bad(path, f"{MANIFEST} does not list {name}")
-        size += _check_file(path, name)
+        size += check_file(path, name)
         if size > MOST_BYTES:
             raise bad(path, f"its files have more than {MOST_BYTES} bytes")
         with (path / name).open("rb") as stream:
@@ -202,7 +202,7 @@ def check_manifest(path: Path) -> None:
                 )
 
 
-def _check_file(path: Path, name: str) -> int:
+def check_file(path: Path, name: str) -> int:
     """Return the size of a plain file in bytes; raises RecordingError where it is none."""
     file = path / name
     if file.is_symlink() or (file.exists() and not file.is_file()):
@@ -266,7 +266,7 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
 
 def read_provenance(path: Path) -> dict[str, Any]:
     """Return what a recording says of its making; raises RecordingError."""
-    _check_file(path, PROVENANCE)
+    check_file(path, PROVENANCE)
     try:
         text = (path / PROVENANCE).read_text()
         provenance: dict[str, Any] = json.loads(
@@ -316,5 +316,6 @@ def check_text(text: str) -> None:
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
     for character in text:
-        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
+        strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+        if strange or ord(character) > 0xFFFF:  # those would take four times the memory
             raise ValueError(f"the character {character!r} stands in a text")

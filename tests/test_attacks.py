@@ -3,6 +3,7 @@
 import gc
 import gzip
 import multiprocessing
+import os
 import re
 import shutil
 import subprocess
@@ -76,6 +77,7 @@ ENVIRONMENTS = {
 
 @pytest.mark.parametrize(("make", "said"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
+    tmp_path = tmp_path / "Übung mit Leerzeichen"
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
     (tmp_path / "requirements.lock").write_text("")
     own = tmp_path / "own"
@@ -86,6 +88,17 @@ def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
     script = [sys.executable, "-B", "workflow/environment.py"]
     refused(subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False), said)
     assert sorted(p for p in tmp_path.rglob("*") if "workflow" not in p.parts) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_set_up_says_where_it_cannot_write(tmp_path):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / "requirements.lock").write_text("")
+    tmp_path.chmod(0o555)
+    script = [sys.executable, "-B", "workflow/environment.py"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    refused(done, r"error: .*\.venv: Permission denied")
 
 
 # A page beside the one table `t`, whose column `s` has the rows 1 and 0, and the fault of it.
@@ -169,6 +182,7 @@ RECORDINGS = {
     "a negative order": (cells(CHECKS, "n", "-8"), "column n has no number that anything has"),
     "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size has no number"),
     "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s has no time in row 3"),
+    "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
     "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches has no number"),
     "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3 is of gpu7, which is no device"),
     "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3 is of gpu7"),
@@ -352,3 +366,61 @@ def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
         recording.read(folder)
     (folder / "counters.csv").unlink()
     assert set(files_of(folder)) == {path.name for path in sound.iterdir()}
+
+
+def signed(folder, key):
+    """Sign a recording; return the line that says whose the key is."""
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "matmul-study"]
+    for command in (make, [*sign, folder / "MANIFEST.sha256"]):
+        subprocess.run(command, check=True, capture_output=True)
+    return f"lab@example.org {key.with_suffix('.pub').read_text()}"
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen on this host")
+def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp_path, monkeypatch):
+    folder, signers = shutil.copytree(sound, tmp_path / "r"), tmp_path / "signers"
+    monkeypatch.setattr("measurement.signature.SIGNERS", signers)
+    assert "signed_by" not in recording.read(folder).provenance
+    line = signed(folder, tmp_path / "key")
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "a key that data/signers does not name"
+    signers.write_text(line)
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "lab@example.org"
+    tables = {name: read.table(name) for name in recording.MEASURED}
+    copied = recording.write(tmp_path / "copy", read.provenance, tables)
+    assert "signed_by" not in copied.provenance, "another recording is not signed"
+    edit_provenance(folder, ["seed"], 2)
+    seal(folder)
+    with pytest.raises(StudyError, match=r"sig is no signature of its MANIFEST\.sha256"):
+        recording.read(folder)
+
+
+PEAK = """
+import resource, sys
+from measurement import recording
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+recording.read(sys.argv[1])
+before = peak()
+recording.read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_reading_takes_no_more_than_four_times_what_a_recording_holds(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "r")
+
+    def repeated(content):
+        head, *rows = content.splitlines()
+        many = (row for _ in range(40_000 // len(rows)) for row in rows)
+        return "\n".join([head, *many]) + "\n"
+
+    edit(folder, SAMPLES, repeated)
+    seal(folder)
+    holds = len(gzip.decompress((folder / SAMPLES).read_bytes()))
+    command = [sys.executable, "-c", PEAK, sound, folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 10 * 2**20 > holds > 5 * 2**20
+    assert int(done.stdout) < 4 * holds

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.archive.citation import Citation, citation
+from analysis.archive.sbom import bill_of_materials
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
 from measurement.errors import StudyError
@@ -215,6 +216,9 @@ class _Packer:
             self._file(root / name, name, **about)
         for path in sorted(root.glob("requirements*.lock")):
             self._file(path, path.name, description="packages, each with version and hashes")
+        bill = self.staging / "sbom.cdx.json"
+        bill.write_text(bill_of_materials())
+        self._file(bill, bill.name, description="packages that were installed, with their licences")
         return workflow
 
     def _inputs(self) -> tuple[dict[str, "Entity"], list["Entity"]]:

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from measurement.recording import MANIFEST
-from measurement.recording_files import files_of
+from measurement.recording_files import SIGNATURE, files_of
 
 
 def seal(folder: Path) -> None:
     """Write a manifest that fits the files as they are now."""
-    names = [name for name in files_of(folder) if name != MANIFEST]
+    names = [name for name in files_of(folder) if name not in (MANIFEST, SIGNATURE)]
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
     (folder / MANIFEST).write_text("".join(f"{hash_}  {name}\n" for name, hash_ in hashes.items()))
 
