@@ -8,7 +8,6 @@ of the same name.
 import csv
 import dataclasses
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -17,20 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from kernels.build import architecture, build_all
 from kernels.catalog import variant
 from kernels.counts import BLOCK_SIZES, ORDER
 from kernels.cubins import build_for
-from kernels.toolchain import find_nvcc
 from kernels.variant import ELEMENTS
 from measurement import provenance, recording
+from measurement.addition import add, build, label_of
 from measurement.cells import Cell
 from measurement.check import builds_of, plan
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
-from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
+from measurement.recording import KERNEL, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
@@ -59,23 +55,17 @@ def count(path: Path, device_index: int) -> Recording:
         raise StudyError("ncu: not found on PATH; install Nsight Compute (CUDA toolkit)")
     recorded = recording.read(path)
     device = select(device_index)[0]
-    label = _label(recorded, device)
+    label = label_of(recorded, device)
     found = cells_of(recorded)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
-        _build(recorded, [cell for cells in found for cell in cells], device, Path(folder))
+        every = [cell for cells in found for cell in cells]
+        build(recorded, builds_of(every), device, Path(folder))
         for cells in found:
             output = _profile(ncu, cells, device, Path(folder))
             rows += [{"device": label, **row} for row in rows_of(output, cells)]
-    if not rows:
-        raise StudyError(f"recording {path}: no kernel of it was counted; nothing was changed")
-    tables = {name: recorded.table(name) for name in TABLES}
-    tables |= {name: recorded.table(name) for name in OPTIONAL if len(recorded.table(name))}
-    others = recorded.counters[recorded.counters["device"] != label]
-    new = pd.DataFrame(rows, columns=list(OPTIONAL[_TABLE])).astype(OPTIONAL[_TABLE])
-    tables[_TABLE] = pd.concat([others, new]) if len(others) else new
-    facts = {"counted_utc": provenance.utc_now(), "ncu": _version(ncu)}
-    made = recording.write(path, recorded.provenance | {"counters": facts}, tables)
+    facts = {"counters": {"counted_utc": provenance.utc_now(), "ncu": _version(ncu)}}
+    made = add(recorded, label, _TABLE, rows, facts)
     print(f"{path}: {len(rows)} counters of {len(rows) // len(METRICS)} kernels", file=sys.stderr)
     return made
 
@@ -143,33 +133,6 @@ def _geometry(cell: Cell) -> tuple[str, str]:
     """Return threads a block and grid of a cell's launch, as ncu writes them."""
     launch = variant(cell.variant).launch(cell.shape, cell.block_size)
     return str((*launch.threads, 1)), str(launch.grid)
-
-
-def _label(recorded: Recording, device: CudaDevice) -> str:
-    """Return the recorded device that this GPU is of the kind of."""
-    devices = recorded.provenance["devices"]
-    alike = [entry["device"] for entry in devices if entry["name"] == device.name]
-    if not alike:
-        names = ", ".join(entry["name"] for entry in devices) or "no GPU"
-        raise StudyError(
-            f"recording {recorded.path}: was made on {names}, GPU {device.index} is {device.name}; "
-            "count on a card of the same name"
-        )
-    return str(alike[0])
-
-
-def _build(recorded: Recording, cells: list[Cell], device: CudaDevice, folder: Path) -> None:
-    """Build the kernels; raises StudyError if one is not byte for byte that of the recording."""
-    name = architecture(device.compute_capability)
-    workers = len(os.sched_getaffinity(0))
-    known = set(recorded.builds["cubin_sha256"])
-    nvccs = ", ".join(sorted(set(recorded.builds["nvcc"])))
-    for result in build_all(find_nvcc(None), builds_of(cells), name, folder, workers):
-        if result.cubin_sha256 not in known:
-            raise StudyError(
-                f"recording {recorded.path}: its {result.variant} was built otherwise, by nvcc "
-                f"{nvccs} (here: {result.nvcc}); use that compiler and the recorded sources"
-            )
 
 
 def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:

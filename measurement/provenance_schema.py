@@ -108,6 +108,12 @@ class Counters(_Facts):
     ncu: str
 
 
+class Accuracy(_Facts):
+    """When the errors of products were added, on a card of the same name."""
+
+    added_utc: str
+
+
 class ConfiguredSeries(_Facts):
     """One of its series."""
 
@@ -149,6 +155,7 @@ class Provenance(Section):
     attempts: Number
     phases: list[Phase]
     counters: Counters | None = None
+    accuracy: Accuracy | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "Provenance":

@@ -12,6 +12,7 @@
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
     counters.csv       hardware counters of launches; only where they were asked for
+    accuracy.csv       errors of products of several kinds of matrices; likewise
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
     MANIFEST.sha256.sig    a signature of that; only where somebody signed (`measurement.signature`)
 
@@ -124,6 +125,7 @@ class Recording:
     ceilings: pd.DataFrame
     interference: pd.DataFrame
     counters: pd.DataFrame
+    accuracy: pd.DataFrame
     later: tuple[dict[str, Any], ...] = ()
 
     @property

@@ -111,7 +111,7 @@ TABLES: dict[str, dict[str, str]] = {
     "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
 }
 # Tables that a recording may lack. The first two came with format 5, the third went with it, and
-# the last is added afterwards.
+# the last two are added afterwards.
 OPTIONAL: dict[str, dict[str, str]] = {
     "kernels.csv.gz": _KERNEL_TYPES
     | {
@@ -143,6 +143,12 @@ OPTIONAL: dict[str, dict[str, str]] = {
     | {
         "metric": "string",
         "value": "float64",
+    },
+    "accuracy.csv": _KERNEL_TYPES
+    | {
+        "matrices": "string",
+        "worst_units": "float64",
+        "rms_units": "float64",
     },
 }
 # What is written as it is measured.
@@ -218,7 +224,8 @@ def files_of(path: Path) -> list[str]:
 def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
     """Check that recordings, by folder, are sittings of one kind of card and of one study.
 
-    They must have the same cards, study (how it was sampled may differ) and sources. Raises
+    They must have the same cards, sources and study; how it was sampled and whether energy was read
+    may differ. Raises
     RecordingError naming the first that does not fit.
     """
     (first, one), *others = provenances.items()
@@ -231,6 +238,10 @@ def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
             )
 
 
+# What sittings of one study may have each for itself.
+_OF_A_SITTING = ("protocol", "energy")
+
+
 def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """Say in what two recordings differ that sittings must share; None: in nothing."""
     cards, others = (
@@ -240,7 +251,7 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     if len(cards | others) > 1 or len(cards) != len(others):
         return f"has other cards ({', '.join(sorted(name for name, _ in others)) or 'none'})"
     study, configured = (
-        {key: value for key, value in each["configuration"].items() if key != "protocol"}
+        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SITTING}
         for each in (one, other)
     )
     if study != configured:

@@ -23,7 +23,7 @@ _UNITS = {
     for unit in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")
 }
 _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
-_UNITS |= {"%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+_UNITS |= {"%": 0.01, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
@@ -150,6 +150,8 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     """Tell whether what is shown is the text of a cell, or a number that rounds to it."""
     if shown in (text, _WORDS.get(text)):
         return True
+    if tile := re.fullmatch(r"(\d+)×(\d+)", shown):
+        return text == f"{int(tile[1]) * 1000 + int(tile[2])}"
     rough = shown.startswith("about ")
     found = _NUMBER.fullmatch(shown.removeprefix("about "))
     if not found or (found[2] or unit) not in _UNITS:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernels.build import read_result
-from measurement import counters, recording
+from measurement import addition, counters, recording
 from measurement.check import plan
 from measurement.counters import METRICS, count, rows_of
 from measurement.discovery import CudaDevice
@@ -109,8 +109,8 @@ def recorded(make_recording, tmp_path, monkeypatch):
         assert {build.stem for build in wanted} <= {path.stem for path in cubins.rglob("*.cubin")}
         return [r for r in results if r.variant != "probes"]
 
-    monkeypatch.setattr(counters, "build_all", build_all)
-    monkeypatch.setattr(counters, "find_nvcc", lambda _: Path("nvcc"))
+    monkeypatch.setattr(addition, "build_all", build_all)
+    monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
     monkeypatch.setattr(
         counters, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
     )
@@ -168,7 +168,7 @@ def test_a_recording_of_which_nothing_is_counted_stays_as_it_is(recorded, ncu):
     (ncu / "float32").write_text(ncu_output([]))
     (ncu / "float64").write_text(ncu_output([]))
     (ncu / "int32").write_text(ncu_output([]))
-    with pytest.raises(StudyError, match="no kernel of it was counted; nothing was changed"):
+    with pytest.raises(StudyError, match="no kernel of it could be run; nothing was changed"):
         count(recorded, 0)
     assert recording.read(recorded).counters.empty
 
