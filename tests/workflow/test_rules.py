@@ -63,3 +63,12 @@ def test_figures_are_drawn_without_the_page():
     own = {"analysis/render/figures.py"}
     files = reached("analysis/render/figures.py", "analysis/*/figures.py") - own
     assert [f for f in sorted(files) if fnmatch(f, "analysis/render/*")] == []
+
+
+def test_a_measurement_depends_on_what_its_code_does():
+    rule = (ROOT / "workflow" / "rules" / "measure.smk").read_text()
+    assert "code=lambda wildcards: code_digest(MEASURING)" in rule
+    assert "code=sources" not in rule
+    apart = re.findall(r'^ +"(\w+)",$', rule, re.MULTILINE)
+    assert len(apart) > 8
+    assert all((ROOT / "measurement" / f"{name}.py").is_file() for name in apart)
