@@ -270,7 +270,7 @@ def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
         assert time.monotonic() < until
         time.sleep(0.05)
     time.sleep(0.2)
-    script = [sys.executable, "workflow/run.py", "--cores", "1"]
+    script = [sys.executable, "-m", "workflow.run", "report", "--cores", "1"]
     refused = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
     os.killpg(at_work.pid, signal.SIGKILL)
     at_work.wait()
