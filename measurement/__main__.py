@@ -8,10 +8,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from measurement.command_line import CommandParser, Commands, add_command, commands_of
-from measurement.errors import exit_status
+from measurement.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    commands_of,
+    whole_number,
+)
+from measurement.errors import StudyError, exit_status
 
 ROOT = Path(__file__).resolve().parent.parent
+QUESTIONS = ROOT / "results" / "questions"
 
 
 def _device(text: str) -> str | int:
@@ -65,8 +72,13 @@ def add_record(commands: Commands) -> None:
         "record",
         "measure this host into one recording",
         _record,
-        "A recording that was interrupted goes on with the same command.",
-        ["gemm-study record --device 0 --out data/recordings/my-4090"],
+        "One that was interrupted goes on with the same command. With --variant or --size it is a "
+        "quick question, whose answer is printed.",
+        [
+            "gemm-study record --device 0 --out data/recordings/my-4090",
+            "gemm-study record --quick --out data/recordings/my-4090",
+            "gemm-study record --variant block block_unroll4 --size 2048",
+        ],
     )
     recorder.add_argument(
         "--config",
@@ -82,7 +94,28 @@ def add_record(commands: Commands) -> None:
         help="index of a GPU, or auto: all of this host, also none (default)",
     )
     recorder.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="folder of the recording"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the recording (needed but for a question: below results/questions)",
+    )
+    recorder.add_argument(
+        "--quick",
+        dest="scope",
+        action="store_const",
+        const="quick",
+        help="with the values of study.quick, as much as the three answers need",
+    )
+    recorder.add_argument(
+        "--variant", nargs="+", default=[], metavar="NAME", help="these GPU variants alone"
+    )
+    recorder.add_argument(
+        "--size",
+        nargs="+",
+        default=[],
+        type=whole_number,
+        metavar="N",
+        help="at these matrix sizes alone",
     )
     recorder.add_argument(
         "--cubins",
@@ -96,19 +129,32 @@ def add_record(commands: Commands) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> None:
-    from measurement.config import load
+    from measurement.answer import answer
+    from measurement.discovery import select
+    from measurement.question import asked
     from measurement.record import record
 
+    variants, sizes, out = arguments.variant, arguments.size, arguments.out
+    is_question = bool(variants or sizes)
+    if out is None and not is_question:
+        raise StudyError("--out: is missing; name the folder that the recording shall have")
+    if variants and not select(arguments.device):
+        raise StudyError(
+            "--variant: no NVIDIA GPU on this host; name sizes alone to measure its CPU"
+        )
+    out = out or QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
     recording = record(
-        load(arguments.config),
+        asked(arguments.config, arguments.scope, variants, sizes),
         arguments.device,
-        arguments.out,
+        out,
         arguments.cubins,
         arguments.commit,
     )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
-    print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
+    print(f"{out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
+    if is_question:
+        print("\n".join(answer(recording)))
 
 
 def _count(arguments: argparse.Namespace) -> None:
