@@ -1,4 +1,4 @@
-"""Command line of the kernels: ``python -m kernels list | toolchain | build | count``.
+"""Command line of the kernels: ``python -m kernels list | toolchain | build | count | try``.
 
 Every command imports what it needs, so that help and completion answer at once.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kernels.variant import Variant
     from measurement.progress import Progress
 
+ROOT = Path(__file__).resolve().parent.parent
 # What `--all` makes is kept in this folder below --out, by all that goes into it.
 _STORE = ".store"
 
@@ -44,6 +45,7 @@ def _parser() -> CommandParser:
     )
     _add_all(build)
     _add_count(commands)
+    add_try(commands)
     for command in (toolchain, build):
         command.add_argument(
             "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
@@ -87,6 +89,65 @@ def _add_count(commands: Commands) -> None:
         "--out", type=Path, help="the CSV to write (default: print it); with --all the folder"
     )
     _add_all(parser)
+
+
+def add_try(commands: Commands) -> None:
+    """Add the command that takes a user's own kernel through all that the catalog's go through."""
+    parser = add_command(
+        commands,
+        "try",
+        "check, count, build and place a kernel of your own; with --device, time it",
+        _try,
+        "The file holds one kernel with the signature of the catalog's, and a comment such as "
+        "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
+        "threads. All that may be declared there stands in CONTRIBUTING.md. What is wrong is told "
+        "in one line, with file and line.",
+        [
+            "gemm-study try mine.cu",
+            "gemm-study try mine.cu --architecture sm_90 --card data/recordings/h200-sxm-pair",
+            "gemm-study try mine.cu --device 0 --size 1024 4096",
+        ],
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu file")
+    parser.add_argument(
+        "--device", type=int, metavar="INDEX", help="time it on the GPU with this CUDA index"
+    )
+    parser.add_argument(
+        "--size",
+        nargs="+",
+        default=[],
+        type=whole_number,
+        metavar="N",
+        help="matrix sizes to time it at (default: 1024 and 4096)",
+    )
+    parser.add_argument(
+        "--architecture",
+        nargs="+",
+        default=[],
+        metavar="SM",
+        help="build for these alone, such as sm_90 (default: all that nvcc can)",
+    )
+    parser.add_argument(
+        "--card",
+        type=Path,
+        metavar="DIR",
+        help="recording of the card on whose roofline it is placed (default: the report's)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=ROOT / "config.yaml",
+        metavar="FILE",
+        help="the study that says how it is measured (default: config.yaml)",
+    )
+
+
+def _try(arguments: argparse.Namespace) -> None:
+    from workflow.trial import attempt
+
+    places = (arguments.file, arguments.config, arguments.card)
+    for line in attempt(*places, arguments.architecture, arguments.device, arguments.size):
+        print(line, flush=True)
 
 
 def _config(arguments: argparse.Namespace, one: str) -> Path | None:

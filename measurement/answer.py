@@ -18,17 +18,20 @@ ABSENT = "–"
 _LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 
-def answer(recording: Recording) -> list[str]:
+def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
     """Return a table a device of medians of kernels alone and of complete passes, in milliseconds.
 
     A share is the library's time over the kernel's, of the same product. Whatever did not pass its
-    check stands below, with the reason.
+    check stands below, with the reason. `ladder_of` a variant: of the GPU's others the fastest
+    block size of each alone, that variant marked, and of what failed what is its own.
     """
     lines = []
     names = {d["device"]: d["name"] for d in recording.provenance["devices"]}
     names[CPU] = recording.provenance["host"]["cpu_model"]
     for device, name in names.items():
-        rows = _rows(recording, device)
+        if ladder_of and device == CPU:
+            continue
+        rows = _rows(recording, device, ladder_of)
         if rows:
             totals = (
                 [f"total ms ({memory})" for memory in _TOTALS] if device != CPU else ["total ms"]
@@ -36,6 +39,7 @@ def answer(recording: Recording) -> list[str]:
             lines += [f"{name} ({device})", *table([[*_HEADS, *totals], *rows])]
     failed = recording.checks[recording.checks["status"] != "passed"]
     failed = failed.drop_duplicates([*KERNEL, "reason"])
+    failed = failed[failed["variant"] == ladder_of] if ladder_of else failed
     for row in failed.to_dict("records"):
         block = "" if pd.isna(row["block_size"]) else f" B={row['block_size']}"
         status = str(row["status"]).replace("_", " ")
@@ -53,7 +57,7 @@ def table(rows: list[list[str]]) -> list[str]:
     ]
 
 
-def _rows(recording: Recording, device: str) -> list[list[str]]:
+def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list[str]]:
     samples = recording.samples[recording.samples["device"] == device]
     kernels = []
     for _, passes in samples.groupby(KERNEL, dropna=False, sort=False):
@@ -63,7 +67,15 @@ def _rows(recording: Recording, device: str) -> list[list[str]]:
         kernels.append(_Kernel(first, *median_interval(times), bool(len(alone)), passes))
     kernels.sort(key=lambda one: (one.flop, str(one.product), one.median_s))
     library = {one.product: one.median_s for one in kernels if one.cell["variant"] in _LIBRARIES}
-    return [[*one.texts(library.get(one.product)), *one.totals()] for one in kernels]
+    if ladder_of:
+        firsts = {(one.product, one.cell["variant"]): one for one in reversed(kernels)}
+        kernels = [
+            one for one in kernels if one.cell["variant"] == ladder_of or one in firsts.values()
+        ]
+    rows = [[*one.texts(library.get(one.product)), *one.totals()] for one in kernels]
+    for row in rows:
+        row[0] = f"> {row[0]}" if row[0] == ladder_of else row[0]
+    return rows
 
 
 @dataclass(frozen=True)

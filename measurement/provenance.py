@@ -156,11 +156,15 @@ def compile_flags() -> dict[str, list[str]]:
 
 
 def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of every source file measured, by its path from the project's root."""
+    """Return the SHA-256 of every source file measured, by its path from the project's root.
+
+    One from elsewhere stands by its name alone: the path to it may tell whose it is.
+    """
     paths = {build.source for build in builds}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
     paths |= {source for source in named if source} | {cpu_reference.library.CEILINGS}
-    return {path: sha256(ROOT / path) for path in sorted(paths)}
+    files = {path: ROOT / path for path in sorted(paths)}
+    return {Path(p).name if Path(p).is_absolute() else p: sha256(f) for p, f in files.items()}
 
 
 def git(told: str | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 import sys
 
 import analysis.__main__ as analysis
+import kernels.__main__ as kernels
 import measurement.__main__ as measurement
 from measurement.command_line import CommandParser, commands_of
 from measurement.errors import exit_status
@@ -16,6 +17,7 @@ from workflow import run
 _MORE = """examples:
   gemm-study report                                what `make report` does
   gemm-study record --device 0 --out DIR           measure a GPU and its host
+  gemm-study try mine.cu                           is my own kernel right, and how fast?
   gemm-study compare DIR LATER                     what has got slower?
   gemm-study advise --gpu h100 --n 3000            what would that take?
 
@@ -32,6 +34,7 @@ def _parser() -> CommandParser:
     for add in (
         run.add_report,
         measurement.add_record,
+        kernels.add_try,
         analysis.add_compare,
         analysis.add_advise,
         analysis.add_check,

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import analysis.__main__
+import kernels.__main__
 import measurement.__main__
 from tests.support import ROOT
 from workflow import command, run
@@ -18,6 +19,7 @@ from workflow import command, run
 COMMANDS = {
     "report": (run, []),
     "record": (measurement.__main__, ["--out", "x"]),
+    "try": (kernels.__main__, ["mine.cu"]),
     "compare": (analysis.__main__, ["a", "b"]),
     "advise": (analysis.__main__, ["--gpu", "x", "--n", "3"]),
     "check": (analysis.__main__, []),
@@ -102,6 +104,8 @@ def test_the_shell_is_told_what_may_follow(line, expected):
         (["check", "no/report.html"], r"no/report\.html cannot be read .*"),
         (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
         (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
+        (["record", "--quick"], r"--out: is missing; .*"),
+        (["try", "no.cu"], r"no\.cu: No such file .*"),
     ],
 )
 def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
