@@ -24,11 +24,12 @@ from kernels.plan import Product
 from kernels.pool import run_all
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
-from kernels.toolchain import find_nvcc, list_architectures, nvcc_version
+from kernels.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
 from kernels.variant import Variant
 from measurement.answer import ABSENT, answer, table
 from measurement.config import Config, load
 from measurement.errors import StudyError
+from measurement.files import sha256
 from measurement.hardware import Hardware
 from measurement.progress import Progress
 from measurement.question import asked
@@ -184,7 +185,7 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
     try:
         nvcc = find_nvcc(study.toolchain.nvcc)
     except StudyError as error:
-        yield f"not built: {error}"
+        yield f"not built: {error} (`make setup STUDY=full` does)"
         return
     names = wanted or [name for name in list_architectures(nvcc) if _capability(name) in LIMITS]
     builds = [
@@ -206,6 +207,8 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
     heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
     heads += ["occupancy", "FFMA of the loop", "steps of k a turn", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
+    if find_disassembler(nvcc) is None:
+        yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
 
 
 def _capability(name: str) -> str:
@@ -332,7 +335,7 @@ def _timed(
     ]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     study = asked(config, "quick", variants, orders, own)
-    out = RESULTS / entry.name / f"gpu{device}"
+    out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(str(entry.file)))[:8]}"
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
     yield f"the recording: {shown(out)}"

@@ -223,10 +223,11 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
     assert removed["tables"] == 1
 
 
-def test_editing_the_study_measures_again(finished):
-    undo = edit(finished / "config.yaml", lambda text: text.replace("seed: 1", "seed: 2"))
+def test_a_study_that_is_another_here_measures_again(finished):
+    local = finished / "config.local.yaml"  # over config.yaml
+    local.write_text("study: { seed: 2 }\n")
     jobs = planned(finished)
-    undo()
+    local.unlink()
     assert jobs["measure"] == 1
 
 
