@@ -205,7 +205,7 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"
     heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
-    heads += ["occupancy", "FFMA of the loop", "steps of k a turn", "widest loads"]
+    heads += ["occupancy", "multiply-adds of the loop", "steps of k a turn", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
     if find_disassembler(nvcc) is None:
         yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
