@@ -25,6 +25,12 @@ def test_only_what_is_asked_is_measured(path):
     assert (study.cpu.variants, study.cpu.sizes) == (["blas"], [12])
     assert (study.interference, study.energy, study.protocol.cold_starts) == (None, None, 0)
     assert study.seed == 11
+    other = {"variants": ["mm_tile"], "dtypes": ["float64"], "block_sizes": [8], "shapes": [12]}
+    more = gpu_cells(asked(path, None, ["block"], [12], [other]).study, "gpu0")
+    assert {(cell.variant, cell.dtype) for cell in more} == {
+        ("block", "float32"),
+        ("mm_tile", "float64"),
+    }
     assert asked(path, None, [], []) == load(path)
 
 

@@ -77,9 +77,9 @@ def test_a_file_becomes_a_variant(path):
     assert (entry.source, entry.after, entry.shapes) == (str(path.resolve()), "naive", "single")
     assert (entry.dtypes, entry.in_order) == (("float32", "float64", "int32"), False)
     assert entry.tile(16) == (16, 32, 4)
-    launch = entry.launch(Shape(1, 40, 70, 9), 8)
-    assert (launch.grid, launch.threads) == ((5, 5, 1), (8, 2))
-    assert launch.dynamic_shared_bytes == 4 * 70 * 8
+    launch = entry.launch(Shape(1, 40, 100, 9), 8)
+    assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
+    assert launch.dynamic_shared_bytes == 4 * 100 * 8
     assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
     assert adopt(path).name == "mine"  # once more, as after an edit
 
