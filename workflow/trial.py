@@ -25,7 +25,7 @@ from kernels.pool import run_all
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
 from kernels.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
-from kernels.variant import Variant
+from kernels.variant import IN_TURN, Variant
 from measurement.answer import ABSENT, answer, table
 from measurement.config import Config, load
 from measurement.errors import StudyError
@@ -41,7 +41,7 @@ _EDGE = 64
 _UNEVEN = {"square": ("70",), "single": ("70", "17x33x65"), "batched": ("70", "3x17x33x65")}
 # Of what is timed on a GPU.
 SIZES = (1024, 4096)
-# Beside these, and the nearest on the roofline.
+# Beside these, and the nearest on the roofline; of other types of elements beside those.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_TYPES = ("mm_naive", "mm_tile")
 
@@ -78,7 +78,7 @@ def attempt(
     except NotSupported as error:
         yield f"not checked on this CPU: {error}"
     yield from _built(entry, study, architectures)
-    near: Sequence[str] = _ALWAYS if "float32" in entry.dtypes else _OTHER_TYPES
+    near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted:
         lines, near = _placed(counted, entry.after, card or _recorded(study))
         yield from lines
@@ -327,14 +327,11 @@ def _timed(
 
     width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (0,))
     orders = list(sizes) or [width * -(-size // width) for size in SIZES]
-    others = [name for name in near if name != entry.name]
-    own = [
-        {"variants": [entry.name, *others], "dtypes": [d], "block_sizes": [32], "shapes": orders}
-        for d in entry.dtypes
-        if d != "float32"
-    ]
+    others = [name for name in near if variant(name).flow == IN_TURN]
+    types = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
-    study = asked(config, "quick", variants, orders, own)
+    more = {"variants": [entry.name, *_OTHER_TYPES], "dtypes": types, "block_sizes": [32]}
+    study = asked(config, "quick", variants, orders, [more | {"shapes": orders}] if types else [])
     out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(str(entry.file)))[:8]}"
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)

@@ -204,6 +204,7 @@ def test_a_kernel_goes_all_the_way(path, card):
 
 @pytest.mark.slow
 def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
+    path.write_text(MINE.replace("float", "ELEMENT"))  # for every type of elements
     broken = replace(card, faults=(Fault("wrong", "mine"),))
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
     rows = [next(told) for _ in range(3)]
