@@ -109,7 +109,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         )
         output = done.stdout + done.stderr
         if done.returncode != 0:
-            raise StudyError(_complaint(f"{shown(ROOT / build.source)} for {architecture}", output))
+            raise StudyError(_complaint(f"{shown(Path(build.source))} for {architecture}", output))
         result = BuildResult(
             architecture,
             build.variant,
