@@ -1,4 +1,4 @@
-"""Command line: ``python -m measurement record | count | sanitize | devices``.
+"""Command line: ``python -m measurement record | count | accuracy | sanitize | devices``.
 
 Every command imports what it needs: worker processes import this module anew, and have no use for
 the rest.
@@ -53,14 +53,14 @@ def _parser() -> CommandParser:
         default=Path("results/sanitize"),
         help="folder for what the tools print (default: results/sanitize)",
     )
-    counter = add_command(
-        commands,
-        "count",
-        "add hardware counters (Nsight Compute) to a recording of this kind of GPU",
-        _count,
-    )
-    counter.add_argument("--recording", required=True, type=Path, help="folder of the recording")
-    counter.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
+    for name, what, run in (
+        ("count", "hardware counters (Nsight Compute)", _count),
+        ("accuracy", "the errors of products", _accuracy),
+    ):
+        text = f"add {what} to a recording of this kind of GPU"
+        adder = add_command(commands, name, text, run)
+        adder.add_argument("--recording", required=True, type=Path, help="folder of the recording")
+        adder.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     add_command(commands, "devices", "list the GPUs of this host", _print_devices)
     return parser
 
@@ -163,6 +163,12 @@ def _count(arguments: argparse.Namespace) -> None:
     count(arguments.recording, arguments.device)
 
 
+def _accuracy(arguments: argparse.Namespace) -> None:
+    from measurement.accuracy import add_accuracy
+
+    add_accuracy(arguments.recording, arguments.device)
+
+
 def _sanitize(arguments: argparse.Namespace) -> int:
     from measurement.config import load
     from measurement.sanitize import SIZES, TOOLS, sanitize
@@ -174,7 +180,10 @@ def _sanitize(arguments: argparse.Namespace) -> int:
 def _print_devices(_: argparse.Namespace) -> None:
     from measurement.discovery import cuda_devices
 
-    for device in cuda_devices():
+    devices = cuda_devices()
+    if not devices:
+        raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
+    for device in devices:
         print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
 
 

@@ -9,9 +9,9 @@ import tarfile
 
 import pytest
 
-from analysis.data.store import StoreError
 from analysis.render.check import check
 from analysis.render.page import render
+from measurement.errors import StudyError
 from tests.support import reports
 from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
@@ -138,7 +138,7 @@ def test_hostile_names_are_text():
         ("figures/figures.json", "python -m analysis figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),
-        ("recordings/host/provenance.json", "recording host"),
+        ("recordings/host/provenance.json", "recordings/host: provenance.json is missing"),
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
 )
@@ -150,7 +150,7 @@ def test_what_is_missing_is_one_line_and_leaves_no_page(tmp_path, missing, words
     (tmp_path / missing).unlink()
     folders = [tmp_path / "tables", tmp_path / "figures"]
     out = tmp_path / "report.html"
-    with pytest.raises(StoreError, match=words) as error:
+    with pytest.raises(StudyError, match=words) as error:
         render(*folders, {"host": tmp_path / "recordings/host"}, tmp_path / "template", out)
     assert "\n" not in str(error.value)
     assert not out.exists()
