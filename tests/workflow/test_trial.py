@@ -199,7 +199,7 @@ def test_a_kernel_goes_all_the_way(path, card):
     assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
     assert re.fullmatch(r"the recording: tried/mine/gpu0-\w{8}", lines[-1])
     made = recording.read(lines[-1].removeprefix("the recording: "))
-    assert set(made.provenance["sources"]) >= {"mine.cu"}
+    assert set(made.provenance["sources"]) >= {"brought/mine.cu"}
 
 
 @pytest.mark.slow
