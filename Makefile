@@ -16,7 +16,7 @@ CORES ?= $(shell nproc)
 # Candidates, of which the first that runs is taken: a name may stand for what is not installed.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
-STUDY_RUN = "$(CURDIR)/.venv/bin/python" workflow/run.py --cores $(CORES) $(if $(STUDY),--scope $(STUDY))
+STUDY_RUN = "$(CURDIR)/.venv/bin/gemm-study" report --cores $(CORES) $(if $(STUDY),--$(STUDY))
 # What the set-up installs besides what every report needs (see workflow/environment.py).
 LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Where it is set, each of a run's many processes would compile its libraries anew, for seconds.

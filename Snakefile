@@ -4,6 +4,7 @@
 #     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
+from pathlib import Path
 
 from measurement.config import load
 from measurement.errors import StudyError
@@ -15,6 +16,11 @@ except StudyError as error:
 
 
 configfile: "config.yaml"
+
+
+if Path("config.local.yaml").exists():  # what this user has in the place of it
+
+    configfile: "config.local.yaml"
 
 
 # What `make provenance` says of the workflow.

@@ -8,23 +8,26 @@ import argparse
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from measurement.command_line import CommandParser, Commands, add_command, commands_of
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
 
-if TYPE_CHECKING:
-    pass
+ROOT = Path(__file__).resolve().parent.parent
+_TABLES = ROOT / "results" / "tables"
+_OF_TABLES = "folder that holds the tables (default: results/tables)"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="python -m analysis", description="What recordings say.")
+    commands = commands_of(parser)
 
-    def command(name: str, text: str, *options: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text)
+    def command(
+        name: str, text: str, run: Callable[[argparse.Namespace], None], *options: str
+    ) -> CommandParser:
+        added = add_command(commands, name, text, run)
         for option in (*options, "out"):
             added.add_argument(f"--{option}", required=True, type=Path, help=_HELP[option])
         if name != "figures":
@@ -37,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
             )
         return added
 
-    tables_command = command("tables", "write every table", "published", "systems", "statements")
+    tables_command = command(
+        "tables", "write every table", _tables, "published", "systems", "statements"
+    )
     tables_command.add_argument(
         "--cubins",
         type=Path,
@@ -52,29 +57,59 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
     )
+    told = add_command(commands, "answers", "print the three answers", _answers)
+    told.add_argument("--tables", default=_TABLES, type=Path, help=_OF_TABLES)
     for added in (
-        command("figures", "draw the figures from the tables", "tables"),
-        command("report", "write the report", "tables", "figures", "template"),
+        command("figures", "draw the figures from the tables", _figures, "tables"),
+        command("report", "write the report", _report, "tables", "figures", "template"),
+        told,
     ):
         added.add_argument("--focus", metavar="ID", help="the card that the report is about")
-    told = commands.add_parser("answers", help="print the three answers")
-    told.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
-    told.add_argument("--focus", metavar="ID", help="the card that the report is about")
-    commands.add_parser("schema", help="print every table's columns, types and units as Markdown")
-    checking = commands.add_parser("check", help="walk every number of a report back to its table")
-    checking.add_argument("report", type=Path, help="the report")
-    checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
-    checking.add_argument("--templates", type=Path, help="folder of templates, to check prose too")
-    command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
-    _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
-    _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
+    add_command(
+        commands, "schema", "print every table's columns, types and units as Markdown", _schema
+    )
+    command("crate", "pack the study as an RO-Crate", _crate, "config", "tables", "report")
+    for add in (add_check, add_advise, add_compare):
+        add(commands)
     return parser
 
 
-def _add_compare(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Compare the median times of two recordings cell by cell. The exit status is 0 where B is "
-        "nowhere slower than A, 1 where it is, 2 for an error."
+def add_check(commands: Commands) -> None:
+    """Add the command that walks every number of a report back to its table."""
+    parser = add_command(
+        commands,
+        "check",
+        "walk every number of a report back to its table",
+        _check,
+        "The exit status is 1 where a number is not that of its table.",
+        ["gemm-study check", "gemm-study check results/report.html --templates report"],
+    )
+    parser.add_argument(
+        "report",
+        type=Path,
+        nargs="?",
+        default=ROOT / "results" / "report.html",
+        help="the report (default: results/report.html)",
+    )
+    parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_OF_TABLES)
+    parser.add_argument(
+        "--templates", metavar="DIR", type=Path, help="folder of templates, to check prose too"
+    )
+
+
+def add_compare(commands: Commands) -> None:
+    """Add the command that compares two recordings."""
+    parser = add_command(
+        commands,
+        "compare",
+        "tell whether two recordings agree",
+        _compare,
+        "Their median times are compared cell by cell. The exit status is 0 where B is nowhere "
+        "slower than A, 1 where it is, 2 for an error.",
+        [
+            "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
+            "gemm-study compare A B --threshold 0.05 --csv differences.csv",
+        ],
     )
     parser.add_argument("a", metavar="A", type=Path, help="folder of the recording to compare with")
     parser.add_argument("b", metavar="B", type=Path, help="folder of the recording in question")
@@ -98,10 +133,19 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
 
 
-def _add_advise(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Predict what multiplying two float32 matrices of order N takes on a GPU of the report, "
-        "copies included, what it gains over the CPU, and from which order on."
+def add_advise(commands: Commands) -> None:
+    """Add the command that predicts what a product takes."""
+    parser = add_command(
+        commands,
+        "advise",
+        "tell what a product takes on a GPU of the report",
+        _advise,
+        "Of two float32 matrices of order N: its time with copies and its interval, what it gains "
+        "over the CPU, and from which order on.",
+        [
+            "gemm-study advise --gpu h100 --n 3000",
+            "gemm-study advise --gpu h100 --n 3000 --host-memory pinned",
+        ],
     )
     parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
     parser.add_argument("--n", required=True, type=int, metavar="N", help="order of the matrices")
@@ -111,12 +155,7 @@ def _add_advise(parser: argparse.ArgumentParser) -> None:
         default="pageable",
         help="what the matrices lie in (default: %(default)s, which malloc returns)",
     )
-    parser.add_argument(
-        "--tables",
-        type=Path,
-        default=Path("results/tables"),
-        help="folder that holds the tables (default: %(default)s)",
-    )
+    parser.add_argument("--tables", metavar="DIR", type=Path, default=_TABLES, help=_OF_TABLES)
 
 
 def _threshold(text: str) -> float:
@@ -245,63 +284,79 @@ def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _tables(arguments: argparse.Namespace) -> None:
+    paths = recording_paths(arguments.recording)
+    csvs = (arguments.published, arguments.systems, arguments.statements)
+    write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
+
+
+def _figures(arguments: argparse.Namespace) -> None:
+    from analysis.render.figures import write_figures
+
+    write_figures(arguments.tables, arguments.out, arguments.focus)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from analysis.archive.citation import Maker
+    from analysis.data.sittings import folders_by_sitting
+    from analysis.render.page import render
+    from measurement.provenance import git
+
+    recordings = folders_by_sitting(recording_paths(arguments.recording))
+    maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
+    folders = (arguments.tables, arguments.figures, recordings, arguments.template)
+    render(*folders, arguments.out, arguments.focus, maker)
+
+
+def _crate(arguments: argparse.Namespace) -> None:
+    from analysis.archive.crate import Study, write_crate
+    from analysis.data.sittings import folders_by_sitting
+    from measurement.provenance import git
+
+    recordings = folders_by_sitting(recording_paths(arguments.recording))
+    places = (arguments.config, recordings, arguments.tables, arguments.report)
+    write_crate(Study(*places, git()["commit"]), arguments.out)
+
+
+def _answers(arguments: argparse.Namespace) -> None:
+    from analysis.render.terminal import answers
+
+    print(answers(arguments.tables, arguments.focus))
+
+
+def _schema(_: argparse.Namespace) -> None:
+    from analysis.schema import documentation
+
+    print(documentation(), end="")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    return check_report(arguments.report, arguments.tables, arguments.templates)
+
+
+def _advise(arguments: argparse.Namespace) -> None:
+    from analysis.decide.advise import advise
+
+    print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    return compare_recordings(
+        arguments.a,
+        arguments.b,
+        arguments.threshold,
+        arguments.all,
+        arguments.telemetry,
+        arguments.csv,
+        arguments.tables,
+    )
+
+
 def main() -> int | None:
     """Run the command; raises StudyError. `compare` and `check` return a status, see there."""
     arguments = _parser().parse_args()
-    if arguments.command == "advise":
-        from analysis.decide.advise import advise
-
-        print(advise(arguments.tables, arguments.gpu, arguments.n, arguments.host_memory))
-        return None
-    if arguments.command == "answers":
-        from analysis.render.terminal import answers
-
-        print(answers(arguments.tables, arguments.focus))
-        return None
-    if arguments.command == "schema":
-        from analysis.schema import documentation
-
-        print(documentation(), end="")
-        return None
-    if arguments.command == "compare":
-        return compare_recordings(
-            arguments.a,
-            arguments.b,
-            arguments.threshold,
-            arguments.all,
-            arguments.telemetry,
-            arguments.csv,
-            arguments.tables,
-        )
-    if arguments.command == "check":
-        return check_report(arguments.report, arguments.tables, arguments.templates)
-    if arguments.command == "figures":
-        from analysis.render.figures import write_figures
-
-        write_figures(arguments.tables, arguments.out, arguments.focus)
-        return None
-    paths = recording_paths(arguments.recording)
-    if arguments.command == "tables":
-        csvs = (arguments.published, arguments.systems, arguments.statements)
-        write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
-    elif arguments.command == "crate":
-        from analysis.archive.crate import Study, write_crate
-        from analysis.data.sittings import folders_by_sitting
-        from measurement.provenance import git
-
-        places = (arguments.config, folders_by_sitting(paths), arguments.tables, arguments.report)
-        write_crate(Study(*places, git()["commit"]), arguments.out)
-    else:
-        from analysis.archive.citation import Maker
-        from analysis.data.sittings import folders_by_sitting
-        from analysis.render.page import render
-        from measurement.provenance import git
-
-        maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
-        recordings = folders_by_sitting(paths)
-        folders = (arguments.tables, arguments.figures, recordings, arguments.template)
-        render(*folders, arguments.out, arguments.focus, maker)
-    return None
+    status: int | None = arguments.run(arguments)
+    return status
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Command line of the kernels: ``python -m kernels list | toolchain | build | count``."""
+"""Command line of the kernels: ``python -m kernels list | toolchain | build | count | try``.
+
+Every command imports what it needs, so that help and completion answer at once.
+"""
 
 import argparse
 import json
@@ -6,39 +9,43 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernels.build import build_all, build_cubin
-from kernels.catalog import VARIANTS
-from kernels.counts import ORDER, count_all, plan, table
-from kernels.cubins import parse_build
-from kernels.plan import builds
-from kernels.shape import Shape
-from kernels.toolchain import find_nvcc, nvcc_version
-from kernels.variant import ELEMENTS, Variant
-from measurement.config import load
+from measurement.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    commands_of,
+    whole_number,
+)
 from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
-from measurement.progress import Progress
 
+if TYPE_CHECKING:
+    from kernels.variant import Variant
+    from measurement.progress import Progress
+
+ROOT = Path(__file__).resolve().parent.parent
 # What `--all` makes is kept in this folder below --out, by all that goes into it.
 _STORE = ".store"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kernels", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="print the catalog")
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="python -m kernels", description="The kernels of the study.")
+    commands = commands_of(parser)
+    listing = add_command(commands, "list", "print the catalog", _print_catalog)
     listing.add_argument("--json", action="store_true", help="as JSON")
-    toolchain = commands.add_parser("toolchain", help="print the nvcc that will be used")
-    build = commands.add_parser("build", help="compile one cubin, or all of a study")
+    toolchain = add_command(
+        commands, "toolchain", "print the nvcc that will be used", _print_toolchain
+    )
+    build = add_command(commands, "build", "compile one cubin, or all of a study", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
     build.add_argument("--build", help="for example block-b32-float32-exact")
     build.add_argument(
         "--out", required=True, type=Path, help="the cubin to write; with --all the folder"
     )
     _add_all(build)
-    _add_count(commands.add_parser("count", help="count a kernel's memory accesses, as CSV"))
+    _add_count(commands)
+    add_try(commands)
     for command in (toolchain, build):
         command.add_argument(
             "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
@@ -46,31 +53,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_all(parser: argparse.ArgumentParser) -> None:
+def _add_all(parser: CommandParser) -> None:
     """Add the options with which a command does its work for the whole of a study."""
     parser.add_argument("--all", action="store_true", help="for the study in --config")
     parser.add_argument("--config", type=Path, help="the study, as config.yaml")
     cores = len(os.sched_getaffinity(0))
     parser.add_argument(
-        "--jobs", type=_count_of_jobs, default=cores, help="compilers or kernels at a time"
+        "--jobs", type=whole_number, default=cores, help="compilers or kernels at a time"
     )
 
 
-def _count_of_jobs(text: str) -> int:
-    """Parse a whole number from 1."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
-    return int(text)
-
-
-def _add_count(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Run a kernel on this host, without a GPU; check its product bit for bit; print its memory "
-        "accesses by source line and in total, beside theory and the names of ncu's counters."
+def _add_count(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "count",
+        "count a kernel's memory accesses, as CSV",
+        _count,
+        "It is run on this host, without a GPU, its product checked bit for bit. Accesses stand by "
+        "source line and in total, beside theory and the names of ncu's counters.",
+        ["python -m kernels count --variant block --block-size 32 --size 64 70"],
     )
     parser.add_argument("--variant", help="for example block")
     parser.add_argument("--block-size", type=int, help="only for variants that take one")
-    parser.add_argument("--dtype", default="float32", choices=ELEMENTS, help="type of elements")
+    parser.add_argument("--dtype", default="float32", help="type of elements (default: float32)")
     sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
     for option, text in sizes:
         parser.add_argument(
@@ -86,6 +91,65 @@ def _add_count(parser: argparse.ArgumentParser) -> None:
     _add_all(parser)
 
 
+def add_try(commands: Commands) -> None:
+    """Add the command that takes a user's own kernel through all that the catalog's go through."""
+    parser = add_command(
+        commands,
+        "try",
+        "check, count, build and place a kernel of your own; with --device, time it",
+        _try,
+        "The file holds one kernel with the signature of the catalog's, and a comment such as "
+        "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
+        "threads. All that may be declared there stands in CONTRIBUTING.md. What is wrong is told "
+        "in one line, with file and line.",
+        [
+            "gemm-study try mine.cu",
+            "gemm-study try mine.cu --architecture sm_90 --card data/recordings/h200-sxm-pair",
+            "gemm-study try mine.cu --device 0 --size 1024 4096",
+        ],
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu file")
+    parser.add_argument(
+        "--device", type=int, metavar="INDEX", help="time it on the GPU with this CUDA index"
+    )
+    parser.add_argument(
+        "--size",
+        nargs="+",
+        default=[],
+        type=whole_number,
+        metavar="N",
+        help="matrix sizes to time it at (default: 1024 and 4096)",
+    )
+    parser.add_argument(
+        "--architecture",
+        nargs="+",
+        default=[],
+        metavar="SM",
+        help="build for these alone, such as sm_90 (default: all that nvcc can)",
+    )
+    parser.add_argument(
+        "--card",
+        type=Path,
+        metavar="DIR",
+        help="recording of the card on whose roofline it is placed (default: the report's)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=ROOT / "config.yaml",
+        metavar="FILE",
+        help="the study that says how it is measured (default: config.yaml)",
+    )
+
+
+def _try(arguments: argparse.Namespace) -> None:
+    from workflow.trial import attempt
+
+    places = (arguments.file, arguments.config, arguments.card)
+    for line in attempt(*places, arguments.architecture, arguments.device, arguments.size):
+        print(line, flush=True)
+
+
 def _config(arguments: argparse.Namespace, one: str) -> Path | None:
     """Return the file of the study of which all is asked for; None: `one` is. Raises StudyError."""
     if not arguments.all:
@@ -98,13 +162,21 @@ def _config(arguments: argparse.Namespace, one: str) -> Path | None:
     return config
 
 
-def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
+def _announcer(label: str, total: int, unit: str) -> "tuple[Progress, Callable[[int, Any], None]]":
     """Return a progress, and what tells it that so many are done, with the last of them."""
+    from measurement.progress import Progress
+
     progress = Progress(label, total, unit)
     return progress, lambda done, last: progress.show_share(last.stem, done)
 
 
 def _build(arguments: argparse.Namespace) -> None:
+    from kernels.build import build_all, build_cubin
+    from kernels.cubins import parse_build
+    from kernels.plan import builds
+    from kernels.toolchain import find_nvcc
+    from measurement.config import load
+
     config, nvcc = _config(arguments, "build"), find_nvcc(arguments.nvcc)
     architecture, out = arguments.architecture, arguments.out
     if config is None:
@@ -117,6 +189,11 @@ def _build(arguments: argparse.Namespace) -> None:
 
 
 def _count(arguments: argparse.Namespace) -> None:
+    from kernels.counts import ORDER, count_all, plan, table
+    from kernels.shape import Shape
+    from measurement.config import load
+    from measurement.files import write_atomic
+
     config = _config(arguments, "variant")
     if config is not None:
         # Also what a quick study leaves out here was measured elsewhere. No large products then.
@@ -136,7 +213,7 @@ def _count(arguments: argparse.Namespace) -> None:
         print(text, end="")
 
 
-def _row(variant: Variant) -> dict[str, object]:
+def _row(variant: "Variant") -> dict[str, object]:
     sizes = variant.block_sizes
     return {
         "name": variant.name,
@@ -151,9 +228,11 @@ def _row(variant: Variant) -> dict[str, object]:
     }
 
 
-def _print_catalog(as_json: bool) -> None:
+def _print_catalog(arguments: argparse.Namespace) -> None:
+    from kernels.catalog import VARIANTS
+
     rows = [_row(variant) for variant in VARIANTS.values()]
-    if as_json:
+    if arguments.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for row in rows:
@@ -162,20 +241,18 @@ def _print_catalog(as_json: bool) -> None:
         print(f"{row['name']:<29} {span:<8} {row['origin']:<17} {row['description']}")
 
 
-def main() -> None:
-    """Run the command; raises StudyError."""
-    arguments = _parser().parse_args()
-    if arguments.command == "list":
-        _print_catalog(arguments.json)
-        return
-    if arguments.command == "count":
-        _count(arguments)
-        return
-    if arguments.command == "build":
-        _build(arguments)
-        return
+def _print_toolchain(arguments: argparse.Namespace) -> None:
+    from kernels.toolchain import find_nvcc, nvcc_version
+
     nvcc = find_nvcc(arguments.nvcc)
     print(f"{nvcc} {nvcc_version(nvcc)}")
+
+
+def main() -> int | None:
+    """Run the command; raises StudyError."""
+    arguments = _parser().parse_args()
+    status: int | None = arguments.run(arguments)
+    return status
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernels.catalog import variant
 from kernels.cubins import INSTRUMENTS, TENSOR_PROBE, Build
+from kernels.host_execution.compiler import shown
 from kernels.machine_code import InstructionCount, instructions
 from kernels.pool import run_all
 from kernels.toolchain import find_disassembler, nvcc_version
@@ -108,7 +109,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
         )
         output = done.stdout + done.stderr
         if done.returncode != 0:
-            raise StudyError(f"{build.source} for {architecture}: {_complaint(output)}")
+            raise StudyError(_complaint(f"{shown(Path(build.source))} for {architecture}", output))
         result = BuildResult(
             architecture,
             build.variant,
@@ -191,6 +192,11 @@ def _resource(pattern: str, output: str) -> int:
     return max(map(int, re.findall(pattern, output)), default=0)
 
 
-def _complaint(output: str) -> str:
+def _complaint(what: str, output: str) -> str:
+    """Return nvcc's first error in one line, with file and line where it has them."""
+    if found := re.search(
+        r"^(/.*)\((\d+)\): (?:catastrophic )?error\b:? ?(.*)$", output, re.MULTILINE
+    ):
+        return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (nvcc)"
     lines = [line for line in output.splitlines() if "error" in line.lower()] or output.splitlines()
-    return lines[0] if lines else "the compiler failed without a message"
+    return f"{what}: {lines[0] if lines else 'the compiler failed without a message'}"

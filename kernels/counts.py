@@ -9,7 +9,7 @@ that must show the total), count (empty where the kernel was not run), theory (t
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import lcm
 from pathlib import Path
@@ -87,6 +87,15 @@ def ncu_metric(quantity: str) -> str:
     listed = _SHARED if memory == "shared" else _GLOBAL
     metrics = {name: metric for name, metric, _ in listed}
     return metrics[measure].format("st" if way == "store" else "ld")
+
+
+def quantities(totals: Mapping[str, Total]) -> dict[str, float]:
+    """Return the value of each quantity of totals by operation: global_load_sectors and so on."""
+    return {
+        f"{operation}_{name}": value(total)
+        for operation, total in totals.items()
+        for name, _, value in (_SHARED if operation.startswith("shared") else _GLOBAL)
+    }
 
 
 @dataclass(frozen=True)

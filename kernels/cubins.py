@@ -35,8 +35,9 @@ class Build:
 
     @property
     def source(self) -> str:
-        """Path of the source file, relative to the project's root."""
-        return f"kernels/{self.variant}.cu"
+        """Path of the source file, relative to the project's root unless the kernel was brought."""
+        entry = VARIANTS.get(self.variant)
+        return (entry and entry.source) or f"kernels/{self.variant}.cu"
 
     @property
     def defines(self) -> dict[str, int | str]:

@@ -64,6 +64,12 @@ def nvcc_version(nvcc: Path) -> str:
     return match.group(1)
 
 
+def list_architectures(nvcc: Path) -> list[str]:
+    """Return the architectures that this nvcc builds for, such as sm_90, the oldest first."""
+    done = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=False)
+    return sorted(set(re.findall(r"sm_\d+", done.stdout)), key=lambda name: int(name[3:]))
+
+
 def _of_wheels(program: str) -> Path:
     """Return where a program of the wheels lies in this Python environment, if it is installed."""
     return Path(sysconfig.get_paths()["purelib"]) / _WHEEL_PROGRAMS / program

@@ -1,8 +1,9 @@
 """What the catalog says of a kernel variant, and the types of elements that there are."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -76,6 +77,10 @@ class Variant:
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
     the matrices beyond copying them. `flow` is how its pass goes: other than in turn it needs
     pinned memory, and its kernel is not timed alone. It is for shapes with an edge in `edges`.
+
+    `file` is the source file of a kernel from outside of the catalog (`kernels.brought`), of which
+    there is no theory; `claims` are the accesses a thread, by operation, that it declares. Where
+    sums are not `in_order`, one by one along k, products are judged by their bound alone.
     """
 
     name: str
@@ -98,6 +103,9 @@ class Variant:
     tensor_products: int = 0
     flow: str = IN_TURN
     edges: tuple[int, float] = (1, math.inf)
+    file: str | None = None
+    in_order: bool = True
+    claims: Mapping[str, Callable[[Shape, int], Fraction]] = field(default_factory=dict)
 
     @property
     def tensor_cores(self) -> bool:
@@ -106,8 +114,8 @@ class Variant:
 
     @property
     def source(self) -> str | None:
-        """Path of the source file, relative to the project's root."""
-        return self.kernel and f"kernels/{self.kernel}.cu"
+        """Path of the source file, relative to the project's root, or absolute if it has one."""
+        return self.file or (self.kernel and f"kernels/{self.kernel}.cu")
 
     def operands(self, shape: Shape, block_size: int | None) -> Shape:
         """Return the shape of what the kernel multiplies: that of the product, unless padded."""

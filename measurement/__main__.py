@@ -1,10 +1,24 @@
-"""Command line: ``python -m measurement record | count | accuracy | sanitize | devices``."""
+"""Command line: ``python -m measurement record | count | accuracy | sanitize | devices``.
+
+Every command imports what it needs: worker processes import this module anew, and have no use for
+the rest.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
+from measurement.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    commands_of,
+    whole_number,
+)
 from measurement.errors import StudyError, exit_status
+
+ROOT = Path(__file__).resolve().parent.parent
+QUESTIONS = ROOT / "results" / "questions"
 
 
 def _device(text: str) -> str | int:
@@ -16,25 +30,15 @@ def _device(text: str) -> str | int:
     raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor the index of a GPU")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m measurement", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    recorder = commands.add_parser("record", help="measure this host into one recording")
-    recorder.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
-    recorder.add_argument(
-        "--device",
-        type=_device,
-        default="auto",
-        help="index of a GPU, or auto: all of this host, also none (default)",
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="python -m measurement", description="What is measured, and on which devices."
     )
-    recorder.add_argument("--out", required=True, type=Path, help="folder of the recording")
-    recorder.add_argument(
-        "--cubins", type=Path, help="folder with cubins built beforehand (default: build them)"
+    commands = commands_of(parser)
+    add_record(commands)
+    sanitizer = add_command(
+        commands, "sanitize", "run the kernels under compute-sanitizer", _sanitize
     )
-    recorder.add_argument(
-        "--commit", help="commit of this tree, where it was copied without its git history"
-    )
-    sanitizer = commands.add_parser("sanitize", help="run the kernels under compute-sanitizer")
     sanitizer.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
     sanitizer.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     sanitizer.add_argument(
@@ -49,54 +53,145 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("results/sanitize"),
         help="folder for what the tools print (default: results/sanitize)",
     )
-    for name, what in (
-        ("count", "hardware counters (Nsight Compute)"),
-        ("accuracy", "the errors of products"),
+    for name, what, run in (
+        ("count", "hardware counters (Nsight Compute)", _count),
+        ("accuracy", "the errors of products", _accuracy),
     ):
-        adder = commands.add_parser(name, help=f"add {what} to a recording of this kind of GPU")
+        text = f"add {what} to a recording of this kind of GPU"
+        adder = add_command(commands, name, text, run)
         adder.add_argument("--recording", required=True, type=Path, help="folder of the recording")
         adder.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
-    commands.add_parser("devices", help="list the GPUs of this host")
+    add_command(commands, "devices", "list the GPUs of this host", _print_devices)
     return parser
 
 
-def main() -> int | None:
-    """Run the command; raises StudyError."""
-    arguments = _parser().parse_args()
-    # Worker processes import this module anew, and have no use for these.
-    from measurement.accuracy import add_accuracy
-    from measurement.config import load
-    from measurement.counters import count
-    from measurement.discovery import cuda_devices
-    from measurement.record import record
-    from measurement.sanitize import SIZES, TOOLS, sanitize
+def add_record(commands: Commands) -> None:
+    """Add the command that measures this host."""
+    recorder = add_command(
+        commands,
+        "record",
+        "measure this host into one recording",
+        _record,
+        "One that was interrupted goes on with the same command. With --variant or --size it is a "
+        "quick question, whose answer is printed.",
+        [
+            "gemm-study record --device 0 --out data/recordings/my-4090",
+            "gemm-study record --quick --out data/recordings/my-4090",
+            "gemm-study record --variant block block_unroll4 --size 2048",
+        ],
+    )
+    recorder.add_argument(
+        "--config",
+        type=Path,
+        default=ROOT / "config.yaml",
+        metavar="FILE",
+        help="the study (default: config.yaml)",
+    )
+    recorder.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        help="index of a GPU, or auto: all of this host, also none (default)",
+    )
+    recorder.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the recording (needed but for a question: below results/questions)",
+    )
+    recorder.add_argument(
+        "--quick",
+        dest="scope",
+        action="store_const",
+        const="quick",
+        help="with the values of study.quick, as much as the three answers need",
+    )
+    recorder.add_argument(
+        "--variant", nargs="+", default=[], metavar="NAME", help="these GPU variants alone"
+    )
+    recorder.add_argument(
+        "--size",
+        nargs="+",
+        default=[],
+        type=whole_number,
+        metavar="N",
+        help="at these matrix sizes alone",
+    )
+    recorder.add_argument(
+        "--cubins",
+        type=Path,
+        metavar="DIR",
+        help="folder with cubins built beforehand (default: build them)",
+    )
+    recorder.add_argument(
+        "--commit", help="commit of this tree, where it was copied without its git history"
+    )
 
-    if arguments.command == "devices":
-        devices = cuda_devices()
-        if not devices:
-            raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
-        for device in devices:
-            print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
-        return None
-    if arguments.command == "sanitize":
-        sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
-        return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
-    if arguments.command in ("count", "accuracy"):
-        {"count": count, "accuracy": add_accuracy}[arguments.command](
-            arguments.recording, arguments.device
+
+def _record(arguments: argparse.Namespace) -> None:
+    from measurement.answer import answer
+    from measurement.discovery import select
+    from measurement.question import asked
+    from measurement.record import record
+
+    variants, sizes, out = arguments.variant, arguments.size, arguments.out
+    is_question = bool(variants or sizes)
+    if out is None and not is_question:
+        raise StudyError("--out: is missing; name the folder that the recording shall have")
+    if variants and not select(arguments.device):
+        raise StudyError(
+            "--variant: no NVIDIA GPU on this host; name sizes alone to measure its CPU"
         )
-        return None
+    out = out or QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
     recording = record(
-        load(arguments.config),
+        asked(arguments.config, arguments.scope, variants, sizes),
         arguments.device,
-        arguments.out,
+        out,
         arguments.cubins,
         arguments.commit,
     )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
-    print(f"{arguments.out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
-    return None
+    print(f"{out}: {len(recording.samples)} samples; cells: {outcome}", file=sys.stderr)
+    if is_question:
+        print("\n".join(answer(recording)))
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    from measurement.counters import count
+
+    count(arguments.recording, arguments.device)
+
+
+def _accuracy(arguments: argparse.Namespace) -> None:
+    from measurement.accuracy import add_accuracy
+
+    add_accuracy(arguments.recording, arguments.device)
+
+
+def _sanitize(arguments: argparse.Namespace) -> int:
+    from measurement.config import load
+    from measurement.sanitize import SIZES, TOOLS, sanitize
+
+    sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
+    return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
+
+
+def _print_devices(_: argparse.Namespace) -> None:
+    from measurement.discovery import cuda_devices
+
+    devices = cuda_devices()
+    if not devices:
+        raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
+    for device in devices:
+        print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
+
+
+def main() -> int | None:
+    """Run the command; raises StudyError."""
+    arguments = _parser().parse_args()
+    status: int | None = arguments.run(arguments)
+    return status
 
 
 if __name__ == "__main__":

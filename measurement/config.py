@@ -322,7 +322,17 @@ def load(path: Path | str, scope: str | None = None) -> Config:
     A `scope` is in the place of the file's.
     """
     content = read(path)
-    return validate(in_scope(content, scope) if scope else content, str(path))
+    return validate(in_scope(content, scope) if scope else content, named(path))
+
+
+def named(path: Path | str) -> str:
+    """Return what messages call a configuration file, and what is laid over it."""
+    return f"{path} with {_local(path).name}" if _local(path).exists() else str(path)
+
+
+def _local(path: Path | str) -> Path:
+    """Return the file whose values are in the place of those of a configuration file."""
+    return Path(path).with_suffix(f".local{Path(path).suffix}")
 
 
 def in_scope(content: Any, scope: str) -> Any:
@@ -374,7 +384,23 @@ class _Loader(yaml.SafeLoader):
 
 
 def read(path: Path | str) -> Any:
-    """Return the content of a YAML file, unchecked; raises ConfigError if it cannot be read."""
+    """Return the content of a configuration file, unchecked; raises ConfigError if none is there.
+
+    Of ``config.yaml``, the values of a ``config.local.yaml`` beside it are in the place of its own,
+    mappings key by key.
+    """
+    content = _read(path)
+    if not _local(path).exists():
+        return content
+    changes = _read(_local(path))
+    if not isinstance(content, dict) or not isinstance(changes or {}, dict):
+        raise ConfigError(
+            f"{_local(path)}: is not a mapping of keys to values; write keys as in {path}"
+        )
+    return _changed(content, changes or {})
+
+
+def _read(path: Path | str) -> Any:
     try:
         with Path(path).open("rb") as file:
             data = file.read(_MOST_BYTES + 1)

@@ -1,6 +1,7 @@
 """What must hold between a recording's provenance and its tables, and of the values in them."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ import kernels.catalog
 from kernels.cubins import INSTRUMENTS
 from kernels.variant import ELEMENTS
 from measurement.cells import CPU
-from measurement.recording_files import CELL, KERNEL, PROVENANCE
+from measurement.recording_files import BROUGHT, CELL, KERNEL, PROVENANCE
 
 _CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
 _COUNTERS = "counters.csv"  # may be of an order that was not timed
@@ -68,17 +69,20 @@ def _bounds(column: str) -> tuple[float, float]:
 def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str | None:
     """Return what first contradicts itself in a recording; None: nothing does.
 
-    Every row is of a device that the provenance names and of a variant of the catalogs; every cell
-    and kernel was checked, once; of those that passed, and of no others, there are samples.
+    Every row is of a device that the provenance names, and of a variant of the catalogs or one
+    whose source it names as brought; every cell and kernel was checked, once; of those that passed,
+    and of no others, there are samples.
     """
     devices = {CPU, *(card["device"] for card in provenance["devices"])}
+    sources = map(PurePosixPath, provenance["sources"])
+    brought = {path.stem for path in sources if str(path.parent) == BROUGHT}
     checks = frames[_CHECKS]
     cells = _distinct(checks, CELL)
     if len(cells) < len(checks):
         return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
     kernels_checked = _distinct(checks, KERNEL)
     for name, frame in frames.items():
-        found = _first_fault(name, frame, devices)
+        found = _first_fault(name, frame, devices, brought)
         if found is None and name not in (_CHECKS, _COUNTERS) and set(KERNEL) <= set(frame):
             key, known = (CELL, cells) if "threads" in frame else (KERNEL, kernels_checked)
             own = _distinct(frame, key)
@@ -92,7 +96,9 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     )
 
 
-def _first_fault(name: str, frame: pd.DataFrame, devices: set[str]) -> str | None:
+def _first_fault(
+    name: str, frame: pd.DataFrame, devices: set[str], brought: set[str]
+) -> str | None:
     if "device" in frame:
         strange = ~frame["device"].isin(devices)
         if strange.any():
@@ -101,10 +107,11 @@ def _first_fault(name: str, frame: pd.DataFrame, devices: set[str]) -> str | Non
     if "variant" not in frame:
         return None
     if "device" not in frame:
-        kinds = {"a build": (_BUILT, pd.Series(True, frame.index))}
+        kinds = {"a build": (_BUILT | brought, pd.Series(True, frame.index))}
     else:
         on_cpu = frame["device"] == CPU
-        kinds = {CPU: (_VARIANTS[CPU], on_cpu), "a GPU": (_VARIANTS["a GPU"], ~on_cpu)}
+        of_gpus = _VARIANTS["a GPU"] | brought
+        kinds = {CPU: (_VARIANTS[CPU], on_cpu), "a GPU": (of_gpus, ~on_cpu)}
     for kind, (known, of_kind) in kinds.items():
         strange = of_kind & ~frame["variant"].isin(known)
         if strange.any():

@@ -26,6 +26,7 @@ from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.gpu import read_limits
+from measurement.recording_files import BROUGHT
 
 ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
@@ -156,11 +157,18 @@ def compile_flags() -> dict[str, list[str]]:
 
 
 def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of every source file measured, by its path from the project's root."""
-    paths = {build.source for build in builds}
+    """Return the SHA-256 of every source file measured, by its path from the project's root.
+
+    One from outside of the catalog is ``brought/KERNEL.cu``: its path may tell whose it is.
+    """
+    files = {
+        f"{BROUGHT}/{b.variant}.cu" if Path(b.source).is_absolute() else b.source: ROOT / b.source
+        for b in builds
+    }
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
-    paths |= {source for source in named if source} | {cpu_reference.library.CEILINGS}
-    return {path: sha256(ROOT / path) for path in sorted(paths)}
+    own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
+    files |= {path: ROOT / path for path in own}
+    return {path: sha256(file) for path, file in sorted(files.items())}
 
 
 def git(told: str | None = None) -> dict[str, Any]:

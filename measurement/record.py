@@ -10,6 +10,7 @@ from typing import Any
 
 from cpu_reference.cores import usable_threads
 from cpu_reference.library import build_library, find_gcc, gcc_version
+from kernels.brought import adopted
 from kernels.build import BuildResult, architecture, build_all, read_result
 from kernels.plan import builds as builds_of
 from kernels.toolchain import find_nvcc
@@ -58,7 +59,8 @@ class Task:
         self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_pass_s: float, core: int
     ) -> Opening:
         seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
-        return Opening(session, problems(cells), seed, CACHE, warm_up_s, warm_pass_s, core)
+        own = (session, problems(cells), seed, CACHE, warm_up_s, warm_pass_s, core)
+        return Opening(*own, adopted())
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be the same for an interrupted recording to be continued."""

@@ -18,6 +18,8 @@ from measurement.provenance_schema import Provenance
 from measurement.validation import first_fault
 
 # The part of a cell that a kernel depends on, and the cell.
+# Where provenance has the sources of kernels from outside of the catalog, by their names.
+BROUGHT = "brought"
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
 

@@ -34,7 +34,8 @@ class Opening:
 
     `core` counts the cores from the last one (the first serves most interrupts): passes are timed
     on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample; and
-    those whose pass is shorter than `warm_pass_s` once at least.
+    those whose pass is shorter than `warm_pass_s` once at least. `brought` are files whose kernels
+    are to be added to the catalog first.
     """
 
     session: Callable[[Inputs], Session]
@@ -44,6 +45,7 @@ class Opening:
     warm_up_s: float
     warm_pass_s: float
     core: int
+    brought: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,10 @@ def serve(connection: Connection, opening: Opening) -> None:
     # Collecting garbage in the middle of a pass would be timed; nothing here makes cycles.
     gc.disable()
     try:
+        for path in opening.brought:
+            from kernels.brought import adopt  # few have any
+
+            adopt(path)
         inputs = Inputs(opening.problems, opening.seed)
         with opening.session(inputs) as session:
             references = References(inputs, opening.references)

@@ -135,8 +135,11 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
 def test_a_run_that_cannot_write_says_so(tmp_path, place):
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
     (tmp_path / place).write_text("a file")
-    script = [sys.executable, "-B", "workflow/run.py"]
-    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    script = [sys.executable, "-B", "-m", "workflow.run", "report"]
+    own = os.environ | {"PYTHONPATH": str(ROOT)}  # what is not copied
+    done = subprocess.run(
+        script, cwd=tmp_path, env=own, capture_output=True, text=True, check=False
+    )
     refused(done, f"error: {place}.*: (File exists|Not a directory)")
 
 

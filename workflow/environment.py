@@ -5,8 +5,9 @@
 Needs nothing but the standard library. Each lock is one layer: `base` for the report, `test` and
 `browser` for the tests, `dev` for the linters, `crate` for the archive, `compiler` for what builds
 kernels, where no nvcc is found (`disassembler` where nvcc comes without nvdisasm), `gpu` (PyCUDA)
-where an NVIDIA GPU is found. A layer that is in place leaves a stamp with the digest of its lock,
-so that the next call installs nothing and uses no network.
+where an NVIDIA GPU is found. The last is this project itself, whose command is ``gemm-study``. A
+layer that is in place leaves a stamp with the digest of its lock, so that the next call installs
+nothing and uses no network.
 """
 
 import ast
@@ -82,6 +83,8 @@ def set_up(optional_layers: list[str]) -> None:
     if missing:
         show(f"installing the locked packages into .venv ({', '.join(missing)})")
         install(*missing)
+    if not is_installed("project"):
+        install_project()
     has_new_gpu = not is_installed("gpu") and has_nvidia_gpu()
     if "compiler" in optional_layers or has_new_gpu:
         set_up_compiler()
@@ -108,8 +111,9 @@ def has_known_nvcc() -> bool:
 
 
 def lock_file(layer: str) -> Path:
-    """Return the lock of a layer."""
-    return ROOT / ("requirements.lock" if layer == "base" else f"requirements-{layer}.lock")
+    """Return the lock of a layer; of the project itself, what says which command it has."""
+    names = {"base": "requirements.lock", "project": "pyproject.toml"}
+    return ROOT / names.get(layer, f"requirements-{layer}.lock")
 
 
 def stamp_file(layer: str) -> Path:
@@ -157,6 +161,16 @@ def install_installers() -> None:
     except SetupError as error:
         say(f"no uv here, pip does its work ({error})")
         install("build", use_uv=False)
+
+
+def install_project() -> None:
+    """Install the command `gemm-study`, which runs what stands in this checkout."""
+    installer = [str(UV), "pip", "install", "--python", str(PYTHON)]
+    if not UV.exists():
+        installer = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    run_checked([*installer, *options, "--editable", str(ROOT)], "could not install gemm-study")
+    stamp_file("project").write_text(stamp_text("project"))
 
 
 def install(
@@ -225,7 +239,7 @@ def find_nvcc() -> Path | None:
     """Return the nvcc that the builds will use, or None."""
     command = [str(PYTHON), "-m", "kernels", "toolchain"]
     # A compiler named in config.yaml counts; a faulty config.yaml is for the workflow to report.
-    code = "import yaml; print(yaml.safe_load(open('config.yaml'))['toolchain']['nvcc'])"
+    code = "from measurement.config import read; print(read('config.yaml')['toolchain']['nvcc'])"
     named = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
     if named.returncode == 0:
         command += ["--nvcc", named.stdout.strip()]

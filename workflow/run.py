@@ -1,6 +1,6 @@
 """Run the workflow and show how far it is: what ``make report`` does after the set-up.
 
-    python workflow/run.py [--cores N] [--scope quick|full] [--watch] [TARGET]
+    python -m workflow.run report [--quick | --full] [--cores N] [--watch] [TARGET]
 
 Snakemake's log goes to results/logs/snakemake.log. One run at a time works in a checkout: it holds
 the lock of `ALIVE`, which the kernel takes back when its processes are gone, however they ended.
@@ -25,7 +25,15 @@ from typing import IO
 
 import psutil
 import yaml
-from progress import Display, State, clock, last_lines
+
+from measurement.command_line import (
+    CommandParser,
+    Commands,
+    add_command,
+    commands_of,
+    whole_number,
+)
+from workflow.progress import Display, State, clock, last_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = Path("results/logs/snakemake.log")
@@ -44,9 +52,35 @@ class Stopped(Exception):  # noqa: N818  no error
     """The user has ended the run."""
 
 
-def main() -> int:
-    """Run the workflow; return its exit status."""
-    arguments = _arguments()
+def add_report(commands: Commands) -> None:
+    """Add the command that runs the workflow."""
+    parser = add_command(
+        commands,
+        "report",
+        "measure, compute and write results/report.html: all that is not up to date",
+        _report,
+        "Ctrl-C ends it, and the same command goes on.",
+        ["gemm-study report", "gemm-study report --full", "gemm-study report --watch"],
+    )
+    scope = parser.add_mutually_exclusive_group()
+    for name, text in (("quick", "what the three answers need"), ("full", "the whole study")):
+        scope.add_argument(
+            f"--{name}",
+            dest="scope",
+            action="store_const",
+            const=name,
+            help=f"measure {text} (default: as before; at first quick)",
+        )
+    parser.add_argument(
+        "--cores", type=whole_number, metavar="N", help="how many to use (default: all)"
+    )
+    parser.add_argument("--watch", action="store_true", help="make it again after every edit")
+    parser.add_argument(
+        "target", nargs="?", default="report", help="another rule, or the file to make"
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
     os.chdir(ROOT)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
@@ -69,13 +103,13 @@ def main() -> int:
         return 130
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="workflow/run.py", description="Run the workflow.")
-    parser.add_argument("target", nargs="?", default="report", help="rule or file to make")
-    parser.add_argument("--cores", default="all", help="how many to use (default: all)")
-    parser.add_argument("--scope", help="quick or full (default: as before; at first quick)")
-    parser.add_argument("--watch", action="store_true", help="make it again after every edit")
-    return parser.parse_args()
+def main() -> int:
+    """Run the command; return its exit status."""
+    parser = CommandParser(prog="python -m workflow.run", description="Run the workflow.")
+    add_report(commands_of(parser))
+    arguments = parser.parse_args()
+    status: int = arguments.run(arguments)
+    return status
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -136,7 +170,8 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
 
 
 def _command(arguments: argparse.Namespace) -> list[str]:
-    command = [sys.executable, "-m", "snakemake", arguments.target, "--cores", arguments.cores]
+    cores = str(arguments.cores or "all")
+    command = [sys.executable, "-m", "snakemake", arguments.target, "--cores", cores]
     command += ["--rerun-incomplete", "--logger", "events"]
     return command + (["--config", f"scope={arguments.scope}"] if arguments.scope else [])
 

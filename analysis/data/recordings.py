@@ -16,6 +16,7 @@ from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sittings import Sittings
 from kernels.build import BuildResult
+from kernels.catalog import VARIANTS
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
 from measurement.files import sha256
@@ -227,10 +228,18 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
                 f"recording {identifier!r}: this id means the published tables or the cubins of "
                 "this tree; choose another"
             )
-    return {
+    found = {
         identifier: together([read(folder) for folder in folders])
         for identifier, folders in paths.items()
     }
+    for identifier, recording in found.items():
+        checks = recording.checks
+        for name in set(checks.loc[checks["device"] != CPU, "variant"]) - set(VARIANTS):
+            raise StudyError(
+                f"recording {identifier!r}: holds {name}, which is not in the catalog; leave the "
+                "recording out, or add the kernel (CONTRIBUTING.md)"
+            )
+    return found
 
 
 def sources(recordings: Mapping[str, Recording]) -> list[Source]:

@@ -54,13 +54,13 @@ def roofline_table(
     for source in with_gpu(found):
         known = ceilings[(ceilings["gpu"] == source.label) & ceilings["host_memory"].isna()]
         rates = known.set_index("quantity")["value"].astype(float).to_dict()
-        cells = _fastest(source).to_dict("records")
-        rows = pd.DataFrame([_row(cell, rates, counted) for cell in cells])
+        cells = fastest(source).to_dict("records")
+        rows = pd.DataFrame([placed(cell, rates, counted) for cell in cells])
         frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
     return stacked("roofline", frames)
 
 
-def _fastest(source: Source) -> pd.DataFrame:
+def fastest(source: Source) -> pd.DataFrame:
     """Return of each variant the cell with the fastest kernel at its largest order.
 
     From the host memory that disturbs the GPU least; naive in blocks of 32×32 alone.
@@ -74,16 +74,21 @@ def _fastest(source: Source) -> pd.DataFrame:
     return cells.loc[sorted(cells.groupby("variant")["kernel_s"].idxmin())]
 
 
-def _product(cell: dict[str, Any]) -> Product:
+def product_of(cell: dict[str, Any]) -> Product:
+    """Return the product that a cell is of."""
     shape = Shape(*(int(cell[edge]) for edge in ("batch", "m", "n", "k")))
     block = None if pd.isna(cell["block_size"]) else int(cell["block_size"])
     return Product(cell["variant"], cell["dtype"], shape, block)
 
 
-def _row(
+def placed(
     cell: dict[str, Any], rates: dict[str, float], counted: dict[Product, Launch]
 ) -> dict[str, object]:
-    product, time_s = _product(cell), float(cell["kernel_s"])
+    """Return a cell with its bounds by a card's ceilings (`rates`), and where it stands below them.
+
+    `counted` has the accesses of its launch, where they are known. kernel_s may be NaN.
+    """
+    product, time_s = product_of(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
     parts = VARIANTS[product.variant].tensor_products
     work = {"compute": float(shape.flop) * (parts or 1), "dram": float(_compulsory_bytes(product))}

@@ -222,7 +222,7 @@ _TEXTS = {
     3: "{access} is misaligned",
     4: "{access} races with {other} at line {other_line}: no barrier is between them",
     5: "{access} races with {other}, of this or an earlier block, at line {other_line}",
-    6: "{access}, which no thread of the block has written",
+    6: "{access}, which no thread of the block has written yet: a barrier may be missing",
     7: "waits at this barrier, while {other} waits at the one in line {other_line}",
     8: "waits at this barrier, which {other} does not reach: it has ended",
     9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",

@@ -60,6 +60,10 @@ _UNSUPPORTED = {
 _OF_CARDS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
 
+class NotSupported(StudyError):  # noqa: N818  the field's word
+    """What the host cannot execute, though a card may."""
+
+
 def unsupported(text: str) -> tuple[int, str, str] | None:
     """Return line, word and feature of the first thing in a source that the host cannot execute.
 
@@ -116,8 +120,12 @@ def compiler_version() -> str:
 
 
 def shown(source: Path) -> str:
-    """Return the path of a source as messages show it: relative to the project if it is there."""
-    return str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source)
+    """Return the path of a source as messages show it: relative to the project if it is there.
+
+    That of another one is relative to where the user is, if it is there.
+    """
+    base = next((base for base in (ROOT, Path.cwd()) if source.is_relative_to(base)), None)
+    return str(source.relative_to(base) if base else source)
 
 
 def build_runtime(folder: Path = BUILDS) -> Path:
@@ -142,7 +150,7 @@ def build_kernel(
     text = source.read_text()
     if found := unsupported(text):
         line, word, feature = found
-        raise StudyError(
+        raise NotSupported(
             f"{shown(source)}:{line}: {word}: host execution does not support {feature}; write the "
             "kernel without, or run it on a GPU alone"
         )
@@ -194,10 +202,14 @@ def _build(
 def _run(name: str, command: Sequence[Path | str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise StudyError(f"{name}: g++ failed: {_complaint(done.stderr)}")
+        raise StudyError(_complaint(name, done.stderr))
 
 
-def _complaint(output: str) -> str:
+def _complaint(name: str, output: str) -> str:
+    """Return g++'s first error in one line, with file and line where it has them."""
+    if found := re.search(r"^(/.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
+        return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (g++)"
     said = output.splitlines()
     lines = [line for line in said if re.search("error|undefined reference", line)] or said
-    return lines[0].replace(f"{ROOT}{os.sep}", "") if lines else "without a message"
+    told = lines[0].replace(f"{ROOT}{os.sep}", "") if lines else "without a message"
+    return f"{name}: g++ failed: {told}"

@@ -269,9 +269,7 @@ def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkey
     with pytest.raises(StudyError) as refused:
         build_cubin(nvcc, EXACT, "sm_90", out)
     message = str(refused.value)
-    assert message.startswith("kernels/block.cu for sm_90: ")
-    assert "undeclared" in message
-    assert "\n" not in message
+    assert re.fullmatch(r"\S*/kernels/block\.cu:1: .*undeclared.* \(nvcc\)", message)
     assert list(out.parent.iterdir()) == []
 
 
@@ -557,6 +555,4 @@ def test_wrong_input_of_build_is_one_line(run, tmp_path, changes, words):
 def test_wrong_command_line_ends_with_what_is_wrong(run, arguments):
     done = run(*arguments)
     assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("usage: python -m kernels")
-    assert "error: " in done.stderr.splitlines()[-1]
+    assert re.fullmatch(r"error: python -m kernels.*: .*; see `python -m kernels.*\n", done.stderr)

@@ -64,3 +64,8 @@ def test_toolchain_without_a_compiler_is_one_line(compilers, monkeypatch, capsys
     assert said.out == ""
     assert said.err.startswith("error: nvcc: found neither on PATH nor")
     assert said.err.count("\n") == 1
+
+
+def test_architectures_are_those_that_the_compiler_lists(tmp_path):
+    nvcc = program(tmp_path / "nvcc", "printf 'sm_100\\nsm_75\\nsm_90\\n'")
+    assert toolchain.list_architectures(nvcc) == ["sm_75", "sm_90", "sm_100"]

@@ -331,7 +331,7 @@ def test_device_that_is_no_index_is_told_so(tmp_path, monkeypatch, capsys, devic
         exit_status(cli.main)
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("python -m measurement record: error: argument --device: ")
+    assert last.startswith("error: python -m measurement record: argument --device: ")
     assert repr(device) in last
 
 

@@ -134,7 +134,8 @@ class FakeDevice:
     def build(self, cell):
         if self.label == "cpu":
             return None
-        return build_for(cell.variant, cell.shape, cell.block_size, cell.dtype).kind
+        build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+        return build.kind if build else None
 
     def poison(self, cell):
         self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)

@@ -49,8 +49,9 @@ def project(tmp_path):
 
 
 def start(project, *arguments, **options):
-    command = [sys.executable, "workflow/run.py", "--cores", "1", *arguments]
+    command = [sys.executable, "-m", "workflow.run", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    pipes["env"] = os.environ | {"PYTHONPATH": str(ROOT)}  # what the project has no copy of
     return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
 
 
@@ -209,7 +210,7 @@ def test_scope_reaches_the_workflow(project):
     text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
     (project / "Snakefile").write_text(text)
     (project / "go").touch()
-    assert run(project, "--scope", "full")[0] == 0
+    assert run(project, "--full")[0] == 0
     assert (project / "results" / "quick.txt").read_text() == "full\n"
 
 

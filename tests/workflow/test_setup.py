@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import ROOT
 
-LAYERS = ("base", "build", "compiler", "dev", "disassembler", "gpu", "test", "uv")
+LAYERS = ("base", "build", "compiler", "dev", "disassembler", "gpu", "project", "test", "uv")
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 
@@ -154,7 +154,7 @@ def test_moved_environment_counts_as_not_installed(environment, monkeypatch, tmp
 def host(environment, monkeypatch):
     """A host without GPU whose base is in place, and the layers that are installed on it."""
     program(environment.PYTHON, "exit 0")
-    environment.install("base")
+    environment.install("base", "project")
     installed = []
     monkeypatch.setattr(environment, "install", lambda *layers, **_: installed.extend(layers))
     monkeypatch.setattr(environment, "has_nvidia_gpu", lambda: False)
@@ -170,6 +170,18 @@ def test_what_is_in_place_is_not_looked_for(environment, host, monkeypatch):
         monkeypatch.setattr(environment, name, refuse)
     environment.set_up([])
     assert host == []
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_the_projects_command_is_installed_until_it_changes(environment, host, installer):
+    path = environment.UV if installer == "uv" else environment.PYTHON
+    program(path, 'echo "$*" >> "$0.calls"')
+    environment.lock_file("project").write_text("# other scripts\n")
+    environment.set_up([])
+    environment.set_up([])
+    (call,) = Path(f"{path}.calls").read_text().splitlines()
+    assert "--no-index" in call
+    assert call.endswith(f"--editable {environment.ROOT}")
 
 
 def test_without_gpu_no_compiler_is_installed_for_a_report(environment, host, monkeypatch):
@@ -246,6 +258,7 @@ def test_disassembler_is_the_one_that_the_builds_will_find(environment, found):
     program(environment.PYTHON, f'exec {sys.executable} "$@"')
     toolchain = environment.ROOT / "kernels" / "toolchain.py"
     toolchain.parent.mkdir()
+    toolchain.with_name("__init__.py").touch()
     toolchain.write_text(
         "from pathlib import Path\ndef find_disassembler(nvcc):\n"
         f"    assert nvcc == Path('/cuda/bin/nvcc')\n    return Path('/x') if {found} else None\n"

@@ -243,6 +243,13 @@ def test_a_missing_recording_is_refused_by_name(tmp_path):
         data.load({"card": [tmp_path / "nowhere"]})
 
 
+def test_a_kernel_that_the_catalog_has_not_is_refused_by_name(gpu_recording, monkeypatch):
+    known = {name: entry for name, entry in data.VARIANTS.items() if name != "block"}
+    monkeypatch.setattr(data, "VARIANTS", known)
+    with pytest.raises(StudyError, match="'card': holds block, which is not in the catalog; "):
+        data.load({"card": [gpu_recording.path]})
+
+
 def test_the_id_of_the_published_tables_is_taken(gpu_recording):
     with pytest.raises(StudyError, match="'published'"):
         data.load({"published": [gpu_recording.path]})

@@ -1,0 +1,76 @@
+"""Where a kernel that a card has never run would stand on its roofline, beside those it has."""
+
+from collections.abc import Collection, Mapping
+
+import pandas as pd
+
+from analysis.data.ceilings import ceilings_table
+from analysis.data.recordings import Source
+from analysis.kernels.counts import Launch
+from analysis.kernels.roofline import fastest, placed, product_of
+from kernels.catalog import VARIANTS
+from kernels.counts import quantities
+from kernels.cubins import build_for
+from kernels.host_execution.check import predict
+from kernels.plan import Product
+from kernels.theory import Total
+
+# Kernels on either side, by the rate that the nearest ceiling leaves them.
+NEIGHBOURS = 2
+
+
+def largest_order(source: Source) -> int:
+    """Return the largest matrix size at which a card's kernels were timed."""
+    return int(fastest(source)["n"].max())
+
+
+def standing(
+    source: Source, counted: Mapping[Product, Mapping[str, Total]], also: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return the kernels of `counted` on a card's roofline, the catalog's nearest, and `also`.
+
+    `counted` has the totals of memory accesses by operation of each launch, all of one order that
+    the card's kernels were timed at. Columns: variant, block_size, flop_per_byte_of_sectors, bound,
+    bound_flop_per_s (the rate that the nearest ceiling leaves), kernel_s, kernel_flop_per_s and
+    share_of_bound (NaN where nothing was timed), is_own (of `counted`). The fastest by its bound
+    comes first; libraries, of which no accesses are known, come last.
+    """
+    known = ceilings_table([source])
+    known = known[(known["gpu"] == source.label) & known["host_memory"].isna()]
+    rates = known.set_index("quantity")["value"].astype(float).to_dict()
+    order = {product.shape.n for product in counted}
+    cells = fastest(source)
+    cells = cells[cells["n"].isin(order) & cells["variant"].isin(VARIANTS)].to_dict("records")
+    launches = {product: _launch(product, totals) for product, totals in counted.items()}
+    own = [_cell(product) for product in counted]
+    for cell in cells:
+        product, entry = product_of(cell), VARIANTS[cell["variant"]]
+        if entry.theory:
+            launches[product] = _launch(product, predict(product), predict(product, merged=True))
+    rows = pd.DataFrame([placed(cell, rates, launches) for cell in (*own, *cells)])
+    rows["bound_flop_per_s"] = 2.0 * rows["n"].astype(float) ** 3 / rows["bound_s"]
+    rows["is_own"] = [True] * len(own) + [False] * len(cells)
+    libraries = rows["variant"].map(lambda name: VARIANTS[name].kernel is None)
+    ranked = rows[~libraries].sort_values("bound_flop_per_s", ascending=False, kind="stable")
+    ranked = ranked.reset_index(drop=True)
+    places = [at for at, is_own in enumerate(ranked["is_own"]) if is_own]
+    near = [
+        name in also or any(abs(at - place) <= NEIGHBOURS for place in places)
+        for at, name in enumerate(ranked["variant"])
+    ]
+    shown = pd.concat([ranked[near], rows[libraries]], ignore_index=True)
+    return shown.assign(block_size=shown["block_size"].astype(float))
+
+
+def _cell(product: Product) -> dict[str, object]:
+    """Return the cell of a kernel that was not timed."""
+    named = {"variant": product.variant, "dtype": product.dtype, "block_size": product.block_size}
+    return named | vars(product.shape) | {"kernel_s": float("nan")}
+
+
+def _launch(
+    product: Product, totals: Mapping[str, Total], merged: Mapping[str, Total] | None = None
+) -> Launch:
+    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
+    assert build is not None  # of a library no accesses are known
+    return Launch(build.kind, quantities(totals), quantities(merged or totals))

@@ -1,0 +1,119 @@
+"""The one command: it answers at once, in one line where something is wrong, and does not a thing
+of its own."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import analysis.__main__
+import kernels.__main__
+import measurement.__main__
+from tests.support import ROOT
+from workflow import command, run
+
+COMMANDS = {
+    "report": (run, []),
+    "record": (measurement.__main__, ["--out", "x"]),
+    "try": (kernels.__main__, ["mine.cu"]),
+    "compare": (analysis.__main__, ["a", "b"]),
+    "advise": (analysis.__main__, ["--gpu", "x", "--n", "3"]),
+    "check": (analysis.__main__, []),
+}
+
+
+def parsers(parser):
+    """Return the parser of each command of a parser."""
+    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return found.choices
+
+
+def test_its_commands_are_those_of_the_packages():
+    own = parsers(command._parser())
+    assert set(own) == set(COMMANDS)
+    for name, (module, arguments) in COMMANDS.items():
+        if module is run:
+            continue  # which has this one command alone
+        theirs = parsers(module._parser())[name]
+        assert own[name].parse_args(arguments) == theirs.parse_args(arguments), name
+        assert own[name].get_default("run") is theirs.get_default("run")
+
+
+def test_every_command_tells_itself_with_examples(capsys):
+    for name, parser in parsers(command._parser()).items():
+        parser.print_help()
+        assert re.search(rf"\nexamples:\n  gemm-study {name}", capsys.readouterr().out)
+        for option in parser._actions:
+            assert option.help, f"{name} {option.option_strings or option.dest}"
+
+
+def test_help_needs_none_of_the_slow_libraries():
+    script = (
+        "import json, sys; from workflow.command import _parser\n"
+        "_parser().format_help()\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert "argparse" in loaded
+    assert not {"numpy", "pandas", "scipy", "pydantic", "snakemake", "argcomplete"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gemm-study ", {*COMMANDS, "-h", "--help"} - {"-h", "--help"}),
+        ("gemm-study com", {"compare"}),
+        ("gemm-study report --q", {"--quick"}),
+        ("gemm-study advise --host-memory p", {"pageable", "pinned"}),
+    ],
+)
+def test_the_shell_is_told_what_may_follow(line, expected):
+    pytest.importorskip("argcomplete")
+    told = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}
+    read, write = os.pipe()
+    code = f"import os; os.dup2({write}, 8); from workflow.command import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | told | {"_ARGCOMPLETE_IFS": "\n"},
+        pass_fds=(write,),
+    )
+    os.close(write)
+    with os.fdopen(read) as answer:
+        found = set(answer.read().split())
+    assert process.wait() == 0
+    assert found - {"-h", "--help"} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], r"gemm-study: the following arguments are required: COMMAND; see `gemm-study --help`"),
+        (["recrod"], r"gemm-study: argument COMMAND: invalid choice: 'recrod' .*"),
+        (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
+        (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is no whole .*"),
+        (["advise", "--gpu", "x"], r"gemm-study advise: .*: --n; see `gemm-study advise --help`"),
+        (["compare", "no/a", "no/b"], r"recording no/a: .*"),
+        (["check", "no/report.html"], r"no/report\.html cannot be read .*"),
+        (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
+        (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
+        (["record", "--quick"], r"--out: is missing; .*"),
+        (["try", "no.cu"], r"no\.cu: No such file .*"),
+    ],
+)
+def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["gemm-study", *arguments])
+    try:
+        status = command.main()
+    except SystemExit as ended:
+        status = ended.code
+    output, errors = capsys.readouterr()
+    assert (status, output) == (2, "")
+    assert re.fullmatch(rf"error: {message}\n", errors), errors

@@ -1,0 +1,221 @@
+"""A kernel of one's own: from a file to its row in the ladder, and every mistake in one line."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels import catalog
+from kernels.brought import KEYS, adopt
+from kernels.cubins import parse_build
+from kernels.host_execution.check import predict
+from kernels.plan import Product
+from kernels.shape import Shape
+from measurement import record as recorder
+from measurement import recording
+from measurement.errors import StudyError
+from tests.support import ROOT
+from tests.support.builds import cpu_library
+from tests.support.compilers import stand_in
+from tests.support.fakes import CONFIG, FakeHardware, Fault
+from workflow import trial
+
+MINE = """// A thread an element of C, columns along x.
+// try: tile=8x8 threads=8x8 after=naive
+extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
+    const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 8 + threadIdx.x;
+    __shared__ float part[8][8];
+    float sum = 0.0f;
+    for (int k = 0; k < n; k += 8) {
+        part[threadIdx.y][threadIdx.x] =
+            row < n && k + threadIdx.x < n ? a[row * n + k + threadIdx.x] : 0.0f;
+        __syncthreads();  // the tile is complete
+        for (int i = 0; i < 8 && k + i < n; ++i)
+            sum += part[threadIdx.y][i] * (column < n ? b[(k + i) * n + column] : 0.0f);
+        __syncthreads();  // before the next
+    }
+    if (row < n && column < n) c[row * n + column] = sum;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def catalog_as_it_was(monkeypatch):
+    """Kernels that were brought leave the catalog with the test."""
+    monkeypatch.setattr(catalog, "VARIANTS", catalog.VARIANTS)
+    before = dict(catalog.VARIANTS)
+    yield
+    catalog.VARIANTS.clear()
+    catalog.VARIANTS.update(before)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trial, "RESULTS", tmp_path / "tried")
+    (tmp_path / "mine.cu").write_text(MINE)
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return Path("mine.cu")
+
+
+def refusal(path, text):
+    path.write_text(text)
+    with pytest.raises(StudyError) as refused:
+        list(trial._checked(adopt(path)))
+    message = str(refused.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_file_becomes_a_variant(path):
+    text = MINE.replace("tile=8x8", "block=8,16 tile=BLOCKx(BLOCK*2)x4 shared=4*n*BLOCK")
+    text = text.replace("threads=8x8", "threads=BLOCKxBLOCK/4 x=rows tolerance=bound")
+    path.write_text(text.replace("float", "ELEMENT").replace("int n", "int m, int n, int k"))
+    entry = adopt(path)
+    assert catalog.variant("mine") is entry
+    assert (entry.source, entry.after, entry.shapes) == (str(path.resolve()), "naive", "single")
+    assert (entry.dtypes, entry.in_order) == (("float32", "float64", "int32"), False)
+    assert entry.tile(16) == (16, 32, 4)
+    launch = entry.launch(Shape(1, 40, 100, 9), 8)
+    assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
+    assert launch.dynamic_shared_bytes == 4 * 100 * 8
+    assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
+    assert adopt(path).name == "mine"  # once more, as after an edit
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tile=8x8", "tiles=8x8", "2: unknown key tiles; did you mean tile?"),
+        ("tile=8x8 ", "", "2: does not declare tile; write a line such as // try: tile=32x32"),
+        ("// try: tile=8x8 threads=8x8 after=naive", "", "1: does not declare tile and threads"),
+        ("tile=8x8", "tile=8x8 tile=4x4", "2: tile stands twice"),
+        ("tile=8x8", "tile 8x8", "2: tile: is no key=value"),
+        ("tile=8x8", "tile=8", "2: tile=8: is none of 2 or 3 sizes"),
+        ("tile=8x8", "tile=BLOCKx8", "2: tile=BLOCKx8: BLOCK is no formula of whole numbers with"),
+        ("tile=8x8", "block=6 tile=8xBLOCK/4", "2: .*BLOCK/4 is 3/2 with BLOCK=6, no whole number"),
+        ("tile=8x8", "tile=8x1/0", "2: tile=8x1/0: 1/0 is no formula"),
+        ("tile=8x8", "block=8,x tile=8x8", "2: block=8,x: is no list of block sizes"),
+        ("threads=8x8", "threads=64x32", "2: threads=64x32: are more than 1024"),
+        ("after=naive", "after=naiv", "2: after=naiv: is no variant"),
+        ("after=naive", "x=down", "2: x=down: is neither columns nor rows"),
+        ("after=naive", "batched=yes", "2: batched=yes: needs the signature with m, n and k"),
+        ("after=naive", "global_loads=2*q", r"2: global_loads=2\*q: 2\*q is no formula"),
+        ("mine(", "block(", "3: block is a variant of the catalog; call it otherwise"),
+        ("const float *b", "const double *b", r"3: mine\(.*\): is not as the study calls"),
+        ("int n)", "long n)", r"3: mine\(.*\): is not as the study calls a kernel; write \("),
+        ('extern "C" __global__', "static", '1: holds no kernel: extern "C" __global__'),
+    ],
+)
+def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message):
+    assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("__syncthreads();  // the tile is complete", "", "12: .* a barrier may be missing"),
+        (
+            "__syncthreads();  // before the next",
+            "",
+            r"12: .* races with thread \S+ \S+ \S+ at line 8",
+        ),
+        ("if (row < n && column < n) c", "c", r"15: .*\(at size 70, which the tile does not"),
+        ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
+        ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
+        ("float sum = 0.0f;", "float sum = 0.0f", r"7: expected .* \(g\+\+\)"),
+        ("after=naive", "global_loads=n", "9,12: mine at 64: global loads a thread are 72, decl"),
+    ],
+)
+def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
+    assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))
+
+
+@pytest.mark.slow
+def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(path):
+    told = (ROOT / "README.md").read_text()
+    (example,) = re.findall(r"```cuda\n(.*?)```", told, re.S)
+    path.write_text(example)
+    for line in trial._checked(adopt(path)):
+        assert line in told
+    lines = example.splitlines(keepends=True)
+    for number, old, new in (
+        (14, "__syncthreads();", ""),
+        (11, " && column < n", ""),
+        (13, "b_tile[i][x]", "b_tile[x][i]"),
+        (8, ";", ""),
+    ):
+        wrong = [*lines[: number - 1], lines[number - 1].replace(old, new), *lines[number:]]
+        message = refusal(path, "".join(wrong))
+        if message.endswith("(g++)"):  # whose words are not ours
+            message = message[: message.index(" ")]
+        assert f"error: {message}" in told
+
+
+@pytest.mark.slow
+def test_sums_in_parts_need_the_bound_alone(path):
+    parts = MINE.replace("sum +=", "(i % 2 ? odd : sum) +=").replace("sum = 0", "odd = 0, sum = 0")
+    parts = parts.replace("= sum;", "= sum + odd;")
+    assert "bit for bit" in refusal(path, parts)
+    path.write_text(parts.replace("after=naive", "tolerance=bound"))
+    assert "within the bound the reference at 64, 70" in next(trial._checked(adopt(path)))
+    wrong = parts.replace("after=naive", "tolerance=bound").replace("= sum + odd", "= sum")
+    assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
+
+
+def test_totals_are_extended_to_other_orders():
+    block = [Product("block", "float32", Shape.square(n), 32) for n in (64, 128, 4096)]
+    small, twice, large = map(predict, block)
+    for operation, total in large.items():
+        assert trial._extended(small[operation], twice[operation], 64, 4096) == total
+
+
+@pytest.fixture
+def card(tmp_path, monkeypatch):
+    """A stand-in for a card and for its compiler, which knows no architectures by itself."""
+    nvcc = stand_in(tmp_path / "nvcc")
+    own = f"toolchain: {{ nvcc: {nvcc} }}\nstudy: {{ series: [] }}\n"
+    (tmp_path / "config.local.yaml").write_text(own)
+    monkeypatch.setattr(recorder, "CACHE", tmp_path / "references")
+    monkeypatch.setattr(recorder, "build_library", cpu_library)
+    (tmp_path / "hardware").mkdir()
+    return FakeHardware(tmp_path / "hardware")
+
+
+@pytest.mark.slow
+def test_a_kernel_goes_all_the_way(path, card):
+    """Checked, counted, built, placed beside its step before, timed, with its row in the ladder."""
+    h100 = ROOT / "data" / "recordings" / "h100-sxm"
+    lines = list(trial.attempt(path, Path("config.yaml"), h100, ["sm_86"], 0, [8], card))
+    text = "\n".join(lines)
+    assert lines[0] == "mine.cu: mine(a, b, c, n), float32: tiles of 8x8, 8x8 threads"
+    assert re.search(r"global loads +72 ", text)
+    assert re.search(r"sm_86 +float32 +– +0 .* 50% +1 +LDG 128\n", text)
+    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory) +\S+ +not yet", text)
+    assert re.search(r"\n  naive +32 +", text)
+    assert re.search(r"\n  > mine +– +8 +float32 +1\.8 ", text)
+    assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
+    assert re.fullmatch(r"the recording: tried/mine/gpu0-\w{8}", lines[-1])
+    made = recording.read(lines[-1].removeprefix("the recording: "))
+    assert set(made.provenance["sources"]) >= {"brought/mine.cu"}
+
+
+@pytest.mark.slow
+def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
+    path.write_text(MINE.replace("float", "ELEMENT"))  # for every type of elements
+    broken = replace(card, faults=(Fault("wrong", "mine"),))
+    told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
+    rows = [next(told) for _ in range(3)]
+    assert re.match(r"  block +4 +8 ", rows[2])
+    with pytest.raises(
+        StudyError, match=r"^mine\.cu: mine fails on gpu0: 1 of 64 elements wrong; "
+    ):
+        list(told)
+
+
+def test_every_key_is_documented():
+    told = (ROOT / "CONTRIBUTING.md").read_text()
+    for key in KEYS:
+        assert f"`{key}=" in told

@@ -1,0 +1,1 @@
+"""How the study runs: its rules, the set-up of its environment, its one command."""
