@@ -97,7 +97,7 @@ _TEXT = _names(
 _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
-    live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside
+    live simulated at_once dirty stale agree agrees differs is_empty rate_agrees holdout used inside
     in_interval chosen_here host_work
     is_library is_fastest is_predicted_fastest
     """
@@ -203,7 +203,7 @@ _DECLARED = {
     ),
     "recordings": (
         "the recordings and whether they are stale",
-        "recording gpu device gpu_name cpu_model live simulated started_utc finished_utc "
+        "recording gpu device gpu_name cpu_model live simulated at_once started_utc finished_utc "
         "commit dirty sittings samples cells_passed cells_failed cells_not_launchable stale "
         "stale_sources",
     ),

@@ -1,6 +1,7 @@
 """Command line: ``python -m measurement record | count | sanitize | devices``."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -8,12 +9,12 @@ from measurement.errors import exit_status
 
 
 def _device(text: str) -> str | int:
-    """Parse ``auto`` or the index of a GPU."""
-    if text == "auto":
-        return text
-    if text.isdigit():
+    """Parse ``auto``, the index of a GPU, or a part of its name."""
+    if text.isascii() and text.isdigit():
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor the index of a GPU")
+    if re.search("[A-Za-z]", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a GPU's index or name")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -25,7 +26,10 @@ def _parser() -> argparse.ArgumentParser:
         "--device",
         type=_device,
         default="auto",
-        help="index of a GPU, or auto: all of this host, also none (default)",
+        help="index of a GPU, a part of its name, or auto: all of this host, also none (default)",
+    )
+    recorder.add_argument(
+        "--at-once", action="store_true", help="several GPUs at once, not one after the other"
     )
     recorder.add_argument("--out", required=True, type=Path, help="folder of the recording")
     recorder.add_argument(
@@ -84,6 +88,7 @@ def main() -> int | None:
         arguments.out,
         arguments.cubins,
         arguments.commit,
+        at_once=arguments.at_once,
     )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())

@@ -55,7 +55,10 @@ Text = Annotated[str, Field(min_length=1), allowed("a text")]
 Variant = Annotated[str, name_in("variant", kernels.catalog.VARIANTS)]
 CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
 Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
-Device = Annotated[Count | Literal["auto"], allowed("auto or a whole number from 0")]
+Device = Annotated[
+    Count | Annotated[str, Field(pattern="[A-Za-z]")],
+    allowed("auto, a whole number from 0, or a part of a GPU's name"),
+]
 
 
 class BlockSizeLimit(Section):
@@ -224,8 +227,8 @@ class Gpu(Section):
     """One entry a card: a `recording` made earlier, or a live `device` of this host.
 
     `recordings` are several of one kind of card, each of them a sitting: one uninterrupted
-    measuring on one host. `device` is a CUDA index, or "auto" for all GPUs of this host (none is
-    fine).
+    measuring on one host. `device` is a CUDA index, a part of a GPU's name, or "auto" for all GPUs
+    of this host (none is fine). Several are measured one after the other, or `at_once`.
     """
 
     id: Annotated[
@@ -236,6 +239,7 @@ class Gpu(Section):
     recording: Text | None = None
     recordings: OneOrMore[Text] | None = None
     device: Device | None = None
+    at_once: bool = False
 
     @property
     def folders(self) -> list[str]:
@@ -255,8 +259,10 @@ class Gpu(Section):
         if sum(source is not None for source in given) != 1:
             raise ValueError(
                 "give one of recording (a folder), recordings (folders, each a sitting) and device "
-                "(auto or a CUDA index)"
+                "(auto, a CUDA index or a GPU's name)"
             )
+        if self.at_once and self.device is None:
+            raise ValueError("at_once says how GPUs are measured here; it goes with device alone")
         return self
 
 

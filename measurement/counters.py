@@ -27,6 +27,7 @@ from measurement.cells import Cell
 from measurement.check import builds_of, plan
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
+from measurement.locks import lock_file, only_run
 from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +62,10 @@ def count(path: Path, device_index: int) -> Recording:
     # A variant that runs another one's kernel has the counters of that.
     own = [name for name in study["variants"] if variant(name).kernel == name]
     cells = plan(own, list(BLOCK_SIZES), [str(ORDER)])
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with (
+        only_run(device, lock_file(device), f"counting for {path}"),
+        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
+    ):
         _build(recorded, cells, device, Path(folder))
         output = _profile(ncu, cells, device, Path(folder))
     rows = [{"device": label, **row} for row in rows_of(output, cells)]

@@ -99,7 +99,8 @@ class Provenance(Section):
 
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
-    processes that had a hand in it: more than one where it was interrupted and resumed.
+    processes that had a hand in it: more than one where it was interrupted and resumed. `at_once`:
+    several GPUs were measured at the same time.
     """
 
     format: Literal[4, 5]
@@ -115,5 +116,6 @@ class Provenance(Section):
     seed: int
     sources: dict[str, Sha256]
     attempts: Number
+    at_once: bool = False
     phases: list[Phase]
     counters: Counters | None = None

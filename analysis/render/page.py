@@ -69,7 +69,7 @@ def render(
     measured = devices(store, focus)
     template_dir = Path(template_dir)
     environment = _environment(template_dir)
-    marks = {d.label: "SIMULATED" for d in measured.all if d.simulated}
+    marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
     environment.globals |= {

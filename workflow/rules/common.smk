@@ -111,13 +111,18 @@ def live_architectures(entry):
     return sorted({architecture(device.compute_capability) for device in devices})
 
 
+def device_options(entry):
+    """Return the options that tell the recorder which GPUs an entry measures, and in which way."""
+    return f"--device={shlex.quote(str(entry.device))}{' --at-once' if entry.at_once else ''}"
+
+
 with one_line_errors():
     # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
     given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
     config.update(in_scope(config, given))
     CONFIG = validate(config, "config.yaml")
     WHOLE = validate(in_scope(config, "full"), "config.yaml")
-    LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
+    LIVE = {entry.id: entry for entry in CONFIG.gpus if entry.device is not None}
     ARCHITECTURES = {
         entry.id: recorded_architectures(entry) if entry.folders else live_architectures(entry)
         for entry in CONFIG.gpus

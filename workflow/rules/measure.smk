@@ -18,10 +18,10 @@ rule measure:
     resources:
         gpu=1,
     params:
-        device=lambda wildcards: LIVE[wildcards.gpu],
+        device=lambda wildcards: device_options(LIVE[wildcards.gpu]),
         study=STUDY,  # not in the command: a change of it measures again
     message:
         "Measuring {wildcards.gpu}, alone"
     shell:
-        "python -m measurement record --config results/config.yaml --device {params.device}"
+        "python -m measurement record --config results/config.yaml {params.device}"
         " --cubins results/cubins --out results/recordings/{wildcards.gpu} 2>&1 | tee {log} >&2"
