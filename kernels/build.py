@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.catalog import variant
-from kernels.cubins import INSTRUMENTS, Build
+from kernels.cubins import INSTRUMENTS, TENSOR_PROBE, Build
 from kernels.machine_code import InstructionCount, instructions
 from kernels.pool import run_all
 from kernels.toolchain import find_disassembler, nvcc_version
@@ -75,7 +75,8 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     """Return the compiler's command line for one cubin."""
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
-    on_tensor_cores = build not in INSTRUMENTS and variant(build.variant).tensor_cores
+    own = build not in INSTRUMENTS
+    on_tensor_cores = variant(build.variant).tensor_cores if own else build == TENSOR_PROBE
     # Asynchronous products on tensor cores (wgmma) are what this card has alone.
     target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [

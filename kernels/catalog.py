@@ -12,6 +12,7 @@ the sources are V (Vatutin, Martynov, Titov), T (TU Eindhoven, 5KK73), G ("GEMM 
 L (Lei Mao) and H (Harvey Arce); "own" is what is none's.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from kernels import accesses
 from kernels.host_steps import PADDED, TRANSPOSED_B
 from kernels.shape import Shape
 from kernels.tiles import TILES
-from kernels.variant import ELEMENTS, Launch, Tile, Variant
+from kernels.variant import AS_GRAPH, ELEMENTS, IN_PIECES, PIECES, Launch, Tile, Variant
 from measurement.errors import StudyError
 
 _ROW_BYTES = ELEMENTS["float32"].bytes  # of a buffered row or column, for each of its elements
@@ -384,9 +385,50 @@ VARIANTS: dict[str, Variant] = {
             _tiles_of_top,
             accesses.sgemm_top,
             tuple(TILES),
+            shapes="single",
             after="register_tile_async",
             has_tiles=True,
             slices=lambda number: TILES[number].slices,
+        ),
+        Variant(
+            "sgemm_top_pieces",
+            "tiles, copies overlapped",
+            "copied and computed in pieces",
+            "own",
+            f"the same kernel in a pass of {PIECES} pieces, each some rows of A and C in a stream "
+            "of its own: copies in both directions and kernels run at the same time",
+            "register",
+            "sgemm_top",
+            _top_tile,
+            _tiles_of_top,
+            accesses.sgemm_top,
+            (64064, 64128, 128128),
+            shapes="single",
+            after="sgemm_top",
+            has_tiles=True,
+            slices=lambda number: TILES[number].slices,
+            flow=IN_PIECES,
+            edges=(1024, math.inf),
+        ),
+        Variant(
+            "sgemm_top_graph",
+            "tiles, as a graph",
+            "one call for a whole pass",
+            "own",
+            "the same kernel and copies as a CUDA graph: the driver gets the pass once, and "
+            "launches all of it in one call",
+            "register",
+            "sgemm_top",
+            _top_tile,
+            _tiles_of_top,
+            accesses.sgemm_top,
+            (32016, 64032, 64128),
+            shapes="single",
+            after="sgemm_top",
+            has_tiles=True,
+            slices=lambda number: TILES[number].slices,
+            flow=AS_GRAPH,
+            edges=(1, 1024),
         ),
         Variant(
             "sgemm_tensor",

@@ -24,6 +24,7 @@ from kernels.plan import Product, products
 from kernels.pool import run_all
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS, Total
+from kernels.variant import IN_TURN
 from measurement.files import digest, write_atomic
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def plan(
     """
     shapes: dict[tuple[str, str, int | None], list[Shape]] = {}
     for one in products(study):
-        if variant(one.variant).kernel:
+        entry = variant(one.variant)
+        if entry.kernel and entry.flow == IN_TURN:  # other passes run the same kernels
             shapes.setdefault((one.variant, one.dtype, one.block_size), []).append(one.shape)
     found = []
     for (name, dtype, block), studied in shapes.items():

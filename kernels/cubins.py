@@ -49,11 +49,12 @@ class Build:
         }
 
 
-# Hold no variant: the kernels of the first measure what a card can do at most, those of the second
-# hold a stream while something is queued in it.
+# Hold no variant: the kernels of the first measure what a card can do at most, that of the second
+# what its tensor cores can, those of the third hold a stream while something is queued in it.
 PROBES = Build("probes", None, "float32", False)
+TENSOR_PROBE = Build("tensor_probe", None, "float32", False)
 HOLD = Build("hold", None, "float32", False)
-INSTRUMENTS = (PROBES, HOLD)
+INSTRUMENTS = (PROBES, TENSOR_PROBE, HOLD)
 
 
 def build_for(name: str, shape: Shape, block_size: int | None, dtype: str) -> Build | None:

@@ -130,9 +130,9 @@ static __device__ __forceinline__ float4 vector_of(const float *words) {
 
 // Stores a vector of C, or so much of it as is inside: all or nothing where WORDS is 4.
 template <int WORDS>
-static __device__ __forceinline__ void store_vector(float *to, int row, int column, int n,
+static __device__ __forceinline__ void store_vector(float *to, int row, int column, int m, int n,
                                                     float4 part) {
-    if (GUARDED && row >= n) return;
+    if (GUARDED && row >= m) return;
     if (WORDS == VECTOR) {
         if (!GUARDED || column < n) *reinterpret_cast<float4 *>(to) = part;
     } else {
@@ -145,12 +145,12 @@ static __device__ __forceinline__ void store_vector(float *to, int row, int colu
 
 // Stores a row of the thread's part of C, from its vector at J on.
 template <int WORDS, int J = 0>
-static __device__ __forceinline__ void store_row(float *to, int row, int column, int n,
+static __device__ __forceinline__ void store_row(float *to, int row, int column, int m, int n,
                                                  const float *sums) {
-    store_vector<WORDS>(to, row, column, n, vector_of(sums));
+    store_vector<WORDS>(to, row, column, m, n, vector_of(sums));
     if constexpr (J + VECTOR < T.thread_columns) {
         constexpr int NEXT = VECTOR * LANE_COLUMNS;
-        store_row<WORDS, J + VECTOR>(to + NEXT, row, column + NEXT, n, sums + VECTOR);
+        store_row<WORDS, J + VECTOR>(to + NEXT, row, column + NEXT, m, n, sums + VECTOR);
     }
 }
 
@@ -173,7 +173,8 @@ static __device__ __forceinline__ void multiply_add(float (&sum)[T.thread_rows][
 
 // B is copied B_WORDS at a time: 1 where its rows do not begin at multiples of 16 bytes.
 template <int B_WORDS>
-static __device__ void multiply(const float *a, const float *b, float *c, int n, float *smem) {
+static __device__ void multiply(const float *a, const float *b, float *c, int m, int n, int k_end,
+                                float *smem) {
     constexpr int B_ACROSS = T.columns / B_WORDS;          // copies of a row of B's tile
     constexpr int B_DOWN = THREADS / B_ACROSS;             // rows from one copy to the next
     constexpr int B_COPIES = T.step * B_ACROSS / THREADS;  // a thread and stage
@@ -193,17 +194,17 @@ static __device__ void multiply(const float *a, const float *b, float *c, int n,
     const int a_row = thread / ROW_PART % T.rows;
     const int a_step = thread % ROW_PART + thread / ROW_PART / T.rows * ROW_PART;
     const int b_step = thread / B_ACROSS, b_column = thread % B_ACROSS * B_WORDS;
-    const float *a_from = a + static_cast<size_t>(first_row + a_row) * n + a_step;
+    const float *a_from = a + static_cast<size_t>(first_row + a_row) * k_end + a_step;
     const float *b_from = b + static_cast<size_t>(b_step) * n + first_column + b_column;
     float *const a_to = smem + a_step * A_PITCH + a_row;
     float *const b_to = smem + T.step * A_PITCH + b_step * T.columns + b_column;
-    const int tiles = (n + T.step - 1) / T.step;
+    const int tiles = (k_end + T.step - 1) / T.step;
     // The step of k where its rows of A and its columns of B end: outside of C at once.
     int a_end[A_ROWS];
 #pragma unroll
     for (int i = 0; i < A_ROWS; ++i)
-        a_end[i] = first_row + a_row + i * A_DOWN < n ? n : 0;
-    const int b_end = first_column + b_column < n ? n : 0;
+        a_end[i] = first_row + a_row + i * A_DOWN < m ? k_end : 0;
+    const int b_end = first_column + b_column < n ? k_end : 0;
     // Copies number `part` of a stage; beyond the last tile zeros, which nobody uses.
     const auto copy_part = [&](int part, int tile, int stage) {
         if (part < B_COPIES) {
@@ -214,7 +215,7 @@ static __device__ void multiply(const float *a, const float *b, float *c, int n,
             const int row = (part - B_COPIES) * A_DOWN % T.rows;
             const int step = (part - B_COPIES) * A_DOWN / T.rows * ROW_PART;
             copy<1>(a_to + stage + step * A_PITCH + row,
-                    a_from + static_cast<size_t>(row) * n + step,
+                    a_from + static_cast<size_t>(row) * k_end + step,
                     GUARDED ? tile * T.step + a_step + step < a_end[row / A_DOWN] : tile < tiles);
         }
     };
@@ -292,7 +293,7 @@ static __device__ void multiply(const float *a, const float *b, float *c, int n,
 #pragma unroll
         for (int i = 0; i < T.thread_rows; ++i) {
             float *to = c + static_cast<size_t>(row_of(i)) * n + column;
-            store_row<B_WORDS>(to, row_of(i), column, n, sum[i]);
+            store_row<B_WORDS>(to, row_of(i), column, m, n, sum[i]);
         }
         return;
     }
@@ -321,16 +322,16 @@ static __device__ void multiply(const float *a, const float *b, float *c, int n,
         const int row = row_of(vector / VECTORS_ACROSS);
         const int across = vector % VECTORS_ACROSS * VECTOR * LANE_COLUMNS;
         float *to = c + static_cast<size_t>(row) * n + column + across;
-        store_vector<B_WORDS>(to, row, column + across, n, total);
+        store_vector<B_WORDS>(to, row, column + across, m, n, total);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    sgemm_top(const float *a, const float *b, float *c, int n) {
+    sgemm_top(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
     extern __shared__ __align__(16) float smem[];
     if (GUARDED && n % VECTOR) {
-        multiply<1>(a, b, c, n, smem);
+        multiply<1>(a, b, c, m, n, k, smem);
     } else {
-        multiply<VECTOR>(a, b, c, n, smem);
+        multiply<VECTOR>(a, b, c, m, n, k, smem);
     }
 }

@@ -1,5 +1,6 @@
 """What the catalog says of a kernel variant, and the types of elements that there are."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,6 +47,12 @@ class Launch:
 # Rows of C, columns of C and steps along k that a block works on at a time.
 Tile = tuple[int, int, int]
 
+# How a pass goes: copies and kernel one after the other, each by a call of its own; in pieces,
+# whose copies and kernels overlap; or as a graph, got by the driver once, launched by one call.
+IN_TURN, IN_PIECES, AS_GRAPH = "in turn", "in pieces", "as a graph"
+# Of a pass in pieces: enough that little is left at its ends, and few enough to fill a card.
+PIECES = 8
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -66,7 +73,8 @@ class Variant:
 
     `kernel` is the name of the function and of its source file. It is None for what a library
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
-    the matrices beyond copying them.
+    the matrices beyond copying them. `flow` is how its pass goes: other than in turn it needs
+    pinned memory, and its kernel is not timed alone. It is for shapes with an edge in `edges`.
     """
 
     name: str
@@ -87,6 +95,8 @@ class Variant:
     has_tiles: bool = False
     slices: Callable[[int], int] = lambda _: 1
     tensor_cores: bool = False
+    flow: str = IN_TURN
+    edges: tuple[int, float] = (1, math.inf)
 
     @property
     def source(self) -> str | None:
@@ -105,6 +115,12 @@ class Variant:
         """Return the kernel's arguments after the matrices: n, or m, n and k."""
         seen = self.operands(shape, block_size)
         return (seen.n,) if self.shapes == "square" else (seen.m, seen.n, seen.k)
+
+    def pieces(self, shape: Shape, block_size: int | None) -> list[tuple[int, int]]:
+        """Return the pieces of a product: first row of A and C, and rows, all of whole tiles."""
+        rows = self.tile(block_size or 0)[0]
+        most = -(-shape.m // rows // PIECES) * rows
+        return [(first, min(most, shape.m - first)) for first in range(0, shape.m, most)]
 
     def accesses(self, shape: Shape, block_size: int | None, dtype: str) -> list[Access]:
         """Return the theory of the kernel's memory accesses."""
@@ -130,7 +146,14 @@ class Variant:
 
     def takes(self, shape: Shape) -> bool:
         """Tell whether the variant multiplies matrices of this shape."""
+        least, largest = self.edges
+        if not least <= shape.largest <= largest:
+            return False
         return {"square": shape.is_square, "single": shape.batch == 1}.get(self.shapes, True)
+
+    def takes_memory(self, host_memory: str) -> bool:
+        """Tell whether its copies can be what its pass needs: only pinned memory's overlap."""
+        return self.flow == IN_TURN or host_memory == "pinned"
 
     def takes_block(self, block_size: int | None) -> bool:
         """Tell whether the variant has this block size; None: it has none."""

@@ -73,10 +73,13 @@ def timer_ceilings() -> list[Ceiling]:
     return in_rounds([_timer_resolution, _empty_host_pass])
 
 
-def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> tuple[list[Ceiling], float]:
+def gpu_ceilings(
+    cuda: Any, device: Any, module: Any, tensor_module: Any, stream: Any
+) -> tuple[list[Ceiling], float]:
     """Measure the ceilings of a card in the current context; takes a few seconds.
 
-    `cuda` is `pycuda.driver`, `module` the loaded cubin of `kernels.catalog.PROBES`. A latency is
+    `cuda` is `pycuda.driver`, the modules are the loaded cubins of `kernels.cubins.PROBES` and
+    `TENSOR_PROBE`; the latter measures nothing on cards without such products. A latency is
     the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
     the card's globaltimer, both read by the kernel around the same loads. Copies and the rates of
     multiply-adds and of reads (of the whole card) are timed by events in `stream`.
@@ -86,18 +89,29 @@ def gpu_ceilings(cuda: Any, device: Any, module: Any, stream: Any) -> tuple[list
     `cuda.Error`.
     """
     with ExitStack() as stack:
-        card = _Card(cuda, device, module, stream, stack)
+        card = _Card(cuda, device, module, tensor_module, stream, stack)
         return in_rounds(list(card.measurements())), card.busy_s
 
 
 class _Card:
     """One card with the probes and their buffers, which `stack` gives back."""
 
-    def __init__(self, cuda: Any, device: Any, module: Any, stream: Any, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        cuda: Any,
+        device: Any,
+        module: Any,
+        tensor_module: Any,
+        stream: Any,
+        stack: ExitStack,
+    ) -> None:
         self._cuda = cuda
         self._kernels = {
             name: module.get_function(name).prepare(types) for name, types in probes.KERNELS.items()
         }
+        tensor_kernel = tensor_module.get_function(probes.TENSOR_KERNEL)
+        self._kernels[probes.TENSOR_KERNEL] = tensor_kernel.prepare(probes.TENSOR_TYPES)
+        self._has_tensor_cores = device.compute_capability() >= probes.TENSOR_CAPABILITY
         self.busy_s = 0.0
         self._stream = stream
         self._stack = stack
@@ -131,6 +145,8 @@ class _Card:
     def measurements(self) -> Iterator[Measurement]:
         """Yield everything that is measured in a round."""
         yield self._fma
+        if self._has_tensor_cores:
+            yield self._tensor
         if self._reaches_memory:
             yield self._device_copy
         for sweep in self._sweeps:
@@ -197,6 +213,14 @@ class _Card:
         launch = partial(self._launch, "fp32_fma", self._blocks, probes.THREADS, *arguments)
         rate = probes.fma_flop(self._blocks) / self._back_to_back_s(launch)
         return [("fp32_flop_per_s", None, None, rate)]
+
+    def _tensor(self) -> list[Row]:
+        arguments = (*probes.TENSOR_ARGUMENTS, self._readings)
+        launch = partial(
+            self._launch, probes.TENSOR_KERNEL, self._blocks, probes.THREADS, *arguments
+        )
+        rate = probes.tensor_flop(self._blocks) / self._back_to_back_s(launch)
+        return [("fp16_tensor_flop_per_s", None, None, rate)]
 
     def _sweep(self, sweep: Sweep) -> list[Row]:
         source = () if sweep.level == "shared" else (self._tiles, sweep.buffer_bytes)

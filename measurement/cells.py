@@ -81,6 +81,7 @@ def gpu_cells(study: "Study", device: str) -> list[Cell]:
         cell(device, one.variant, one.dtype, one.shape, one.block_size, memory)
         for one in products(study)
         for memory in study.host_memory
+        if variant(one.variant).takes_memory(memory)
     ]
     return sorted(cells, key=lambda cell: cell.shape.flop)
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,17 @@ import numpy as np
 
 from kernels.build import BuildResult, architecture
 from kernels.catalog import variant
-from kernels.cubins import HOLD, PROBES, Build, build_for
+from kernels.cubins import HOLD, PROBES, TENSOR_PROBE, Build, build_for
 from kernels.limits import DeviceLimits, not_launchable
+from kernels.shape import Shape
+from kernels.variant import AS_GRAPH, IN_TURN
 from measurement import buffers, cublas
 from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
 from measurement.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
 from measurement.errors import StudyError
+from measurement.flows import Graph, Pieces
 from measurement.hold import Hold
 from measurement.matrices import POISON_WORD, Inputs, Matrix
 from measurement.session import Alone, CellError, DeviceError, Timing
@@ -59,6 +62,8 @@ class GpuSession:
         self._functions: dict[Build, Any] = {}
         self._alone_s: dict[Cell, float] = {}  # the first time of every kernel alone
         self._sgemm: cublas.Sgemm | None = None
+        self._graphs: dict[Cell, Graph] = {}
+        self._pieces: Pieces | None = None
 
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
@@ -82,8 +87,12 @@ class GpuSession:
         # Buffers, events and functions must go while their context still stands.
         if self._sgemm:
             self._sgemm.close()
+        for graph in self._graphs.values():
+            graph.close()
+        self._graphs.clear()
         self._functions.clear()
-        del self._host, self._on_device, self._events, self._stream, self._hold, self._others
+        del self._pieces, self._host, self._on_device, self._events, self._stream, self._hold
+        del self._others
         self._close()
 
     def _close(self) -> None:
@@ -137,7 +146,47 @@ class GpuSession:
             raise DeviceError(str(error)) from error
 
     def run(self, cell: Cell) -> Timing:
-        """Copy A and B to the device, multiply, copy C back; all in one stream, then wait.
+        """Copy A and B to the device, multiply, copy C back, as the variant's `flow` says; wait.
+
+        A pass that is not in turn has no parts that could be timed each by itself.
+        """
+        if variant(cell.variant).flow == IN_TURN:
+            return self._in_turn(cell)
+        try:
+            start = self._flow(cell)
+            begin = time.perf_counter_ns()
+            start()
+            return Timing((time.perf_counter_ns() - begin) / 1e9)
+        except self._cuda.Error as error:
+            raise DeviceError(str(error)) from error
+
+    def _flow(self, cell: Cell) -> Callable[[], None]:
+        """Return what runs a pass in pieces or as a graph, ready but for its start."""
+        entry, c_device = variant(cell.variant), self._on_device[2]
+        work = self._host[str(cell.host_memory)].work(cell)
+        if entry.flow == AS_GRAPH:
+            if cell not in self._graphs:
+                launch = self._launcher(cell)
+
+                def queue() -> None:
+                    self._copy_in(work)
+                    launch()
+                    self._cuda.memcpy_dtoh_async(work.c, c_device, self._stream)
+
+                self._graphs[cell] = Graph(self._stream, queue)
+            return self._graphs[cell].run
+        if self._pieces is None:
+            self._pieces = Pieces(self._cuda)
+        rows = entry.pieces(cell.shape, cell.block_size)
+
+        def launcher(count: int, a_there: int, c_there: int, stream: Any) -> Callable[[], None]:
+            shape = replace(cell.shape, m=count)
+            return self._launcher(cell, shape, stream, (a_there, self._on_device[1], c_there))
+
+        return self._pieces.ready(cell.shape, work, self._on_device, rows, launcher)
+
+    def _in_turn(self, cell: Cell) -> Timing:
+        """Run a pass in one stream, then wait.
 
         What the host does with the matrices itself comes before the first copy and after the last.
         """
@@ -282,7 +331,8 @@ class GpuSession:
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure what card, link and clock can do at best."""
         try:
-            return gpu_ceilings(self._cuda, self._device, self._module(PROBES), self._stream)
+            modules = (self._module(PROBES), self._module(TENSOR_PROBE))
+            return gpu_ceilings(self._cuda, self._device, *modules, self._stream)
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
 
@@ -290,15 +340,24 @@ class GpuSession:
         """Return C in the cell's kind of host memory, (batch, m, n)."""
         return self._host[str(cell.host_memory)].product(cell)
 
-    def _launcher(self, cell: Cell) -> Callable[[], None]:
-        """Return what launches the cell's kernel into the stream, with all arguments at hand."""
+    def _launcher(
+        self,
+        cell: Cell,
+        shape: Shape | None = None,
+        stream: Any = None,
+        on_device: Sequence[Any] | None = None,
+    ) -> Callable[[], None]:
+        """Return what launches the cell's kernel, with all arguments at hand.
+
+        Into the session's stream and on the session's matrices, unless others are given.
+        """
         build = _build_of(cell)
         if build is None:
             return partial(self._library(), *map(int, self._on_device), cell.m, cell.n, cell.k)
-        entry = variant(cell.variant)
-        arguments = entry.arguments(cell.shape, cell.block_size)
+        entry, shape = variant(cell.variant), shape or cell.shape
+        arguments = entry.arguments(shape, cell.block_size)
         function = self._function(build, len(arguments))
-        launch = entry.launch(cell.shape, cell.block_size)
+        launch = entry.launch(shape, cell.block_size)
         static = self._builds[build].static_shared_bytes
         if launch.dynamic_shared_bytes + static > self.limits.max_shared_bytes_per_block:
             attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -308,8 +367,8 @@ class GpuSession:
             function.prepared_async_call(
                 launch.grid,
                 (*launch.threads, 1),
-                self._stream,
-                *self._on_device,
+                stream or self._stream,
+                *(on_device or self._on_device),
                 *arguments,
                 shared_size=launch.dynamic_shared_bytes,
             )

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from kernels.catalog import variant
+from kernels.variant import IN_TURN
 from measurement.cells import CPU, Cell
 from measurement.cold_start import ColdStart
 from measurement.config import ProtocolSettings, Study
@@ -292,7 +293,8 @@ class Measurement:
     def _kernel_cells(self) -> dict[_Key, Cell]:
         """Return a cell for each kernel that passed, with pinned memory if there is one."""
         found: dict[_Key, Cell] = {}
-        for cell in sorted(self._passed(), key=lambda cell: cell.host_memory != "pinned"):
+        cells = [cell for cell in self._passed() if variant(cell.variant).flow == IN_TURN]
+        for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
             found.setdefault(_kernel(asdict(cell)), cell)
         return found
 

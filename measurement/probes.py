@@ -26,7 +26,13 @@ KERNELS = {
     "read_past_l1": "PIiIP",
     "read_shared": "iIP",
 }
-# Threads of a block of the kernels that fill the card: fp32_fma, and those that read (source).
+# The same of the kernel of `kernels/tensor_probe.cu`, what it is given, and a warp's flop a step.
+TENSOR_KERNEL, TENSOR_TYPES = "fp16_products", "ifP"
+TENSOR_STEPS = 2**12
+TENSOR_ARGUMENTS = (TENSOR_STEPS, float("inf"))  # no sum gets near
+_TENSOR_STEP_FLOP = 2 * 64 * 128 * 64 // 4
+TENSOR_CAPABILITY = (8, 0)  # from which on it multiplies
+# Threads of a block of the kernels that fill the card: those two, and those that read (source).
 THREADS = 256
 
 CHAINS = 8  # (source)
@@ -139,6 +145,11 @@ def filling_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int
 def fma_flop(blocks: int) -> int:
     """Return the floating-point operations of one launch of fp32_fma (two a multiply-add)."""
     return 2 * CHAINS * FMA_STEPS * THREADS * blocks
+
+
+def tensor_flop(blocks: int) -> int:
+    """Return the floating-point operations of one launch of fp16_products."""
+    return _TENSOR_STEP_FLOP * TENSOR_STEPS * (THREADS // 32) * blocks
 
 
 def sweep_bytes(sweep: Sweep, blocks: int) -> int:

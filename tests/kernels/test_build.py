@@ -449,6 +449,7 @@ def test_list_names_every_variant(run):
     assert rows["bmm_tile"]["dtypes"] == ["float32", "float64", "int32"]
     assert {name: row["shapes"] for name, row in rows.items() if row["shapes"] != "square"} == {
         **dict.fromkeys(("mm_naive", "mm_tile", "cublas_sgemm"), "single"),
+        **{name: "single" for name in VARIANTS if name.startswith("sgemm_top")},
         **dict.fromkeys(("bmm_naive", "bmm_tile"), "batched"),
     }
     assert rows["block_padded"]["after"] == "block"
@@ -485,12 +486,15 @@ def test_build_all_makes_every_cubin_of_a_study(run, tmp_path):
     options = ("--all", "--config", tmp_path / "config.yaml", "--architecture", "sm_90")
     done = run("build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
     assert (done.returncode, done.stdout) == (0, "")
-    assert re.search(r"^sm_90: 5/5 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
-    wanted = [f"{stem}-float32-exact" for stem in ("hold", "naive-b16", "naive-b32", "probes")]
+    assert re.search(r"^sm_90: 6/6 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
+    wanted = [
+        f"{stem}-float32-exact"
+        for stem in ("hold", "naive-b16", "naive-b32", "probes", "tensor_probe")
+    ]
     wanted.insert(3, "naive-b32-float32-guarded")  # of the orders below 32
     cubins = sorted((tmp_path / "cubins" / "sm_90").glob("*.cubin"))
     assert [path.stem for path in cubins] == wanted
-    assert [read_result(path).block_size for path in cubins] == [None, 16, 32, 32, None]
+    assert [read_result(path).block_size for path in cubins] == [None, 16, 32, 32, None, None]
 
 
 @pytest.mark.parametrize(

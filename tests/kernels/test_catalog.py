@@ -13,13 +13,18 @@ from kernels import catalog
 from kernels.catalog import VARIANTS
 from kernels.cubins import INSTRUMENTS, Build, build_for, parse_build
 from kernels.shape import Shape
-from kernels.variant import ELEMENTS
+from kernels.variant import ELEMENTS, IN_PIECES, IN_TURN, PIECES
 from measurement.config import load
 from measurement.errors import StudyError
 from tests.support import ROOT
 
 COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel]
-KERNELS = [(name, b) for name in COMPUTED for b in VARIANTS[name].block_sizes or (None,)]
+KERNELS = [
+    (name, b)
+    for name in COMPUTED
+    if VARIANTS[name].flow == IN_TURN
+    for b in VARIANTS[name].block_sizes or (None,)
+]
 BUILDS = [
     Build(name, b, dtype, guarded)
     for name, b in KERNELS
@@ -50,7 +55,9 @@ def test_every_source_is_in_the_catalog_under_its_name():
     assert sources == {VARIANTS[name].source for name in COMPUTED} | instruments
     assert all(name == entry.name for name, entry in VARIANTS.items())
     assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
-    assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == ["block_padded"]
+    assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == [
+        *("block_padded", "sgemm_top_pieces", "sgemm_top_graph")
+    ]
 
 
 def test_every_system_of_the_sources_is_studied():
@@ -188,12 +195,35 @@ def test_variants_take_what_their_signature_can():
         for name, entry in VARIANTS.items()
     }
     assert taken["block"] == taken["register_tile"] == taken["block_padded"] == [square]
-    assert taken["mm_tile"] == taken["cublas_sgemm"] == [square, single]
+    assert taken["mm_tile"] == taken["cublas_sgemm"] == taken["sgemm_top"] == [square, single]
+    assert taken["sgemm_top_pieces"] == []
     assert taken["bmm_tile"] == taken["bmm_naive"] == [square, single, batched]
     assert all(
-        found in ([square], [square, single, batched][:2], [square, single, batched])
+        found in ([], [square], [square, single], [square, single, batched])
         for found in taken.values()
     )
+
+
+def test_only_shapes_with_an_edge_that_is_worth_it_go_in_pieces_or_as_a_graph():
+    pieces, graph = VARIANTS["sgemm_top_pieces"], VARIANTS["sgemm_top_graph"]
+    shapes = [Shape.parse(text) for text in ("16", "1023", "17x1024x33", "1025", "2048")]
+    assert [str(shape) for shape in shapes if pieces.takes(shape)] == [
+        *("17x1024x33", "1025", "2048")
+    ]
+    assert [str(shape) for shape in shapes if graph.takes(shape)] == ["16", "1023", "17x1024x33"]
+    for entry in (pieces, graph):
+        assert [m for m in ("pinned", "pageable") if entry.takes_memory(m)] == ["pinned"]
+    assert VARIANTS["sgemm_top"].takes_memory("pageable")
+
+
+@given(st.integers(1, 5000), st.sampled_from(VARIANTS["sgemm_top_pieces"].block_sizes))
+def test_pieces_are_all_rows_once_in_whole_tiles(m, block):
+    entry = VARIANTS["sgemm_top_pieces"]
+    assert entry.flow == IN_PIECES
+    pieces = entry.pieces(Shape.parse(f"{m}x7x2000"), block)
+    assert len(pieces) <= PIECES
+    assert [row for first, rows in pieces for row in range(first, first + rows)] == list(range(m))
+    assert all(first % entry.tile(block)[0] == 0 for first, _ in pieces)
 
 
 def test_types_of_elements_are_what_they_say():
@@ -258,7 +288,7 @@ def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
 
 
 def test_instruments_are_builds_but_no_variants():
-    assert [build.variant for build in INSTRUMENTS] == ["probes", "hold"]
+    assert [build.variant for build in INSTRUMENTS] == ["probes", "tensor_probe", "hold"]
     for build in INSTRUMENTS:
         assert build.stem == f"{build.variant}-float32-exact"
         assert build.source == f"kernels/{build.variant}.cu"

@@ -18,6 +18,7 @@ from kernels.host_execution.check import (
 )
 from kernels.plan import Product
 from kernels.shape import Shape
+from kernels.variant import IN_TURN
 from measurement.errors import StudyError
 from tests.support.builds import in_parallel
 
@@ -28,7 +29,7 @@ BLOCKS = (None, 1, 2, 3, 4, 7, 8, 12, 16, 17, 20, 24, 28, 31, 32)
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()
-    if entry.kernel
+    if entry.kernel and entry.flow == IN_TURN
     for block in entry.block_sizes or (None,)
     if block in BLOCKS or entry.has_tiles
     for dtype in entry.dtypes
@@ -83,14 +84,14 @@ def product_of(name, shape, block, dtype="float32"):
 def shapes_of(name, block):
     """Return what a kernel is run at: exact and guarded builds, of the few block sizes more."""
     entry = VARIANTS[name]
+    if entry.has_tiles:  # rows of C that begin at 16 bytes, and rows that do not; other shapes
+        return (lcm(*entry.tile(block)), 68, 70, "17x33x65", "68x20x36")
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
     if entry.tensor_cores:  # loads of four elements where they divide N, else of one
         return (128, 132, 134, 17)
     if block in FEW_BLOCKS or entry.family == "buffered":
         return ALL_ORDERS
-    if entry.has_tiles:  # rows of C that begin at 16 bytes, and rows that do not
-        return (lcm(*entry.tile(block)), 68, 70)
     width = max(entry.tile(block or 0))
     if width > 32:  # blocks of one row of them, of several, and in part outside
         return (width, 2 * width, 17, width + 6, 2 * width + 4)

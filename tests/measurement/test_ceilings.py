@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kernels import machine_code
 from kernels.build import architecture, build_cubin
-from kernels.cubins import PROBES
+from kernels.cubins import PROBES, TENSOR_PROBE
 from kernels.toolchain import find_disassembler, find_nvcc
 from measurement import ceilings, probes
 from measurement.ceilings import ROUNDS, Ceiling, gpu_ceilings, timer_ceilings
@@ -229,10 +229,14 @@ class FakeCuda:
 
     def __init__(self):
         self.now_s = 0.0
+        self.capability = (9, 0)
         self.held, self.launches, self.zeroed = [], [], []
 
     def get_attribute(self, value):
         return value
+
+    def compute_capability(self):
+        return self.capability
 
     def get_function(self, name):
         def launch(grid, block, stream, *arguments):
@@ -272,7 +276,7 @@ class FakeCuda:
 def faked():
     """The fake card after its ceilings were measured, the ceilings, and the busy seconds."""
     card = FakeCuda()
-    found, busy_s = gpu_ceilings(card, card, card, card)
+    found, busy_s = gpu_ceilings(card, card, card, card, card)
     return card, by_quantity(found), busy_s
 
 
@@ -295,10 +299,29 @@ def test_every_level_is_read_by_the_whole_card(faked, sweep):
     np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
 
 
+def test_the_whole_card_multiplies_on_tensor_cores(faked):
+    card, values, _ = faked
+    launches = [launch[1:] for launch in card.launches if launch[0] == "fp16_products"]
+    assert len(launches) == 2 * (ROUNDS + 1)
+    (blocks, _), threads, (steps, never, _) = launches[0]
+    assert never == float("inf")
+    flop = 2 * 64 * 128 * 64 * steps * blocks * threads[0] / 128
+    np.testing.assert_array_equal(values["fp16_tensor_flop_per_s", None, None], flop / 1.0)
+
+
+def test_a_card_without_tensor_cores_has_no_rate_of_them():
+    card = FakeCuda()
+    card.capability = (7, 5)
+    names = {ceiling.quantity for ceiling in gpu_ceilings(card, card, card, card, card)[0]}
+    assert "fp32_flop_per_s" in names
+    assert "fp16_tensor_flop_per_s" not in names
+
+
 def test_busy_is_what_the_card_did_and_nothing_stays_allocated(faked):
     card, values, busy_s = faked
     copies = sum(name in ("h2d_bytes_per_s", "d2h_bytes_per_s") for name, _, _ in values)
-    twice = ("fp32_flop_per_s", "device_copy_bytes_per_s", *(f"{x}_bytes_per_s" for x in LEVELS))
+    rates = ("fp32_flop_per_s", "fp16_tensor_flop_per_s", "device_copy_bytes_per_s")
+    twice = (*rates, *(f"{x}_bytes_per_s" for x in LEVELS))
     assert busy_s == (ROUNDS + 1) * (copies + 2 * len(twice))
     assert {(name, None) for name in twice} <= {key[:2] for key in values}
     assert card.held == []
@@ -439,22 +462,24 @@ def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
 @pytest.fixture(scope="module")
 def measured(card, nvcc, tmp_path_factory):
     """The ceilings of the first GPU of this host, their duration in s, and its device."""
-    cubin = tmp_path_factory.mktemp("cubins") / f"{PROBES.stem}.cubin"
-    build_cubin(nvcc, PROBES, architecture(card.compute_capability), cubin)
+    folder = tmp_path_factory.mktemp("cubins")
+    cubins = [folder / f"{build.stem}.cubin" for build in (PROBES, TENSOR_PROBE)]
+    for build, cubin in zip((PROBES, TENSOR_PROBE), cubins, strict=True):
+        build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
     cuda = driver()
     device = cuda.Device(card.index)
     context = device.make_context()
     try:
         stream = cuda.Stream()
-        module = cuda.module_from_file(str(cubin))
-        gpu_ceilings(cuda, device, module, stream)  # what the driver keeps, it keeps from now on
+        modules = [cuda.module_from_file(str(cubin)) for cubin in cubins]
+        gpu_ceilings(cuda, device, *modules, stream)  # what the driver keeps, it keeps from now on
         free = cuda.mem_get_info()[0]
         begin = time.perf_counter()
-        found, busy_s = gpu_ceilings(cuda, device, module, stream)
+        found, busy_s = gpu_ceilings(cuda, device, *modules, stream)
         duration_s = time.perf_counter() - begin
         assert 0.1 * duration_s < busy_s < duration_s
         kept = free - cuda.mem_get_info()[0]
-        del stream, module
+        del stream, modules
     finally:
         context.pop()
         context.detach()
@@ -468,6 +493,7 @@ def test_every_quantity_of_a_card_is_measured_in_every_round(measured):
     levels = ("shared", "l1", "l2", "dram")
     assert set(names) == {
         "fp32_flop_per_s",
+        *["fp16_tensor_flop_per_s"] * (measured[3].compute_capability() >= (8, 0)),
         "device_copy_bytes_per_s",
         "h2d_bytes_per_s",
         "d2h_bytes_per_s",

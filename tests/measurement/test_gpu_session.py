@@ -10,8 +10,8 @@ from kernels.build import BuildResult
 from kernels.catalog import VARIANTS
 from kernels.cubins import build_for
 from kernels.shape import Shape
-from kernels.variant import ELEMENTS
-from measurement import gpu
+from kernels.variant import ELEMENTS, IN_TURN
+from measurement import flows, gpu
 from measurement.cells import cell, problems
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
@@ -43,7 +43,7 @@ class Buffer:
 
     def __init__(self, cuda, size):
         self.data = np.zeros(size, np.uint8)
-        self.address = 4096 * (len(cuda.buffers) + 1)
+        self.address = 2**40 * (len(cuda.buffers) + 1)
         cuda.buffers[self.address] = self
 
     def __int__(self):
@@ -52,6 +52,13 @@ class Buffer:
     def matrices(self, dtype, batch, rows, columns):
         size = batch * rows * columns * np.dtype(dtype).itemsize
         return self.data[:size].view(dtype).reshape(batch, rows, columns)
+
+
+class Inside(Buffer):
+    """What lies at an address inside of a buffer."""
+
+    def __init__(self, cuda, address):
+        self.data = cuda.buffers[address // 2**40 * 2**40].data[address % 2**40 :]
 
 
 class FakeCuda:
@@ -107,7 +114,11 @@ class FakeCuda:
         return self.words
 
     def Stream(self):  # noqa: N802
-        return SimpleNamespace(handle=77, synchronize=lambda: self.called("synchronize"))
+        return SimpleNamespace(
+            handle=77,
+            synchronize=lambda: self.called("synchronize"),
+            wait_for_event=lambda _: self.called("wait"),
+        )
 
     def Event(self):  # noqa: N802
         number = sum(1 for name in self.log if name == "event")
@@ -126,14 +137,17 @@ class FakeCuda:
     def memset_d32(self, buffer, word, count):
         buffer.data[: 4 * count].view(np.uint32).fill(word)
 
+    def at(self, buffer):
+        return Inside(self, buffer) if isinstance(buffer, int) else buffer
+
     def memcpy_htod_async(self, buffer, array, stream):
         self.called("to device")
         assert array.ndim == 1
-        buffer.data[: array.nbytes] = array.view(np.uint8)
+        self.at(buffer).data[: array.nbytes] = array.view(np.uint8)
 
     def memcpy_dtoh_async(self, array, buffer, stream):
         self.called("from device")
-        array.view(np.uint8)[:] = buffer.data[: array.nbytes]
+        array.view(np.uint8)[:] = self.at(buffer).data[: array.nbytes]
 
     def module_from_file(self, path):
         self.called("module_from_file")
@@ -192,6 +206,7 @@ class FakeKernel:
         m, n, k = edges if len(edges) == 3 else edges * 3
         shape = Shape(grid[2], m, n, k)
         self.cuda.launched = (self.name, shape, grid, threads, shared_size)
+        a, b, c = map(self.cuda.at, (a, b, c))
         left = a.matrices(self.dtype, shape.batch, m, k)
         right = b.matrices(self.dtype, shape.batch, k, n)
         if self.name in ("tile_transposed_b", "tile_conflict_free"):
@@ -254,7 +269,7 @@ def asked(name, shape=40, memory="pinned", dtype="float32"):
 
 
 CELLS = [
-    *(asked(name) for name in VARIANTS),
+    *(asked(name) for name, entry in VARIANTS.items() if entry.flow == IN_TURN),
     *(asked("mm_tile", "17x33x65", dtype=dtype) for dtype in ELEMENTS),
     *(asked("bmm_naive", "3x17x33x65", dtype=dtype) for dtype in ELEMENTS),
     *(asked("cublas_sgemm", shape) for shape in ("17x33x65", "1x50x3")),
@@ -295,6 +310,79 @@ def test_a_pass_copies_in_launches_and_copies_out_between_its_events(open_sessio
     copies = ["record", "to device", "to device", "record", "launch", "record", "from device"]
     assert cuda.log[:9] == [*copies, "record", "synchronize"]
     assert cuda.log[9:] == ["pop", "detach"]
+
+
+@pytest.mark.parametrize("shape", ["100x1024x33", "1024x50x20"])
+def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda, shape):
+    one = asked("sgemm_top_pieces", shape)
+    pieces = len(VARIANTS[one.variant].pieces(one.shape, one.block_size))
+    with open_session(one) as session:
+        expected, bound = reference(*session._inputs.pair(one.dtype, one.shape))
+        for _ in range(2):
+            session.poison(one)
+            cuda.log.clear()
+            timing = session.run(one)
+            assert judge(session.product(one), expected, bound).reason is None
+        assert timing.total_s > 0
+        assert timing.busy_s == timing.total_s, "its parts run at the same time"
+        piece = ["to device", "wait", "launch", "from device"]
+        called = [name for name in cuda.log if name != "module_from_file"]
+        assert called == ["to device", "record", *piece * pieces, *["synchronize"] * pieces]
+        cuda.failing = "launch"
+        with pytest.raises(DeviceError, match="launch failed"):
+            session.run(one)
+
+
+class Driver:
+    """The functions of the driver for graphs: what is recorded runs when it is launched."""
+
+    def __init__(self, cuda):
+        self.cuda, self.failing = cuda, None
+
+    def __getattr__(self, name):
+        def call(*_):
+            self.cuda.log.append(name)
+            return 700 if name == self.failing else 0
+
+        return call
+
+
+def test_a_pass_as_a_graph_is_given_to_the_driver_once(open_session, cuda, monkeypatch):
+    library = Driver(cuda)
+    monkeypatch.setattr(flows, "_library", lambda: library)
+    one = asked("sgemm_top_graph")
+    with open_session(one) as session:
+        session.run(one)
+        recorded = ["to device", "to device", "launch", "from device"]
+        made = ["cuStreamBeginCapture_v2", *recorded, "cuStreamEndCapture"]
+        made += ["cuGraphInstantiateWithFlags", "cuGraphDestroy"]
+        run = ["cuGraphLaunch", "synchronize"]
+        assert cuda.log[-len(made + run) :] == made + run
+        cuda.log.clear()
+        assert session.run(one).busy_s > 0
+        assert cuda.log == run
+        library.failing = "cuGraphLaunch"
+        with pytest.raises(DeviceError, match="cuGraphLaunch gives error 700"):
+            session.run(one)
+    assert "cuGraphExecDestroy" in cuda.log
+
+
+def test_a_graph_that_the_driver_refuses_leaves_the_stream_as_it_was(
+    open_session, cuda, monkeypatch
+):
+    library = Driver(cuda)
+    monkeypatch.setattr(flows, "_library", lambda: library)
+    one = asked("sgemm_top_graph")
+    with open_session(one) as session:
+        cuda.failing = "from device"
+        with pytest.raises(DeviceError, match="from device failed"):
+            session.run(one)
+        assert cuda.log[-1] == "cuStreamEndCapture"
+        cuda.failing = None
+        library.failing = "cuGraphInstantiateWithFlags"
+        with pytest.raises(CellError, match="cuGraphInstantiateWithFlags gives error 700"):
+            session.run(one)
+        assert cuda.log[-1] == "cuGraphDestroy"
 
 
 def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(open_session, cuda):

@@ -150,7 +150,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
         (2, 3, 4, 5)
     }
     built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "hold", "naive", "naive"]
-    built.append("probes")
+    built += ["probes", "tensor_probe"]
     assert sorted(made.builds["variant"]) == built
     devices = ["gpu0", "gpu1"]
     assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
@@ -248,7 +248,7 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
     made = record(config, 0, tmp_path / "r", None, None, gpus)
     assert set(made.builds["architecture"]) == {"sm_86"}
     assert set(made.builds["nvcc"]) == {"13.9.7"}
-    assert len(made.builds) == 9
+    assert len(made.builds) == 10
     counted = made.instructions.groupby(["variant", "dtype", "build"])["count"].sum()
     assert len(counted) == 7, "all but the instruments"
     assert set(counted) == {sum(one.count for one in COUNTS)}
