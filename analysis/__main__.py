@@ -65,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     checking.add_argument("report", type=Path, help="the report")
     checking.add_argument("--tables", required=True, type=Path, help=_HELP["tables"])
     checking.add_argument("--templates", type=Path, help="folder of templates, to check prose too")
-    command("crate", "pack the study as an RO-Crate", "config", "tables", "report")
+    crate = command("crate", "pack the study, or recordings alone, as an RO-Crate")
+    for option in ("config", "tables", "report"):
+        crate.add_argument(f"--{option}", type=Path, help=f"{_HELP[option]}; all three: the study")
     _add_advise(commands.add_parser("advise", help="tell what a product takes on a GPU"))
     _add_compare(commands.add_parser("compare", help="tell whether two recordings agree"))
     return parser
@@ -284,12 +286,21 @@ def main() -> int | None:
         csvs = (arguments.published, arguments.systems, arguments.statements)
         write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
     elif arguments.command == "crate":
-        from analysis.archive.crate import Study, write_crate
+        from analysis.archive.crate import Recordings, Study, write_crate
         from analysis.data.sittings import folders_by_sitting
         from measurement.provenance import git
 
-        places = (arguments.config, folders_by_sitting(paths), arguments.tables, arguments.report)
-        write_crate(Study(*places, git()["commit"]), arguments.out)
+        recordings = folders_by_sitting(paths)
+        config, tables, report = arguments.config, arguments.tables, arguments.report
+        if config and tables and report:
+            study = Study(config, recordings, tables, report, git()["commit"])
+            write_crate(study, arguments.out)
+        elif recordings and not (config or tables or report):
+            write_crate(Recordings(recordings), arguments.out)
+        else:
+            raise StudyError(
+                "crate: name --config, --tables and --report for a study, or a --recording alone"
+            )
     else:
         from analysis.archive.citation import Maker
         from analysis.data.sittings import folders_by_sitting

@@ -1,4 +1,4 @@
-"""Command line: ``python -m measurement record | count | sanitize | devices``."""
+"""Command line of the harness; ``python -m measurement --help`` lists its commands."""
 
 import argparse
 import re
@@ -38,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     recorder.add_argument(
         "--commit", help="commit of this tree, where it was copied without its git history"
     )
+    validator = commands.add_parser("validate", help="say what a recording is, or what is wrong")
+    validator.add_argument("recordings", nargs="+", type=Path, metavar="DIR", help="its folder")
+    commands.add_parser("gallery", help="print the recordings that travel with the project")
     sanitizer = commands.add_parser("sanitize", help="run the kernels under compute-sanitizer")
     sanitizer.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
     sanitizer.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
@@ -69,12 +72,18 @@ def main() -> int | None:
     from measurement.config import load
     from measurement.counters import count
     from measurement.discovery import cuda_devices
+    from measurement.gallery import committed, gallery, validate
     from measurement.record import record
     from measurement.sanitize import SIZES, TOOLS, sanitize
 
     if arguments.command == "devices":
         for device in cuda_devices():
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
+        return None
+    if arguments.command == "validate":
+        return max([validate(folder) for folder in arguments.recordings])
+    if arguments.command == "gallery":
+        print(gallery(committed()))
         return None
     if arguments.command == "sanitize":
         sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
