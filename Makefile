@@ -39,9 +39,10 @@ ro-crate: report
 	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
 
 # Where there is a Chromium, the report is opened in it.
+# Where there is a Slurm, the study is run through one.
 # One worker more than cores: many tests wait, for a process, a browser or a clock.
 check test: PYTEST := pytest --numprocesses $(shell expr $(CORES) + 1) --dist loadfile
-check test: LAYERS += test compiler $(if $(shell command -v chromium || command -v chromium-browser || \
+check test: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)
 check: setup
 	@$(RUN) $(PYTEST) -m "not slow"
@@ -81,5 +82,6 @@ lock: setup
 	$(RUN) $(LOCK) pyproject.toml --extra gpu -c requirements.lock -o requirements-gpu.lock
 	$(RUN) $(LOCK) pyproject.toml --extra blas -c requirements.lock -o requirements-blas.lock
 	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
+	$(RUN) $(LOCK) pyproject.toml --extra slurm -c requirements.lock -o requirements-slurm.lock
 	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

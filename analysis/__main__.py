@@ -5,6 +5,7 @@ the others.
 """
 
 import argparse
+import json
 import math
 import shlex
 import sys
@@ -142,6 +143,28 @@ _HELP = {
 }
 
 
+def outcomes(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return ``ID=PATH`` arguments with folders alone, and by id why a recording is missing.
+
+    A file stands for what became of a GPU of a cluster: it says where the recording is, or why
+    there is none. Raises StudyError.
+    """
+    places, missing = [], {}
+    for argument in arguments:
+        identifier, _, path = argument.partition("=")
+        if path.endswith(".json"):
+            try:
+                known = json.loads(Path(path).read_text())
+            except (OSError, ValueError) as error:
+                raise StudyError(f"{path} cannot be read ({error}); measure it again") from None
+            if "missing" in known:
+                missing[identifier] = str(known["missing"])
+                continue
+            argument = f"{identifier}={known['recording']}"
+        places.append(argument)
+    return places, missing
+
+
 def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
     """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
 
@@ -168,8 +191,12 @@ def write_tables(
     cubins: list[Path],
     counted: list[Path],
     out: Path,
+    missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write every table to the folder `out`; `counted`: the tables of accesses."""
+    """Write every table to the folder `out`; `counted`: the tables of accesses.
+
+    `missing`: by id, why there is no recording of a GPU.
+    """
     from analysis import tables
     from analysis.data import published, published_claims, store
     from analysis.published import systems
@@ -181,7 +208,7 @@ def write_tables(
         published_claims.read(statements_csv),
     )
     built = [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, published_data, built, counted, _progress)
+    frames = tables.compute(recordings, published_data, built, counted, _progress, missing)
     store.write(frames, out)
 
 
@@ -281,10 +308,11 @@ def main() -> int | None:
 
         write_figures(arguments.tables, arguments.out, arguments.focus)
         return None
-    paths = recording_paths(arguments.recording)
+    places, missing = outcomes(arguments.recording)
+    paths = recording_paths(places)
     if arguments.command == "tables":
         csvs = (arguments.published, arguments.systems, arguments.statements)
-        write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
+        write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out, missing)
     elif arguments.command == "crate":
         from analysis.archive.crate import Recordings, Study, write_crate
         from analysis.data.sittings import folders_by_sitting

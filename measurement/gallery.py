@@ -13,9 +13,9 @@ GALLERY = Path(__file__).resolve().parent.parent / "data" / "recordings"
 _FILES = {MANIFEST, PROVENANCE, *TABLES, *OPTIONAL}
 _HEADING = """# Recordings
 
-Made by `python -m measurement gallery`; [CONTRIBUTING.md](../../CONTRIBUTING.md) tells how one is
-added. A recording is cited by the SHA-256 of its `MANIFEST.sha256`, which holds the hashes of all
-its files.
+The gallery in `data/recordings`, as `python -m measurement gallery` tells it;
+[CONTRIBUTING.md](../CONTRIBUTING.md) says how one is added. A recording is cited by the SHA-256 of
+its `MANIFEST.sha256`, which holds the hashes of all its files.
 
 | folder | cards | host | measured | cells passed | SHA-256 |
 | --- | --- | --- | --- | ---: | --- |"""

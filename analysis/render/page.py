@@ -30,6 +30,7 @@ from measurement.files import write_atomic
 _TEMPLATE = "page.html.j2"
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
+_ARCHIVED_BYTES = 10_000_000
 _UNITS = {
     "s": schema.S,
     "mib": schema.MIB,
@@ -74,8 +75,8 @@ def render(
     provenances = {name: _provenance(name, path) for name, path in recordings.items()}
     environment.globals |= {
         "t": partial(query.rows, store),
-        "table": partial(tables.table, marks=marks),
-        "pivot": partial(tables.pivot, marks=marks),
+        "table": partial(tables.table, marks=marks, focus=measured.focus),
+        "pivot": partial(tables.pivot, marks=marks, focus=measured.focus),
         "figure": partial(_figure, Path(figures_dir)),
         "devices": measured,
         "focus": measured.focus,
@@ -84,7 +85,8 @@ def render(
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "maker": maker,
-        "archive": _archive(store),
+        "archived": (archived := _archived(store)),
+        "archive": _archive(store, archived),
         "explorer_data": packed(
             explorer_data(
                 store["summary"],
@@ -192,11 +194,25 @@ def _provenance(name: str, path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _archive(store: Store) -> str:
-    """Return all tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
+def _archived(store: Store) -> list[str]:
+    """Return the tables that the page carries, in the schema's order: all, or the smallest.
+
+    As many as are within `_ARCHIVED_BYTES`: a page of a whole cluster is still one to be mailed.
+    """
+    room, chosen = _ARCHIVED_BYTES, set()
+    for name in sorted(schema.TABLES, key=lambda name: len(store.bytes(name))):
+        room -= len(store.bytes(name))
+        if room < 0:
+            break
+        chosen.add(name)
+    return [name for name in schema.TABLES if name in chosen]
+
+
+def _archive(store: Store, names: list[str]) -> str:
+    """Return tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name in schema.TABLES:
+        for name in names:
             data = store.bytes(name)
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)

@@ -289,14 +289,20 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
-            "device (auto, a CUDA index or a GPU's name)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": "data/recordings/a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
-            "device (auto, a CUDA index or a GPU's name)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "slurm": "gpu:h100"},
+            "gpus[0].slurm: 'gpu:h100' is not allowed; allowed: a model of GPU as `scontrol show "
+            "node` names it (gpu:MODEL:1)",
         ),
         (
             ("gpus", 0),
@@ -455,7 +461,7 @@ def test_unknown_key_wins_over_what_its_absence_entails(config):
     config["gpus"] = [{"id": "a", "recordng": "data/recordings/a"}]
     assert fault(config) == (
         "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, "
-        "recordings, device, at_once"
+        "recordings, device, slurm, at_once"
     )
 
 

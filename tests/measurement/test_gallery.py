@@ -8,6 +8,7 @@ import pytest
 from measurement import gallery
 from measurement.files import sha256
 from measurement.recording import MANIFEST
+from tests.support import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,8 @@ def test_what_travels_is_valid_and_stands_in_the_gallery():
     assert {one.path.name: gallery.faults(one) for one in recordings} == {
         one.path.name: [] for one in recordings
     }
-    page = (gallery.GALLERY / "README.md").read_text()
-    remedy = "run: python -m measurement gallery > data/recordings/README.md"
+    page = (ROOT / "docs" / "recordings.md").read_text()
+    remedy = "run: python -m measurement gallery > docs/recordings.md"
     assert page == gallery.gallery(recordings) + "\n", remedy
 
 
