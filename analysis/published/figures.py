@@ -86,15 +86,18 @@ def _measured_gains(store: Store, label_of: str, name: str) -> pd.DataFrame:
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each card."""
+    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each card.
+
+    The fastest card is at the top.
+    """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     cards = store["fleet"]
-    cards = cards[cards["gpu"].isin(titles)]
+    cards = cards[cards["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")
     if cards.empty:
         return None
     n = int(cards["n"].iloc[0])
-    places = {gpu: place for place, gpu in enumerate(reversed(list(titles)), start=1)}
-    figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(titles))
+    places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
+    figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
     axis.axvspan(*_MOST_CARDS, color=style.GREY, alpha=0.25, lw=0, label="text, most cards")
     for name, (text, look) in _PERFORMANCE.items():
         rows = cards[cards[f"{name}_flop_per_s"].notna()]
@@ -107,7 +110,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     if printed:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
     axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
-    axis.set_ylim(-0.6, len(titles) + 0.6)
+    axis.set_ylim(-0.6, len(places) + 0.6)
     axis.set_xlabel(f"rate of the fastest kernel at N = {style.plain_number(n)} in GFLOP/s (log)")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
