@@ -9,6 +9,7 @@
 # make check       the same set-up, then the tests that answer within a minute
 # make test        all tests
 # make lint        the linters and formatters, checking only
+# make audit       look up known vulnerabilities of all locked packages; needs PyPI
 # make clean       remove what was generated; .venv stays
 #
 # Needs python 3.11 or newer, gcc, g++ and make. A GPU and a CUDA toolkit are used where they are found.
@@ -17,13 +18,13 @@ CORES ?= $(shell nproc)
 # Candidates, of which the first that runs is taken: a name may stand for what is not installed.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
-STUDY_RUN = $(CURDIR)/.venv/bin/python workflow/run.py --cores $(CORES) $(if $(STUDY),--scope $(STUDY))
+STUDY_RUN = "$(CURDIR)/.venv/bin/python" workflow/run.py --cores $(CORES) $(if $(STUDY),--scope $(STUDY))
 # What the set-up installs besides what every report needs (see workflow/environment.py).
 LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Where it is set, each of a run's many processes would compile its libraries anew, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report watch provenance ro-crate bundle check test lint clean setup lock
+.PHONY: report watch provenance ro-crate bundle check test lint audit clean setup lock
 
 report: setup
 	@$(STUDY_RUN)
@@ -65,6 +66,12 @@ lint: setup
 	@$(RUN) snakefmt --check Snakefile workflow/rules
 	@$(RUN) clang-format --dry-run --Werror kernels/*.cu cpu_reference/*.c \
 	  kernels/host_execution/*.h kernels/host_execution/*.cpp
+
+# --strict: a package of which nothing is known there has not been checked.
+audit: LAYERS += dev
+audit: setup
+	@$(RUN) pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+	  $(addprefix -r ,$(wildcard requirements*.lock))
 
 clean:
 	rm -rf results .snakemake

@@ -259,9 +259,10 @@ def check_report(report: Path, tables_dir: Path, templates: Path | None) -> int:
 
     try:
         page = report.read_text()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
         raise StudyError(
-            f"{report} cannot be read ({error.strerror}); make it with `make report`"
+            f"{report} cannot be read ({reason}); make it with `make report`"
         ) from None
     faults = check(page, tables_dir, templates)
     print("\n".join(faults or ["every number is that of its table"]))

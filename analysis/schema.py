@@ -49,6 +49,7 @@ TIMES = Unit(1.0, "×", 3)
 FOLD = Unit(1.0, "times", 3)  # the same in a sentence
 PERCENT = Unit(100.0, "%", 2)
 COUNT = Unit(1.0, "", 0)
+BLOCK = Unit(1.0, "", 1)  # a block size, or rows and columns of a tile in one number
 PLAIN = Unit(1.0, "", 3)
 FACTOR = Unit(1.0, "", 4)  # where a difference of a thousandth is of interest
 # Published values, to which no digit is added.
@@ -87,7 +88,7 @@ _TEXT = _names(
     phase verdict throttle_reasons kind recording_a recording_b gpu_a gpu_b ncu_metric explanation
     series limiter after changed bound claim measured above below rule compute_capability limit
     unit system side stands_at implementation first direction data model opponent place kernels
-    parameter method adds role worst_variant basis of started_utc finished_utc
+    parameter matrices units method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
     kernel_timing way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
     test length property kernel_variant pinned_variant pageable_variant
@@ -159,7 +160,8 @@ _DECLARED = {
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
         "recording gpu variant idea is_library after n block_size samples kernel_s± "
-        "kernel_flop_per_s share_of_library share_of_multiply_add gain± verdict",
+        "kernel_flop_per_s share_of_library units share_of_units moved_bytes bound "
+        "share_of_bound gain± verdict",
     ),
     "table1": (
         "published and measured Table 1",
@@ -239,6 +241,16 @@ _DECLARED = {
         "recording gpu variant block_size after after_block_size dtype batch m n k "
         "host_memory quantity time_s after_time_s gain± verdict energy_j flop_per_j changed",
     ),
+    "accuracy": (
+        "errors of products of several kinds of matrices, in units of 2⁻²⁴·|A|·|B|",
+        "recording gpu variant dtype batch m n k block_size matrices worst_units rms_units "
+        "over_library",
+    ),
+    "passes": (
+        "passes in pieces and as graphs, beside the plain pass of the same kernel",
+        "recording gpu variant block_size after after_block_size dtype batch m n k host_memory "
+        "total_s after_total_s gain± verdict parts_s limit limit_s share_of_limit",
+    ),
     "energy": (
         "what a product takes of energy, by the card's own counter",
         "recording gpu variant dtype batch m n k block_size launches duration_s launch_s power_w "
@@ -261,8 +273,9 @@ _DECLARED = {
     "roofline": (
         "each variant beside the ceilings of its card",
         "recording gpu variant dtype batch m n k block_size host_memory kernel_s± "
-        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte compute_bound_s "
-        "l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound",
+        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte moved_bytes "
+        "compute_bound_s l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound "
+        "units share_of_units",
     ),
     "counts": (
         "memory accesses: theory, host's count, hardware counter",
@@ -492,7 +505,8 @@ _UNITS = {
     "tolerance": PERCENT,
     "share_of_bound": PERCENT,
     "share_of_library": PERCENT,
-    "share_of_multiply_add": PERCENT,
+    "share_of_limit": PERCENT,
+    "share_of_units": PERCENT,
     "share_throttled": PERCENT,
     "share_moved": PERCENT,
     "share_not_busy": PERCENT,
@@ -502,6 +516,8 @@ _UNITS = {
     "mean_factor": FACTOR,
     "another_factor": FACTOR,
     "over_best": TIMES,
+    "over_library": TIMES,
+    "moved_bytes": Unit(1e-9, "GB", 3),
     "worst_factor": PLAIN,
     "expected": PLAIN,
     "audit_cells.time_s": PRINTED_S,
@@ -567,7 +583,9 @@ _HEADINGS = {
     "flop_per_j": "rate a watt",
     "energy.duration_s": "read over",
     "share_of_library": "of cuBLAS",
-    "share_of_multiply_add": "of the FMA rate",
+    "share_of_units": "of its units' rate",
+    "moved_bytes": "moved",
+    "glance.bound": "limit",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",
@@ -666,6 +684,7 @@ def column(table: str, name: str) -> Column:
     elif own in _COUNT or (base in _COUNT and own not in _NUMBER):
         kind = "count"
     unit = COUNT if kind == "count" and not base.endswith("_bytes") else _unit(own, base)
+    unit = BLOCK if base.endswith("block_size") else unit
     heading = _HEADINGS.get(own) or _HEADINGS.get(base) or _heading(base, unit)
     return Column(name, kind, heading + end, unit)
 

@@ -22,6 +22,7 @@ from analysis.data.published_claims import Statement
 from analysis.data.recordings import Source
 from analysis.decide import predictions
 from analysis.kernels import (
+    accuracy,
     claims,
     counts,
     energy,
@@ -29,6 +30,7 @@ from analysis.kernels import (
     ladder,
     limits,
     machine_code,
+    passes,
     roofline,
 )
 from analysis.models import ratios
@@ -183,9 +185,11 @@ def _part(
     frames |= {
         "machine_code": code,
         "energy": used,
+        "accuracy": accuracy.accuracy_table(sources),
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }
+    frames["passes"] = passes.passes_table(frames["ladder"], frames["summary"])
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
     for source in sources:

@@ -443,7 +443,7 @@ VARIANTS: dict[str, Variant] = {
             _split_tiles,
             accesses.sgemm_tensor,
             after="sgemm_top",
-            tensor_cores=True,
+            tensor_products=3,
         ),
         Variant(
             "mm_naive",

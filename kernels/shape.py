@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from measurement.errors import StudyError
 
+# Elements of a matrix that an index of a kernel, an int, reaches; those of the largest square one.
+MOST_ELEMENTS = 2**31 - 1
+LARGEST_ORDER = 46340
+
 
 @dataclass(frozen=True, order=True)
 class Shape:
@@ -27,14 +31,23 @@ class Shape:
     @classmethod
     def parse(cls, text: str | int) -> "Shape":
         """Return the shape that a text or an order means; raises StudyError if it means none."""
-        match = re.fullmatch(r"(?:(?:(\d+)x)?(\d+)x(\d+)x)?(\d+)", str(text))
+        edge = "([0-9]{1,10})"
+        match = re.fullmatch(f"(?:(?:{edge}x)?{edge}x{edge}x)?{edge}", str(text))
         if match:
             n = int(match[4])
             batch, m, k = (int(match[1] or 1), int(match[2] or n), int(match[3] or n))
+            shape = cls(batch, m, n, k)
+            largest = max(shape.a_elements, shape.b_elements, shape.c_elements)
+            if largest > MOST_ELEMENTS:
+                raise StudyError(
+                    f"shape {text}: has a matrix of {largest} elements; kernels reach no more than "
+                    f"{MOST_ELEMENTS} (order {LARGEST_ORDER})"
+                )
             if min(batch, m, n, k) > 0:
-                return cls(batch, m, n, k)
+                return shape
+        shown = repr(text) if len(str(text)) <= 40 else f"{str(text)[:37]!r}..."
         raise StudyError(
-            f"shape {text!r}: is none; write N, MxKxN or BATCHxMxKxN with whole numbers from 1, "
+            f"shape {shown}: is none; write N, MxKxN or BATCHxMxKxN with whole numbers from 1, "
             "for example 512, 17x33x65 or 3x17x33x65"
         )
 

@@ -13,6 +13,15 @@ _ROW = re.compile(r"^    \{((?:\d+, ){6}\d+)\},", re.MULTILINE)
 _WORD_BYTES = 4  # of a float32
 
 
+ROWS = 1000  # what a row of a tile counts in the number that names its shape
+
+
+def shown(block_size: int) -> str:
+    """Return a block size as text, one that names a shape of tiles as "128×256"."""
+    rows, columns = divmod(block_size, ROWS)
+    return f"{rows}×{columns}" if rows else str(columns)
+
+
 @dataclass(frozen=True)
 class GemmTile:
     """Rows and columns of C a block and a thread, steps of k a stage, stages, slices of a stage.
@@ -31,7 +40,7 @@ class GemmTile:
     @property
     def number(self) -> int:
         """What names the shape, in the place of a block size."""
-        return self.rows * 1000 + self.columns
+        return self.rows * ROWS + self.columns
 
     @property
     def slice_threads(self) -> int:

@@ -68,8 +68,9 @@ class Variant:
     sizes it asks of the others. `slices(block_size)` says how many groups of threads share the
     steps of k in each of its tiles, whose sums are added one after the other at the end.
 
-    `tensor_cores`: it multiplies on them, which takes a compute capability of 8.0 at least, and
-    sums in another order than one by one, in another precision (see `roundoffs`).
+    `tensor_products`: so many products of 16-bit parts on tensor cores make one of its own, which
+    takes a compute capability of 8.0 at least, and sums in another order than one by one, in
+    another precision (see `roundoffs`). 0: it does not multiply on them.
 
     `kernel` is the name of the function and of its source file. It is None for what a library
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
@@ -94,9 +95,14 @@ class Variant:
     host_step: HostStep | None = None
     has_tiles: bool = False
     slices: Callable[[int], int] = lambda _: 1
-    tensor_cores: bool = False
+    tensor_products: int = 0
     flow: str = IN_TURN
     edges: tuple[int, float] = (1, math.inf)
+
+    @property
+    def tensor_cores(self) -> bool:
+        """Tell whether it multiplies on tensor cores."""
+        return self.tensor_products > 0
 
     @property
     def source(self) -> str | None:

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from measurement.errors import exit_status
+from measurement.errors import StudyError, exit_status
 
 
 def _device(text: str) -> str | int:
@@ -56,11 +56,13 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("results/sanitize"),
         help="folder for what the tools print (default: results/sanitize)",
     )
-    counter = commands.add_parser(
-        "count", help="add hardware counters (Nsight Compute) to a recording of this kind of GPU"
-    )
-    counter.add_argument("--recording", required=True, type=Path, help="folder of the recording")
-    counter.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
+    for name, what in (
+        ("count", "hardware counters (Nsight Compute)"),
+        ("accuracy", "the errors of products"),
+    ):
+        adder = commands.add_parser(name, help=f"add {what} to a recording of this kind of GPU")
+        adder.add_argument("--recording", required=True, type=Path, help="folder of the recording")
+        adder.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     commands.add_parser("devices", help="list the GPUs of this host")
     return parser
 
@@ -69,6 +71,7 @@ def main() -> int | None:
     """Run the command; raises StudyError."""
     arguments = _parser().parse_args()
     # Worker processes import this module anew, and have no use for these.
+    from measurement.accuracy import add_accuracy
     from measurement.config import load
     from measurement.counters import count
     from measurement.discovery import cuda_devices
@@ -77,7 +80,10 @@ def main() -> int | None:
     from measurement.sanitize import SIZES, TOOLS, sanitize
 
     if arguments.command == "devices":
-        for device in cuda_devices():
+        devices = cuda_devices()
+        if not devices:
+            raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
+        for device in devices:
             print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
         return None
     if arguments.command == "validate":
@@ -88,8 +94,10 @@ def main() -> int | None:
     if arguments.command == "sanitize":
         sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
         return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
-    if arguments.command == "count":
-        count(arguments.recording, arguments.device)
+    if arguments.command in ("count", "accuracy"):
+        {"count": count, "accuracy": add_accuracy}[arguments.command](
+            arguments.recording, arguments.device
+        )
         return None
     recording = record(
         load(arguments.config),

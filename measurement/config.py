@@ -16,12 +16,13 @@ from pydantic import (
 import cpu_reference.catalog
 import kernels.catalog
 from kernels.plan import BASELINE, BASELINE_BLOCK, products_of
-from kernels.shape import Shape
+from kernels.shape import LARGEST_ORDER, Shape
 from measurement.errors import StudyError
 from measurement.validation import Distinct, OneOrMore, Section, allowed, first_fault, name_in
 
 # What published times and cubins built here are called where a recording has its id.
 _TAKEN = ("published", "tree")
+_MOST_BYTES, _MOST_DEPTH = 2**20, 16  # of a file
 
 
 class ConfigError(StudyError):
@@ -38,20 +39,28 @@ def _check_shape(text: int | str) -> int | str:
 
 _One = Annotated[int, Field(ge=1, le=1)]
 
-Count = Annotated[int, Field(ge=0), allowed("a whole number from 0")]
-Size = Annotated[int, Field(ge=1), allowed("a whole number from 1")]
+Count = Annotated[int, Field(ge=0, lt=2**53), allowed("a whole number from 0 to 2^53")]
+Samples = Annotated[int, Field(ge=1, le=10**6), allowed("a whole number from 1 to 1000000")]
+Size = Annotated[
+    int,
+    Field(ge=1, le=LARGEST_ORDER),
+    allowed(f"a whole number from 1 to {LARGEST_ORDER}"),
+]
 BlockSize = Annotated[int, Field(ge=1, le=32), allowed("a whole number from 1 to 32")]
 ShapeText = Annotated[
     int | str,
     AfterValidator(_check_shape),
     allowed(
-        "a whole number from 1 or a text such as 17x33x65 (MxKxN) or 3x17x33x65 (a batch of them)"
+        "a whole number from 1 or a text such as 17x33x65 (MxKxN) or 3x17x33x65 (a batch of "
+        "them), each matrix of less than 2^31 elements"
     ),
 ]
 Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]
-Positive = Annotated[float, Field(gt=0), allowed("a number above 0")]
-NotNegative = Annotated[float, Field(ge=0), allowed("a number from 0")]
-Text = Annotated[str, Field(min_length=1), allowed("a text")]
+# In seconds.
+Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0 to 1e6")]
+NotNegative = Annotated[float, Field(ge=0, le=1e6), allowed("a number from 0 to 1e6")]
+HangLimit = Annotated[float, Field(ge=1, le=1e6), allowed("a number of seconds from 1 to 1e6")]
+Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,4096}$"), allowed("a text of one line")]
 Variant = Annotated[str, name_in("variant", kernels.catalog.VARIANTS)]
 CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
 Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
@@ -133,8 +142,8 @@ class ProtocolSettings(Section):
 
     confidence: Share  # of the interval of a median
     relative_half_width: Share  # of that interval, for which a cell gets enough samples
-    min_samples: Size  # unless they take longer than the budget
-    max_samples: Size
+    min_samples: Samples  # unless they take longer than the budget
+    max_samples: Samples
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
     single_pass_s: Positive  # a longer pass is the only sample of its cell
@@ -142,7 +151,7 @@ class ProtocolSettings(Section):
     cpu_warm_pass_s: NotNegative  # CPU cells with a shorter pass run once before each sample
     caches: Literal["warm", "flushed"] = "warm"  # as a kernel that is timed alone finds them
     cold_starts: Count
-    hang_limit_s: Positive  # a cell that does not answer for so long has failed
+    hang_limit_s: HangLimit  # a cell that does not answer for so long has failed
 
     @field_validator("max_samples")
     @classmethod
@@ -239,8 +248,8 @@ class Gpu(Section):
 
     id: Annotated[
         str,
-        Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$"),
-        allowed("letters, digits, '_', '.' and '-', the first a letter or digit"),
+        Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"),
+        allowed("up to 64 letters, digits, '_', '.' and '-', the first a letter or digit"),
     ]
     recording: Text | None = None
     recordings: OneOrMore[Text] | None = None
@@ -303,6 +312,12 @@ class Config(Section):
             first = ids.index(name)
             if first < index:
                 raise ValueError(f"{name} is the id of [{first}] and [{index}]; ids must differ")
+            other, _, number = name.rpartition("-gpu")
+            if other in ids and number.isdecimal():
+                raise ValueError(
+                    f"{name} is also what the tables call a GPU of {other}, if it has several; "
+                    "give the entry another id"
+                )
         return gpus
 
     @field_validator("report")
@@ -342,7 +357,24 @@ def validate(content: Any, name: str) -> Config:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice, where YAML itself would drop the first."""
+    """Safe YAML without aliases and without a key given twice, where YAML would drop the first."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        mark = self.peek_event().start_mark
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(
+                problem="an alias (*) stands for another value; write that", problem_mark=mark
+            )
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise yaml.composer.ComposerError(
+                problem=f"more than {_MOST_DEPTH} levels in each other", problem_mark=mark
+            )
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -357,13 +389,19 @@ class _Loader(yaml.SafeLoader):
 def read(path: Path | str) -> Any:
     """Return the content of a YAML file, unchecked; raises ConfigError if it cannot be read."""
     try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path}: has more than {_MOST_BYTES} bytes; name a configuration")
+        return yaml.load(data.decode(), _Loader)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; name a configuration file") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is no text in UTF-8; name a configuration file") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: {_yaml_fault(error)}; correct the YAML there") from None
+    except (ValueError, LookupError, AttributeError, TypeError) as error:  # no date, no number
+        raise ConfigError(f"{path}: has a value that is none ({error}); correct it") from None
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

@@ -1,13 +1,13 @@
 """Hardware counters of memory accesses, read by Nsight Compute (ncu), added to a recording.
 
-One launch a kernel, at one order, of the very cubins that were recorded. Counts do not depend on
-what else a card does, so they may be taken at another time, on another card of the same name.
+One launch a kernel and type of elements, at one order, of the very cubins that were recorded.
+Counts do not depend on what else a card does, so they may be taken at another time, on another card
+of the same name.
 """
 
 import csv
 import dataclasses
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -16,19 +16,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from kernels.build import architecture, build_all
 from kernels.catalog import variant
 from kernels.counts import BLOCK_SIZES, ORDER
-from kernels.toolchain import find_nvcc
+from kernels.cubins import build_for
+from kernels.variant import ELEMENTS
 from measurement import provenance, recording
+from measurement.addition import add, build, label_of
 from measurement.cells import Cell
 from measurement.check import builds_of, plan
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
 from measurement.locks import lock_file, only_run
-from measurement.recording import KERNEL, OPTIONAL, TABLES, Recording
+from measurement.recording import KERNEL, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
@@ -57,33 +56,58 @@ def count(path: Path, device_index: int) -> Recording:
         raise StudyError("ncu: not found on PATH; install Nsight Compute (CUDA toolkit)")
     recorded = recording.read(path)
     device = select(device_index)[0]
-    label = _label(recorded, device)
-    study = recorded.provenance["configuration"]
-    # A variant that runs another one's kernel has the counters of that.
-    own = [name for name in study["variants"] if variant(name).kernel == name]
-    cells = plan(own, list(BLOCK_SIZES), [str(ORDER)])
+    label = label_of(recorded, device)
+    found = cells_of(recorded)
+    rows: list[dict[str, Any]] = []
     with (
         only_run(device, lock_file(device), f"counting for {path}"),
         tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
     ):
-        _build(recorded, cells, device, Path(folder))
-        output = _profile(ncu, cells, device, Path(folder))
-    rows = [{"device": label, **row} for row in rows_of(output, cells)]
-    tables = {name: recorded.table(name) for name in TABLES}
-    others = recorded.counters[recorded.counters["device"] != label]
-    new = pd.DataFrame(rows, columns=list(OPTIONAL[_TABLE])).astype(OPTIONAL[_TABLE])
-    tables[_TABLE] = pd.concat([others, new]) if len(others) else new
-    facts = {"counted_utc": provenance.utc_now(), "ncu": _version(ncu)}
-    made = recording.write(path, recorded.provenance | {"counters": facts}, tables)
+        every = [cell for cells in found for cell in cells]
+        build(recorded, builds_of(every), device, Path(folder))
+        for cells in found:
+            output = _profile(ncu, cells, device, Path(folder))
+            rows += [{"device": label, **row} for row in rows_of(output, cells)]
+    facts = {"counters": {"counted_utc": provenance.utc_now(), "ncu": _version(ncu)}}
+    made = add(recorded, label, _TABLE, rows, facts)
     print(f"{path}: {len(rows)} counters of {len(rows) // len(METRICS)} kernels", file=sys.stderr)
     return made
+
+
+def cells_of(recorded: Recording) -> list[list[Cell]]:
+    """Return the cells that are counted: those of the recorded study whose builds were recorded.
+
+    They are in groups of one type of elements, as ncu tells kernels by their names alone, in which
+    all variants that work in blocks do so in the same. A variant that runs another one's kernel has
+    the counters of that.
+    """
+    study = recorded.provenance["configuration"]
+    columns = ["variant", "dtype", "block_size", "build"]
+    builds = recorded.builds[columns].astype(object).where(recorded.builds[columns].notna(), None)
+    built = set(builds.itertuples(index=False, name=None))
+    found: dict[tuple[object, ...], list[Cell]] = {}
+    for dtype in ELEMENTS:
+        asked = [one for one in (study, *study.get("series", [])) if dtype in one.get("dtypes", [])]
+        names = dict.fromkeys(name for one in asked for name in one.get("variants", []))
+        for name in names:
+            planned = plan([name], list(BLOCK_SIZES), [str(ORDER)], (dtype,))
+            cells = [cell for cell in planned if _build_of(cell) in built]
+            if cells and variant(name).kernel == name:
+                blocks = [] if variant(name).has_tiles else [cell.block_size for cell in cells]
+                found.setdefault((dtype, *blocks), []).extend(cells)
+    return list(found.values())
+
+
+def _build_of(cell: Cell) -> tuple[object, ...] | None:
+    build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+    return (build.variant, build.dtype, build.block_size, build.kind) if build else None
 
 
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
     """Yield a row of counters.csv for each counter of each launch in the output of ncu --csv.
 
-    A launch belongs to the cell with its name and its threads a block. Raises StudyError where
-    there is none, or where a counter is missing.
+    A launch belongs to the cell with its name, its threads a block and its grid. Raises StudyError
+    where there is none, or where a counter is missing.
     """
     start = output.find('"ID"')
     if start < 0:
@@ -92,15 +116,14 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
             f"ncu: {(lines or ['no counters in its output'])[0].removeprefix('==ERROR== ')}; "
             "reading counters may need privileges (NVIDIA: ERR_NVGPUCTRPERM)"
         )
-    by_launch = {(cell.variant, _threads(cell)): cell for cell in cells}
+    by_launch = {(cell.variant, *_geometry(cell)): cell for cell in cells}
     for launch in csv.DictReader(io.StringIO(output[start:])):
         if not launch["ID"]:  # the line of units
             continue
-        cell = by_launch.get((launch["Kernel Name"], launch["Block Size"]))
+        given = launch["Kernel Name"], launch["Block Size"], launch["Grid Size"]
+        cell = by_launch.get(given)
         if cell is None:
-            raise StudyError(
-                f"ncu: {launch['Kernel Name']} {launch['Block Size']} was not asked for"
-            )
+            raise StudyError(f"ncu: {' '.join(given)} was not asked for")
         fields = dataclasses.asdict(cell)
         kernel = {name: fields[name] for name in KERNEL if name != "device"}
         for metric in METRICS:
@@ -110,46 +133,22 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
             yield {**kernel, "metric": metric, "value": float(text.replace(",", ""))}
 
 
-def _threads(cell: Cell) -> str:
-    width, height = variant(cell.variant).launch(cell.shape, cell.block_size).threads
-    return f"({width}, {height}, 1)"
-
-
-def _label(recorded: Recording, device: CudaDevice) -> str:
-    """Return the recorded device that this GPU is of the kind of."""
-    devices = recorded.provenance["devices"]
-    alike = [entry["device"] for entry in devices if entry["name"] == device.name]
-    if not alike:
-        names = ", ".join(entry["name"] for entry in devices) or "no GPU"
-        raise StudyError(
-            f"recording {recorded.path}: was made on {names}, GPU {device.index} is {device.name}; "
-            "count on a card of the same name"
-        )
-    return str(alike[0])
-
-
-def _build(recorded: Recording, cells: list[Cell], device: CudaDevice, folder: Path) -> None:
-    """Build the kernels; raises StudyError if one is not byte for byte that of the recording."""
-    name = architecture(device.compute_capability)
-    workers = len(os.sched_getaffinity(0))
-    known = set(recorded.builds["cubin_sha256"])
-    nvccs = ", ".join(sorted(set(recorded.builds["nvcc"])))
-    for result in build_all(find_nvcc(None), builds_of(cells), name, folder, workers):
-        if result.cubin_sha256 not in known:
-            raise StudyError(
-                f"recording {recorded.path}: its {result.variant} was built otherwise, by nvcc "
-                f"{nvccs} (here: {result.nvcc}); use that compiler and the recorded sources"
-            )
+def _geometry(cell: Cell) -> tuple[str, str]:
+    """Return threads a block and grid of a cell's launch, as ncu writes them."""
+    launch = variant(cell.variant).launch(cell.shape, cell.block_size)
+    return str((*launch.threads, 1)), str(launch.grid)
 
 
 def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:
-    """Run every cell once below ncu and return what it printed."""
+    """Run the cells of a group once below ncu and return what it printed."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
     options += ["--clock-control", "none"]  # a card's settings are never changed
     check = [sys.executable, "-m", "measurement.check", "--device", str(device.index)]
     check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(ORDER)]
-    check += ["--block-sizes", *map(str, BLOCK_SIZES)]
+    asked = {cell.block_size for cell in cells}
+    blocks = [size for size in BLOCK_SIZES if size in asked] or BLOCK_SIZES
+    check += ["--block-sizes", *map(str, blocks), "--dtypes", cells[0].dtype]
     done = subprocess.run(
         [ncu, *options, *check], cwd=ROOT, capture_output=True, text=True, check=False
     )

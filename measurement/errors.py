@@ -4,12 +4,19 @@ import os
 import sys
 from collections.abc import Callable
 
+_LONGEST = 2000  # characters of a message
+
 
 class StudyError(Exception):
     """A mistake in the input or the environment; its message is one line naming thing and remedy.
 
     Every command prints it as ``error: <message>`` and exits with status 2, without a traceback.
+    What it quotes may be anybody's: nothing of it breaks the line, moves a cursor or has no end.
     """
+
+    def __init__(self, message: str = "") -> None:
+        line = "".join(c if c.isprintable() else " " for c in message)
+        super().__init__(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...")
 
 
 def exit_status(command: Callable[[], int | None]) -> int:

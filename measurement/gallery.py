@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from measurement.files import sha256
-from measurement.recording import MANIFEST, OPTIONAL, TABLES, Recording, RecordingError, read
-from measurement.recording_files import PROVENANCE
+from measurement.recording import MANIFEST, Recording, RecordingError, read
+from measurement.recording_files import files_of
 
 GALLERY = Path(__file__).resolve().parent.parent / "data" / "recordings"
-_FILES = {MANIFEST, PROVENANCE, *TABLES, *OPTIONAL}
 _HEADING = """# Recordings
 
 The gallery in `data/recordings`, as `python -m measurement gallery` tells it;
@@ -38,11 +37,12 @@ def validate(folder: Path) -> int:
 
 def faults(recording: Recording) -> list[str]:
     """Return what keeps a recording from being added, each with its remedy; none if nothing."""
+    own = set(files_of(recording.path))
     git, statuses = recording.provenance["git"], recording.checks["status"]
     found = [
         f"{path.name} is no file of a recording; remove it"
         for path in sorted(recording.path.iterdir())
-        if path.name not in _FILES
+        if path.name not in own
     ]
     if recording.provenance["simulated"]:
         found.append("its times were computed; record a card")

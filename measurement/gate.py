@@ -67,9 +67,11 @@ def judge(product: Matrix, expected: Reference, bound: Reference, multiple: floa
     reason = None
     error = float(abs(product[row, column] - expected[row, column]))
     if failures:
+        # Integers in full: numbers that differ in their last digits must not look the same.
+        form = ".0f" if np.issubdtype(product.dtype, np.integer) else "g"
         reason = (
             f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
-            f"{product[row, column]:g}, expected {expected[row, column]:g} "
+            f"{product[row, column]:{form}}, expected {expected[row, column]:{form}} "
             f"± {multiple * bound[row, column]:.2g}"
         )
     allowed = float(multiple * bound[row, column])

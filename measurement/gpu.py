@@ -15,7 +15,7 @@ from kernels.catalog import variant
 from kernels.cubins import HOLD, PROBES, TENSOR_PROBE, Build, build_for
 from kernels.limits import DeviceLimits, not_launchable
 from kernels.shape import Shape
-from kernels.variant import AS_GRAPH, IN_TURN
+from kernels.variant import AS_GRAPH, ELEMENTS, IN_TURN
 from measurement import buffers, cublas
 from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
@@ -109,9 +109,8 @@ class GpuSession:
         self._events = [cuda.Event() for _ in range(4)]
         self._hold = Hold(cuda, self._module(HOLD), self._stream)
         self._others: Any = None  # memory that drives what it holds out of the caches
-        self._on_device = [
-            cuda.mem_alloc(min(size, free_bytes // 3)) for size in (*largest, inputs.c_bytes)
-        ]
+        self._bytes = [min(size, free_bytes // 3) for size in (*largest, inputs.c_bytes)]
+        self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
         self._host = {
             "pinned": buffers.pinned(inputs, lambda size: cuda.pagelocked_empty(size, np.uint8)),
             "pageable": buffers.pageable(inputs),
@@ -127,9 +126,18 @@ class GpuSession:
             if build
             else (0, 0)
         )
-        return not_launchable(
+        limit = not_launchable(
             cell.variant, cell.shape, cell.block_size, cell.dtype, self.limits, *used
         )
+        if limit:
+            return limit
+        seen = variant(cell.variant).operands(cell.shape, cell.block_size)
+        needed = (seen.a_elements, seen.b_elements, seen.c_elements)
+        for elements, has in zip(needed, self._bytes, strict=True):
+            size = elements * ELEMENTS[cell.dtype].bytes
+            if size > has:  # of a small card each matrix has a third
+                return f"needs {size} bytes for a matrix, a third of the card's memory is {has}"
+        return None
 
     def build(self, cell: Cell) -> str | None:
         """Return ``exact`` or ``guarded``; None for a library's product."""

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from kernels.shape import Shape
 from kernels.variant import ELEMENTS
+from measurement.errors import StudyError
 
 # Of any type of elements, (batch, rows, columns).
 Matrix = npt.NDArray[Any]
@@ -30,7 +32,9 @@ class Inputs:
     """
 
     def __init__(self, problems: Iterable[Problem], seed: int) -> None:
+        """Raises StudyError if this host has not the memory for them."""
         self._problems = list(problems)
+        check_memory(self._problems)
         self.a = self._vectors("a_elements", (seed, 0))
         self.b = self._vectors("b_elements", (seed, 1))
         self.c_bytes = max(
@@ -49,6 +53,32 @@ class Inputs:
         return (
             matrices(self.a[dtype], shape.batch, shape.m, shape.k),
             matrices(self.b[dtype], shape.batch, shape.k, shape.n),
+        )
+
+
+def memory_needed(problems: Iterable[Problem]) -> int:
+    """Return the bytes that `Inputs`, buffers of as many and the largest reference take."""
+    vectors: dict[tuple[str, str], int] = {}
+    reference_bytes = 0
+    for dtype, shape in problems:
+        edges = {"a": shape.a_elements, "b": shape.b_elements, "c": shape.c_elements}
+        for name, elements in edges.items():
+            size = elements * ELEMENTS[dtype].bytes
+            vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
+        # In float64: A, B, their absolute values, both products.
+        reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
+    return 2 * sum(vectors.values()) + reference_bytes
+
+
+def check_memory(problems: Iterable[Problem]) -> None:
+    """Raise StudyError if this host has not the memory for these matrices, before it is taken."""
+    problems = list(problems)
+    needed, available = memory_needed(problems), psutil.virtual_memory().available
+    if needed > available:
+        largest = max((shape for _, shape in problems), key=lambda shape: shape.flop)
+        raise StudyError(
+            f"products up to {largest} need {needed / 2**30:.1f} GiB of this host's memory, "
+            f"{available / 2**30:.1f} GiB are free; measure smaller ones"
         )
 
 

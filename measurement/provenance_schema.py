@@ -1,8 +1,9 @@
 """What a recording's provenance.json holds."""
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from measurement.validation import Section
 
@@ -10,7 +11,20 @@ FORMAT: Literal[5] = 5
 
 Number = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
-Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+
+
+def _check_date(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Utc = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    AfterValidator(_check_date),
+]
+# A file of the tree: a recording names no other.
+SourcePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(cu|c)$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -48,12 +62,12 @@ class HostFacts(_Facts):
 class DeviceFacts(_Facts):
     """One GPU."""
 
-    device: Annotated[str, Field(pattern=r"^gpu\d+$")]
-    name: str
-    compute_capability: Annotated[str, Field(pattern=r"^\d+\.\d+$")]
+    device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]
+    name: Annotated[str, Field(min_length=1)]
+    compute_capability: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
     multiprocessors: Number
     memory_bytes: Number
-    limits: dict[str, Any]
+    limits: dict[str, Number]
 
 
 class Git(_Facts):
@@ -94,6 +108,30 @@ class Counters(_Facts):
     ncu: str
 
 
+class Accuracy(_Facts):
+    """When the errors of products were added, on a card of the same name."""
+
+    added_utc: str
+
+
+class ConfiguredSeries(_Facts):
+    """One of its series."""
+
+    variants: list[str]
+    dtypes: list[str]
+
+
+class Configured(_Facts):
+    """The section `study` of the config in force; older recordings have other keys."""
+
+    sizes: list[Number]
+    variants: list[str] = Field(default_factory=list)
+    dtypes: list[str] = Field(default_factory=list)
+    series: list[ConfiguredSeries] = Field(default_factory=list)
+    holdout_sizes: list[Number] = Field(default_factory=list)
+    protocol: dict[str, int | float | str] = Field(default_factory=dict)
+
+
 class Provenance(Section):
     """The whole file.
 
@@ -109,13 +147,23 @@ class Provenance(Section):
     finished_utc: Utc
     host: HostFacts
     devices: list[DeviceFacts]
-    software: dict[str, Any]
-    compile: dict[str, Any]
+    software: dict[str, str | dict[str, str | None] | None]
+    compile: dict[str, list[str]]
     git: Git
-    configuration: dict[str, Any]
+    configuration: Configured
     seed: int
-    sources: dict[str, Sha256]
+    sources: dict[SourcePath, Sha256]
     attempts: Number
     at_once: bool = False
     phases: list[Phase]
     counters: Counters | None = None
+    accuracy: Accuracy | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Provenance":
+        names = [card.device for card in self.devices]
+        if len(set(names)) < len(names):
+            raise ValueError(f"devices: one name stands twice among {', '.join(names)}")
+        if self.finished_utc < self.started_utc:
+            raise ValueError(f"finished_utc: {self.finished_utc} is before started_utc")
+        return self

@@ -24,6 +24,7 @@ from measurement.hardware import Hardware, Host, OpenCpu, OpenGpu
 from measurement.interference import interference_cells, measure_interference
 from measurement.journal import Journal, open_journal
 from measurement.locks import only_run
+from measurement.matrices import check_memory
 from measurement.measure import Measurement
 from measurement.provenance_schema import FORMAT
 from measurement.references import CACHE
@@ -98,6 +99,7 @@ def record(
     hardware = hardware or Host()
     recording.check_target(out)
     devices = hardware.select(wanted)
+    _check_memory(config.study, devices)
     gcc = find_gcc()
     with ExitStack() as stack:
         for device in devices:
@@ -123,6 +125,12 @@ def record(
                 journal.add("instructions.csv", *rows)
             facts = _facts(task, journal, gcc_version(gcc), commit)
             return recording.write(out, facts, journal.frames())
+
+
+def _check_memory(study: Study, devices: list[CudaDevice]) -> None:
+    """Raise StudyError if the matrices of a device do not fit into this host's memory."""
+    for cells in (*(gpu_cells(study, _label(device)) for device in devices), cpu_cells(study, 1)):
+        check_memory(problems(cells))
 
 
 def _measure(task: Task, journal: Journal) -> None:

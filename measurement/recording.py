@@ -12,7 +12,9 @@
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
     counters.csv       hardware counters of launches; only where they were asked for
+    accuracy.csv       errors of products of several kinds of matrices; likewise
     MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
+    MANIFEST.sha256.sig    a signature of that; only where somebody signed (`measurement.signature`)
 
 `write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
 """
@@ -25,27 +27,33 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
+from measurement.consistency import fault, value_fault
 from measurement.recording_files import (
     CELL,
     KERNEL,
     MANIFEST,
     MEASURED,
+    MOST_BYTES,
     OPTIONAL,
     PROVENANCE,
     TABLES,
     RecordingError,
     bad,
     check_manifest,
+    check_text,
     read_provenance,
 )
+from measurement.signature import signed_by
 
 __all__ = [
     "CELL",
@@ -89,14 +97,17 @@ _NULLABLE = {
 }
 # Tables whose name here is not that of their file: the format of a recording stays.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
-STATUSES = {"passed", "failed", "not_launchable"}
+# A table that unpacks to more than this may unpack to so many times its size.
+_FREE_BYTES, _MOST_RATIO = 2**20, 100
+_ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
 class Recording:
     """A recording in memory; the frames' columns and types are those of `TABLES`.
 
-    One of `OPTIONAL` that is not there is an empty frame. A last column, `sitting`, counts the
+    Its provenance is that of the file and, where it is signed, `signed_by`. One of `OPTIONAL` that
+    is not there is an empty frame. A last column, `sitting`, counts the
     sittings from 0: recordings of one kind of card may stand together as one, whose `later` are the
     provenances of those after the first (`analysis.data.sittings`).
     """
@@ -114,6 +125,7 @@ class Recording:
     ceilings: pd.DataFrame
     interference: pd.DataFrame
     counters: pd.DataFrame
+    accuracy: pd.DataFrame
     later: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -141,7 +153,8 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        content = {PROVENANCE: (json.dumps(provenance, indent=2) + "\n").encode()}
+        facts = {key: value for key, value in provenance.items() if key != "signed_by"}
+        content = {PROVENANCE: (json.dumps(facts, indent=2) + "\n").encode()}
         named = [*TABLES, *(name for name in OPTIONAL if name in frames)]
         content |= {name: _table_bytes(name, frames[name]) for name in named}
         for name, data in content.items():
@@ -172,21 +185,20 @@ def check_target(path: Path) -> None:
 def read(path: Path | str) -> Recording:
     """Read and validate the recording in the folder `path`.
 
-    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, of another
-    format, or with a table that does not fit `TABLES`.
+    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, too large,
+    of another format, with a table that does not fit `TABLES`, or contradicting itself.
     """
     path = Path(path)
     check_manifest(path)
     provenance = read_provenance(path)
-    frames = {name: _read_table(path, name) for name in TABLES}
-    for name, types in OPTIONAL.items():
-        empty = pd.DataFrame(columns=list(types)).astype(types)
-        frames[name] = _read_table(path, name) if (path / name).is_file() else empty
-    unknown = set(frames["checks.csv"]["status"]) - STATUSES
-    if unknown:
-        raise bad(path, f"checks.csv: status {sorted(unknown)[0]!r} is none of {sorted(STATUSES)}")
+    signer = signed_by(path)
+    provenance |= {"signed_by": signer} if signer else {}
+    frames = _read_tables(path)
+    problem = fault(provenance, frames)
+    if problem:
+        raise bad(path, problem)
     counted = {
-        name: frame.assign(sitting=pd.array([0] * len(frame), "Int64"))
+        name: frame.assign(sitting=pd.array(np.zeros(len(frame), np.int64), "Int64"))
         for name, frame in frames.items()
     }
     return Recording(
@@ -222,30 +234,134 @@ def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
     return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
 
 
-def _read_table(path: Path, name: str) -> pd.DataFrame:
-    """Read one CSV with the column types of `TABLES`; refuse other columns and missing values."""
-    data = (path / name).read_bytes()
+def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
+    """Read all tables of a recording, which are no larger than `MOST_BYTES` together."""
+    left, frames = MOST_BYTES, {}
+    for name, types in (TABLES | OPTIONAL).items():
+        if name in TABLES or (path / name).is_file():
+            frames[name], size = read_table(path, name, left)
+            left -= size
+        else:
+            frames[name] = pd.DataFrame(columns=list(types)).astype(types)
+    return frames
+
+
+def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
+    """Read one CSV of at most so many bytes, unpacked; return it and how many they are.
+
+    Its columns have the types of `TABLES`; other columns and missing values are refused. It is read
+    and typed in parts, as texts take ten times the memory.
+    """
     types = (TABLES | OPTIONAL)[name]
+    most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
+    texts: dict[str, str] = {}
+    rows = 0
     try:
-        text = gzip.decompress(data) if name.endswith(".gz") else data
-        frame = pd.read_csv(io.BytesIO(text), dtype="string", keep_default_na=False)
+        with _unpacked(path / name, most) as stream:
+            lines = sum(block.count(b"\n") for block in iter(partial(stream.read, 2**16), b""))
+            size = stream.taken
+        # A row has a character and more for each column.
+        columns = {c: _Column(k, min(lines, size // len(types)) + 1) for c, k in types.items()}
+        with _unpacked(path / name, most) as stream:
+            for part in pd.read_csv(
+                stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
+            ):
+                if list(part.columns) != list(types):
+                    raise bad(path, f"{name} has the columns {list(part)}, not {list(types)}")
+                if not isinstance(part.index, pd.RangeIndex):
+                    raise ValueError("its rows have more cells than columns")
+                for column, kind in types.items():
+                    try:
+                        columns[column].put(rows, _typed(part[column], column, kind, texts))
+                    except _Wrong as wrong:
+                        row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
+                        raise bad(path, f"{name}: column {column}{wrong}{row}") from None
+                rows += len(part)
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    if list(frame.columns) != list(types):
-        raise bad(path, f"{name} has the columns {list(frame.columns)}, not {list(types)}")
-    for column, kind in types.items():
-        values = frame[column].replace("", pd.NA)
-        empty = values.isna()
-        if column not in _NULLABLE and empty.any():
-            raise bad(path, f"{name}: column {column} is empty in row {int(empty.argmax()) + 2}")
-        try:
-            frame[column] = values.astype(kind) if kind != "float64" else values.astype("Float64")
-        except (TypeError, ValueError) as error:
-            raise bad(path, f"{name}: column {column}: {error}") from None
-        if kind == "float64":
-            frame[column] = frame[column].astype("float64")
-            # Infinity is a number to a CSV reader, but no time that anything took.
-            wrong = ~empty & ~np.isfinite(frame[column]) | (frame[column] < 0)
-            if column.endswith("_s") and wrong.any():
-                raise bad(path, f"{name}: column {column} has no time in row {wrong.argmax() + 2}")
-    return frame
+    series = {column: columns.pop(column).series(rows) for column in types}
+    return pd.DataFrame(series, copy=False), size
+
+
+@contextmanager
+def _unpacked(path: Path, most: int) -> Iterator["_Limited"]:
+    with path.open("rb") as file:
+        packed: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield _Limited(packed, most)
+
+
+class _Column:
+    """A column whose rows come in parts: of parts put together there would be two copies."""
+
+    def __init__(self, kind: str, rows: int) -> None:
+        self._kind = kind
+        types = {"string": object, "Int64": np.int64, "float64": np.float64}
+        self._values = np.empty(rows, types[kind])
+        self._gaps = np.empty(rows if kind == "Int64" else 0, bool)
+
+    def put(self, at: int, values: pd.Series) -> None:
+        part = slice(at, at + len(values))
+        if self._kind == "Int64":
+            self._gaps[part] = values.isna()
+            values = values.fillna(0)
+        self._values[part] = values
+
+    def series(self, rows: int) -> pd.Series:
+        values = self._values[:rows]
+        if self._kind == "Int64":
+            return pd.Series(pd.arrays.IntegerArray(values, self._gaps[:rows]))
+        return pd.Series(values, dtype=self._kind)
+
+
+class _Limited(io.RawIOBase):
+    """A stream of bytes, of which reading more than `most` raises ValueError."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream = stream
+        self._most = most
+        self.taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        self.taken += len(data)
+        if self.taken > self._most:
+            raise ValueError(f"it unpacks to more than {self._most} bytes")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Wrong(Exception):  # noqa: N818  told as a RecordingError
+    """A value that a column cannot have; `row` counts from 0, None: not known."""
+
+    def __init__(self, text: str, row: int | None = None) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+def _typed(values: pd.Series, column: str, kind: str, texts: dict[str, str]) -> pd.Series:
+    """Return texts as the type of a column; equal ones become one of `texts`. Raises _Wrong."""
+    values = values.replace("", pd.NA)
+    empty = values.isna()
+    if column not in _NULLABLE and empty.any():
+        raise _Wrong(" is empty", int(empty.argmax()))
+    try:
+        if kind == "string":
+            numbers, found = pd.factorize(values)
+            for text in found:
+                check_text(text)
+            own = np.array([*(texts.setdefault(text, text) for text in found), pd.NA], object)
+            typed = pd.Series(own[numbers], dtype="string")
+        else:
+            typed = values.astype("Float64" if kind == "float64" else kind).astype(kind)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise _Wrong(f": {error}") from None
+    # A text such as nan is a number to a CSV reader.
+    if kind == "float64" and (typed.isna().to_numpy() & ~empty.to_numpy()).any():
+        raise _Wrong(" has no number", int((typed.isna().to_numpy() & ~empty.to_numpy()).argmax()))
+    found_fault = value_fault(column, typed)
+    if found_fault:
+        raise _Wrong(f" {found_fault[1]}", found_fault[0])
+    return typed

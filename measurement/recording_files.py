@@ -5,9 +5,11 @@
 
 import hashlib
 import json
+import math
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -109,7 +111,7 @@ TABLES: dict[str, dict[str, str]] = {
     "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
 }
 # Tables that a recording may lack. The first two came with format 5, the third went with it, and
-# the last is added afterwards.
+# the last two are added afterwards.
 OPTIONAL: dict[str, dict[str, str]] = {
     "kernels.csv.gz": _KERNEL_TYPES
     | {
@@ -142,11 +144,23 @@ OPTIONAL: dict[str, dict[str, str]] = {
         "metric": "string",
         "value": "float64",
     },
+    "accuracy.csv": _KERNEL_TYPES
+    | {
+        "matrices": "string",
+        "worst_units": "float64",
+        "rms_units": "float64",
+    },
 }
 # What is written as it is measured.
 MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
 MANIFEST = "MANIFEST.sha256"
+SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
+# What a recording may hold at most: fifteen times the largest that was made, unpacked.
+MOST_BYTES = 128 * 2**20
+_MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
+_MOST_DEPTH = 16  # of brackets
+_MOST_CHARACTERS = 4096  # of a text
 
 
 class RecordingError(StudyError):
@@ -161,30 +175,57 @@ def bad(path: Path, problem: str) -> RecordingError:
 
 
 def check_manifest(path: Path) -> None:
-    """Compare every file with MANIFEST.sha256; raises RecordingError naming one that differs."""
+    """Compare every file with MANIFEST.sha256; raises RecordingError naming one that differs.
+
+    Each must be a plain file, and all of them no larger than `MOST_BYTES`.
+    """
     if not path.is_dir():
         raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
-    manifest = path / MANIFEST
-    if not manifest.is_file():
-        raise bad(path, f"{MANIFEST} is missing")
+    check_file(path, MANIFEST)
     try:
-        entries = dict(line.split("  ", 1)[::-1] for line in manifest.read_text().splitlines())
+        lines = (path / MANIFEST).read_text().splitlines()
+        entries = dict(line.split("  ", 1)[::-1] for line in lines)
     except ValueError:
         raise bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
-    present = [name for name in OPTIONAL if name in entries or (path / name).is_file()]
+    present = [name for name in OPTIONAL if name in entries or (path / name).exists()]
+    size = 0
     for name in [PROVENANCE, *TABLES, *present]:
         if name not in entries:
             raise bad(path, f"{MANIFEST} does not list {name}")
-        if not (path / name).is_file():
-            raise bad(path, f"{name} is missing")
-        if hashlib.sha256((path / name).read_bytes()).hexdigest() != entries[name]:
-            raise bad(path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)")
+        size += check_file(path, name)
+        if size > MOST_BYTES:
+            raise bad(path, f"its files have more than {MOST_BYTES} bytes")
+        with (path / name).open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != entries[name]:
+                raise bad(
+                    path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)"
+                )
+
+
+def check_file(path: Path, name: str) -> int:
+    """Return the size of a plain file in bytes; raises RecordingError where it is none."""
+    file = path / name
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise bad(path, f"{name} is a link or no plain file")
+    if not file.is_file():
+        raise bad(path, f"{name} is missing")
+    size, most = file.stat().st_size, _MOST_BYTES_OF.get(name, MOST_BYTES)
+    if size > most:
+        raise bad(path, f"{name} has {size} bytes, more than {most}")
+    return size
+
+
+def files_of(path: Path) -> list[str]:
+    """Return the names of a recording's own files, whatever else is in its folder."""
+    named = [PROVENANCE, *TABLES, *OPTIONAL, MANIFEST, SIGNATURE]
+    return sorted(name for name in named if (path / name).is_file())
 
 
 def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
     """Check that recordings, by folder, are sittings of one kind of card and of one study.
 
-    They must have the same cards, study (how it was sampled may differ) and sources. Raises
+    They must have the same cards, sources and study; how it was sampled and whether energy was read
+    may differ. Raises
     RecordingError naming the first that does not fit.
     """
     (first, one), *others = provenances.items()
@@ -195,6 +236,10 @@ def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
                 f"recording {path}: {fault} than {first}, so it is no sitting of the same; give it "
                 "an entry of its own in the config's gpus"
             )
+
+
+# What sittings of one study may have each for itself.
+_OF_A_SITTING = ("protocol", "energy")
 
 
 def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
@@ -208,7 +253,7 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     if one.get("at_once", False) != other.get("at_once", False):
         return "was measured otherwise (GPUs at once, or one after the other)"
     study, configured = (
-        {key: value for key, value in each["configuration"].items() if key != "protocol"}
+        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SITTING}
         for each in (one, other)
     )
     if study != configured:
@@ -223,14 +268,56 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
 
 def read_provenance(path: Path) -> dict[str, Any]:
     """Return what a recording says of its making; raises RecordingError."""
+    check_file(path, PROVENANCE)
     try:
-        provenance: dict[str, Any] = json.loads((path / PROVENANCE).read_text())
-    except ValueError as error:
+        text = (path / PROVENANCE).read_text()
+        provenance: dict[str, Any] = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
     if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
         provenance["attempts"] = provenance.pop("sittings")
     try:
+        _check_texts(provenance)
         Provenance.model_validate(provenance)
     except ValidationError as error:
         raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
+    except ValueError as error:
+        raise bad(path, f"{PROVENANCE}: {error}") from None
     return provenance
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < 20 else _no_number(text)
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is no number that anything has")
+
+
+def _check_texts(value: Any, depth: int = 0) -> None:
+    """Raise ValueError where a text cannot be shown, or where the brackets go too deep."""
+    if depth > _MOST_DEPTH:
+        raise ValueError(f"has more than {_MOST_DEPTH} brackets in each other")
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for inner in value:
+            _check_texts(inner, depth + 1)
+
+
+def check_text(text: str) -> None:
+    """Raise ValueError if a text of a recording is too long, or has what cannot be shown."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
+    for character in text:
+        strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+        if strange or ord(character) > 0xFFFF:  # those would take four times the memory
+            raise ValueError(f"the character {character!r} stands in a text")

@@ -1,6 +1,7 @@
 """What every model of a file has in common: strict types, known keys, faults in one line."""
 
 import difflib
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -55,7 +56,7 @@ class Section(BaseModel):
 def first_fault(error: ValidationError) -> str:
     """Say in one line where the first fault is (``study.sizes[2]``) and what is allowed there."""
     first = error.errors(include_url=False)[0]
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step:.60}" for step in first["loc"]]
     where = "".join(steps).removeprefix(".") or "the file"
     if first["type"] == "value_error":  # by a validator of this project
         return f"{where}: {first['ctx']['error']}"
@@ -98,8 +99,8 @@ T = TypeVar("T", bound=Hashable)
 
 
 def _check_distinct(values: list[T]) -> list[T]:
-    for value in values:
-        if values.count(value) > 1:
+    for value, times in Counter(values).items():
+        if times > 1:
             raise ValueError(f"{_shown(value)} stands there twice; remove one")
     return values
 

@@ -29,6 +29,8 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
 LOG = VENV / "setup.log"
+# Stands in what this made, and nothing else is ever removed.
+MARK = VENV / "made-by-make-setup"
 # PyCUDA's cuRAND binding is not used here, and the compiler wheels hold no cuRAND to link.
 PYCUDA_OPTION = "--config-settings=--global-option=--conf:CUDA_ENABLE_CURAND=False"
 DISPLAY = Display()
@@ -43,15 +45,30 @@ def main(optional_layers: list[str]) -> int:
     try:
         with open(lock_file("base")) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two makes at once would install over each other
+            check_own()
             set_up(optional_layers)
     except SetupError as error:
         DISPLAY.say(f"error: {error}")
+        return 2
+    except OSError as error:  # a folder that cannot be written, a full disk
+        DISPLAY.say(f"error: {error.filename or VENV}: {error.strerror}")
         return 2
     except KeyboardInterrupt:
         DISPLAY.say("stopped; the same command goes on from here")
         return 130
     DISPLAY.clear()
     return 0
+
+
+def check_own() -> None:
+    """Raise SetupError where something stands in the environment's place that is not of this."""
+    if VENV.is_symlink():
+        raise SetupError(
+            f"{VENV} is a link to {os.readlink(VENV)}, and would be changed there; remove the link"
+        )
+    made_here = MARK.exists() or stamp_file("base").exists()
+    if VENV.exists() and not made_here and not (VENV.is_dir() and not any(VENV.iterdir())):
+        raise SetupError(f"{VENV} was not made by this set-up; move it away, or remove it")
 
 
 def set_up(optional_layers: list[str]) -> None:
@@ -122,7 +139,14 @@ def create_venv() -> None:
             f"{sys.executable} has no venv module; install it "
             f"(on Debian and Ubuntu: apt-get install python{version}-venv)"
         )
-    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    VENV.mkdir(exist_ok=True)
+    MARK.touch()
+    for path in VENV.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path != MARK:
+            path.unlink()
+    command = [sys.executable, "-m", "venv", str(VENV)]
     run_checked(command, f"{sys.executable} could not create {VENV}")
 
 

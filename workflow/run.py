@@ -61,6 +61,9 @@ def main() -> int:
     except Refused as error:
         display.say(f"error: {error}")
         return 2
+    except OSError as error:  # a folder that cannot be written, a full disk
+        display.say(f"error: {error.filename or ROOT}: {error.strerror}")
+        return 2
     except Stopped:
         display.say("stopped; the same command goes on from here")
         return 130

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.archive.citation import Citation, citation
+from analysis.archive.sbom import bill_of_materials
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
 from measurement.errors import StudyError
 from measurement.files import write_atomic
-from measurement.recording_files import check_manifest, read_provenance
+from measurement.recording_files import check_manifest, files_of, read_provenance
 
 if TYPE_CHECKING:
     from rocrate.model.entity import Entity
@@ -128,11 +129,7 @@ class _Packer:
         self.crate = crate
         self.content = content
         self.staging = staging
-        for path in content.recordings.values():
-            check_manifest(path)
-        self.provenances = {
-            name: read_provenance(path) for name, path in content.recordings.items()
-        }
+        self.provenances = {name: _provenance(path) for name, path in content.recordings.items()}
         ended = [provenance["finished_utc"] for provenance in self.provenances.values()]
         self.citation: Citation = citation(content.recordings, ended, content.root)
 
@@ -208,9 +205,8 @@ class _Packer:
             "dateCreated": _offset(self.provenances[name]["finished_utc"]),
         }
         dataset = self.crate.add_dataset(dest_path=f"{place}/", properties=properties)
-        for path in sorted(folder.iterdir()):
-            if path.is_file():
-                dataset.append_to("hasPart", self._file(path, f"{place}/{path.name}"))
+        for file in files_of(folder):
+            dataset.append_to("hasPart", self._file(folder / file, f"{place}/{file}"))
         return dataset
 
     def _place(self, path: Path, elsewhere: str) -> str:
@@ -332,6 +328,9 @@ class _StudyPacker(_Packer):
             self._file(root / name, name, **about)
         for path in sorted(root.glob("requirements*.lock")):
             self._file(path, path.name, description="packages, each with version and hashes")
+        bill = self.staging / "sbom.cdx.json"
+        bill.write_text(bill_of_materials())
+        self._file(bill, bill.name, description="packages that were installed, with their licences")
         return workflow
 
     def _inputs(self) -> tuple[dict[str, "Entity"], list["Entity"]]:
@@ -438,6 +437,12 @@ def _offset(utc: str) -> str:
 
 def _flat(lists: Iterable[list["Entity"]]) -> list["Entity"]:
     return [entity for entities in lists for entity in entities]
+
+
+def _provenance(folder: Path) -> dict[str, Any]:
+    """Return the provenance of a recording whose files are as they were written."""
+    check_manifest(folder)
+    return read_provenance(folder)
 
 
 def _checked(path: Path) -> Path:

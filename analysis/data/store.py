@@ -1,11 +1,12 @@
 """The study's tables as CSV files: written and read as the schema says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES, Kind, column
 from measurement.errors import StudyError
 from measurement.files import write_atomic
@@ -69,14 +70,22 @@ def _read(path: Path, name: str) -> pd.DataFrame:
             f"{path} has other columns than this version writes ({strange[0]}); make it again with "
             "`python -m analysis tables`"
         )
-    return frame
+    return frame.assign(**{c: _texts(frame[c], unescaped) for c in types if types[c] == "str"})
+
+
+def _texts(values: pd.Series, change: Callable[[str], str]) -> pd.Series:
+    """Return texts changed, each once however often it stands there."""
+    changed = {text: change(text) for text in values.dropna().unique()}
+    different = {text: new for text, new in changed.items() if new != text}
+    return values.replace(different) if different else values
 
 
 def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
     """Write every table of the schema as CSV; a missing value is an empty cell.
 
     Numbers have six significant digits: no interval is narrower than that, and digits beyond are
-    noise that cannot be compressed. Whole numbers, which may be counts, have all. Raises ValueError
+    noise that cannot be compressed. Whole numbers, which may be counts, have all. What a
+    spreadsheet would take for a formula has an apostrophe before it. Raises ValueError
     where frames and schema are not the same tables and columns: a mistake in the program.
     """
     if set(frames) != set(TABLES):
@@ -85,8 +94,10 @@ def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
         frame = frames[name]
         if list(frame) != list(table.columns):
             raise ValueError(f"{name}: columns {list(frame)}, declared: {list(table.columns)}")
-        rounded = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
-        write_atomic(folder / f"{name}.csv", frame.assign(**rounded).to_csv(index=False))
+        shown = {c: _significant(frame[c]) for c in frame.select_dtypes("float").columns}
+        texts = [c for c in table.columns if column(name, c).kind == "text"]
+        shown |= {c: _texts(frame[c], escaped) for c in texts}
+        write_atomic(folder / f"{name}.csv", frame.assign(**shown).to_csv(index=False))
 
 
 def _significant(values: pd.Series) -> pd.Series:

@@ -5,7 +5,7 @@ It reads the tables that the workflow wrote, and needs numpy alone, so that it a
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from analysis.decide.predictors import (
@@ -98,12 +98,13 @@ def _lines(
     for name, curve in opponents:
         cpu = _on_cpu(curve, n)
         mark = "" if curve.measures(n) else "*"
-        speedup = "{} ({} to {})".format(*map(_three_digits, ratio(cpu, predicted)))
+        value, *ends = ratio(cpu, predicted)
+        speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
         break_even = _break_even(crossings, found.label, memory, name)
         rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
         if mark:
             outside.setdefault(_outside(curve, n), []).append(OPPONENTS[name])
-    yield from _table(rows) if opponents else ["The CPU of its host was not measured."]
+    yield from _table(rows) if opponents else ["Of the CPU of its host too little was measured."]
     yield ""
     yield from notes
     for orders, names in outside.items():
@@ -127,6 +128,8 @@ def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
 
 def _outside(curve: Curve, n: int) -> str:
     least, most = (round(math.exp(curve.log_n[end])) for end in (0, -1))
+    if least == most:
+        return f"N = {n} is not {most}, the one order that was measured"
     return f"N = {n} is outside of the orders {least} to {most} that were measured"
 
 
@@ -168,8 +171,14 @@ def break_even_text(row: Row) -> str:
 
 
 def _time(predicted: Prediction) -> str:
-    low, high = _seconds(predicted.low_s), _seconds(predicted.high_s)
-    return f"{_seconds(predicted.time_s)} ({low} to {high})"
+    bounds = _bounds((predicted.low_s, predicted.high_s), _seconds)
+    return f"{_seconds(predicted.time_s)} ({bounds})"
+
+
+def _bounds(ends: Sequence[float], text: Callable[[float], str]) -> str:
+    """Return an interval in words."""
+    low, high = ends
+    return f"{text(low)} to {text(high)}" if high < math.inf else "no interval"
 
 
 def _seconds(time_s: float) -> str:

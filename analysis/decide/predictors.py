@@ -146,8 +146,8 @@ class Prediction:
 
     @property
     def half_width(self) -> float:
-        """Half the interval's width in natural logarithms."""
-        return math.log(self.high_s / self.low_s) / 2
+        """Half the interval's width in natural logarithms; infinite where nothing bounds it."""
+        return math.log(self.high_s / self.low_s) / 2 if self.low_s else math.inf
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from analysis.data.devices import Device
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
+from kernels import tiles
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")
@@ -378,11 +379,9 @@ def points(
 
 def cell_names(cells: pd.DataFrame) -> list[str]:
     """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
-    return [
-        f"{cell.variant}{'' if pd.isna(cell.block_size) else f', B = {cell.block_size}'}, "
-        f"N = {plain_number(cell.n)}"
-        for cell in cells.itertuples()
-    ]
+    blocks = ("" if pd.isna(size) else f", B = {tiles.shown(size)}" for size in cells["block_size"])
+    named = zip(cells["variant"], blocks, cells["n"], strict=True)
+    return [f"{variant}{block}, N = {plain_number(n)}" for variant, block, n in named]
 
 
 def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:

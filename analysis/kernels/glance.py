@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.data.cells import LIBRARIES, is_library, of_sizes, without_swept_naive
-from analysis.data.frames import from_rows
+from analysis.data.frames import from_rows, stacked
 from analysis.domain import CPU, step_verdict
 from analysis.schema import renaming, with_bounds
 from kernels.catalog import VARIANTS
@@ -17,18 +17,21 @@ _PLACES = {name: place for place, name in enumerate(VARIANTS)}
 _GAIN = with_bounds("gain")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
 _KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
-# What multiplies square matrices, and the library.
-_NAMES = [name for name, v in VARIANTS.items() if v.shapes == "square" or v.kernel is None]
+# The ladder and the library; what takes other types of elements too stands beside it.
+_NAMES = [name for name, v in VARIANTS.items() if v.dtypes == ("float32",)]
+_KERNEL_OF = ("gpu", "variant", "n", "block_size")
+_BOUNDS = ("units", "moved_bytes", "share_of_units", "bound", "share_of_bound")
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row a card and kernel of square matrices, in the catalog's order.
 
     Each kernel has its fastest block size (naive: 32) at the largest of the card's sizes that it
-    took. share_of_library: the library's kernel time at that size over its own;
-    share_of_multiply_add: its rate over the rate of multiply-adds measured on the card. The gain is
-    over the step before (`analysis.kernels.ladder`), of kernel times at the same size; over the
-    naive kernel it is that of its blocks of 32×32 (`analysis.overview.gains`).
+    took. share_of_library: the library's kernel time at that size over its own. What bounds it, the
+    bytes that it moves, its units and its share of their rate are those of
+    `analysis.kernels.roofline`. The gain is over the step before (`analysis.kernels.ladder`), of
+    kernel times at the same size; over the naive kernel it is that of its blocks of 32×32
+    (`analysis.overview.gains`).
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
@@ -39,15 +42,12 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
         library = own[is_library(own)].set_index("n")["kernel_s"]
-        rate, steps = _multiply_adds(frames["ceilings"], gpu), _steps(frames, gpu, memory)
-        rows = [_row(of, library, rate, steps) for _, of in own.groupby("variant")]
+        steps = _steps(frames, gpu, memory)
+        rows = [_row(of, library, steps) for _, of in own.groupby("variant")]
         found += sorted(rows, key=lambda row: _PLACES[str(row["variant"])])
-    return from_rows("glance", found)
-
-
-def _multiply_adds(ceilings: pd.DataFrame, gpu: object) -> float:
-    own = (ceilings["gpu"] == gpu) & (ceilings["quantity"] == "fp32_flop_per_s")
-    return float(ceilings.loc[own, "value"].max())
+    bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
+    glance = from_rows("glance", found).drop(columns=list(_BOUNDS))
+    return stacked("glance", [glance.merge(bounds, how="left", on=list(_KERNEL_OF))])
 
 
 def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:
@@ -64,9 +64,7 @@ def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.D
     return pd.concat([steps, own], ignore_index=True)
 
 
-def _row(
-    cells: pd.DataFrame, library: pd.Series, rate: float, steps: pd.DataFrame
-) -> dict[str, object]:
+def _row(cells: pd.DataFrame, library: pd.Series, steps: pd.DataFrame) -> dict[str, object]:
     """Return the row of one kernel; `library` has the library's kernel times by size."""
     largest = cells[cells["n"] == cells["n"].max()]
     best = largest.loc[largest["kernel_s"].idxmin()]
@@ -74,7 +72,6 @@ def _row(
     row = {name: best[name] for name in (*_CELL, *_KERNEL)}
     row |= {"idea": entry.idea, "after": entry.after, "is_library": entry.name in LIBRARIES}
     row["share_of_library"] = library.get(best["n"], float("nan")) / best["kernel_s"]
-    row["share_of_multiply_add"] = best["kernel_flop_per_s"] / rate
     step = steps[(steps["variant"] == best["variant"]) & (steps["n"] == best["n"])]
     known = step["block_size"].isna() | (step["block_size"] == best["block_size"])
     step = step[known.fillna(True).astype(bool)]

@@ -3,7 +3,8 @@
 A step is a variant of which the catalog says what it comes `after`. Both sides have the same
 matrices, host memory and, where both take one, block size: `PAGE_BLOCK` for the tiles of source T,
 as on its page, else `BASELINE_BLOCK`; where not both were measured with that one, the largest with
-which both were. Where only one of them takes a block size, it has its fastest. Where the variant
+which both were. Where only one of them takes a block size, or both have tiles of several shapes,
+each has its fastest. Where the variant
 before was not measured, as in recordings older than it, the one before that takes its place.
 """
 
@@ -65,6 +66,7 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
 
 
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
+_OF_TILES = [name for name, v in VARIANTS.items() if v.has_tiles]
 _OF_PAGE = [
     name for name, v in VARIANTS.items() if v.origin.startswith("T,") and v.family == "block"
 ]
@@ -83,6 +85,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
     pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
+    both &= ~pairs["variant"].isin(_OF_TILES)
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = pairs["variant"].isin(_OF_PAGE)
     wanted = pd.Series(BASELINE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)

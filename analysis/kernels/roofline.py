@@ -1,9 +1,10 @@
 """How near each kernel comes to what its card can do at most, and which ceiling is the nearest.
 
-Every ceiling bounds the time of a launch from below: the card's rate of multiply-adds the flop,
-the bandwidth of the first-level cache the sectors that are asked of it, that of shared memory the
-wavefronts, that of device memory the bytes of A, B and C once. Sectors and wavefronts are those of
-theory; of wavefronts as few as there are if the compiler merges neighbouring loads.
+Every ceiling bounds the time of a launch from below: the card's rate of multiply-adds the flop (on
+tensor cores: their rate that of the products of parts), the bandwidth of the first-level cache the
+sectors that are asked of it, that of shared memory the wavefronts, that of device memory the bytes
+of A, B and C once. Sectors and wavefronts are those of theory; of wavefronts as few as there are if
+the compiler merges neighbouring loads.
 """
 
 from typing import Any
@@ -15,15 +16,18 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import intensities
+from kernels.catalog import VARIANTS
 from kernels.plan import Product
 from kernels.shape import Shape
 from kernels.theory import SECTOR_BYTES
 from kernels.variant import ELEMENTS
 
 WAVEFRONT_BYTES = 128
+FP32, TENSOR = "FP32", "tensor cores"
+_UNITS, _TENSOR_UNITS = "fp32_flop_per_s", "fp16_tensor_flop_per_s"
 # The bounds: name, and the ceiling that it follows from.
 BOUNDS = {
-    "compute": "fp32_flop_per_s",
+    "compute": _UNITS,
     "l1": "l1_bytes_per_s",
     "shared": "shared_bytes_per_s",
     "dram": "device_copy_bytes_per_s",
@@ -39,9 +43,11 @@ def roofline_table(
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
     `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the card's rate of
     multiply-adds over the bandwidth of its memory: by source L, a kernel below it is bound by
-    memory. The bound is the largest of the lower bounds of the time, share_of_bound that over the
-    kernel's time. A bound that is not known is empty: there are no counts of what a library does,
-    and older recordings have no ceiling of caches.
+    memory. moved_bytes are those of the sectors that are asked of the first-level cache,
+    share_of_units is the rate of the kernel over that of the units that it multiplies on. The bound
+    is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A
+    bound that is not known is empty: there are no counts of what a library does, and older
+    recordings have no ceiling of caches.
     """
     counted = launches(counts)
     frames = []
@@ -79,7 +85,8 @@ def _row(
 ) -> dict[str, object]:
     product, time_s = _product(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
-    work = {"compute": float(shape.flop), "dram": float(_compulsory_bytes(product))}
+    parts = VARIANTS[product.variant].tensor_products
+    work = {"compute": float(shape.flop) * (parts or 1), "dram": float(_compulsory_bytes(product))}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
         sectors, wavefronts = (
@@ -90,11 +97,15 @@ def _row(
             )
         )
         work |= {"l1": sectors * SECTOR_BYTES, "shared": wavefronts * WAVEFRONT_BYTES}
-        row |= intensities(product, launch)
-    bounds = {n: work[n] / rates[c] for n, c in BOUNDS.items() if n in work and c in rates}
+        row |= intensities(product, launch) | {"moved_bytes": work["l1"]}
+    ceilings = BOUNDS | {"compute": _TENSOR_UNITS} if parts else BOUNDS
+    bounds = {n: work[n] / rates[c] for n, c in ceilings.items() if n in work and c in rates}
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
     if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
         row["balance_flop_per_byte"] = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
+    row["units"] = TENSOR if parts else FP32
+    if "compute" in bounds:
+        row["share_of_units"] = bounds["compute"] / time_s
     return row | nearest_bound(bounds, time_s)
 
 

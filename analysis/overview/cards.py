@@ -27,7 +27,8 @@ def cards_table(
 ) -> pd.DataFrame:
     """Return the fastest way on every card at each of its orders, over that on the first card.
 
-    Quantity "total" holds the copies, "kernel" does not; the library's kernel takes part. `first`
+    Quantity "total" holds the copies, "kernel" does not; the library's kernel takes part. Of cards
+    that were recorded with other variants than the first, what all have in common counts. `first`
     is the first card of `sources` that took the same order, `ratio` the card's time over its time
     (empty for itself), with a 95 % interval of independent bootstrap draws of both medians over
     their sittings. That of a card with a single sitting is widened by the deviation between
@@ -35,7 +36,12 @@ def cards_table(
     the interval rests on. The verdict is on the interval, and withheld where it is within
     `ONE_SITTING`. `summary` is `analysis.data.recordings.summary_table`.
     """
-    fastest = [ways for source in with_gpu(sources) for ways in _fastest(source, summary)]
+    gpus = with_gpu(sources)
+    measured = summary[summary["gpu"].isin([source.label for source in gpus])]
+    having = measured.groupby("variant")["gpu"].nunique()
+    common = having.index[having == measured["gpu"].nunique()]
+    summary = measured[measured["variant"].isin(common)]
+    fastest = [ways for source in gpus for ways in _fastest(source, summary)]
     if not fastest:
         return stacked("cards", [])
     rows = pd.concat([ways for ways, _ in fastest], ignore_index=True)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from analysis.data.spreadsheet import unescaped
+
 # What one of the unit shown is in the unit of the CSV.
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNITS = {
@@ -21,7 +23,7 @@ _UNITS = {
     for unit in ("s", "FLOP/s", "FLOP/J", "B/s", "Hz", "J")
 }
 _UNITS |= dict.fromkeys(("", "×", "times", "°C", "W", "B"), 1.0)
-_UNITS |= {"%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+_UNITS |= {"%": 0.01, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\u202f\u00a0")
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
@@ -49,10 +51,13 @@ def words(page: str) -> int:
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
     """Return a line for each number or name of a page that is not what the tables have.
 
-    With `templates`, digits of the prose that name no place have to stand in one of them.
+    With `templates`, digits of the prose that name no place have to stand in one of them. A page
+    in which nothing says where it is from has not been checked, which is a fault.
     """
     page = _without(page, *_NOT_TEXT)
     shown = [*_traced(page), *_cells(page)]
+    if not shown:
+        return ["nothing says from which table it is: this is no report"]
     faults = [fault for one in shown if (fault := _fault(*one, tables_dir))]
     unread = len(re.findall("data-(?:at|count)=", page)) - len(_TRACED.findall(page))
     if unread:
@@ -89,7 +94,10 @@ def _cells(page: str) -> Iterator[_Shown]:
     for table, markup in _TABLE.findall(page):
         columns = _COLUMN.findall(markup)
         for row, line in _ROW.findall(markup):
-            for (column, unit), (text, bounds) in zip(columns, _CELL.findall(line), strict=True):
+            cells = _CELL.findall(line)
+            if len(cells) != len(columns):
+                yield f"{table} {row} ", "", f"{len(cells)} cells below {len(columns)} headings"
+            for (column, unit), (text, bounds) in zip(columns, cells, strict=False):
                 yield from _with_bounds(f"{table} {row} {column}", unit, text, bounds)
 
 
@@ -101,7 +109,10 @@ def _with_bounds(place: str, unit: str, text: str, bounds: str) -> Iterator[_Sho
 
 
 def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
-    value = _value(place, tables_dir)
+    try:
+        value = _value(place, tables_dir)
+    except (ArithmeticError, AttributeError, LookupError, OSError, ValueError):
+        return f"{text}: there is no {place} in {tables_dir}"
     said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
     return None if _agrees(text, value, unit) else f"{text}: {said}"
 
@@ -113,6 +124,8 @@ def _value(place: str, tables_dir: Path) -> str:
     if row == "where":
         equal = json.loads(rest).items()
         return str(sum(all(_equal(one[key], value) for key, value in equal) for one in rows))
+    if not row.isdecimal():  # -1 would be the last
+        raise LookupError(row)
     column, _, below = rest.partition(" / ")
     cell = rows[int(row)][column]
     return repr(float(cell) / float(_value(below, tables_dir))) if below else cell
@@ -121,7 +134,8 @@ def _value(place: str, tables_dir: Path) -> str:
 @cache
 def _table(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        return [{key: unescaped(value) for key, value in row.items()} for row in rows]
 
 
 def _equal(text: str, value: object) -> bool:
@@ -136,6 +150,8 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     """Tell whether what is shown is the text of a cell, or a number that rounds to it."""
     if shown in (text, _WORDS.get(text)):
         return True
+    if tile := re.fullmatch(r"(\d+)×(\d+)", shown):
+        return text == f"{int(tile[1]) * 1000 + int(tile[2])}"
     rough = shown.startswith("about ")
     found = _NUMBER.fullmatch(shown.removeprefix("about "))
     if not found or (found[2] or unit) not in _UNITS:

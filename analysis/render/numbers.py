@@ -13,8 +13,9 @@ from markupsafe import Markup, escape
 
 from analysis.domain import PUBLISHED
 from analysis.render.query import Row, Rows
-from analysis.schema import PERCENT, TIMES, Unit, column, interval_columns
+from analysis.schema import BLOCK, PERCENT, TIMES, Unit, column, interval_columns
 from analysis.stats.rounding import order_of_magnitude
+from kernels import tiles
 
 # Control characters, and marks that turn the direction of all text after them.
 _UNSEEN = re.compile(
@@ -149,6 +150,8 @@ def show(value: float, unit: Unit, like: float) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     scaled = value * unit.factor
+    if unit == BLOCK:
+        return tiles.shown(int(value))
     if unit.digits == 0 or scaled == 0:
         return _grouped(scaled, 0)
     magnitude = math.floor(math.log10(abs(scaled)))

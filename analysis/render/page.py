@@ -26,6 +26,7 @@ from analysis.render import numbers, query, tables
 from analysis.render.explorer import LIBRARIES, explorer_data, packed
 from kernels.catalog import VARIANTS
 from measurement.files import write_atomic
+from measurement.recording_files import read_provenance
 
 _TEMPLATE = "page.html.j2"
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
@@ -72,7 +73,7 @@ def render(
     environment = _environment(template_dir)
     marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
-    provenances = {name: _provenance(name, path) for name, path in recordings.items()}
+    provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     environment.globals |= {
         "t": partial(query.rows, store),
         "table": partial(tables.table, marks=marks, focus=measured.focus),
@@ -181,16 +182,6 @@ def _read_index(figures_dir: Path) -> str:
         raise StoreError(
             f"figures in {figures_dir} cannot be read ({error.strerror}); make them with "
             "`python -m analysis figures`"
-        ) from None
-
-
-def _provenance(name: str, path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((Path(path) / "provenance.json").read_text()))
-    except (OSError, ValueError) as error:
-        raise StoreError(
-            f"recording {name}: {path}/provenance.json cannot be read ({error}); "
-            "restore the folder from version control or record it again"
         ) from None
 
 

@@ -23,6 +23,10 @@ wanders. So the two must be separate: the intervals in which each recording pred
 of its own have nothing in common. A change smaller than the scatter of a cell's own samples remains
 undecided; so does one no larger than sittings of one card lie apart, where cards with several
 sittings tell that (`analysis.stats.sittings.Known`).
+
+*The host.* A kernel's time without the host in it is the card's. A whole pass is that of a card and
+its host, a CPU's product that of the host alone: where what was measured of the hosts themselves
+differs by more than the threshold (`analysis.trust.host_factors`), there is no verdict on those.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,8 +47,9 @@ from analysis.stats.estimates import (
     ratio_intervals,
     seeded,
 )
-from analysis.stats.significance import VERDICTS, judged, p_same, within
+from analysis.stats.significance import FASTER, SLOWER, VERDICTS, judged, p_same, within
 from analysis.stats.sittings import Known
+from analysis.trust.host_factors import bearing, host_factors, note
 from kernels.shape import Shape
 from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
@@ -63,6 +68,9 @@ _TYPES = {
     "p_differs": "float64",
     "p_same": "float64",
 }
+# What a time is a property of, and the verdict on one whose hosts differ.
+CARD, HOST = "card", "host"
+OTHER_HOST = "other host"
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
 _DETAILS = ("packages", "limits")  # of software and cards: too long for a line
 CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
@@ -81,9 +89,10 @@ def compare(
     of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), reach (the ratio
     to which two sittings of one card lie apart in 95 % of cases, as far as it is `known`), separate
     (whether the two `prediction_interval` are, and the ratio is beyond reach), p_differs and
-    p_same, both after Benjamini–Hochberg as q_differs and q_same, verdict. Below 6 samples a side
-    there is no interval, p or q (NaN), and separate is false. Rows are sorted by cell. Raises
-    StudyError if there is no common cell.
+    p_same, both after Benjamini–Hochberg as q_differs and q_same, side (whether the time is that of
+    the `CARD` alone), verdict (`OTHER_HOST` for slower and faster where the hosts differ). Below 6
+    samples a side there is no interval, p or q (NaN), and separate is false. Rows are sorted by
+    cell. Raises StudyError if there is no common cell.
     """
     rows = [
         _comparison(key, samples_a, samples_b, threshold)
@@ -99,7 +108,13 @@ def compare(
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
     frame["reach"] = np.nan if known is None else _reach(frame, a.samples, known)
     frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["reach"]))
-    return judged(frame, threshold)
+    held = not (a.kernels.empty or b.kernels.empty)
+    of_card = held & (frame["quantity"] == "kernel")
+    factors = bearing(host_factors(a, b), frame)
+    frame = judged(frame.assign(side=np.where(of_card, CARD, HOST)), threshold)
+    withheld = ~of_card & frame["verdict"].isin([SLOWER, FASTER])
+    withheld &= factors.notna() & ~within(factors, threshold)
+    return frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
 
 
 def _reach(frame: pd.DataFrame, samples: pd.DataFrame, known: Known) -> pd.Series:
@@ -141,6 +156,8 @@ def notes(a: Recording, b: Recording) -> list[str]:
     names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
     for item, name in names.items():
         lines += _differing(name, first[item], second[item])
+    factors = note(host_factors(a, b))
+    lines += [factors] if factors else []
     changed = changed_sources(first["sources"], second["sources"])
     return [*lines, f"the sources differ of {', '.join(changed)}"] if changed else lines
 
@@ -176,15 +193,20 @@ def aligned(lines: list[tuple[str, ...]]) -> str:
 
 
 def summary(frame: pd.DataFrame, threshold: float) -> str:
-    """Return one line: how many times had each verdict, and how many medians agree."""
-    counts = frame["verdict"].value_counts()
-    text = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+    """Return lines: how many times of card and host had each verdict, how many medians agree."""
+    lines = []
+    for side, rows in frame.groupby("side", sort=True):
+        counts = rows["verdict"].value_counts()
+        known = [*VERDICTS, *([OTHER_HOST] if OTHER_HOST in counts else [])]
+        text = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in known)
+        lines.append(f"{side}: {text}")
     agrees = within(frame["ratio"], threshold)
     shares = [
         f"{100 * agrees[rows].mean():.0f} % of {len(rows)} cells ({quantity} time)"
         for quantity, rows in frame.groupby("quantity", sort=False).groups.items()
     ]
-    return f"{text}; medians agree within {threshold * 100:g} % in {' and '.join(shares)}"
+    lines.append(f"medians agree within {threshold * 100:g} % in {' and '.join(shares)}")
+    return "\n".join(lines)
 
 
 def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:

@@ -103,7 +103,7 @@ def test_a_recording_tells_scope_and_what_it_left(config):
     ("quick", "message"),
     [
         ({"sizs": [8]}, "unknown key sizs; did you mean sizes? "),
-        ({"cpu": {"sizes": [0]}}, "0 is not allowed; allowed: a whole number from 1"),
+        ({"cpu": {"sizes": [0]}}, "0 is not allowed; allowed: a whole number from 1 to 46340"),
         ({"protocol": {"max_samples": 2}}, "2 is less than min_samples; "),
     ],
 )
@@ -137,32 +137,32 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "cold_starts"),
             -1,
-            "study.protocol.cold_starts: -1 is not allowed; allowed: a whole number from 0",
+            "study.protocol.cold_starts: -1 is not allowed; allowed: a whole number from 0 to 2^53",
         ),
         (
             ("study", "sizes", 2),
             0,
-            "study.sizes[2]: 0 is not allowed; allowed: a whole number from 1",
+            "study.sizes[2]: 0 is not allowed; allowed: a whole number from 1 to 46340",
         ),
         (
             ("study", "holdout_sizes", 0),
             -5,
-            "study.holdout_sizes[0]: -5 is not allowed; allowed: a whole number from 1",
+            "study.holdout_sizes[0]: -5 is not allowed; allowed: a whole number from 1 to 46340",
         ),
         (
             ("study", "cpu", "sizes", 0),
             "256",
-            "study.cpu.sizes[0]: '256' is not allowed; allowed: a whole number from 1",
+            "study.cpu.sizes[0]: '256' is not allowed; allowed: a whole number from 1 to 46340",
         ),
         (
             ("study", "sizes", 0),
             256.0,
-            "study.sizes[0]: 256.0 is not allowed; allowed: a whole number from 1",
+            "study.sizes[0]: 256.0 is not allowed; allowed: a whole number from 1 to 46340",
         ),
         (
             ("study", "sizes", 0),
             True,
-            "study.sizes[0]: True is not allowed; allowed: a whole number from 1",
+            "study.sizes[0]: True is not allowed; allowed: a whole number from 1 to 46340",
         ),
         (
             ("study", "block_sizes"),
@@ -244,17 +244,18 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "gpu_cell_budget_s"),
             float("nan"),
-            "study.protocol.gpu_cell_budget_s: nan is not allowed; allowed: a number above 0",
+            "study.protocol.gpu_cell_budget_s: nan is not allowed; "
+            "allowed: a number above 0 to 1e6",
         ),
         (
             ("study", "protocol", "cpu_warm_pass_s"),
             float("inf"),
-            "study.protocol.cpu_warm_pass_s: inf is not allowed; allowed: a number from 0",
+            "study.protocol.cpu_warm_pass_s: inf is not allowed; allowed: a number from 0 to 1e6",
         ),
         (
             ("study", "protocol", "warm_up_s"),
             True,
-            "study.protocol.warm_up_s: True is not allowed; allowed: a number from 0",
+            "study.protocol.warm_up_s: True is not allowed; allowed: a number from 0 to 1e6",
         ),
         (
             ("study", "protocol", "max_samples"),
@@ -266,13 +267,13 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("gpus", 0, "id"),
             "my card",
             "gpus[0].id: 'my card' is not allowed; "
-            "allowed: letters, digits, '_', '.' and '-', the first a letter or digit",
+            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
         ),
         (
             ("gpus", 0, "id"),
             4090,
             "gpus[0].id: 4090 is not allowed; "
-            "allowed: letters, digits, '_', '.' and '-', the first a letter or digit",
+            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
         ),
         (
             ("gpus", 0),
@@ -372,7 +373,7 @@ def test_series_of_any_shapes_and_types_are_allowed(config):
 
 NO_SHAPE = (
     "is not allowed; allowed: a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
-    "3x17x33x65 (a batch of them)"
+    "3x17x33x65 (a batch of them), each matrix of less than 2^31 elements"
 )
 NOTHING = (
     "takes none of the series' shapes with its dtypes and block_sizes; `python -m kernels list` "

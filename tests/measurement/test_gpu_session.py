@@ -508,6 +508,22 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
 
+def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
+    wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
+    cuda.free_bytes = MARGIN + 161600  # what either takes; each matrix has a third of it
+    with open_session(wide, tall, small) as session:
+        third = "needs 160000 bytes for a matrix, a third of the card's memory is 53866"
+        assert [session.not_launchable(one) for one in (wide, tall, small)] == [third, third, None]
+        session.poison(small)
+        session.run(small)
+        expected = reference(*session._inputs.pair("float32", small.shape))
+        assert judge(session.product(small), *expected).passed
+    cuda.free_bytes -= 1
+    with open_session(wide, tall, small) as session:
+        whole = "needs 161600 bytes for the matrices, the card has 161599"
+        assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
+
+
 def test_buffers_are_of_the_largest_matrices_of_any_type(open_session):
     cells = [asked("mm_tile", "4x100x2", dtype="float64"), asked("bmm_tile", "3x20x5x30")]
     with open_session(*cells) as session:

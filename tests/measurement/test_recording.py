@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import pytest
 from measurement import recording
 from measurement.errors import StudyError
 from measurement.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
+from tests.support.broken import edit, edit_cell, edit_provenance, seal
 
 FILES = ["provenance.json", *MEASURED]
 
@@ -35,12 +35,9 @@ def frames(source):
     return {name: source.table(name).copy() for name in MEASURED}
 
 
-def seal(folder):
-    """Write a manifest that fits the files as they are now."""
-    lines = [
-        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in FILES
-    ]
-    (folder / MANIFEST).write_text("".join(lines))
+def one_of_each(source):
+    """Return its tables with one sample of each cell."""
+    return frames(source) | {"samples.csv.gz": source.samples.drop_duplicates(CELL)}
 
 
 def refusal(folder):
@@ -59,43 +56,24 @@ def refusal(folder):
     return message.removeprefix(start).removesuffix(end)
 
 
-def edit(folder, name, change):
-    """Change the text of a table or of the provenance."""
-    file = folder / name
-    data = file.read_bytes()
-    text = gzip.decompress(data) if name.endswith(".gz") else data
-    changed = change(text.decode()).encode()
-    file.write_bytes(gzip.compress(changed) if name.endswith(".gz") else changed)
-
-
-def edit_cell(folder, name, column, value, row=1):
-    """Replace one value of a table, as text."""
-
-    def change(text):
-        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        table.loc[row, column] = value
-        return table.to_csv(index=False)
-
-    edit(folder, name, change)
-
-
 def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     cells = pd.DataFrame(
         [
             ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
             ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned", None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 8, "pinned", None),
         ],
         columns=CELL,
     )
-    samples = cells.assign(
+    samples = cells[:2].assign(
         round=[0, 1],
         position=[1, 0],
         time_unix_s=[1.7e9, 1700000000.123456],
         total_s=[1 / 3, 1e-10],
         host_s=[None, 2 / 3],
         h2d_s=[None, 0.1 + 0.2],
-        kernel_s=[None, 5e-324],
-        d2h_s=[None, 1.7976931348623157e308],
+        kernel_s=[None, 1e-12],
+        d2h_s=[None, 1e10],
         sm_clock_hz=[None, 1980000000],
         memory_clock_hz=[None, 2619000000],
         temperature_celsius=[None, 31],
@@ -106,16 +84,18 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         cpu_clock_after_hz=[2**33, None],
     )
     checks = cells.assign(
-        build=[None, "NA"],  # a text, not a gap
-        status=["passed", "failed"],
-        reason=[None, 'wrong, "NA", ± 1\nNULL'],
-        worst_row=[None, 2**31],
-        worst_column=[0, 3],
-        worst_error=[0.0, float("inf")],
-        worst_bound=[1e-300, 0.0],
+        build=[None, "exact", "guarded"],
+        status=["passed", "passed", "failed"],
+        reason=[None, "NA", 'wrong, "NA", ± 1\nNULL'],  # a text, not a gap
+        worst_row=[None, 2**31, 1],
+        worst_column=[0, 3, 2],
+        worst_error=[0.0, 1 / 3, float("inf")],
+        worst_bound=[1e-300, 1.0, 0.0],
     )
     path = tmp_path / "new" / "one"
-    tables = frames(small) | {"samples.csv.gz": samples, "checks.csv": checks}
+    kept = ("builds.csv", "instructions.csv", "ceilings.csv")
+    others = {name: one if name in kept else one[:0] for name, one in frames(small).items()}
+    tables = others | {"samples.csv.gz": samples, "checks.csv": checks}
     written = recording.write(path, small.provenance, tables)
     assert {file.name for file in path.iterdir()} == {MANIFEST, *FILES}
     again = recording.read(str(path))
@@ -165,9 +145,9 @@ def test_manifest_is_one_of_sha256sum(small):
 
 
 def test_older_recording_is_replaced(small, broken):
-    few = frames(small) | {"samples.csv.gz": small.samples.iloc[:3]}
+    few = one_of_each(small)
     recording.write(broken, small.provenance, few)
-    assert len(recording.read(broken).samples) == 3
+    assert len(recording.read(broken).samples) == len(few["samples.csv.gz"]) < len(small.samples)
     assert [path.name for path in broken.parent.iterdir()] == ["broken"]
 
 
@@ -207,9 +187,7 @@ def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypat
 
     monkeypatch.setattr(recording.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        recording.write(
-            broken, small.provenance, frames(small) | {"samples.csv.gz": small.samples[:3]}
-        )
+        recording.write(broken, small.provenance, one_of_each(small))
     assert [path.name for path in broken.parent.iterdir()] == ["broken"]
     assert {path.name: path.read_bytes() for path in broken.iterdir()} == before
 
@@ -284,7 +262,7 @@ def test_manifest_missing_or_no_manifest_is_named(broken):
 @pytest.mark.parametrize(
     ("name", "column", "value", "fault"),
     [
-        ("checks.csv", "status", "skipped", "checks.csv: status 'skipped' is none of"),
+        ("checks.csv", "status", "skipped", "checks.csv: column status 'skipped' is none of"),
         ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
         ("checks.csv", "n", "12.5", "checks.csv: column n: "),
         ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
@@ -366,7 +344,7 @@ def test_unreadable_samples_are_named(broken, data):
             "host.logical_cpus: 0 is not allowed; input should be greater",
         ),
         (["host", "caches"], [{"level": 1}], "host.caches[0]: lacks bytes, shared_by; add it ("),
-        (["phases", 0, "wall_s"], float("nan"), "phases[0].wall_s: nan is not allowed; input"),
+        (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
         (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
         (
@@ -388,12 +366,7 @@ def test_unreadable_samples_are_named(broken, data):
     ],
 )
 def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
-    provenance = json.loads((broken / "provenance.json").read_text())
-    place = provenance
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    (broken / "provenance.json").write_text(json.dumps(provenance))
+    edit_provenance(broken, path, value)
     seal(broken)
     assert refusal(broken).startswith(f"provenance.json: {fault}")
 

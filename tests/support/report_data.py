@@ -13,7 +13,7 @@ from analysis.data.sittings import folders_by_sitting
 from analysis.data.store import Store
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
-from measurement.recording import OPTIONAL, TABLES, Recording, write
+from measurement.recording import CELL, KERNEL, OPTIONAL, TABLES, Recording, write
 from tests.support import ROOT
 from tests.support.cache import code, made
 
@@ -26,9 +26,17 @@ MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", 
 
 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
-    """Write a recording with `changes` to its frames, to `path` or in its own place."""
+    """Write a recording with `changes` to its frames, to `path` or in its own place.
+
+    Cells of which no samples are left were never checked.
+    """
     changed = replace(original, **changes)
+    cells = changed.samples[CELL].drop_duplicates()
+    found = changed.checks[CELL].merge(cells, how="left", on=CELL, indicator=True)["_merge"]
+    kept = (found == "both").to_numpy() | (changed.checks["status"] != "passed").to_numpy()
     frames = {name: changed.table(name) for name in (*TABLES, *OPTIONAL)}
+    frames["checks.csv"] = changed.checks[kept]
+    frames["batches.csv.gz"] = changed.back_to_back.merge(cells[KERNEL].drop_duplicates())
     frames = {name: frame for name, frame in frames.items() if name in TABLES or len(frame)}
     return write(path or original.path, original.provenance, frames)
 

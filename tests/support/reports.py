@@ -38,7 +38,7 @@ def recordings(kind: str) -> Recordings:
             return {"two": recorded(gpus=2, throttled=2, **SMALL)} | card | host
         case "hostile":
             evil = {"gcc_flags": [EVIL], "nvcc_flags": [EVIL]}
-            named = {"gpu_name": EVIL, "cpu_model": EVIL, "sources": {EVIL: "0" * 64}}
+            named = {"gpu_name": EVIL, "cpu_model": EVIL, "software": {EVIL: EVIL}}
             return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
         case "measured":
             gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]

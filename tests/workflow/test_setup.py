@@ -29,8 +29,10 @@ def environment(tmp_path, monkeypatch):
         "PYTHON": venv / "bin" / "python",
         "UV": venv / "bin" / "uv",
         "LOG": venv / "setup.log",
+        "MARK": venv / "made",
     }.items():
         monkeypatch.setattr(module, name, value)
+    module.MARK.touch()
     for layer in LAYERS:
         module.lock_file(layer).write_text(f"# lock of {layer}\n")
     return module
@@ -123,6 +125,19 @@ def test_layer_is_installed_until_its_lock_changes(environment):
     assert environment.is_installed("gpu")
     environment.lock_file("gpu").write_text("# another lock\n")
     assert not environment.is_installed("gpu")
+
+
+def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(
+    environment, monkeypatch, tmp_path
+):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    (environment.VENV / "lib").symlink_to(tmp_path / "other")
+    (environment.VENV / "stamp-base").touch()
+    monkeypatch.setattr(environment, "run_checked", lambda *_: None)
+    environment.create_venv()
+    assert list(environment.VENV.iterdir()) == [environment.MARK]
+    assert (tmp_path / "other" / "thesis.txt").exists()
 
 
 def test_moved_environment_counts_as_not_installed(environment, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ from kernels.toolchain import find_nvcc
 from measurement import recording_files
 from measurement.config import in_scope, load, validate
 from measurement.discovery import select
-from measurement.files import write_atomic
+from measurement.files import code_digest, write_atomic
 from measurement.provenance import git
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.

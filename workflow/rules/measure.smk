@@ -1,13 +1,34 @@
 # Live recordings. A measuring job has the machine to itself: it asks for more threads than there are,
 # which Snakemake scales down to all of them. Never add retries or a cache here.
 
+# What reads, says or checks is no part of it, nor is how its errors are worded: an edit of that
+# measures nothing again.
+MEASURING = sorted(
+    {*sources("measurement"), *sources("cpu_reference")}
+    - {
+        f"measurement/{name}.py"
+        for name in [
+            "check",
+            "config",
+            "consistency",
+            "counters",
+            "errors",
+            "progress",
+            "provenance_schema",
+            "recording",
+            "recording_files",
+            "sanitize",
+            "signature",
+            "validation",
+        ]
+    }
+)
+
 
 rule measure:
     input:
         cubins=lambda wildcards: cubins(ARCHITECTURES[wildcards.gpu]),
         measured=[path for path in MEASURED_SOURCES if path.endswith(".c")],
-        code=sources("measurement"),
-        cpu=sources("cpu_reference"),
     output:
         recording_files_in("results/recordings/{gpu}"),
     log:
@@ -20,6 +41,7 @@ rule measure:
     params:
         device=lambda wildcards: device_options(LIVE[wildcards.gpu]),
         study=STUDY,  # not in the command: a change of it measures again
+        code=lambda wildcards: code_digest(MEASURING),  # likewise
     message:
         "Measuring {wildcards.gpu}, alone"
     shell:

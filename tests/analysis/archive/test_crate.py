@@ -1,9 +1,11 @@
 """The RO-Crate: what is in it, that it validates, that it runs again, that nothing is invented."""
 
 import hashlib
+import importlib.metadata
 import importlib.resources
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,6 +18,7 @@ from analysis.archive.crate import Study, write_crate
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
 from measurement.errors import StudyError
+from measurement.recording_files import files_of
 from tests.support.report_data import chain
 
 pytestmark = pytest.mark.slow
@@ -34,6 +37,8 @@ def study(make_recording, tmp_path_factory):
         "card": make_recording(base / "card", software=software, **sizes).path,
         "host": make_recording(base / "host", gpus=0, simulated=False, **sizes).path,
     }
+    (recordings["card"] / "thesis.txt").write_text("years of work")
+    (recordings["card"] / "passwords").symlink_to("/etc/passwd")
     tables = chain(recordings)
     (base / "report.html").write_text("<!doctype html>")
     (base / "config.yaml").write_text("gpus: []\n")
@@ -54,6 +59,25 @@ def graph(packed):
     with zipfile.ZipFile(packed) as archive:
         described = json.loads(archive.read("ro-crate-metadata.json"))
     return {entity["@id"]: entity for entity in described["@graph"]}
+
+
+def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(packed, study):
+    with zipfile.ZipFile(packed) as archive:
+        names = [name for name in archive.namelist() if name.startswith("data/recordings/card/")]
+    files = files_of(study.recordings["card"])
+    assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
+
+
+def test_every_package_is_in_the_bill_of_materials_with_a_licence(packed):
+    with zipfile.ZipFile(packed) as archive:
+        bill = json.loads(archive.read("sbom.cdx.json"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    named = {one["name"]: one for one in bill["components"]}
+    assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
+    locked = re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert len(set(locked) & set(named)) > 20
+    unknown = [n for n in locked if n in named and "not told" in str(named[n]["licenses"])]
+    assert unknown == []
 
 
 def ids(value):
@@ -207,7 +231,7 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
     assert ids(run["result"]) == examples["report"] | examples["tables"]
     card = graph["data/recordings/card/"]
     names = {Path(name).name for name in ids(card["hasPart"])}
-    assert names == {path.name for path in study.recordings["card"].iterdir()}
+    assert names == set(files_of(study.recordings["card"]))
 
 
 def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_software(graph):

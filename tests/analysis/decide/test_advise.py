@@ -259,6 +259,15 @@ def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
     assert "BLAS, one thread; BLAS, all threads" in told[1]
 
 
+def test_of_two_sizes_an_extrapolation_has_no_interval(run, tables, tmp_path):
+    copied = shutil.copytree(tables, tmp_path / "tables")
+    curves = pd.read_csv(copied / "curves.csv", dtype=str).assign(half_width_beyond="inf")
+    curves.to_csv(copied / "curves.csv", index=False)
+    status, out, _ = run("--gpu", "card", "--n", 5000, "--tables", copied)
+    assert status == 0
+    assert out.count("(no interval)") > 2
+
+
 def test_one_and_the_largest_order_that_fits_are_answered(run, tables):
     assert run("--gpu", "card", "--n", 1, "--tables", tables)[0] == 0
     largest = math.isqrt(2**34 // 12)
@@ -353,7 +362,9 @@ def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):
         shutil.copy(tables / f"{name}.csv", tmp_path)
     curves = pd.read_csv(tables / "curves.csv", dtype=str)
     curves[curves["opponent"].isna()].to_csv(tmp_path / "curves.csv", index=False)
-    assert "The CPU of its host was not measured." in advise(tmp_path, "card", 512, "pinned")
+    assert "Of the CPU of its host too little was measured." in advise(
+        tmp_path, "card", 512, "pinned"
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,19 +51,20 @@ GAINS = [
         ("block", 2048, 32, "pinned", 30.0),
     )
 ]
-CEILINGS = [
-    {"gpu": gpu, "quantity": quantity, "value": value}
-    for gpu, quantity, value in (
-        ("card", "fp32_flop_per_s", 5e13),
-        ("card", "l2_bytes_per_s", 9e13),
-        ("other", "fp32_flop_per_s", 1e13),
+ROOFLINE = [
+    {"gpu": "card", "variant": variant, "n": n, "block_size": block, "units": "FP32"}
+    | {"share_of_units": share, "moved_bytes": 1e9, "bound": "shared", "share_of_bound": 0.9}
+    for variant, n, block, share in (
+        ("block", 2048, 32, 0.25),
+        ("block", 2048, 8, 0.5),
+        ("cublas_sgemm", 2048, None, 0.75),
     )
 ]
 
 
 @pytest.fixture(scope="module")
 def glance():
-    rows = {"summary": CELLS, "ladder": LADDER, "ceilings": CEILINGS, "gains": GAINS}
+    rows = {"summary": CELLS, "ladder": LADDER, "roofline": ROOFLINE, "gains": GAINS}
     return glance_table({name: frame(name, each) for name, each in rows.items()})
 
 
@@ -92,10 +93,12 @@ def test_rates_stand_beside_the_librarys_and_the_cards(glance):
     block = one(glance, "block")
     assert block["kernel_flop_per_s"] == FLOP / 0.002
     assert block["share_of_library"] == 0.0005 / 0.002
-    assert block["share_of_multiply_add"] == FLOP / 0.002 / 5e13
+    assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
+    assert (block["moved_bytes"], block["share_of_bound"]) == (1e9, 0.9)
+    assert one(glance, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
     assert one(glance, "cublas_sgemm")["share_of_library"] == 1
     assert pd.isna(one(glance, "buffered_row")["share_of_library"]), "not measured at its size"
-    assert one(glance, "block", "other")["share_of_multiply_add"] == 2 * 2048**3 / 0.001 / 1e13
+    assert pd.isna(one(glance, "block", "other")["share_of_units"]), "another card"
     assert pd.isna(one(glance, "block", "other")["share_of_library"])
 
 
@@ -116,5 +119,5 @@ def test_every_kernel_says_what_is_new_in_it(glance):
 
 
 def test_without_a_gpu_it_is_empty():
-    rows = {"summary": CELLS[-1:], "ladder": [], "ceilings": [], "gains": []}
+    rows = {"summary": CELLS[-1:], "ladder": [], "roofline": [], "gains": []}
     assert glance_table({name: frame(name, each) for name, each in rows.items()}).empty

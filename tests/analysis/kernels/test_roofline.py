@@ -1,5 +1,7 @@
 """Kernels against the ceilings of their card: bounds of the time, and the nearest of them."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -112,3 +114,23 @@ def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, cou
 def test_a_host_without_gpu_has_no_ceilings_to_reach(cpu_recording, counts):
     found = roofline_of(cpu_recording, counts, "host")
     assert found.empty
+
+
+def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
+    kernels = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
+    found = data.sources(
+        {"card": replace(gpu_recording, samples=gpu_recording.samples.assign(variant=kernels))}
+    )
+    known = ceilings.ceilings_table(found)
+    tensor = known[known["quantity"] == "fp32_flop_per_s"].assign(
+        quantity="fp16_tensor_flop_per_s", value=1e15
+    )
+    rows = roofline_table(found, pd.concat([known, tensor]), counts)
+    row = one(rows, "sgemm_tensor")
+    assert row["units"] == "tensor cores"
+    assert row["compute_bound_s"] == pytest.approx(3 * FLOP / 1e15), "three products of parts"
+    assert row["share_of_units"] == row["compute_bound_s"] / row["kernel_s"]
+    assert one(rows, "block")["units"] == "FP32"
+    assert (
+        one(roofline_table(found, known, counts), "sgemm_tensor")[["compute_bound_s"]].isna().all()
+    )

@@ -9,11 +9,12 @@ import tarfile
 
 import pytest
 
-from analysis.data.store import Store, StoreError
+from analysis.data.store import Store
 from analysis.render import page
 from analysis.render.check import check
 from analysis.render.page import render
 from analysis.schema import TABLES
+from measurement.errors import StudyError
 from tests.support import reports
 from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
@@ -140,7 +141,7 @@ def test_hostile_names_are_text():
         ("figures/figures.json", "python -m analysis figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),
-        ("recordings/host/provenance.json", "recording host"),
+        ("recordings/host/provenance.json", "recordings/host: provenance.json is missing"),
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
 )
@@ -152,7 +153,7 @@ def test_what_is_missing_is_one_line_and_leaves_no_page(tmp_path, missing, words
     (tmp_path / missing).unlink()
     folders = [tmp_path / "tables", tmp_path / "figures"]
     out = tmp_path / "report.html"
-    with pytest.raises(StoreError, match=words) as error:
+    with pytest.raises(StudyError, match=words) as error:
         render(*folders, {"host": tmp_path / "recordings/host"}, tmp_path / "template", out)
     assert "\n" not in str(error.value)
     assert not out.exists()

@@ -18,7 +18,7 @@ from analysis.stats.sittings import Known
 from analysis.trust import compare
 from measurement import recording
 from measurement.errors import StudyError, exit_status
-from measurement.recording import CELL, Recording
+from measurement.recording import CELL, KERNEL, Recording
 from tests.support.report_data import rewritten
 
 pytestmark = pytest.mark.slow
@@ -232,6 +232,42 @@ def test_a_ratio_that_sittings_of_one_card_reach_is_undecided():
 # What is no slower kernel
 
 
+def held(total, kernel, **ceilings):
+    """A recording of one cell whose kernel was timed alone, and what is known of its host."""
+    made = recorded(cell(total))
+    kernels = (
+        made.samples[[*KERNEL, "sitting"]]
+        .iloc[:1]
+        .merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
+    )
+    known = [
+        {"device": "gpu0", "quantity": quantity, "host_memory": "pinned", "value": value}
+        | {"size_bytes": 4096, "threads": None, "sitting": 0}
+        for quantity, value in ceilings.items()
+    ]
+    return replace(made, kernels=kernels, ceilings=pd.DataFrame(known))
+
+
+def test_slower_passes_are_the_hosts_where_its_copies_are_slower():
+    total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
+    one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
+    slow = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
+    frame = compare.compare(one, slow, 0.02).set_index("quantity")
+    assert frame["side"].to_dict() == {"total": "host", "kernel": "card"}
+    assert frame["verdict"].to_dict() == {"total": "other host", "kernel": "same"}
+    assert compare.summary(frame.reset_index(), 0.02).splitlines()[:2] == [
+        "card: 1 same, 0 faster, 0 slower, 0 undecided",
+        "host: 0 same, 0 faster, 0 slower, 0 undecided, 1 other host",
+    ]
+    alike = held(1.3 * total, 1.3 * kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
+    frame = compare.compare(one, alike, 0.02)
+    assert list(frame["verdict"]) == ["slower", "slower"], "hosts that are alike excuse nothing"
+    assert compare.notes(one, slow) == [
+        "B's host takes, in multiples of A's: "
+        "copies to the card (pinned) 1.429, copies back (pinned) 1.000"
+    ]
+
+
 def test_identical_runs_are_never_slower():
     """Times in two modes, as real ones, or with much noise, or drifting apart by 1 %."""
     for seed in range(12):
@@ -371,7 +407,7 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
     assert " ".join(lines[2].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
     assert compare.summary(frame, 0.02) == (
-        "1 same, 1 faster, 2 slower, 1 undecided; "
+        "host: 1 same, 1 faster, 2 slower, 1 undecided\n"
         "medians agree within 2 % in 40 % of 5 cells (total time)"
     )
 
@@ -433,9 +469,12 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     assert complaint.startswith("error: recording ")
     lines = one.splitlines()
     assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
-    assert lines[2].startswith("note: how far sittings of one card lie apart is known of 0 of")
+    assert lines[2].startswith(
+        "note: B's host takes, in multiples of A's: multiply-adds of its CPU"
+    )
+    assert lines[3].startswith("note: how far sittings of one card lie apart is known of 0 of")
     cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[-2].startswith(f"0 same, 0 faster, {cells} slower, 0 undecided; ")
+    assert lines[-3] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
     assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -453,9 +492,9 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
     lines = out.splitlines()
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
-    # A, B, a note, titles, two lines of summary, 2 blank
-    assert len(lines) == 8 + (table["verdict"] != "same").sum()
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-3]
+    # A, B, two notes, titles, three lines of summary, 2 blank
+    assert len(lines) == 10 + (table["verdict"] != "same").sum()
 
 
 def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):

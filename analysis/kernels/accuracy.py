@@ -1,0 +1,33 @@
+"""How accurate each kernel's products are, beside the library's."""
+
+import pandas as pd
+
+from analysis.data.cells import is_library
+from analysis.data.frames import stacked
+from analysis.data.recordings import Source, labelled, with_gpu
+from analysis.domain import SHAPE
+from measurement.recording import KERNEL
+
+_SAME = ["device", "dtype", *SHAPE, "matrices"]
+
+
+def accuracy_table(found: list[Source]) -> pd.DataFrame:
+    """Return one row a kernel, shape of its tiles and kind of matrices.
+
+    worst_units and rms_units are errors of an element of C in units of 2⁻²⁴·|A|·|B|, the largest
+    and the root of the mean square; over_library is the worst over that of the library. Of several
+    sittings the largest: they have the same matrices.
+    """
+    return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
+
+
+def _errors(source: Source) -> pd.DataFrame:
+    own = source.own(source.recording.accuracy)
+    errors = own.groupby([*KERNEL, "matrices"], dropna=False, sort=False, as_index=False)[
+        ["worst_units", "rms_units"]
+    ].max()
+    library = errors.loc[is_library(errors), [*_SAME, "worst_units"]]
+    both = errors.merge(library, how="left", on=_SAME, suffixes=("", "_of_library"))
+    return errors.assign(
+        over_library=(both["worst_units"] / both["worst_units_of_library"]).to_numpy()
+    )

@@ -1,0 +1,46 @@
+"""Errors of products beside the library's."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis.data import recordings as data
+from analysis.kernels.accuracy import accuracy_table
+from measurement.recording import OPTIONAL
+
+KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
+
+
+def errors(variant, matrices, worst, block=None, sitting=0):
+    row = KEY | {"variant": variant, "block_size": block, "matrices": matrices}
+    return row | {"worst_units": worst, "rms_units": worst / 8, "sitting": sitting}
+
+
+def table(recording, *rows):
+    types = OPTIONAL["accuracy.csv"] | {"sitting": "int64"}
+    made = pd.DataFrame(rows, columns=list(types)).astype(types)
+    return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
+
+
+def test_an_error_is_set_beside_the_librarys_of_the_same_matrices(gpu_recording):
+    found = table(
+        gpu_recording,
+        errors("block", "uniform", 12.0, 32),
+        errors("block", "scaled", 5.0, 32),
+        errors("cublas_sgemm", "uniform", 6.0),
+    ).set_index(["variant", "matrices"])
+    assert found.loc[("block", "uniform"), "over_library"] == 2
+    assert found.loc[("block", "uniform"), "rms_units"] == 1.5
+    assert found.loc[("cublas_sgemm", "uniform"), "over_library"] == 1
+    assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "the library has none of these"
+    assert set(found["gpu"]) == {"card"}
+
+
+def test_of_several_sittings_the_largest_stands(gpu_recording):
+    twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
+    (row,) = table(gpu_recording, *twice).to_dict("records")
+    assert row["worst_units"] == 4
+
+
+def test_without_errors_the_table_is_empty(gpu_recording):
+    assert table(gpu_recording).empty

@@ -1,0 +1,54 @@
+"""Recordings that are changed as a stranger would: a file, a cell, and a manifest that fits."""
+
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from measurement.recording import MANIFEST
+from measurement.recording_files import SIGNATURE, files_of
+
+
+def seal(folder: Path) -> None:
+    """Write a manifest that fits the files as they are now."""
+    names = [name for name in files_of(folder) if name not in (MANIFEST, SIGNATURE)]
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    (folder / MANIFEST).write_text("".join(f"{hash_}  {name}\n" for name, hash_ in hashes.items()))
+
+
+def edit(folder: Path, name: str, change: Callable[[str], str]) -> None:
+    """Change the text of a table or of the provenance."""
+    file = folder / name
+    data = file.read_bytes()
+    text = gzip.decompress(data) if name.endswith(".gz") else data
+    changed = change(text.decode()).encode()
+    file.write_bytes(gzip.compress(changed) if name.endswith(".gz") else changed)
+
+
+def edit_cell(folder: Path, name: str, column: str, value: str, row: int = 1) -> None:
+    """Replace one value of a table, as text."""
+
+    def change(text: str) -> str:
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        table.loc[row, column] = value
+        return table.to_csv(index=False)
+
+    edit(folder, name, change)
+
+
+def edit_provenance(folder: Path, path: list[str | int], value: Any) -> None:
+    """Replace one value of the provenance."""
+
+    def change(text: str) -> str:
+        place = provenance = json.loads(text)
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        return json.dumps(provenance)
+
+    edit(folder, "provenance.json", change)

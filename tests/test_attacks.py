@@ -1,0 +1,426 @@
+"""Whatever is put in front of the study does the right thing or says one line: a line an attack."""
+
+import gc
+import gzip
+import multiprocessing
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+import yaml
+
+from analysis.data import store
+from analysis.data.spreadsheet import escaped, unescaped
+from analysis.schema import TABLES
+from kernels.shape import Shape
+from measurement import recording
+from measurement.config import load
+from measurement.errors import StudyError
+from measurement.files import code_digest
+from measurement.matrices import Inputs, memory_needed
+from measurement.recording_files import files_of
+from measurement.worker import Opening, serve
+from tests.support import ROOT
+from tests.support.broken import edit, edit_cell, edit_provenance, seal
+from tests.support.simulated import recorded
+
+
+def refused(process, said):
+    """Check that a finished process said this one line, and failed."""
+    assert process.returncode != 0
+    lines = (process.stdout + process.stderr).strip().splitlines()
+    assert len(lines) == 1, lines
+    assert re.search(said, lines[0]), lines[0]
+
+
+def test_without_a_gpu_none_is_listed_and_that_is_said(command, monkeypatch):
+    monkeypatch.setattr("measurement.discovery._nvml_finds_gpu", lambda: False)
+    refused(command("measurement", "devices"), "error: no NVIDIA GPU: the driver names none; check")
+
+
+def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
+    """A collection in the middle of a pass would be timed."""
+    here, there = multiprocessing.Pipe()
+    monkeypatch.setattr("measurement.worker.signal.signal", lambda *_: None)
+    opening = Opening(lambda _: None, (("float32", Shape.square(1)),), 1, Path(), 0.0, 0.0, 0)
+    seen = []
+
+    @contextmanager
+    def session(_):
+        seen.append(gc.isenabled())
+        yield
+
+    here.send(("close", []))
+    try:
+        serve(there, replace(opening, session=session))
+    finally:
+        gc.enable()
+    assert seen == [False]
+
+
+# What stands in the place of the environment, by what makes it of somebody's folder.
+ENVIRONMENTS = {
+    "a link to somebody's": (lambda venv, own: venv.symlink_to(own), "is a link to .*; remove"),
+    "a link to nothing": (lambda venv, own: venv.symlink_to(own / "no"), "is a link to .*; remove"),
+    "somebody's folder": (lambda venv, own: own.rename(venv), "was not made by this set-up; move"),
+    "somebody's file": (lambda venv, own: venv.write_text("x"), "was not made by this set-up; mo"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
+    tmp_path = tmp_path / "Übung mit Leerzeichen"
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / "requirements.lock").write_text("")
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "thesis.txt").write_text("years of work")
+    make(tmp_path / ".venv", own)
+    before = sorted(path for path in tmp_path.rglob("*") if "workflow" not in path.parts)
+    script = [sys.executable, "-B", "workflow/environment.py"]
+    refused(subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False), said)
+    assert sorted(p for p in tmp_path.rglob("*") if "workflow" not in p.parts) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_set_up_says_where_it_cannot_write(tmp_path):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / "requirements.lock").write_text("")
+    tmp_path.chmod(0o555)
+    script = [sys.executable, "-B", "workflow/environment.py"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    refused(done, r"error: .*\.venv: Permission denied")
+
+
+# A page beside the one table `t`, whose column `s` has the rows 1 and 0, and the fault of it.
+PAGES = {
+    "no report": ("<p>12 numbers, of which none says where it is from", "this is no report"),
+    "an empty page": ("", "this is no report"),
+    "bytes": (b"\xff\xfe", "page.html cannot be read .is no text in UTF-8.; make it with"),
+    "another table": ('<b data-at="u 0 s">1</b>', "1: there is no u 0 s in .*tables"),
+    "no row": ('<b data-at="t 2 s">1</b>', "1: there is no t 2 s in .*tables"),
+    "a row from the end": ('<b data-at="t -2 s">1</b>', "1: there is no t -2 s in .*tables"),
+    "no column": ('<b data-at="t 0 x">1</b>', "1: there is no t 0 x in .*tables"),
+    "half a place": ('<b data-at="t">1</b>', "1: there is no t in .*tables"),
+    "over nothing": ('<b data-at="t 0 s / t 1 s">1</b>', "1: there is no t 0 s / t 1 s in"),
+    "a list for a count": ('<b data-count="t" data-where="[]">1</b>', "1: there is no t where .. "),
+    "a cell too many": (
+        '<table class="a" data-csv="t"><th data-column="s">s<tr data-row="0"><td>1</td><td>2</td>'
+        "</tr></table>",
+        "2 cells below 1 headings: there is no t 0  in ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("page", "said"), PAGES.values(), ids=PAGES)
+def test_no_page_passes_without_having_been_checked(tmp_path, command, page, said):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "t.csv").write_text("s\n1\n0\n")
+    (tmp_path / "page.html").write_bytes(page if isinstance(page, bytes) else page.encode())
+    done = command("analysis", "check", tmp_path / "page.html", "--tables", tmp_path / "tables")
+    assert done.returncode != 0
+    assert re.search(said, (done.stdout + done.stderr).splitlines()[0])
+
+
+@pytest.mark.parametrize("place", [".snakemake", "results"])
+def test_a_run_that_cannot_write_says_so(tmp_path, place):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / place).write_text("a file")
+    script = [sys.executable, "-B", "workflow/run.py"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    refused(done, f"error: {place}.*: (File exists|Not a directory)")
+
+
+def cells(file, column, value, row=1):
+    return lambda folder: edit_cell(folder, file, column, value, row)
+
+
+def facts(*path_and_value):
+    *path, value = path_and_value
+    return lambda folder: edit_provenance(folder, path, value)
+
+
+def text(file, change):
+    return lambda folder: edit(folder, file, change)
+
+
+def bytes_of(file, data):
+    return lambda folder: (folder / file).write_bytes(data)
+
+
+def linked(file):
+    """Put a link to the file in its place."""
+
+    def change(folder):
+        (folder / file).rename(folder.parent / "elsewhere")
+        (folder / file).symlink_to(folder.parent / "elsewhere")
+
+    return change
+
+
+def twice(content):
+    """Repeat the last line."""
+    return content + content.splitlines(keepends=True)[-1]
+
+
+SAMPLES, CHECKS = "samples.csv.gz", "checks.csv"
+# What is done to a recording whose manifest is made anew, and what is said of it.
+RECORDINGS = {
+    "a time of 0": (cells(SAMPLES, "total_s", "0"), "total_s has no time in row 3"),
+    "a time of nan": (cells(SAMPLES, "total_s", "nan"), "total_s has no number in row 3"),
+    "no time at all": (cells(SAMPLES, "total_s", "inf"), "total_s has no time in row 3"),
+    "a time of 1e-300 s": (cells(SAMPLES, "total_s", "1e-300"), "total_s has no time in row 3"),
+    "a negative order": (cells(CHECKS, "n", "-8"), "column n has no number that anything has"),
+    "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size has no number"),
+    "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s has no time in row 3"),
+    "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
+    "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches has no number"),
+    "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3 is of gpu7, which is no device"),
+    "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3 is of gpu7"),
+    "no card named": (facts("devices", []), "is of gpu0, which is no device of provenance.json"),
+    "a card twice": (facts("devices", 1, "device", "gpu0"), "one name stands twice"),
+    "no such variant": (cells(SAMPLES, "variant", "magic"), "is of magic, which is no variant of"),
+    "no such kernel": (cells("builds.csv", "variant", "magic"), "magic, which is no variant"),
+    "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "is no variant of a GPU|lacks"),
+    "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype 'float8' is none of"),
+    "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory 'hot' is none of"),
+    "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row is of a cell that checks.csv lacks"),
+    "a check twice": (text(CHECKS, twice), "a cell stands there twice"),
+    "samples of a failure": (cells(CHECKS, "status", "failed"), "has a cell that did not pass"),
+    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "lacks a cell that p"),
+    "power of NaN": (facts("devices", 0, "power_limit_w", float("nan")), "NaN is no number"),
+    "power without end": (text("provenance.json", lambda t: t.replace("100,", "1e999,")), "1e999 "),
+    "a number of 5,000 digits": (
+        text("provenance.json", lambda t: t.replace('"seed": 1', f'"seed": {"1" * 5000}')),
+        "no JSON .1{20} is no number",
+    ),
+    "a date that is none": (facts("started_utc", "2024-13-41T00:00:00Z"), "started_utc: "),
+    "an end before it began": (facts("finished_utc", "2020-01-01T00:00:00Z"), "is before st"),
+    "a source elsewhere": (facts("sources", {"../../passwd.cu": "0" * 64}), "sources[.][.][.]/"),
+    "limits that are texts": (facts("devices", 0, "limits", {"warp_size": "32"}), "limits.warp_"),
+    "sizes that are texts": (facts("configuration", "sizes", "all"), "configuration.sizes: "),
+    "flags that are no list": (facts("compile", "nvcc_flags", "-O3"), "compile.nvcc_flags: "),
+    "half a character": (facts("host", "os", "\ud800"), "the character .* stands in a text"),
+    "a terminal's escape": (facts("host", "os", "\x1b[2J"), "the character .* stands in a text"),
+    "a text without end": (facts("host", "os", "x" * 5000), "a text has 5000 characters"),
+    "5,000 brackets": (bytes_of("provenance.json", b"[" * 5000 + b"]" * 5000), "provenance.json "),
+    "30 brackets": (facts("host", "x", eval("[" * 30 + "]" * 30)), "more than 16 brackets"),
+    "a bomb": (
+        lambda folder: (folder / SAMPLES).write_bytes(gzip.compress(bytes(2**26), 1)),
+        "unpacks to more than",
+    ),
+    "too much provenance": (
+        bytes_of("provenance.json", b" " * 2**21),
+        "has 2097152 bytes, more than",
+    ),
+    "more cells than columns": (text(CHECKS, lambda t: t.replace("\n", ",1\n")), "has the columns"),
+    "a link": (linked(CHECKS), "checks.csv is a link or no plain file"),
+    "a link to a manifest": (linked("MANIFEST.sha256"), "MANIFEST.sha256 is a link or no plain"),
+}
+
+
+@pytest.fixture(scope="module")
+def sound():
+    """A recording of two GPUs that stays as it is."""
+    few = ("naive", "block")
+    return recorded(gpus=2, sizes=(32,), holdout=(), samples=2, held=True, variants=few)
+
+
+@pytest.mark.parametrize(("change", "said"), RECORDINGS.values(), ids=RECORDINGS)
+def test_a_recording_that_contradicts_itself_is_refused(sound, tmp_path, change, said):
+    folder = shutil.copytree(sound, tmp_path / "r")
+    change(folder)
+    if not (folder / "MANIFEST.sha256").is_symlink():
+        seal(folder)
+    before = psutil.Process().memory_info().rss
+    with pytest.raises(StudyError, match=said) as refused:
+        recording.read(folder)
+    assert "\n" not in str(refused.value)
+    assert psutil.Process().memory_info().rss - before < 2**27
+
+
+def setting(*path_and_value):
+    """Return a change of one value of a configuration."""
+    *path, value = path_and_value
+
+    def change(config):
+        place = config
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        return yaml.safe_dump(config)
+
+    return change
+
+
+def cards(*names):
+    return setting("gpus", [{"id": name, "recording": name} for name in names])
+
+
+def shapes(*texts):
+    return setting("study", "series", 0, "shapes", list(texts))
+
+
+ORDER_SAID = "allowed: a whole number from 1 to 46340"
+# What a config.yaml becomes, and what is said of it.
+CONFIGS = {
+    "an order of a million": (setting("study", "sizes", [10**6]), ORDER_SAID),
+    "a CPU's of a billion": (setting("study", "cpu", "sizes", [10**9]), ORDER_SAID),
+    "a shape of 1e12": (
+        setting("study", "series", 0, "shapes", ["1x1000000x1000000"]),
+        "less than 2.31",
+    ),
+    "a shape of 5,000 digits": (
+        setting("study", "series", 0, "shapes", ["1" * 5000]),
+        "less than 2.31",
+    ),
+    "a nanosecond to answer": (setting("study", "protocol", "hang_limit_s", 1e-9), "from 1 to 1e6"),
+    "a seed that no file holds": (setting("study", "seed", 2**64), "from 0 to 2.53"),
+    "a billion samples": (setting("study", "protocol", "max_samples", 10**9), "from 1 to 1000000"),
+    "an id with a line's end": (cards("a\n"), "letters, digits"),
+    "an id of 300 letters": (cards("a" * 300), "letters, digits"),
+    "the label of another's card": (cards("a", "a-gpu1"), "a-gpu1 is also what the tables call"),
+    "a path that ends": (
+        setting("gpus", 0, {"id": "a", "recording": "a\0b"}),
+        "a text of one line",
+    ),
+    "5,000 brackets": (lambda _: "[" * 5000, "more than 16 levels in each other"),
+    "a billion laughs": (lambda _: "a: &a [1]\nb: [*a, *a]", "an alias .* stands for another"),
+    "a day that is none": (lambda _: "a: 2001-99-99", "has a value that is none"),
+    "a tag that is none": (lambda _: "a: !!python/object:os.system x", "could not determine a"),
+    "a megabyte": (lambda _: "#" * 2**21, "has more than 1048576 bytes"),
+    "no text": (lambda _: "\x00", "special characters are not allowed"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), CONFIGS.values(), ids=CONFIGS)
+def test_a_configuration_that_cannot_be_is_refused(tmp_path, change, said):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    path = tmp_path / "config.yaml"
+    path.write_text(change(config))
+    with pytest.raises(StudyError, match=said) as refused:
+        load(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_memory_is_counted_before_it_is_taken():
+    problems = [("float32", Shape.square(40000))] * 2 + [("float64", Shape.square(46340))]
+    assert 3 * 8 * 46340**2 < memory_needed(problems) < 20 * 8 * 46340**2
+    with pytest.raises(StudyError, match=r"products up to .* need .* GiB are free"):
+        Inputs([("float64", Shape(10**6, 2 * 10**6, 1, 1))], 0)
+
+
+FORMULAS = ["=1+1", "+1", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "'=1", "''-1"]
+
+
+def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet(tmp_path):
+    facts_ = pd.DataFrame(
+        {"recording": "r", "item": "i", "value": pd.Series(FORMULAS, dtype="str")}
+    )
+    empty = {name: pd.DataFrame(columns=list(table.columns)) for name, table in TABLES.items()}
+    store.write(empty | {"environment": facts_}, tmp_path)
+    written = pd.read_csv(tmp_path / "environment.csv", dtype=str)["value"].tolist()
+    assert all(text.startswith("'") for text in written)
+    assert store.Store(tmp_path)["environment"]["value"].tolist() == FORMULAS
+    assert [unescaped(escaped(text)) for text in ["block", "'s", ""]] == ["block", "'s", ""]
+
+
+SOURCE = """
+def half(value):
+    if value < 0:
+        raise ValueError("is negative")
+    return value / 2
+"""
+# How a module of `measurement` is edited, and whether something else is done then.
+EDITS = {
+    "a comment": (lambda code: code + "# half\n", False),
+    "a docstring": (lambda code: code.replace("):", "):\n    'Return half.'"), False),
+    "the text of an error": (lambda code: code.replace("is negative", "lies below 0"), False),
+    "the kind of an error": (lambda code: code.replace("ValueError", "TypeError"), True),
+    "what it returns": (lambda code: code.replace("/ 2", "/ 3"), True),
+}
+
+
+@pytest.mark.parametrize(("change", "differs"), EDITS.values(), ids=EDITS)
+def test_an_edit_of_words_measures_nothing_again(tmp_path, change, differs):
+    (tmp_path / "a.py").write_text(SOURCE)
+    (tmp_path / "b.py").write_text(change(SOURCE))
+    same = code_digest([tmp_path / "a.py"]) == code_digest([tmp_path / "b.py"])
+    assert same != differs
+
+
+def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "r")
+    (folder / "thesis.txt").write_text("years of work")
+    (folder / "counters.csv").symlink_to("/etc/passwd")
+    with pytest.raises(StudyError, match=r"MANIFEST.sha256 does not list counters.csv"):
+        recording.read(folder)
+    (folder / "counters.csv").unlink()
+    assert set(files_of(folder)) == {path.name for path in sound.iterdir()}
+
+
+def signed(folder, key):
+    """Sign a recording; return the line that says whose the key is."""
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
+    sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "matmul-study"]
+    for command in (make, [*sign, folder / "MANIFEST.sha256"]):
+        subprocess.run(command, check=True, capture_output=True)
+    return f"lab@example.org {key.with_suffix('.pub').read_text()}"
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen on this host")
+def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp_path, monkeypatch):
+    folder, signers = shutil.copytree(sound, tmp_path / "r"), tmp_path / "signers"
+    monkeypatch.setattr("measurement.signature.SIGNERS", signers)
+    assert "signed_by" not in recording.read(folder).provenance
+    line = signed(folder, tmp_path / "key")
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "a key that data/signers does not name"
+    signers.write_text(line)
+    read = recording.read(folder)
+    assert read.provenance["signed_by"] == "lab@example.org"
+    tables = {name: read.table(name) for name in recording.MEASURED}
+    copied = recording.write(tmp_path / "copy", read.provenance, tables)
+    assert "signed_by" not in copied.provenance, "another recording is not signed"
+    edit_provenance(folder, ["seed"], 2)
+    seal(folder)
+    with pytest.raises(StudyError, match=r"sig is no signature of its MANIFEST\.sha256"):
+        recording.read(folder)
+
+
+PEAK = """
+import resource, sys
+from measurement import recording
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+recording.read(sys.argv[1])
+before = peak()
+recording.read(sys.argv[2])
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_reading_takes_no_more_than_four_times_what_a_recording_holds(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "r")
+
+    def repeated(content):
+        head, *rows = content.splitlines()
+        many = (row for _ in range(40_000 // len(rows)) for row in rows)
+        return "\n".join([head, *many]) + "\n"
+
+    edit(folder, SAMPLES, repeated)
+    seal(folder)
+    holds = len(gzip.decompress((folder / SAMPLES).read_bytes()))
+    command = [sys.executable, "-c", PEAK, sound, folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 10 * 2**20 > holds > 5 * 2**20
+    assert int(done.stdout) < 4 * holds
