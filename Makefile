@@ -4,6 +4,8 @@
 # make watch       the same, and again after every edit of a template, a style or a figure
 # make provenance  the same, and how it came to be, by Snakemake: results/provenance.html
 # make ro-crate    the same, packed with inputs and workflow for an archive: results/ro-crate.zip
+# make bundle      what records on a host without a network: results/bundle.tar.gz; for its GPUs name
+#                  their architectures, as in ARCHITECTURES="sm_90 sm_89"
 # make check       the same set-up, then the tests that answer within a minute
 # make test        all tests
 # make lint        the linters and formatters, checking only
@@ -22,7 +24,7 @@ LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Where it is set, each of a run's many processes would compile its libraries anew, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report watch provenance ro-crate check test lint audit clean setup lock
+.PHONY: report watch provenance ro-crate bundle check test lint audit clean setup lock
 
 report: setup
 	@$(STUDY_RUN)
@@ -39,10 +41,15 @@ ro-crate: report
 	@$(STUDY_RUN) crate
 	@echo "The crate: $(CURDIR)/results/ro-crate.zip"
 
+bundle: LAYERS += $(if $(ARCHITECTURES),compiler gpu)
+bundle: setup
+	@$(RUN) python workflow/bundle.py $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
+
 # Where there is a Chromium, the report is opened in it.
+# Where there is a Slurm, the study is run through one.
 # One worker more than cores: many tests wait, for a process, a browser or a clock.
 check test: PYTEST := pytest --numprocesses $(shell expr $(CORES) + 1) --dist loadfile
-check test: LAYERS += test compiler $(if $(shell command -v chromium || command -v chromium-browser || \
+check test: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)
 check: setup
 	@$(RUN) $(PYTEST) -m "not slow"
@@ -88,5 +95,6 @@ lock: setup
 	$(RUN) $(LOCK) pyproject.toml --extra gpu -c requirements.lock -o requirements-gpu.lock
 	$(RUN) $(LOCK) pyproject.toml --extra blas -c requirements.lock -o requirements-blas.lock
 	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
+	$(RUN) $(LOCK) pyproject.toml --extra slurm -c requirements.lock -o requirements-slurm.lock
 	for group in compiler disassembler build uv; do \
 	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done

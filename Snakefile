@@ -32,6 +32,15 @@ report: "workflow/provenance.rst"
 container: "docker://python:3.11-bookworm"
 
 
+# On a cluster these run where Snakemake does: they need what all nodes have written.
+localrules:
+    report,
+    tables,
+    figures,
+    render,
+    crate,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/measure.smk"

@@ -5,6 +5,7 @@ the others.
 """
 
 import argparse
+import json
 import math
 import shlex
 import sys
@@ -68,7 +69,9 @@ def _parser() -> CommandParser:
     add_command(
         commands, "schema", "print every table's columns, types and units as Markdown", _schema
     )
-    command("crate", "pack the study as an RO-Crate", _crate, "config", "tables", "report")
+    crate = command("crate", "pack the study, or recordings alone, as an RO-Crate", _crate)
+    for option in ("config", "tables", "report"):
+        crate.add_argument(f"--{option}", type=Path, help=f"{_HELP[option]}; all three: the study")
     for add in (add_check, add_advise, add_compare):
         add(commands)
     return parser
@@ -179,6 +182,28 @@ _HELP = {
 }
 
 
+def outcomes(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return ``ID=PATH`` arguments with folders alone, and by id why a recording is missing.
+
+    A file stands for what became of a GPU of a cluster: it says where the recording is, or why
+    there is none. Raises StudyError.
+    """
+    places, missing = [], {}
+    for argument in arguments:
+        identifier, _, path = argument.partition("=")
+        if path.endswith(".json"):
+            try:
+                known = json.loads(Path(path).read_text())
+            except (OSError, ValueError) as error:
+                raise StudyError(f"{path} cannot be read ({error}); measure it again") from None
+            if "missing" in known:
+                missing[identifier] = str(known["missing"])
+                continue
+            argument = f"{identifier}={known['recording']}"
+        places.append(argument)
+    return places, missing
+
+
 def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
     """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
 
@@ -205,8 +230,12 @@ def write_tables(
     cubins: list[Path],
     counted: list[Path],
     out: Path,
+    missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write every table to the folder `out`; `counted`: the tables of accesses."""
+    """Write every table to the folder `out`; `counted`: the tables of accesses.
+
+    `missing`: by id, why there is no recording of a GPU.
+    """
     from analysis import tables
     from analysis.data import published, published_claims, store
     from analysis.published import systems
@@ -218,7 +247,7 @@ def write_tables(
         published_claims.read(statements_csv),
     )
     built = [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, published_data, built, counted, _progress)
+    frames = tables.compute(recordings, published_data, built, counted, _progress, missing)
     store.write(frames, out)
 
 
@@ -285,9 +314,10 @@ def _progress(line: str) -> None:
 
 
 def _tables(arguments: argparse.Namespace) -> None:
-    paths = recording_paths(arguments.recording)
+    places, missing = outcomes(arguments.recording)
+    paths = recording_paths(places)
     csvs = (arguments.published, arguments.systems, arguments.statements)
-    write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out)
+    write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out, missing)
 
 
 def _figures(arguments: argparse.Namespace) -> None:
@@ -302,20 +332,30 @@ def _report(arguments: argparse.Namespace) -> None:
     from analysis.render.page import render
     from measurement.provenance import git
 
-    recordings = folders_by_sitting(recording_paths(arguments.recording))
+    places, _ = outcomes(arguments.recording)
+    recordings = folders_by_sitting(recording_paths(places))
     maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
     folders = (arguments.tables, arguments.figures, recordings, arguments.template)
     render(*folders, arguments.out, arguments.focus, maker)
 
 
 def _crate(arguments: argparse.Namespace) -> None:
-    from analysis.archive.crate import Study, write_crate
+    from analysis.archive.crate import Recordings, Study, write_crate
     from analysis.data.sittings import folders_by_sitting
     from measurement.provenance import git
 
-    recordings = folders_by_sitting(recording_paths(arguments.recording))
-    places = (arguments.config, recordings, arguments.tables, arguments.report)
-    write_crate(Study(*places, git()["commit"]), arguments.out)
+    places, _ = outcomes(arguments.recording)
+    recordings = folders_by_sitting(recording_paths(places))
+    config, tables, report = arguments.config, arguments.tables, arguments.report
+    if config and tables and report:
+        study = Study(config, recordings, tables, report, git()["commit"])
+        write_crate(study, arguments.out)
+    elif recordings and not (config or tables or report):
+        write_crate(Recordings(recordings), arguments.out)
+    else:
+        raise StudyError(
+            "crate: name --config, --tables and --report for a study, or a --recording alone"
+        )
 
 
 def _answers(arguments: argparse.Namespace) -> None:

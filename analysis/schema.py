@@ -91,14 +91,14 @@ _TEXT = _names(
     parameter matrices units method adds role worst_variant basis of started_utc finished_utc
     environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
     kernel_timing way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
-    test length
+    test length property kernel_variant pinned_variant pageable_variant
     """
 )
 # What is text everywhere else, but a count here.
 _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
-    live simulated dirty stale agree agrees differs is_empty rate_agrees holdout used inside
+    live simulated at_once dirty stale agree agrees differs is_empty rate_agrees holdout used inside
     in_interval chosen_here host_work
     is_library is_fastest is_predicted_fastest
     """
@@ -117,6 +117,7 @@ _COUNT = _names(
     warps_per_multiprocessor instructions multiply_adds loop_instructions loop_multiply_adds
     loop_barriers logical_cpus usable_cpus usable_threads of_capability of_driver multiprocessors
     worst_row worst_column parameters orders judged judged_within judged_from_n worst_block_size
+    kinds kernel_block_size pinned_block_size pageable_block_size
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
     totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
     least_n_kernels least_n_near
@@ -197,6 +198,17 @@ _DECLARED = {
         "gpu gpu_name sittings n quantity host_memory variant block_size time_s± first "
         "first_sittings ratio± basis verdict",
     ),
+    "fleet": (
+        "source V's Figure 2: its fastest kernel on each card, and what the card is",
+        "recording gpu gpu_name simulated n kernel_variant kernel_block_size kernel_flop_per_s± "
+        "pinned_variant pinned_block_size pinned_flop_per_s± pageable_variant "
+        "pageable_block_size pageable_flop_per_s± multiprocessors multiply_add_flop_per_s "
+        "memory_bytes_per_s link_bytes_per_s allowed_flop_per_s",
+    ),
+    "fleet_ranks": (
+        "which property of a card ranks the kinds of card as their performance does",
+        "quantity property kinds rank_correlation p_value verdict",
+    ),
     "systems": (
         "the sources' systems: where they stand and how they fare",
         "source system side variant stands_at recording gpu cells_passed cells_failed "
@@ -205,10 +217,11 @@ _DECLARED = {
     ),
     "recordings": (
         "the recordings and whether they are stale",
-        "recording gpu device gpu_name cpu_model live simulated started_utc finished_utc "
+        "recording gpu device gpu_name cpu_model live simulated at_once started_utc finished_utc "
         "commit dirty sittings samples cells_passed cells_failed cells_not_launchable stale "
         "stale_sources",
     ),
+    "missing": ("GPUs that were to be measured and were not, and why", "recording reason"),
     "checks": (
         "the correctness gate, cell by cell",
         "recording sitting device variant dtype batch m n k block_size host_memory threads build "
@@ -553,6 +566,12 @@ _HEADINGS = {
     "bytes_per_s": "bandwidth",
     "flop_per_s": "rate, total",
     "kernel_flop_per_s": "rate, kernel",
+    "pinned_flop_per_s": "rate, pinned memory",
+    "pageable_flop_per_s": "rate, pageable memory",
+    "multiply_add_flop_per_s": "FMA rate",
+    "memory_bytes_per_s": "memory",
+    "link_bytes_per_s": "link",
+    "allowed_flop_per_s": "both allow",
     "total_gain": "gain over naive, total",
     "kernel_gain": "gain over naive, kernel",
     "cpu_naive_gain": "gain over the naive loop",

@@ -17,7 +17,7 @@ from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
 from analysis.data import ceilings
 from analysis.data import recordings as data
-from analysis.data.frames import stacked
+from analysis.data.frames import from_rows, stacked
 from analysis.data.published_claims import Statement
 from analysis.data.recordings import Source
 from analysis.decide import predictions
@@ -36,7 +36,7 @@ from analysis.kernels import (
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, cards, gains
-from analysis.published import source_tables, systems
+from analysis.published import fleet, source_tables, systems
 from analysis.trust import agreement, interference, overheads, sittings, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.build import BuildResult
@@ -73,13 +73,14 @@ def compute(
     built: list[BuildResult],
     counted: list[Path],
     progress: Progress,
+    missing: Mapping[str, str] | None = None,
 ) -> Frames:
     """Return every table by its name.
 
     `paths` are the folders of the recordings by id, each a sitting, `built` the cubins of this
     tree, `counted` the tables of memory accesses that `python -m kernels count` wrote. `progress`
-    is called in the processes too, and so has to be a function of a module. Raises StudyError
-    naming the recording that cannot be used.
+    is called in the processes too, and so has to be a function of a module. `missing` says by id
+    why there is no recording. Raises StudyError naming the recording that cannot be used.
     """
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
@@ -108,6 +109,10 @@ def compute(
         "cards": cards.cards_table(sources, frames["summary"], frames["sittings"]),
         "systems": systems.systems_table(published.systems, frames),
     }
+    frames["fleet"] = fleet.fleet_table(sources, frames["summary"], frames["ceilings"])
+    frames["fleet_ranks"] = fleet.fleet_ranks_table(frames["fleet"])
+    reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
+    frames["missing"] = from_rows("missing", reasons)
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
     return frames | audit_text.audit_tables(published.times, published.statements)

@@ -1,10 +1,12 @@
 """How long a study of many recordings takes from tables to page, and how much memory.
 
-    python -m benchmarks.many_recordings [--recordings N] [--keep DIR]
+    python -m benchmarks.many_recordings [--recordings N] [--kinds K] [--keep DIR]
 
-Writes N simulated recordings of one GPU each, which differ in their noise, and runs `python -m
+Writes N simulated recordings of one GPU each, of K kinds of card, which differ in what they can do,
+and runs `python -m
 analysis tables`, `figures` and `report` on them. For each it prints seconds and the most memory
-that its processes held together (their proportional set sizes, sampled). With `--keep`, recordings
+that its processes held together (their proportional set sizes, sampled), and last the size of the
+page. With `--keep`, recordings
 and results stay in DIR, and recordings that are there already are used again.
 """
 
@@ -20,9 +22,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from cpu_reference.cores import usable_threads
 from measurement.errors import StudyError, exit_status
-from tests.support.simulated import write_recording
+from tests.support.simulated import Power, write_recording
 
 ROOT = Path(__file__).resolve().parent.parent
 _SAMPLED_S = 0.1
@@ -36,11 +40,13 @@ class Cost:
     memory_bytes: int
 
 
-def record(folder: Path, number: int) -> Path:
+def record(folder: Path, kinds: int, number: int) -> Path:
     """Write the recording of this number below `folder`, unless it is there; return its folder."""
-    path = folder / f"card{number}"
+    path, kind = folder / f"card{number}", number % kinds
     if not path.exists():
-        write_recording(path, seed=number)
+        factors = 4.0 ** np.random.default_rng(kind).uniform(-1, 1, 3)
+        power = Power(*(float(each) for each in factors))
+        write_recording(path, seed=number, gpu_name=f"Simulated GPU {kind}", power=power)
     return path
 
 
@@ -72,10 +78,10 @@ def _memory_bytes(pid: int) -> int:
     return total
 
 
-def run(count: int, base: Path) -> dict[str, Cost]:
-    """Return what each step takes with `count` recordings; everything is written below `base`."""
+def run(count: int, kinds: int, base: Path) -> dict[str, Cost]:
+    """Return what each step takes with `count` recordings; all is written below `base`."""
     with ProcessPoolExecutor(usable_threads()) as pool:
-        paths = list(pool.map(partial(record, base / "recordings"), range(count)))
+        paths = list(pool.map(partial(record, base / "recordings", kinds), range(count)))
     given = [f"--recording={path.name}={path}" for path in paths]
     published = [f"--{name}=data/published/{csv}.csv" for name, csv in _PUBLISHED.items()]
     tables, figures, page = base / "tables", base / "figures", base / "report.html"
@@ -98,15 +104,19 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--recordings", type=int, default=50, metavar="N")
+    parser.add_argument("--kinds", type=int, default=10, metavar="K", help="of card (10)")
     parser.add_argument("--keep", type=Path, metavar="DIR")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        costs = run(arguments.recordings, arguments.keep or Path(folder))
+        base = arguments.keep or Path(folder)
+        costs = run(arguments.recordings, arguments.kinds, base)
+        page = (base / "report.html").stat().st_size
     total = Cost(
         sum(one.wall_s for one in costs.values()), max(one.memory_bytes for one in costs.values())
     )
     for step, one in (costs | {"all": total}).items():
         print(f"{step:8}{one.wall_s:8.1f} s {one.memory_bytes / 1e9:8.2f} GB")
+    print(f"{'page':8}{page / 1e6:8.2f} MB")
 
 
 if __name__ == "__main__":

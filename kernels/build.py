@@ -108,6 +108,8 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
             check=False,
         )
         output = done.stdout + done.stderr
+        if "Unsupported gpu architecture" in output:
+            raise StudyError(_unsupported(nvcc, architecture))
         if done.returncode != 0:
             raise StudyError(_complaint(f"{shown(Path(build.source))} for {architecture}", output))
         result = BuildResult(
@@ -190,6 +192,24 @@ def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCou
 def _resource(pattern: str, output: str) -> int:
     """Return the largest number that ptxas printed for a kernel; it omits what is zero."""
     return max(map(int, re.findall(pattern, output)), default=0)
+
+
+def _unsupported(nvcc: Path, architecture: str) -> str:
+    """Say that a compiler does not build for an architecture, and which one does."""
+    known = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=False)
+    oldest, newest = (f(map(_number, known.stdout.split()), default=0) for f in (min, max))
+    # CUDA 13.0 has dropped what is older than sm_75.
+    remedy = "the CUDA toolkit 12.9" if _number(architecture) < oldest else "a newer CUDA toolkit"
+    return (
+        f"{architecture}: nvcc {nvcc_version(nvcc)} builds for sm_{oldest} to sm_{newest} only; "
+        f"install {remedy} and name its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+    )
+
+
+def _number(architecture: str) -> int:
+    """Return the number in an architecture's name: 90 of ``sm_90`` and of ``sm_90a``."""
+    digits = re.search(r"\d+", architecture)
+    return int(digits[0]) if digits else 0
 
 
 def _complaint(what: str, output: str) -> str:

@@ -1,10 +1,11 @@
-"""Command line: ``python -m measurement record | count | accuracy | sanitize | devices``.
+"""Command line of the harness; ``python -m measurement --help`` lists its commands.
 
 Every command imports what it needs: worker processes import this module anew, and have no use for
 the rest.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -22,12 +23,12 @@ QUESTIONS = ROOT / "results" / "questions"
 
 
 def _device(text: str) -> str | int:
-    """Parse ``auto`` or the index of a GPU."""
-    if text == "auto":
-        return text
-    if text.isdigit():
+    """Parse ``auto``, the index of a GPU, or a part of its name."""
+    if text.isascii() and text.isdigit():
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor the index of a GPU")
+    if re.search("[A-Za-z]", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a GPU's index or name")
 
 
 def _parser() -> CommandParser:
@@ -62,6 +63,10 @@ def _parser() -> CommandParser:
         adder.add_argument("--recording", required=True, type=Path, help="folder of the recording")
         adder.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     add_command(commands, "devices", "list the GPUs of this host", _print_devices)
+    add_validate(commands)
+    add_command(
+        commands, "gallery", "print the recordings that travel with the project", _print_gallery
+    )
     return parser
 
 
@@ -91,7 +96,10 @@ def add_record(commands: Commands) -> None:
         "--device",
         type=_device,
         default="auto",
-        help="index of a GPU, or auto: all of this host, also none (default)",
+        help="index of a GPU, a part of its name, or auto: all of this host, also none (default)",
+    )
+    recorder.add_argument(
+        "--at-once", action="store_true", help="several GPUs at once, not one after the other"
     )
     recorder.add_argument(
         "--out",
@@ -128,6 +136,14 @@ def add_record(commands: Commands) -> None:
     )
 
 
+def add_validate(commands: Commands) -> None:
+    """Add the command that judges recordings of others."""
+    validator = add_command(
+        commands, "validate", "say what a recording is, or what is wrong", _validate
+    )
+    validator.add_argument("recordings", nargs="+", type=Path, metavar="DIR", help="its folder")
+
+
 def _record(arguments: argparse.Namespace) -> None:
     from measurement.answer import answer
     from measurement.discovery import select
@@ -149,6 +165,7 @@ def _record(arguments: argparse.Namespace) -> None:
         out,
         arguments.cubins,
         arguments.commit,
+        at_once=arguments.at_once,
     )
     counts = recording.checks["status"].value_counts()
     outcome = ", ".join(f"{count} {status}" for status, count in counts.items())
@@ -175,6 +192,18 @@ def _sanitize(arguments: argparse.Namespace) -> int:
 
     sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
     return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from measurement.gallery import validate
+
+    return max([validate(folder) for folder in arguments.recordings])
+
+
+def _print_gallery(_: argparse.Namespace) -> None:
+    from measurement.gallery import committed, gallery
+
+    print(gallery(committed()))
 
 
 def _print_devices(_: argparse.Namespace) -> None:

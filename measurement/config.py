@@ -64,7 +64,15 @@ Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,4096}$"), allowed("a t
 Variant = Annotated[str, name_in("variant", kernels.catalog.VARIANTS)]
 CpuVariant = Annotated[str, name_in("variant", cpu_reference.catalog.VARIANTS)]
 Threads = Annotated[_One | Literal["all"], allowed("1 or all")]
-Device = Annotated[Count | Literal["auto"], allowed("auto or a whole number from 0")]
+Device = Annotated[
+    Count | Annotated[str, Field(pattern="[A-Za-z]")],
+    allowed("auto, a whole number from 0, or a part of a GPU's name"),
+]
+SlurmModel = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9_.]+$"),
+    allowed("a model of GPU as `scontrol show node` names it (gpu:MODEL:1)"),
+]
 
 
 class BlockSizeLimit(Section):
@@ -230,11 +238,12 @@ def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 
 
 class Gpu(Section):
-    """One entry a card: a `recording` made earlier, or a live `device` of this host.
+    """One entry a card: a `recording` made earlier, a live `device` of this host, or of a cluster.
 
     `recordings` are several of one kind of card, each of them a sitting: one uninterrupted
-    measuring on one host. `device` is a CUDA index, or "auto" for all GPUs of this host (none is
-    fine).
+    measuring on one host. `device` is a CUDA index, a part of a GPU's name, or "auto" for all GPUs
+    of this host (none is fine). Several are measured one after the other, or `at_once`. `slurm` is
+    a model of GPU as Slurm calls it, of which a node measures one.
     """
 
     id: Annotated[
@@ -245,6 +254,8 @@ class Gpu(Section):
     recording: Text | None = None
     recordings: OneOrMore[Text] | None = None
     device: Device | None = None
+    slurm: SlurmModel | None = None
+    at_once: bool = False
 
     @property
     def folders(self) -> list[str]:
@@ -260,12 +271,14 @@ class Gpu(Section):
 
     @model_validator(mode="after")
     def _check_source(self) -> "Gpu":
-        given = (self.recording, self.recordings, self.device)
+        given = (self.recording, self.recordings, self.device, self.slurm)
         if sum(source is not None for source in given) != 1:
             raise ValueError(
-                "give one of recording (a folder), recordings (folders, each a sitting) and device "
-                "(auto or a CUDA index)"
+                "give one of recording (a folder), recordings (folders, each a sitting), device "
+                "(auto, a CUDA index or a GPU's name) and slurm (a model of GPU)"
             )
+        if self.at_once and self.device is None:
+            raise ValueError("at_once says how GPUs are measured here; it goes with device alone")
         return self
 
 

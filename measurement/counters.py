@@ -26,6 +26,7 @@ from measurement.cells import Cell
 from measurement.check import builds_of, plan
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
+from measurement.locks import lock_file, only_run
 from measurement.recording import KERNEL, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +59,10 @@ def count(path: Path, device_index: int) -> Recording:
     label = label_of(recorded, device)
     found = cells_of(recorded)
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with (
+        only_run(device, lock_file(device), f"counting for {path}"),
+        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
+    ):
         every = [cell for cells in found for cell in cells]
         build(recorded, builds_of(every), device, Path(folder))
         for cells in found:

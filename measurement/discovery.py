@@ -59,12 +59,18 @@ def cuda_devices() -> list[CudaDevice]:
 def select(wanted: str | int) -> list[CudaDevice]:
     """Return the GPUs that a config's `device` names: ``auto`` is all of them, also none.
 
-    Raises StudyError for an index that is not there.
+    Another text is a part of their name, in capitals or not. Raises StudyError for an index or a
+    name that is not there.
     """
     devices = cuda_devices()
     if wanted == "auto":
         return devices
-    chosen = [device for device in devices if device.index == wanted]
+    chosen = [
+        device
+        for device in devices
+        if device.index == wanted
+        or (isinstance(wanted, str) and wanted.casefold() in device.name.casefold())
+    ]
     if not chosen:
         here = ", ".join(f"{d.index} ({d.name})" for d in devices) or "none"
         raise StudyError(

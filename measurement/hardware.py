@@ -14,6 +14,7 @@ from measurement.cold_start import ColdStart, ColdStartRequest, cold_start
 from measurement.cpu import CpuSession
 from measurement.discovery import CudaDevice, select
 from measurement.gpu import GpuSession
+from measurement.locks import lock_file
 from measurement.matrices import Inputs
 from measurement.session import Session
 
@@ -23,6 +24,9 @@ class Hardware(Protocol):
 
     def select(self, wanted: str | int) -> list[CudaDevice]:
         """Return the GPUs that a config's `device` names; raises StudyError."""
+
+    def lock_file(self, device: CudaDevice) -> Path:
+        """Return the file whose lock stands for a GPU."""
 
     def describe(self, device: CudaDevice) -> dict[str, Any]:
         """Return the provenance of a GPU."""
@@ -50,6 +54,10 @@ class Host:
     def select(self, wanted: str | int) -> list[CudaDevice]:
         """Return the GPUs that a config's `device` names; raises StudyError."""
         return select(wanted)
+
+    def lock_file(self, device: CudaDevice) -> Path:
+        """Return the file whose lock stands for a GPU."""
+        return lock_file(device)
 
     def describe(self, device: CudaDevice) -> dict[str, Any]:
         """Return the provenance of a GPU."""

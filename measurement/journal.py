@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ _ATTEMPT = "attempt"
 
 
 class Journal:
-    """Rows measured so far, on disk and in memory. Made by `open_journal`."""
+    """Rows measured so far, on disk and in memory; threads may share it. Made by `open_journal`."""
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
@@ -47,6 +48,7 @@ class Journal:
         self.phases: list[Row] = []
         self.pilots: list[Row] = []
         self.attempts = 0
+        self._one_at_a_time = threading.Lock()
         self._size = self._read()
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
         os.ftruncate(self._file, self._size)
@@ -82,8 +84,10 @@ class Journal:
         return {name: pd.DataFrame(rows[name], columns=list(MEASURED[name])) for name in MEASURED}
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; what is still added is refused."""
+        with self._one_at_a_time:
+            os.close(self._file)
+            self._file = -1
 
     def _read(self) -> int:
         """Read what is there; return the length of its whole lines, in bytes."""
@@ -106,6 +110,10 @@ class Journal:
             self.rows[kind] += rows
 
     def _append(self, kind: str, rows: list[Row]) -> None:
+        with self._one_at_a_time:
+            self._append_line(kind, rows)
+
+    def _append_line(self, kind: str, rows: list[Row]) -> None:
         line = (json.dumps([kind, rows], separators=(",", ":")) + "\n").encode()
         try:
             written = os.pwrite(self._file, line, self._size)

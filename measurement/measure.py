@@ -52,8 +52,16 @@ class Measurement:
         self._protocol = protocol_of(self._settings, label)
         self._estimate = TimeLeft()
 
-    def run(self, opening: Opening, cold_start: ColdStarter | None) -> None:
-        """Measure all that the journal has not yet; raises StudyError if the device is lost."""
+    def run(
+        self,
+        opening: Opening,
+        cold_start: ColdStarter | None,
+        meet: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Measure all that the journal has not yet; raises StudyError if the device is lost.
+
+        `meet` is called where devices that are measured at once wait for each other.
+        """
         if cold_start:
             self._cold_starts(cold_start)
         with Supervisor(self._label, opening, self._settings.hang_limit_s) as device:
@@ -61,9 +69,12 @@ class Measurement:
                 device.start()
             self._ceilings(device)
             self._check(device)
+            meet()
             self._sample(device)
             if self._label != CPU:
+                meet()
                 self._kernels(device)
+                meet()
                 self._energy(device)
 
     @contextmanager

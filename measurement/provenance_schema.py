@@ -137,7 +137,8 @@ class Provenance(Section):
 
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
-    processes that had a hand in it: more than one where it was interrupted and resumed.
+    processes that had a hand in it: more than one where it was interrupted and resumed. `at_once`:
+    several GPUs were measured at the same time.
     """
 
     format: Literal[4, 5]
@@ -153,6 +154,7 @@ class Provenance(Section):
     seed: int
     sources: dict[SourcePath, Sha256]
     attempts: Number
+    at_once: bool = False
     phases: list[Phase]
     counters: Counters | None = None
     accuracy: Accuracy | None = None

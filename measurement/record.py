@@ -1,10 +1,12 @@
-"""Making a recording of this host: its GPUs, one after the other, its CPU, and where it was."""
+"""Making a recording of this host: its GPUs, in turn or at once, its CPU, and where it was."""
 
 import os
 import platform
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ from kernels.build import BuildResult, architecture, build_all, read_result
 from kernels.plan import builds as builds_of
 from kernels.toolchain import find_nvcc
 from measurement import provenance, recording
+from measurement.at_once import Meet, run_at_once
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells, problems
 from measurement.config import Config, Study
 from measurement.discovery import CudaDevice
 from measurement.hardware import Hardware, Host, OpenCpu, OpenGpu
 from measurement.interference import interference_cells, measure_interference
 from measurement.journal import Journal, open_journal
+from measurement.locks import only_run
 from measurement.matrices import check_memory
 from measurement.measure import Measurement
 from measurement.provenance_schema import FORMAT
@@ -38,6 +42,7 @@ class Task:
     builds: list[BuildResult]
     cubins: Path
     library: Path
+    at_once: bool  # several GPUs
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
         """Return how a worker begins with a GPU; each has a core of its own."""
@@ -68,6 +73,7 @@ class Task:
             "format": FORMAT,
             "study": self.study.plain(),
             "GPUs": [asdict(device) for device in self.devices],
+            "order of GPUs": "at once" if self.at_once else "in turn",
             "host": provenance.host(),
             "source files": _sources(self.study, self.devices),
             "cubins": [build.cubin_sha256 for build in self.builds],
@@ -81,28 +87,35 @@ def record(
     cubins: Path | None,
     commit: str | None = None,
     hardware: Hardware | None = None,
+    at_once: bool = False,
 ) -> recording.Recording:
     """Measure this host's CPU and the GPUs that `wanted` names; write the recording to `out`.
 
-    `cubins` holds cubins built beforehand, ``sm_XX/STEM.cubin``; None builds what is needed.
-    `commit` is that of a tree that was copied here without its history. What an earlier attempt
-    left in ``OUT.partial`` is continued. Raises StudyError before anything is measured where a
-    compiler, a GPU or a cubin is missing, and later where a device is lost or a disk is full: what
-    was measured is kept then.
+    Several GPUs are measured one after the other, or `at_once`. `cubins` holds cubins built
+    beforehand, ``sm_XX/STEM.cubin``; None builds what is needed. `commit` is that of a tree that
+    was copied here without its history. What an earlier attempt left in ``OUT.partial`` is
+    continued. Raises StudyError before anything is measured where a compiler, a GPU or a cubin is
+    missing or another run has the GPU, and later where a device is lost or a disk is full: what was
+    measured is kept then.
     """
     hardware = hardware or Host()
     recording.check_target(out)
     devices = hardware.select(wanted)
     _check_memory(config.study, devices)
     gcc = find_gcc()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with ExitStack() as stack:
+        for device in devices:
+            purpose = f"recording into {out}"
+            stack.enter_context(only_run(device, hardware.lock_file(device), purpose))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="matmul-study-"))
         library = build_library(gcc, Path(folder))
         if cubins is None:
             cubins = Path(folder)
             _build(config, devices, cubins)
         builds = _read_builds(config.study, devices, cubins)
-        task = Task(hardware, config.study, devices, builds, cubins, library)
+        at_once = at_once and len(devices) > 1
+        task = Task(hardware, config.study, devices, builds, cubins, library, at_once)
         header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
         with open_journal(out, header) as journal:
             if journal.attempts > 1:
@@ -123,15 +136,14 @@ def _check_memory(study: Study, devices: list[CudaDevice]) -> None:
 
 
 def _measure(task: Task, journal: Journal) -> None:
-    """Measure the GPUs one after the other, together if there are several, and the CPU."""
+    """Measure the GPUs, how they disturb each other if there are several, and the CPU."""
     study = task.study
-    for device in task.devices:
-
-        def cold_start(cell: Cell, limit_s: float, device: CudaDevice = device) -> Any:
-            return task.hardware.cold_start(device, cell, task.cubins, study.seed, limit_s)
-
-        measurement = Measurement(_label(device), gpu_cells(study, _label(device)), study, journal)
-        measurement.run(task.gpu_opening(device), cold_start)
+    jobs = [partial(_measure_gpu, task, journal, device) for device in task.devices]
+    if task.at_once:
+        run_at_once(jobs)
+    else:
+        for job in jobs:
+            job(lambda: None)
     if len(task.devices) > 1 and study.interference:
         openings = {_label(device): task.gpu_opening(device) for device in task.devices}
         checks = journal.checks()
@@ -139,6 +151,17 @@ def _measure(task: Task, journal: Journal) -> None:
         cells = interference_cells(study.interference, passed)
         measure_interference(openings, cells, study, journal)
     Measurement(CPU, task.cpu_cells(), study, journal).run(task.cpu_opening(), None)
+
+
+def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -> None:
+    """Measure a GPU; `meet` is called where those that are measured at once wait for each other."""
+    study = task.study
+
+    def cold_start(cell: Cell, limit_s: float) -> Any:
+        return task.hardware.cold_start(device, cell, task.cubins, study.seed, limit_s)
+
+    measurement = Measurement(_label(device), gpu_cells(study, _label(device)), study, journal)
+    measurement.run(task.gpu_opening(device), cold_start, meet)
 
 
 def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[str, Any]:
@@ -167,6 +190,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "seed": task.study.seed,
         "sources": _sources(task.study, task.devices),
         "attempts": journal.attempts,
+        "at_once": task.at_once,
         "phases": journal.phases,
     }
 

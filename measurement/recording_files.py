@@ -252,6 +252,8 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     )
     if len(cards | others) > 1 or len(cards) != len(others):
         return f"has other cards ({', '.join(sorted(name for name, _ in others)) or 'none'})"
+    if one.get("at_once", False) != other.get("at_once", False):
+        return "was measured otherwise (GPUs at once, or one after the other)"
     study, configured = (
         {key: value for key, value in each["configuration"].items() if key not in _OF_A_SITTING}
         for each in (one, other)

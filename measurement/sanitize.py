@@ -20,6 +20,7 @@ from measurement.config import Config
 from measurement.discovery import select
 from measurement.errors import StudyError
 from measurement.files import write_atomic
+from measurement.locks import lock_file, only_run
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SIZES = ("1", "17", "64", "100", "256", "17x33x65", "1x512x3", "3x17x33x65")
@@ -65,7 +66,10 @@ def sanitize(
     block_sizes = config.study.block_sizes
     variants = [name for name, entry in VARIANTS.items() if entry.kernel]
     cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
+    with (
+        only_run(device, lock_file(device), "running compute-sanitizer"),
+        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
+    ):
         name = architecture(device.compute_capability)
         wanted = builds_of(cells)
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ _MORE = """examples:
   gemm-study record --device 0 --out DIR           measure a GPU and its host
   gemm-study try mine.cu                           is my own kernel right, and how fast?
   gemm-study compare DIR LATER                     what has got slower?
+  gemm-study validate DIR                          is that a recording, and what of?
   gemm-study advise --gpu h100 --n 3000            what would that take?
 
 `gemm-study COMMAND --help` tells more. For completion in bash and zsh:
@@ -34,6 +35,7 @@ def _parser() -> CommandParser:
     for add in (
         run.add_report,
         measurement.add_record,
+        measurement.add_validate,
         kernels.add_try,
         analysis.add_compare,
         analysis.add_advise,

@@ -1,13 +1,13 @@
 """Set up ``.venv`` from the hash-locked requirements: what ``make setup`` runs.
 
-    python3 workflow/environment.py [test] [dev] [browser] [crate] [compiler]
+    python3 workflow/environment.py [test] [dev] [browser] [crate] [slurm] [compiler] [gpu]
 
 Needs nothing but the standard library. Each lock is one layer: `base` for the report, `test` and
 `browser` for the tests, `dev` for the linters, `crate` for the archive, `compiler` for what builds
 kernels, where no nvcc is found (`disassembler` where nvcc comes without nvdisasm), `gpu` (PyCUDA)
-where an NVIDIA GPU is found. The last is this project itself, whose command is ``gemm-study``. A
-layer that is in place leaves a stamp with the digest of its lock, so that the next call installs
-nothing and uses no network.
+where it is asked for or an NVIDIA GPU is found. The last is this project itself, whose command is
+``gemm-study``. A layer that is in place leaves a stamp with the digest of its lock, so that the
+next call installs nothing and uses no network.
 """
 
 import ast
@@ -78,14 +78,14 @@ def set_up(optional_layers: list[str]) -> None:
         show("installing the locked packages into .venv (once)")
         create_venv()
         install_installers()
-    layers = ["base", *(layer for layer in optional_layers if layer != "compiler")]
+    layers = ["base", *(layer for layer in optional_layers if layer not in ("compiler", "gpu"))]
     missing = [layer for layer in layers if not is_installed(layer)]
     if missing:
         show(f"installing the locked packages into .venv ({', '.join(missing)})")
         install(*missing)
     if not is_installed("project"):
         install_project()
-    has_new_gpu = not is_installed("gpu") and has_nvidia_gpu()
+    has_new_gpu = not is_installed("gpu") and ("gpu" in optional_layers or has_nvidia_gpu())
     if "compiler" in optional_layers or has_new_gpu:
         set_up_compiler()
     if has_new_gpu:
@@ -282,15 +282,20 @@ def install_pycuda() -> None:
     if nvcc is None:
         say("warning: PyCUDA needs nvcc, and none works: no GPU of this host can be measured")
         return
-    show("an NVIDIA GPU is here: building PyCUDA (once, some minutes)")
+    show("building PyCUDA for NVIDIA GPUs (once, some minutes)")
     with tempfile.TemporaryDirectory() as links:
         driver = driver_library()
+        library = Path(links) / "libcuda.so"
         if driver is not None:  # hosts without the toolkit often lack the name that -lcuda wants
-            (Path(links) / "libcuda.so").symlink_to(driver)
+            library.symlink_to(driver)
+        else:  # for a host that has one: all that counts here is the name
+            stub = ["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", str(library)]
+            run_checked([*stub, "-x", "c", "/dev/null"], "could not stand in for libcuda")
         environment = {
             **os.environ,
             # PyCUDA takes the toolkit of the first nvcc on PATH.
             "PATH": f"{toolkit_folder(nvcc)}{os.pathsep}{os.environ['PATH']}",
+            "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,--no-as-needed".strip(),
             "LIBRARY_PATH": f"{os.environ.get('LIBRARY_PATH', '')}{os.pathsep}{links}".strip(":"),
         }
         try:

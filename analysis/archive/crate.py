@@ -1,5 +1,7 @@
 """Pack the study into a Workflow Run RO-Crate: workflow, inputs, results, and what made them.
 
+Recordings alone are packed into a Process Run Crate.
+
 Profiles: Workflow Run Crate 0.5 and Process Run Crate 0.5 (Leo et al., PLoS ONE 19, 2024) on
 RO-Crate 1.1. Unpacked, the crate is a tree in which the study runs again. Nobody is named in it who
 is not in ``CITATION.cff``: who ran a recording or the workflow is not recorded.
@@ -78,8 +80,16 @@ class Study:
     root: Path = ROOT
 
 
-def write_crate(study: Study, out: Path) -> None:
-    """Write the crate of a finished study to the zip file `out`, whole or not at all.
+@dataclass(frozen=True)
+class Recordings:
+    """Recordings that are packed alone, by id; `root` is the tree that says how they are cited."""
+
+    recordings: Mapping[str, Path]
+    root: Path = ROOT
+
+
+def write_crate(content: Study | Recordings, out: Path) -> None:
+    """Write the crate of a finished study, or of recordings, to the zip file `out`, or nothing.
 
     Raises StudyError where the package rocrate or a file of the study is missing.
     """
@@ -91,7 +101,10 @@ def write_crate(study: Study, out: Path) -> None:
         ) from None
     with tempfile.TemporaryDirectory() as folder:
         crate = ROCrate(gen_preview=True, version="1.1")
-        _Packer(crate, study, Path(folder)).pack()
+        if isinstance(content, Study):
+            _StudyPacker(crate, content, Path(folder)).pack()
+        else:
+            _Packer(crate, content, Path(folder)).pack()
         crate.write(Path(folder) / "crate")
         write_atomic(out, zipped(Path(folder) / "crate"))
 
@@ -110,54 +123,50 @@ def zipped(folder: Path) -> bytes:
 
 
 class _Packer:
-    """Fills a crate; `staging` is a folder for copies without what Python left behind."""
+    """Fills a crate with recordings; `staging` is a folder for copies."""
 
-    def __init__(self, crate: "ROCrate", study: Study, staging: Path) -> None:
+    def __init__(self, crate: "ROCrate", content: Study | Recordings, staging: Path) -> None:
         self.crate = crate
-        self.study = study
+        self.content = content
         self.staging = staging
-        self.provenances = {name: _provenance(path) for name, path in study.recordings.items()}
+        self.provenances = {name: _provenance(path) for name, path in content.recordings.items()}
         ended = [provenance["finished_utc"] for provenance in self.provenances.values()]
-        self.citation: Citation = citation(study.recordings, ended, study.root)
-        self.finished = datetime.fromtimestamp(_checked(study.report).stat().st_mtime, UTC)
+        self.citation: Citation = citation(content.recordings, ended, content.root)
 
     def pack(self) -> None:
-        """Describe the study and name every file of it."""
-        authors = self._context("#authors", "Organization", name=self.citation.authors)
-        licence = self._context(
+        """Describe the recordings and name every file of them."""
+        for name in self.content.recordings:
+            self._measured(name, self._recording(name))
+        ended = max(facts["finished_utc"] for facts in self.provenances.values())
+        self._describe(f"Recordings of: {', '.join(self.content.recordings)}", 1, ended)
+        self.crate.root_dataset["description"] = (
+            f"Measured: {self._cards()}. Each folder is a recording of: {self.citation.title}."
+        )
+
+    def _describe(self, name: str, profiles: int, finished_utc: str) -> None:
+        """Say what the whole is: whose, under which licence, to how many of `_PROFILES` it is."""
+        root = self.crate.root_dataset
+        root["name"] = name
+        root["version"] = self.citation.version
+        root["license"] = self._context(
             f"{_SPDX}{self.citation.licence}", "CreativeWork", name=self.citation.licence
         )
-        workflow = self._workflow()
-        inputs, recordings = self._inputs()
-        results = self._results()
-        self._parameters(workflow, inputs | {"recordings": recordings}, results)
-        self._run(workflow, [*inputs.values(), *recordings], _flat(results.values()))
-        for name, dataset in zip(self.study.recordings, recordings, strict=True):
-            self._measured(name, dataset)
-        root = self.crate.root_dataset
-        root["name"] = self.citation.title
-        root["description"] = self._description()
-        root["version"] = workflow["version"] = self.citation.version
-        root["license"] = workflow["license"] = licence
-        root["author"] = workflow["author"] = authors
+        root["author"] = self._context("#authors", "Organization", name=self.citation.authors)
         root["conformsTo"] = [
-            self._context(url, "CreativeWork", name=name, version=version)
-            for url, (name, version) in _PROFILES.items()
+            self._context(url, "CreativeWork", name=title, version=version)
+            for url, (title, version) in list(_PROFILES.items())[:profiles]
         ]
-        self.crate.datePublished = self.finished.date()
+        self.crate.datePublished = datetime.fromisoformat(finished_utc).date()
         self.crate.metadata.extra_terms = _TERMS
 
-    def _description(self) -> str:
+    def _cards(self) -> str:
+        """Return what was measured, by name."""
         cards = [
             f"{device['name']}{' (simulated)' if provenance['simulated'] else ''}"
             for provenance in self.provenances.values()
             for device in provenance["devices"]
         ]
-        measured = ", ".join(dict.fromkeys(cards)) or "no GPU"
-        return (
-            f"A run of the study with its inputs and results. Measured: {measured}. Unpacked, it "
-            "runs again with `make report`."
-        )
+        return ", ".join(dict.fromkeys(cards)) or "no GPU"
 
     # ---- files
 
@@ -172,6 +181,116 @@ class _Packer:
         }
         return self.crate.add_file(path, place, properties=known | properties)
 
+    def _context(self, identifier: str, kind: str, **properties: Any) -> "Entity":
+        from rocrate.model.contextentity import ContextEntity
+
+        return self.crate.add(
+            ContextEntity(self.crate, identifier, properties={"@type": kind, **properties})
+        )
+
+    # ---- recordings
+
+    def _recording(self, name: str) -> "Entity":
+        """Add a recording: a folder, every file of which is named with its hash.
+
+        Its own is that of its manifest.
+        """
+        folder = self.content.recordings[name]
+        place = self._place(folder, f"data/recordings/{name}")
+        simulated = " (simulated, not measured)" if self.provenances[name]["simulated"] else ""
+        properties = {
+            "name": f"recording {name}{simulated}",
+            "description": self._machine(name),
+            "identifier": f"sha256:{self.citation.data[name]}",
+            "dateCreated": _offset(self.provenances[name]["finished_utc"]),
+        }
+        dataset = self.crate.add_dataset(dest_path=f"{place}/", properties=properties)
+        for file in files_of(folder):
+            dataset.append_to("hasPart", self._file(folder / file, f"{place}/{file}"))
+        return dataset
+
+    def _place(self, path: Path, elsewhere: str) -> str:
+        """Return where a folder of the study stands in the tree, or `elsewhere` if outside."""
+        try:
+            return path.resolve().relative_to(self.content.root.resolve()).as_posix()
+        except ValueError:
+            return elsewhere
+
+    def _machine(self, name: str) -> str:
+        """Return on what a recording was made, in a line."""
+        provenance = self.provenances[name]
+        cards = [f"{d['device']}: {d['name']}" for d in provenance["devices"]] or ["no GPU"]
+        return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(cards)}"
+
+    def _measured(self, name: str, dataset: "Entity") -> None:
+        """Add the measurement that a recording is the result of, and the software that took it."""
+        provenance = self.provenances[name]
+        commit = provenance["git"]["commit"]
+        packages = provenance["software"].get("packages", {})
+        versions = {**provenance["software"], **packages}
+        used = [
+            self._software(f"{url}/#{versions[key]}", title, url, str(versions[key]))
+            for key, (title, url) in _SOFTWARE.items()
+            if versions.get(key)
+        ]
+        harness = self._context(
+            f"#harness-{name}",
+            "SoftwareApplication",
+            name="python -m measurement record",
+            softwareVersion=commit or "not known",
+            softwareRequirements=used,
+        )
+        self._action(
+            f"#measurement-{name}",
+            name=f"Measurement of {name}",
+            description=self._machine(name),
+            startTime=_offset(provenance["started_utc"]),
+            endTime=_offset(provenance["finished_utc"]),
+            instrument=harness,
+            **self._measured_sources(),
+            result=dataset,
+        )
+
+    def _measured_sources(self) -> dict[str, Any]:
+        """Return what a measurement took, where that is in the crate."""
+        return {}
+
+    def _software(self, identifier: str, name: str, url: str, version: str) -> "Entity":
+        return self._context(
+            identifier, "SoftwareApplication", name=name, url=url, softwareVersion=version
+        )
+
+    def _action(self, identifier: str, **properties: Any) -> None:
+        action = self._context(identifier, "CreateAction", actionStatus=_COMPLETED, **properties)
+        self.crate.root_dataset.append_to("mentions", action)
+
+
+class _StudyPacker(_Packer):
+    """Fills a crate with a whole study."""
+
+    def __init__(self, crate: "ROCrate", study: Study, staging: Path) -> None:
+        super().__init__(crate, study, staging)
+        self.study = study
+        self.finished = datetime.fromtimestamp(_checked(study.report).stat().st_mtime, UTC)
+
+    def pack(self) -> None:
+        """Describe the study and name every file of it."""
+        workflow = self._workflow()
+        inputs, recordings = self._inputs()
+        results = self._results()
+        self._parameters(workflow, inputs | {"recordings": recordings}, results)
+        self._run(workflow, [*inputs.values(), *recordings], _flat(results.values()))
+        for name, dataset in zip(self.study.recordings, recordings, strict=True):
+            self._measured(name, dataset)
+        self._describe(self.citation.title, len(_PROFILES), self.finished.isoformat())
+        root = self.crate.root_dataset
+        root["description"] = (
+            f"A run of the study with its inputs and results. Measured: {self._cards()}. Unpacked, "
+            "it runs again with `make report`."
+        )
+        for key in ("version", "license", "author"):
+            workflow[key] = root[key]
+
     def _folder(self, name: str, description: str) -> "Entity":
         """Add a folder of the tree, without what Python left in it."""
         copy = self.staging / name
@@ -180,13 +299,6 @@ class _Packer:
         )
         return self.crate.add_dataset(
             copy, f"{name}/", properties={"name": name, "description": description}
-        )
-
-    def _context(self, identifier: str, kind: str, **properties: Any) -> "Entity":
-        from rocrate.model.contextentity import ContextEntity
-
-        return self.crate.add(
-            ContextEntity(self.crate, identifier, properties={"@type": kind, **properties})
         )
 
     # ---- the workflow and what it takes and gives
@@ -234,34 +346,6 @@ class _Packer:
             },
         }
         return inputs, [self._recording(name) for name in self.study.recordings]
-
-    def _recording(self, name: str) -> "Entity":
-        """Add a recording: a folder, every file of which is named with its hash."""
-        folder = self.study.recordings[name]
-        place = self._place(folder, f"data/recordings/{name}")
-        simulated = " (simulated, not measured)" if self.provenances[name]["simulated"] else ""
-        properties = {
-            "name": f"recording {name}{simulated}",
-            "description": self._machine(name),
-            "dateCreated": _offset(self.provenances[name]["finished_utc"]),
-        }
-        dataset = self.crate.add_dataset(dest_path=f"{place}/", properties=properties)
-        for file in files_of(folder):
-            dataset.append_to("hasPart", self._file(folder / file, f"{place}/{file}"))
-        return dataset
-
-    def _place(self, path: Path, elsewhere: str) -> str:
-        """Return where a folder of the study stands in the tree, or `elsewhere` if outside."""
-        try:
-            return path.resolve().relative_to(self.study.root.resolve()).as_posix()
-        except ValueError:
-            return elsewhere
-
-    def _machine(self, name: str) -> str:
-        """Return on what a recording was made, in a line."""
-        provenance = self.provenances[name]
-        cards = [f"{d['device']}: {d['name']}" for d in provenance["devices"]] or ["no GPU"]
-        return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(cards)}"
 
     def _results(self) -> dict[str, list["Entity"]]:
         """Add report and tables; return them by parameter."""
@@ -330,43 +414,8 @@ class _Packer:
             result=given,
         )
 
-    def _measured(self, name: str, dataset: "Entity") -> None:
-        """Add the measurement that a recording is the result of, and the software that took it."""
-        provenance = self.provenances[name]
-        commit = provenance["git"]["commit"]
-        packages = provenance["software"].get("packages", {})
-        versions = {**provenance["software"], **packages}
-        used = [
-            self._software(f"{url}/#{versions[key]}", title, url, str(versions[key]))
-            for key, (title, url) in _SOFTWARE.items()
-            if versions.get(key)
-        ]
-        harness = self._context(
-            f"#harness-{name}",
-            "SoftwareApplication",
-            name="python -m measurement record",
-            softwareVersion=commit or "not known",
-            softwareRequirements=used,
-        )
-        self._action(
-            f"#measurement-{name}",
-            name=f"Measurement of {name}",
-            description=self._machine(name),
-            startTime=_offset(provenance["started_utc"]),
-            endTime=_offset(provenance["finished_utc"]),
-            instrument=harness,
-            object=[self.crate.get("kernels/"), self.crate.get("cpu_reference/")],
-            result=dataset,
-        )
-
-    def _software(self, identifier: str, name: str, url: str, version: str) -> "Entity":
-        return self._context(
-            identifier, "SoftwareApplication", name=name, url=url, softwareVersion=version
-        )
-
-    def _action(self, identifier: str, **properties: Any) -> None:
-        action = self._context(identifier, "CreateAction", actionStatus=_COMPLETED, **properties)
-        self.crate.root_dataset.append_to("mentions", action)
+    def _measured_sources(self) -> dict[str, Any]:
+        return {"object": [self.crate.get("kernels/"), self.crate.get("cpu_reference/")]}
 
 
 # What a recording names the version of: title and home page.

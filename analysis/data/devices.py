@@ -23,23 +23,29 @@ class Device:
     cpu_model: str
     simulated: bool
     live: bool
+    at_once: bool
     stale_sources: tuple[str, ...]
 
     @property
+    def mark(self) -> str:
+        """What must stand beside every name of it; empty if nothing."""
+        return "SIMULATED" if self.simulated else "AT ONCE" * (self.at_once and self.is_gpu)
+
+    @property
     def title(self) -> str:
-        """Name and label, once where they are the same; a simulated device says so itself."""
+        """Mark, name and label, once where these are the same."""
         title = self.label if self.name == self.label else f"{self.name} ({self.label})"
-        return f"SIMULATED {title}" if self.simulated else title
+        return f"{self.mark} {title}".lstrip()
 
     @property
     def host(self) -> str:
-        """The recording, marked likewise: names the host and its CPU."""
+        """The recording, marked if simulated: names the host and its CPU."""
         return f"SIMULATED {self.recording}" if self.simulated else self.recording
 
     @property
     def short(self) -> str:
-        """The label, marked where it is of a simulated device: for legends and panels."""
-        return f"SIMULATED {self.label}" if self.simulated else self.label
+        """The label with its mark: for legends and panels."""
+        return f"{self.mark} {self.label}".lstrip()
 
 
 @dataclass(frozen=True)
@@ -91,5 +97,6 @@ def _device(row: dict[str, object]) -> Device:
         cpu_model=text["cpu_model"],
         simulated=row["simulated"] is True or text["simulated"] == "True",
         live=text["live"] == "True",
+        at_once=text["at_once"] == "True",
         stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),
     )

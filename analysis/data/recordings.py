@@ -345,6 +345,7 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 "cpu_model": provenance["host"]["cpu_model"],
                 "live": is_live(source.recording, root),
                 "simulated": any(sitting["simulated"] for sitting in sittings),
+                "at_once": any(sitting.get("at_once", False) for sitting in sittings),
                 "started_utc": min(sitting["started_utc"] for sitting in sittings),
                 "finished_utc": max(sitting["finished_utc"] for sitting in sittings),
                 "commit": " ".join(dict.fromkeys(filter(None, commits))) or None,

@@ -16,6 +16,8 @@ _CHOSEN: dict[str, tuple[str, ...]] = {
     "blas_all": ("threads",),
     "best": ("variant", "block_size", "threads"),
 }
+# An index that no cell has: pandas cannot look up NA where it is all that is asked for.
+_NO_ROW = -1
 
 
 def gains_table(sources: list[Source]) -> pd.DataFrame:
@@ -50,12 +52,12 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     rows = gpu.index.to_series()
     columns = ["n", "variant", "block_size", "host_memory", "sittings", "samples"]
     table = gpu[columns].reset_index(drop=True)
-    table["naive_samples"] = cells["samples"].reindex(on_gpu).array
+    table["naive_samples"] = cells["samples"].reindex(on_gpu.fillna(_NO_ROW)).array
     for gain, (quantity, baseline) in compared.items():
         values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, rows)
         table = table.assign(**bounded(gain, *values))
     for name in BASELINES:
-        chosen = cells.reindex(on_cpu[name])
+        chosen = cells.reindex(on_cpu[name].fillna(_NO_ROW))
         for column in ("samples", *_CHOSEN.get(name, ())):
             table[f"cpu_{name}_{column}"] = chosen[column].array
     return table

@@ -5,14 +5,15 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.data.cells import compared_memory, comparison_size, of_sizes
+from analysis.data.cells import compared_memory
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.domain import CPU, PUBLISHED, SOURCE_ORDER
+from analysis.domain import PUBLISHED, SOURCE_ORDER
 from analysis.drawing import style
-from analysis.drawing.rates import RATE, fastest, with_rates
+from analysis.drawing.rates import RATE
 from analysis.drawing.rows import dots, key
 from analysis.drawing.svg import INK, label
+from analysis.schema import with_bounds
 
 # The swept kernels of source V, their published tables and block sizes.
 _SWEPT = {
@@ -23,6 +24,18 @@ _GAIN = ("gain", "gain_low", "gain_high")
 _PRINTED = "published, GTX 770"
 # What the source's text says of its own Figure 2, in GFLOP/s.
 _MOST_CARDS = (100, 300)
+# What fleet.csv has of each card's performance, and over what it is drawn.
+_PERFORMANCE = {
+    "kernel": ("kernel alone", style.Look(style.ORANGE, "D", "-")),
+    "pinned": ("pinned memory", style.Look(style.BLUE, "s", "-")),
+    "pageable": ("pageable memory", style.Look(style.GREEN, "o", "-")),
+}
+_PROPERTIES = {
+    "memory_bytes_per_s": (1e-9, "bandwidth of the memory in GB/s"),
+    "multiply_add_flop_per_s": (1e-12, "rate of multiply-adds in TFLOP/s"),
+    "multiprocessors": (1.0, "multiprocessors"),
+    "link_bytes_per_s": (1e-9, "bandwidth of the link in GB/s"),
+}
 
 
 def gain_block(store: Store, devices: Devices) -> Figure | None:
@@ -73,41 +86,68 @@ def _measured_gains(store: Store, label_of: str, name: str) -> pd.DataFrame:
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each card."""
-    cells = of_sizes(store["summary"])
-    cells = cells[(cells["device"] != CPU) & cells["variant"].isin(style.SOURCE_V)]
-    titles = {gpu.label: gpu.short for gpu in devices.gpus[: 3 * style.MOST_COLOURS]}
-    cells = cells[cells["gpu"].isin(titles)]
-    if cells.empty:
+    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each card.
+
+    The fastest card is at the top.
+    """
+    titles = {gpu.label: gpu.short for gpu in devices.gpus}
+    cards = store["fleet"]
+    cards = cards[cards["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")
+    if cards.empty:
         return None
-    n = comparison_size(cells)
-    cells = cells[cells["n"] == n]
-    places = {gpu: place for place, gpu in enumerate(reversed(list(titles)), start=1)}
-    figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(titles))
+    n = int(cards["n"].iloc[0])
+    places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
+    figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
     axis.axvspan(*_MOST_CARDS, color=style.GREY, alpha=0.25, lw=0, label="text, most cards")
-    series = {
-        "kernel alone": (with_rates(cells, "kernel"), style.Look(style.ORANGE, "D", "-")),
-        "pinned memory": (_totals(cells, "pinned"), style.Look(style.BLUE, "s", "-")),
-        "pageable memory": (_totals(cells, "pageable"), style.Look(style.GREEN, "o", "-")),
-    }
-    for text, (rows, look) in series.items():
-        best = fastest(rows, "gpu")
-        names = [f"{text}, {name}" for name in style.cell_names(best)]
-        dots(axis, best, RATE, list(best["gpu"].map(places)), look, names, tell=style.gflops)
+    for name, (text, look) in _PERFORMANCE.items():
+        rows = cards[cards[f"{name}_flop_per_s"].notna()]
+        cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
+        names = [f"{text}, {each}" for each in style.cell_names(cells)]
+        heights = list(rows["gpu"].map(places))
+        dots(axis, _in_gflops(rows, name), RATE, heights, look, names, tell=style.gflops)
         key(axis, look, text)
     printed = _printed_rate(store, n)
     if printed:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
     axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
-    axis.set_ylim(-0.6, len(titles) + 0.6)
+    axis.set_ylim(-0.6, len(places) + 0.6)
     axis.set_xlabel(f"rate of the fastest kernel at N = {style.plain_number(n)} in GFLOP/s (log)")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
     return figure
 
 
-def _totals(cells: pd.DataFrame, memory: str) -> pd.DataFrame:
-    return with_rates(cells[cells["host_memory"] == memory], "total")
+def _in_gflops(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the columns `RATE` in GFLOP/s of one of `_PERFORMANCE`."""
+    found = rows[with_bounds(f"{name}_flop_per_s")].astype(float) * 1e-9
+    return found.set_axis(list(RATE), axis=1)
+
+
+def fleet(store: Store, devices: Devices) -> Figure | None:
+    """Draw the rates of Figure 2 over what each card is, a panel a property.
+
+    Nothing where all cards are of one kind.
+    """
+    cards = store["fleet"]
+    if cards["gpu_name"].nunique() < 2:
+        return None
+    titles = {gpu.label: gpu.short for gpu in devices.gpus}
+    figure, axes = style.panels(len(_PROPERTIES), width=9.0)
+    for axis, (column, (factor, text)) in zip(axes, _PROPERTIES.items(), strict=True):
+        for name, (said, look) in _PERFORMANCE.items():
+            rows = cards[cards[f"{name}_flop_per_s"].notna() & cards[column].notna()]
+            points = _in_gflops(rows, name).assign(place=factor * rows[column].astype(float))
+            names = [f"{label(titles[gpu])}, {said}" for gpu in rows["gpu"]]
+            drawn = (points, "place", RATE, look, said)
+            style.points(axis, *drawn, line=False, names=names, tell=style.gflops)
+        axis.set_xlabel(f"{text} (log)")
+        style.log_axis(axis, "x")
+        style.log_axis(axis, "y")
+    style.same_y(axes)
+    for axis in axes[::2]:
+        axis.set_ylabel("rate in GFLOP/s (log)")
+    style.legend(figure, axes, columns=3)
+    return figure
 
 
 def _printed_rate(store: Store, n: int) -> float | None:
@@ -120,4 +160,5 @@ def _printed_rate(store: Store, n: int) -> float | None:
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
     "gain-block": gain_block,
     "figure2": figure2,
+    "fleet": fleet,
 }

@@ -31,6 +31,7 @@ from measurement.recording_files import read_provenance
 _TEMPLATE = "page.html.j2"
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")
 _SCRIPTS = ("vendor/sortable.min.js", "vendor/sortable.a11y.min.js", "explorer.js")
+_ARCHIVED_BYTES = 10_000_000
 _UNITS = {
     "s": schema.S,
     "mib": schema.MIB,
@@ -70,13 +71,13 @@ def render(
     measured = devices(store, focus)
     template_dir = Path(template_dir)
     environment = _environment(template_dir)
-    marks = {d.label: "SIMULATED" for d in measured.all if d.simulated}
+    marks = {d.label: d.mark for d in measured.all if d.mark}
     marks |= {d.recording: "SIMULATED" for d in measured.all if d.simulated}
     provenances = {name: read_provenance(Path(path)) for name, path in recordings.items()}
     environment.globals |= {
         "t": partial(query.rows, store),
-        "table": partial(tables.table, marks=marks),
-        "pivot": partial(tables.pivot, marks=marks),
+        "table": partial(tables.table, marks=marks, focus=measured.focus),
+        "pivot": partial(tables.pivot, marks=marks, focus=measured.focus),
         "figure": partial(_figure, Path(figures_dir)),
         "devices": measured,
         "focus": measured.focus,
@@ -85,7 +86,8 @@ def render(
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
         "maker": maker,
-        "archive": _archive(store),
+        "archived": (archived := _archived(store)),
+        "archive": _archive(store, archived),
         "explorer_data": packed(
             explorer_data(
                 store["summary"],
@@ -183,11 +185,25 @@ def _read_index(figures_dir: Path) -> str:
         ) from None
 
 
-def _archive(store: Store) -> str:
-    """Return all tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
+def _archived(store: Store) -> list[str]:
+    """Return the tables that the page carries, in the schema's order: all, or the smallest.
+
+    As many as are within `_ARCHIVED_BYTES`: a page of a whole cluster is still one to be mailed.
+    """
+    room, chosen = _ARCHIVED_BYTES, set()
+    for name in sorted(schema.TABLES, key=lambda name: len(store.bytes(name))):
+        room -= len(store.bytes(name))
+        if room < 0:
+            break
+        chosen.add(name)
+    return [name for name in schema.TABLES if name in chosen]
+
+
+def _archive(store: Store, names: list[str]) -> str:
+    """Return tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name in schema.TABLES:
+        for name in names:
             data = store.bytes(name)
             entry = tarfile.TarInfo(f"tables/{name}.csv")
             entry.size = len(data)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis.data.devices import slug
+from analysis.data.devices import Device, slug
+from analysis.domain import PUBLISHED, TREE
 from analysis.render import numbers
 from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
@@ -14,6 +16,11 @@ from analysis.schema import Unit, column, interval_columns
 Caller = Callable[[], str]
 # Their published rows are shown with the digits of the source.
 SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
+# With more than these a table is no longer read: the card in focus has it for itself.
+MOST_ROWS, MOST_COLUMNS = 400, 8
+_NOTE = " Of <code>{}</code> alone; those of other cards are in the CSV."
+# The columns that say of which card a row is, by the first of them that a table has.
+_OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Names as the tables have them, in a fixed-width face.
 _CODE = {
@@ -34,12 +41,18 @@ def table(
     caller: Caller | None = None,
     units: Mapping[str, Unit] | None = None,
     marks: Mapping[str, str] | None = None,
+    focus: Device | None = None,
 ) -> Markup:
     """Return a table of some rows: a figure with title, caption (of `caller`) and link to the CSV.
 
     `columns` names them, separated by spaces; ``total_s±`` shows the interval too. `units` are
-    other than the schema's. `marks` is what stands beside the names of cards: "SIMULATED".
+    other than the schema's. `marks` is what stands beside the names of cards: "SIMULATED". Of more
+    than `MOST_ROWS` those of the card in `focus` are shown alone, and the caption says so.
     """
+    note = Markup("")
+    if focus and len(rows) > MOST_ROWS:
+        rows = Rows(rows.table, rows.frame[_is_of(rows.frame, focus)])
+        note = Markup(_NOTE).format(focus.label)
     names = [(name.removesuffix("±"), name.endswith("±")) for name in columns.split()]
     shown = {name: _unit(rows.table, name, units) for name, _ in names}
     head = Markup("").join(_head(rows.table, name, shown[name]) for name, _ in names)
@@ -52,7 +65,21 @@ def table(
         )
         for row in rows
     )
-    return _framed(rows.table, title, caller, head, body)
+    return _framed(rows.table, title, caller, head, body, note)
+
+
+def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
+    """Tell which rows are of a card or its host, or of no card: of the sources or the tree."""
+    owner = next((name for name in _OWNERS if name[0] in frame), ())
+    if not owner:
+        return pd.Series(True, frame.index)
+    own = [focus.label, PUBLISHED, TREE]
+    of_card = frame[list(owner)].isin(own).any(axis=1)
+    of_host = pd.Series(True, frame.index)
+    if "recording" in frame:
+        of_host = frame["recording"].isin([focus.recording, PUBLISHED, TREE])
+        of_host |= frame["recording"].isna()
+    return of_card | (frame[list(owner)].isna().all(axis=1) & of_host)
 
 
 def pivot(
@@ -63,13 +90,18 @@ def pivot(
     title: str,
     caller: Caller | None = None,
     marks: Mapping[str, str] | None = None,
+    focus: Device | None = None,
 ) -> Markup:
     """Return a table with a row for each `index` and a column for each of `across`.
 
-    `values` names the column that cells show, as in `table`.
+    `values` names the column that cells show, as in `table`. Of more than `MOST_COLUMNS` that of
+    the card in `focus` is shown alone, and the caption says so.
     """
     name, wide = values.removesuffix("±"), values.endswith("±")
-    heads = rows.values(across)
+    heads, note = rows.values(across), Markup("")
+    if focus and len(heads) > MOST_COLUMNS:
+        heads = [head for head in heads if head in (focus.label, focus.recording)]
+        note = Markup(_NOTE).format(focus.label)
     unit = column(rows.table, name).unit
     cells = {(row[index], row[across]): row for row in rows}
     marked = [
@@ -90,7 +122,7 @@ def pivot(
             else:
                 line += _free_cell(row, name, wide, unit)
         lines.append(Markup("<tr>{}</tr>").format(line))
-    return _framed(rows.table, title, caller, head, Markup("\n").join(lines))
+    return _framed(rows.table, title, caller, head, Markup("\n").join(lines), note)
 
 
 def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
@@ -98,7 +130,7 @@ def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
 
 
 def _framed(
-    table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup
+    table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup, note: Markup
 ) -> Markup:
     caption = Markup(caller()) if caller and body else Markup("")  # of rows that there are
     title = numbers.visible(title)  # a name from outside may be part of it
@@ -112,7 +144,7 @@ def _framed(
     return Markup(
         '<figure class="table" id="table-{}"><figcaption><strong>{}.</strong> {} '
         '<small class="csv">{}.csv</small></figcaption>\n{}</figure>'
-    ).format(slug(title), title, caption, table_name, content)
+    ).format(slug(title), title, caption + note, table_name, content)
 
 
 def _head(table_name: str, name: str, unit: Unit) -> Markup:

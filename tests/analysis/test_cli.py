@@ -15,7 +15,7 @@ from analysis.data.recordings import ROOT
 from analysis.data.store import Store
 from analysis.schema import TABLES
 from kernels.build import BuildResult
-from measurement.errors import exit_status
+from measurement.errors import StudyError, exit_status
 from measurement.files import sha256
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain, published_once
 
@@ -75,7 +75,7 @@ def test_published_numbers_alone_fill_what_is_of_them(alone):
     known = ("table", "model", "claims", "systems", "cpu_split", "audit")
     for name in TABLES:
         table = pd.read_csv(alone[0] / f"{name}.csv")
-        assert len(table.columns) > 2
+        assert len(table.columns) > 1
         assert table.empty == (not name.startswith(known)), name
 
 
@@ -156,3 +156,15 @@ def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch)
 
 def test_a_path_with_an_equals_sign_is_kept_whole():
     assert cli.recording_paths(["a=b=c/d"]) == {"a": [Path("b=c/d")]}
+
+
+def test_what_became_of_a_cluster_s_gpu_is_read_from_its_file(tmp_path):
+    there, gone = tmp_path / "there.json", tmp_path / "gone.json"
+    there.write_text('{"recording": "results/recordings/there"}')
+    gone.write_text('{"missing": "its node failed"}')
+    given = ["card=data/card", f"there={there}", f"gone={gone}"]
+    places, missing = cli.outcomes(given)
+    assert places == ["card=data/card", "there=results/recordings/there"]
+    assert missing == {"gone": "its node failed"}
+    with pytest.raises(StudyError, match=r"none\.json cannot be read"):
+        cli.outcomes([f"card={tmp_path}/none.json"])

@@ -26,8 +26,8 @@ def test_a_command_that_fails_is_named_with_its_last_line():
 
 @pytest.mark.slow
 def test_recordings_differ_and_are_written_once(tmp_path):
-    first, second = (record(tmp_path, number) for number in (0, 1))
+    first, second = (record(tmp_path, 2, number) for number in (0, 1))
     written = (first / "samples.csv.gz").stat().st_mtime_ns
-    assert record(tmp_path, 0) == first
+    assert record(tmp_path, 2, 0) == first
     assert (first / "samples.csv.gz").stat().st_mtime_ns == written
     assert not read(first).samples["total_s"].equals(read(second).samples["total_s"])

@@ -274,6 +274,24 @@ def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkey
 
 
 @pytest.mark.parametrize(
+    ("architecture", "toolkit"),
+    [("sm_70", "the CUDA toolkit 12.9"), ("sm_130a", "a newer CUDA toolkit")],
+)
+def test_card_that_the_compiler_does_not_build_for_is_told_with_the_compiler_that_does(
+    tmp_path, architecture, toolkit
+):
+    script = """if [ "$arguments" = --list-gpu-code ]; then echo sm_75; echo sm_121; exit; fi
+echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; exit 1"""
+    nvcc = stand_in(tmp_path / "nvcc", script)
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, architecture, tmp_path / "x.cubin")
+    assert str(refused.value) == (
+        f"{architecture}: nvcc 13.9.7 builds for sm_75 to sm_121 only; install {toolkit} and name "
+        "its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+    )
+
+
+@pytest.mark.parametrize(
     ("script", "complaint"),
     [
         (

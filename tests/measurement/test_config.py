@@ -277,25 +277,38 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         ),
         (
             ("gpus", 0),
-            {"id": "a", "device": "first"},
-            "gpus[0].device: 'first' is not allowed; allowed: auto or a whole number from 0",
+            {"id": "a", "device": "1"},
+            "gpus[0].device: '1' is not allowed; allowed: auto, a whole number from 0, or a "
+            "part of a GPU's name",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": -1},
-            "gpus[0].device: -1 is not allowed; allowed: auto or a whole number from 0",
+            "gpus[0].device: -1 is not allowed; allowed: auto, a whole number from 0, or a "
+            "part of a GPU's name",
         ),
         (
             ("gpus", 0),
             {"id": "a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
-            "device (auto or a CUDA index)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": "data/recordings/a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting) and "
-            "device (auto or a CUDA index)",
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "slurm": "gpu:h100"},
+            "gpus[0].slurm: 'gpu:h100' is not allowed; allowed: a model of GPU as `scontrol show "
+            "node` names it (gpu:MODEL:1)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "recording": "data/recordings/a", "at_once": True},
+            "gpus[0]: at_once says how GPUs are measured here; it goes with device alone",
         ),
         (
             ("gpus", 0),
@@ -449,7 +462,7 @@ def test_unknown_key_wins_over_what_its_absence_entails(config):
     config["gpus"] = [{"id": "a", "recordng": "data/recordings/a"}]
     assert fault(config) == (
         "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, "
-        "recordings, device"
+        "recordings, device, slurm, at_once"
     )
 
 

@@ -110,6 +110,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
         return [r for r in results if r.variant != "probes"]
 
     monkeypatch.setattr(addition, "build_all", build_all)
+    monkeypatch.setattr(counters, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
     monkeypatch.setattr(
         counters, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]

@@ -85,9 +85,12 @@ def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
     assert nvml.open == 0
 
 
-def test_selection_is_by_index_or_all(nvml, pycuda):
-    assert select("auto") == cuda_devices()
-    assert select(1) == [cuda_devices()[1]]
+def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
+    h100, rtx = cuda_devices()
+    assert select("auto") == select("nvidia") == [h100, rtx]
+    assert select(1) == select("rtx pro") == [rtx]
+    with pytest.raises(StudyError, match=r"^GPU A100: not on this host, which has: 0 \(NVIDIA H"):
+        select("A100")
     with pytest.raises(StudyError) as refused:
         select(2)
     assert str(refused.value).startswith(

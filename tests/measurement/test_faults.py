@@ -57,11 +57,11 @@ def fake_cubins(config, tmp_path):
     return make_cubins(tmp_path / "cubins", validate(config, "config.yaml").study)
 
 
-def measure(config, folder, cubins, *faults, **options):
+def measure(config, folder, cubins, *faults, at_once=False, **options):
     """Record with faulty cards; return the recording and the hardware."""
     hardware = FakeHardware(folder, faults, **options)
     checked = validate(config, "config.yaml")
-    return record(checked, "auto", folder / "r", cubins, None, hardware), hardware
+    return record(checked, "auto", folder / "r", cubins, None, hardware, at_once), hardware
 
 
 def statuses(made):
@@ -237,13 +237,28 @@ def test_an_interrupted_recording_is_not_continued_with_another_study(
     assert (tmp_path / "r.partial" / "journal.jsonl").read_bytes() == before
 
 
+def test_gpus_at_once_go_on_where_they_were_interrupted(config, fake_cubins, tmp_path):
+    with pytest.raises(StudyError, match=r"^gpu\d: does not come back after "):
+        measure(config, tmp_path, fake_cubins, Fault("lost", number=10), at_once=True)
+    kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
+    (tmp_path / "lost").unlink()
+    with pytest.raises(StudyError, match="recording with other order of GPUs; finish it"):
+        measure(config, tmp_path, fake_cubins)
+    made, _ = measure(config, tmp_path, fake_cubins, at_once=True)
+    assert made.provenance["attempts"] == 2
+    assert kept.count(b'"samples.csv.gz"') > 0
+    assert not made.samples.duplicated([*CELL, "round"]).any()
+    whole, _ = measure(config, tmp_path, fake_cubins)
+    assert content(made)["kernels.csv.gz"] == content(whole)["kernels.csv.gz"]
+
+
 def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
     process = start(tmp_path, fake_cubins)
     try:
         while not (tmp_path / "r.partial" / "journal.jsonl").exists():
             time.sleep(0.01)
         with pytest.raises(StudyError, match="r: another process is recording there; let it end"):
-            measure(config, tmp_path, fake_cubins)
+            measure(config, tmp_path, fake_cubins, gpus=0)
         assert process.wait(60) == 0, process.stderr.read().decode()
     finally:
         process.kill()
@@ -316,7 +331,9 @@ def test_nothing_measured_leaves_nothing_behind(config, fake_cubins, tmp_path):
     config["study"]["protocol"]["cold_starts"] = 0
     with pytest.raises(StudyError, match="gpu0: gives no context"):
         measure(config, tmp_path, fake_cubins)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cubins", "lost"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("cubins", "gpu0.lock", "gpu1.lock", "lost")
+    ]
 
 
 def test_a_new_journal_replaces_one_whose_folder_went(tmp_path):

@@ -16,6 +16,7 @@ from measurement.cells import cpu_cells, gpu_cells
 from measurement.config import Study, validate
 from measurement.discovery import cuda_devices
 from measurement.errors import StudyError, exit_status
+from measurement.locks import only_run
 from measurement.recording import CELL, KERNEL
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
@@ -187,6 +188,30 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
 
 
+def test_gpus_at_once_sample_while_the_others_do_and_the_recording_says_so(
+    config, gpus, cubins, tmp_path
+):
+    one, other = FakeHardware(tmp_path / "one"), gpus
+    one.folder.mkdir()
+    in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
+    made = record(config, "auto", tmp_path / "r", cubins, None, other, True)
+    assert not in_turn.provenance["at_once"]
+    assert made.provenance["at_once"]
+    for name in ("checks", "samples", "kernels", "energy"):
+        rows = [getattr(each, name) for each in (in_turn, made)]
+        counts = [table.groupby(["device", "variant", "n"]).size().to_dict() for table in rows]
+        assert counts[0] == counts[1], name
+    for found, overlaps in ((in_turn, False), (made, True)):
+        begun = found.samples.groupby("device")["time_unix_s"]
+        assert (begun.min()["gpu1"] < begun.max()["gpu0"]) == overlaps
+    assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
+
+
+def test_one_gpu_is_not_at_once(config, gpus, cubins, tmp_path):
+    made = record(config, 1, tmp_path / "r", cubins, None, gpus, True)
+    assert not made.provenance["at_once"]
+
+
 def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
     record(config, "auto", tmp_path / "r", cubins, None, gpus)
     cores = sorted(os.sched_getaffinity(0))
@@ -323,8 +348,8 @@ def test_missing_configuration_is_one_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("device", ["gpu0", "-1", "0.5", "²", ""])
-def test_device_that_is_no_index_is_told_so(tmp_path, monkeypatch, capsys, device):
+@pytest.mark.parametrize("device", ["-1", "0.5", "²", ""])
+def test_device_that_is_no_index_and_no_name_is_told_so(tmp_path, monkeypatch, capsys, device):
     arguments = ["m", "record", "--config=config.yaml", f"--device={device}", f"--out={tmp_path}/r"]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as ended:
@@ -348,3 +373,12 @@ def test_gpu_of_a_host_that_has_none_is_one_line(tmp_path):
         "or to auto\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_another_run_has_is_refused_before_anything_is_written(config, gpus, tmp_path):
+    (card,) = gpus.select(1)
+    with only_run(card, gpus.lock_file(card), "recording into elsewhere"):
+        said = refusal(config, "auto", tmp_path / "new" / "r", None, None, gpus)
+    assert said.startswith("GPU 1 (Stand-in): in use by process ")
+    assert said.endswith(", recording into elsewhere; let it end, or choose another GPU")
+    assert not (tmp_path / "new").exists()

@@ -55,6 +55,7 @@ echo '========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'
 def host(tmp_path, monkeypatch):
     """A host with a GPU, a compiler and a compute-sanitizer that stand in; its folder."""
     monkeypatch.setattr(sanitizer, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
+    monkeypatch.setattr(sanitizer, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(sanitizer, "find_nvcc", lambda _: tmp_path / "toolkit" / "nvcc")
     monkeypatch.setattr(sanitizer, "build_all", lambda *_: [])
     program = tmp_path / "bin" / "compute-sanitizer"

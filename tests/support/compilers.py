@@ -40,5 +40,5 @@ def stand_in(path, script='echo code >"$out"'):
     return program(
         path,
         'if [ "$1" = --version ]; then echo "release 13.9, V13.9.7"; exit 0; fi\n'
-        f'arguments="$*"\nwhile [ "$1" != -o ]; do shift; done\nout=$2\n{script}',
+        f'arguments="$*"\nwhile [ $# -gt 0 ] && [ "$1" != -o ]; do shift; done\nout=$2\n{script}',
     )

@@ -226,6 +226,9 @@ class FakeHardware(Host):
         devices = [CudaDevice(index, "Stand-in", "8.6") for index in range(self.gpus)]
         return devices if wanted == "auto" else [devices[wanted]]
 
+    def lock_file(self, device):
+        return self.folder / f"gpu{device.index}.lock"
+
     def describe(self, device):
         return {
             "device": f"gpu{device.index}",

@@ -28,7 +28,11 @@ def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
 def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
     """Return a row of recordings.csv; the recording of the card `label` is "of `label`"."""
     row = {"recording": f"of {label}", "gpu": label if gpu else None, "gpu_name": "Card"}
-    return row | {"cpu_model": "Host CPU", "live": False, "simulated": False} | changes
+    return (
+        row
+        | {"cpu_model": "Host CPU", "live": False, "simulated": False, "at_once": False}
+        | changes
+    )
 
 
 @dataclass(frozen=True)

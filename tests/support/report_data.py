@@ -146,6 +146,7 @@ def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, obje
         "gpu_name": "Card" if gpu else None,
         "cpu_model": "Host CPU",
         "live": False,
+        "at_once": False,
         "simulated": False,
         "cells_failed": 0,
         "stale": False,

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,29 @@ SPEEDUP = {
 FLOAT64_FACTOR = 2.0
 
 
+@dataclass(frozen=True)
+class Power:
+    """What a simulated card does, as factors of what the others do."""
+
+    units: float = 1.0
+    memory: float = 1.0
+    link: float = 1.0
+
+    @property
+    def speed(self) -> float:
+        """Of its kernels: units and memory have to keep up with each other."""
+        return min(self.units, self.memory)
+
+    @property
+    def ceilings(self) -> dict[str, float]:
+        """The factors by quantity of ceilings.csv."""
+        copies = dict.fromkeys(("h2d_bytes_per_s", "d2h_bytes_per_s"), self.link)
+        return copies | {
+            "fp32_flop_per_s": self.units,
+            "device_copy_bytes_per_s": self.memory,
+        }
+
+
 def kernel_time_s(cell: Cell) -> float:
     """M0 exactly; the variants that M0 does not know are a fixed factor faster or slower.
 
@@ -149,16 +172,16 @@ def _check(cell: Cell) -> dict[str, object]:
     return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
 
 
-def _times(cell: Cell) -> dict[str, float]:
+def _times(cell: Cell, power: Power) -> dict[str, float]:
     """Return what the parts of a GPU's pass take without noise, in seconds."""
     step, seen = variant(cell.variant).host_step, cell.shape
     if step:
         seen = step.operands(seen, cell.block_size or 0)
     size = ELEMENTS[cell.dtype].bytes
-    rate = BYTES_PER_S[str(cell.host_memory)]
+    rate = BYTES_PER_S[str(cell.host_memory)] * power.link
     return {
         "h2d_s": size * (seen.a_elements + seen.b_elements) / rate,
-        "kernel_s": kernel_time_s(cell),
+        "kernel_s": kernel_time_s(cell) / power.speed,
         "d2h_s": size * seen.c_elements / rate,
         "host_s": size * seen.b_elements / HOST_BYTES_PER_S if step else np.nan,
     }
@@ -186,12 +209,17 @@ def _cpu_samples(
 
 
 def _gpu_samples(
-    cells: list[Cell], count: int, noise: float, throttled: int, rng: np.random.Generator
+    cells: list[Cell],
+    count: int,
+    noise: float,
+    throttled: int,
+    power: Power,
+    rng: np.random.Generator,
 ) -> pd.DataFrame:
     factor = np.exp(noise * rng.standard_normal((len(cells), 3, count)))
     # What the host does, whose noise is that of the copy to the card, is a part of few passes.
     places = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
-    known = pd.DataFrame([_times(cell) for cell in cells], columns=list(places))
+    known = pd.DataFrame([_times(cell, power) for cell in cells], columns=list(places))
     times = {
         name: known[name].to_numpy().reshape(-1, 1) * factor[:, place]
         for name, place in places.items()
@@ -282,6 +310,7 @@ def write_recording(
     gpu_name: str = "Simulated GPU",
     cpu_model: str = "Simulated CPU",
     held: bool = False,
+    power: Power = Power(),
     **changes: object,
 ) -> Recording:
     """Write a simulated recording to a folder.
@@ -289,7 +318,8 @@ def write_recording(
     `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
     lognormal noise, `throttled` of each GPU cell's slower and marked; of the GPU's square matrices
     `variants`; `held`: kernels are timed alone too, as from format 5 on; `changes` replaces keys of
-    the provenance. The GPU follows M0, RHO and T_G_S. Beside the orders it has measured `SERIES`.
+    the provenance. The GPU follows M0, RHO and T_G_S, faster or slower by its `power`. Beside the
+    orders it has measured `SERIES`.
     """
     rng = np.random.default_rng(seed)
     orders = sorted([*sizes, *holdout])
@@ -303,16 +333,23 @@ def write_recording(
     table = pd.concat(
         [
             _cpu_samples(on_cpu, samples, noise, rng),
-            _gpu_samples(on_gpu, samples, noise, throttled, rng),
+            _gpu_samples(on_gpu, samples, noise, throttled, power, rng),
         ]
     )
+
+    def kernel_s(cell: Cell) -> float:
+        return kernel_time_s(cell) / power.speed
+
+    ceilings = simulated_tables.ceilings(gpus, ALL_THREADS, rng)
+    factors = ceilings["quantity"].map(power.ceilings).fillna(1.0)
+    ceilings["value"] *= factors.where(ceilings["device"] != CPU, 1.0)
     frames = {
         "samples.csv.gz": table.reindex(columns=list(recording.TABLES["samples.csv.gz"])),
         "checks.csv": checks,
         "builds.csv": simulated_tables.builds(gpus),
         "instructions.csv": simulated_tables.instructions(gpus),
         "cold_starts.csv": simulated_tables.cold_starts(table, rng),
-        "ceilings.csv": simulated_tables.ceilings(gpus, ALL_THREADS, rng),
+        "ceilings.csv": ceilings,
         "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
     }
     if held:
@@ -320,13 +357,14 @@ def write_recording(
         launching = on_gpu * simulated_tables.LAUNCH_S
         for name in ("kernel_s", "total_s"):
             frames["samples.csv.gz"][name] += launching
-        frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_time_s, rng)
-        frames["energy.csv"] = simulated_tables.energy(timed, kernel_time_s)
+        frames["kernels.csv.gz"] = simulated_tables.kernels(timed, kernel_s, rng)
+        frames["energy.csv"] = simulated_tables.energy(timed, kernel_s)
     else:
-        frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_time_s, rng)
+        frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_s, rng)
     provenance = _provenance(gpus, list(sizes), list(holdout))
     for device in provenance["devices"]:
         device["name"] = gpu_name
+        device["multiprocessors"] = round(device["multiprocessors"] * power.units)
     provenance["host"]["cpu_model"] = cpu_model
     provenance |= changes
     return recording.write(path, provenance, frames)

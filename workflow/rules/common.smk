@@ -2,6 +2,7 @@
 # before every run, so nothing here imports pandas: that alone takes a second.
 
 import fcntl
+import json
 import os
 import re
 import shlex
@@ -83,10 +84,22 @@ def recording_files_in(folder):
 def recording_options():
     """Return the options that tell the analysis which recordings there are."""
     return " ".join(
-        shlex.quote(f"--recording={entry.id}={folder}")
+        shlex.quote(f"--recording={entry.id}={place}")
         for entry in CONFIG.gpus
-        for folder in recording_folders(entry)
+        for place in ([outcome(entry.id)] if entry.slurm else recording_folders(entry))
     )
+
+
+def outcome(name):
+    """Return the file that says where the recording of a cluster's GPU is, or why it is missing."""
+    return f"results/measured/{name}.json"
+
+
+def try_again(name):
+    """Forget that a GPU of the cluster is missing, so that it is measured now."""
+    with suppress(OSError):
+        if "missing" in json.loads(Path(outcome(name)).read_text()):
+            Path(outcome(name)).unlink()
 
 
 def recorded_architectures(entry):
@@ -111,16 +124,23 @@ def live_architectures(entry):
     return sorted({architecture(device.compute_capability) for device in devices})
 
 
+def device_options(entry):
+    """Return the options that tell the recorder which GPUs an entry measures, and in which way."""
+    return f"--device={shlex.quote(str(entry.device))}{' --at-once' if entry.at_once else ''}"
+
+
 with one_line_errors():
     # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
     given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
     config.update(in_scope(config, given))
     CONFIG = validate(config, "config.yaml")
     WHOLE = validate(in_scope(config, "full"), "config.yaml")
-    LIVE = {entry.id: entry.device for entry in CONFIG.gpus if entry.device is not None}
+    LIVE = {entry.id: entry for entry in CONFIG.gpus if entry.device is not None}
+    CLUSTER = {entry.id: entry for entry in CONFIG.gpus if entry.slurm}
     ARCHITECTURES = {
         entry.id: recorded_architectures(entry) if entry.folders else live_architectures(entry)
         for entry in CONFIG.gpus
+        if not entry.slurm
     }
     if LIVE:
         find_gcc()
@@ -136,9 +156,12 @@ MEASURED_SOURCES = [
 RECORDINGS = [
     path
     for entry in CONFIG.gpus
-    for folder in recording_folders(entry)
+    for folder in ([] if entry.slurm else recording_folders(entry))
     for path in recording_files_in(folder)
-]
+] + [outcome(name) for name in CLUSTER]
+if workflow.is_main_process:
+    for name in CLUSTER:
+        try_again(name)
 
 # A resource is unlimited until someone caps it: one GPU measures one thing at a time.
 if "gpu" not in workflow.global_resources:

@@ -131,10 +131,10 @@ def issues(monkeypatch):
 
     monkeypatch.setattr(HttpRequester, "get", get, raising=False)
 
-    def validate(path):
+    def validate(path, profile="workflow-run-crate"):
         settings = services.ValidationSettings(
             rocrate_uri=str(path),
-            profile_identifier="workflow-run-crate",
+            profile_identifier=profile,
             requirement_severity=models.Severity.RECOMMENDED,
         )
         found = services.validate(settings).get_issues()
@@ -161,6 +161,29 @@ def test_crate_validates_as_a_workflow_run_crate(packed, issues):
     found = issues(packed)
     assert found["REQUIRED"] == set()
     assert found["RECOMMENDED"] <= NOT_KNOWN
+
+
+def test_recordings_alone_are_a_crate_with_the_hash_that_they_are_cited_by(
+    study, issues, tmp_path, command
+):
+    out, folder = tmp_path / "card.zip", study.recordings["card"]
+    done = command("analysis", "crate", f"--recording=card={folder}", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert issues(out, "process-run-crate")["REQUIRED"] == set()
+    with zipfile.ZipFile(out) as archive:
+        described = json.loads(archive.read("ro-crate-metadata.json"))
+        archive.extractall(tmp_path)
+    card = next(one for one in described["@graph"] if one["@id"] == "data/recordings/card/")
+    manifest = (tmp_path / "data" / "recordings" / "card" / "MANIFEST.sha256").read_bytes()
+    assert card["identifier"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+    assert len(card["hasPart"]) == len(list(folder.iterdir()))
+
+
+def test_half_a_study_is_no_crate(study, tmp_path, command):
+    given = f"--recording=card={study.recordings['card']}", "--config", study.config
+    done = command("analysis", "crate", *given, "--out", tmp_path / "out.zip")
+    assert done.returncode == 2
+    assert "name --config, --tables and --report for a study" in done.stderr
 
 
 def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):

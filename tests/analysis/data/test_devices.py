@@ -1,5 +1,7 @@
 """What was measured, and which of it the report is about."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.data.devices import devices, slug
@@ -58,6 +60,10 @@ def test_names_say_what_is_simulated_and_nothing_twice(store):
     host, card, _, simulated = devices(store).all
     assert (card.title, card.short) == ("Card (two-gpu0)", "two-gpu0")
     assert (simulated.title, simulated.short) == ("SIMULATED b200", "SIMULATED b200")
+    beside = replace(card, at_once=True)
+    assert (beside.title, beside.short) == ("AT ONCE Card (two-gpu0)", "AT ONCE two-gpu0")
+    assert beside.host == "two", "its CPU was measured alone"
+    assert replace(host, at_once=True).mark == ""
     assert host.title == "Host CPU (host)"
     assert host.stale_sources == ("kernels/block.cu", "cpu_reference/naive.c")
     assert card.stale_sources == ()

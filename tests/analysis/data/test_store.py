@@ -55,7 +55,7 @@ HEAD = ",".join(TABLES["recordings"].columns).encode()
         (b"", "cannot be read"),
         (b"a\n\xff\xfe\n", "cannot be read"),
         (b"a,b\n1,2,3\n4,5,6,7\n", "cannot be read|other columns"),
-        (b"recording,gpu\nx,y\n", r"other columns than this version writes \(cells_failed\)"),
+        (b"recording,gpu\nx,y\n", r"other columns than this version writes \(at_once\)"),
         (HEAD + b",more\n", r"other columns than this version writes \(more\)"),
         (HEAD.replace(b"recording,gpu", b"gpu,recording") + b"\n", r"\(their order\)"),
         (HEAD + b"\n" + b"x," * HEAD.count(b",") + b"\n", "cannot be read"),

@@ -9,8 +9,11 @@ import tarfile
 
 import pytest
 
+from analysis.data.store import Store
+from analysis.render import page
 from analysis.render.check import check
 from analysis.render.page import render
+from analysis.schema import TABLES
 from measurement.errors import StudyError
 from tests.support import reports
 from tests.support.page import Page
@@ -163,3 +166,12 @@ def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
         assert f"`{path.name}`" in (vendor / "README.md").read_text(), path.name
         if (path.suffix in (".css", ".js") and "sortable" in path.name) or "pico" in path.name:
             assert path.read_text() in text
+
+
+def test_a_page_carries_all_tables_or_the_smallest(computed, monkeypatch):
+    store = Store(computed)
+    assert page._archived(store) == list(TABLES)
+    sizes = {name: len(store.bytes(name)) for name in TABLES}
+    largest = max(sizes, key=sizes.get)
+    monkeypatch.setattr(page, "_ARCHIVED_BYTES", sum(sizes.values()) - 1)
+    assert page._archived(store) == [name for name in TABLES if name != largest]

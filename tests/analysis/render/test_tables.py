@@ -2,10 +2,12 @@
 
 import re
 
+import pandas as pd
 import pytest
 
-from analysis.render.query import rows
-from analysis.render.tables import pivot, table
+from analysis.data.devices import Device
+from analysis.render.query import Rows, rows
+from analysis.render.tables import MOST_COLUMNS, MOST_ROWS, _is_of, pivot, table
 from analysis.schema import US
 from tests.support.report_data import EVIL, gpu_cell, recording, tables
 
@@ -109,3 +111,45 @@ def test_a_pivot_has_a_column_for_each_value_and_every_cell_its_own_place(cells)
         '<data data-at="summary 2 total_s" data-unit="ms">250.0</data><small>247.5–252.5</small>',
     ]
     assert second == ["17000", '<data data-at="summary 1 total_s" data-unit="ms">500.0</data>', "–"]
+
+
+# ---- of many cards
+
+
+FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
+
+
+def many(count, **more):
+    """Return rows of some cards, as many of each, and of the sources."""
+    owners = [f"card{place % 3}" for place in range(count)]
+    frame = pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more)
+    return Rows("models", frame)
+
+
+def test_a_table_that_is_too_long_shows_the_card_in_focus_and_says_so():
+    longest = many(MOST_ROWS, columns=["source"], value=1.0)
+    assert (
+        str(table(longest, "source value", "Parameters", focus=FOCUS)).count("<tr d") == MOST_ROWS
+    )
+    longer = many(MOST_ROWS + 2, columns=["source"], value=1.0)
+    longer.frame.loc[0, "source"] = "published"
+    text = str(table(longer, "source value", "Parameters", focus=FOCUS))
+    assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
+    assert "Of <code>card2</code> alone; those of other cards are in the CSV." in text
+
+
+def test_rows_of_a_host_and_of_pairs_go_with_their_card():
+    host = many(6, columns=["recording"], gpu=None)
+    assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
+    pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})
+    assert _is_of(pairs, FOCUS).all()
+
+
+def test_of_too_many_columns_that_of_the_focus_is_shown():
+    for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
+        frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
+        text = str(pivot(Rows("environment", frame.assign(value="Linux")), *_PIVOT, focus=FOCUS))
+        assert text.count("<th ") == shown + 1
+
+
+_PIVOT = ("item", "recording", "value", "Environment")

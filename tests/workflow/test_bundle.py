@@ -1,0 +1,85 @@
+"""The bundle: from the archive to a recording where nothing is installed, and no network."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import yaml
+
+from measurement import recording
+from tests.support import ROOT
+from tests.support.fakes import CONFIG
+from tests.support.studies import CPU
+
+pytestmark = pytest.mark.slow
+ALONE = ["unshare", "--map-root-user", "--net"]
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The folder of an unpacked bundle, with a study that takes seconds."""
+    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("network namespaces are not allowed here")
+    base = tmp_path_factory.mktemp("bundle")
+    command = [sys.executable, ROOT / "workflow" / "bundle.py", "--out", base / "bundle.tar.gz"]
+    subprocess.run(command, check=True, capture_output=True)
+    with tarfile.open(base / "bundle.tar.gz") as archive:
+        archive.extractall(base, filter="data")
+    (base / "bundle.tar.gz").unlink()
+    config = yaml.safe_load(CONFIG)
+    config["study"]["cpu"] = CPU
+    (base / "matmul-study" / "small.yaml").write_text(yaml.safe_dump(config))
+    return base / "matmul-study"
+
+
+@pytest.fixture
+def offline(unpacked, tmp_path):
+    """Return a function that runs a command there, with a bare Python and no network."""
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (bare / version).symlink_to(os.path.realpath(sys.executable))
+    path = os.pathsep.join([str(bare), os.defpath])
+
+    def run(*command):
+        environment = {"PATH": path, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            [shutil.which(ALONE[0]), *ALONE[1:], *command],
+            cwd=unpacked,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    run.python = version
+    return run
+
+
+def test_one_command_records_without_a_network(offline, unpacked):
+    done = offline("./record", "--config", "small.yaml", "--commit", "0" * 40)
+    assert done.returncode == 0, done.stderr
+    made = recording.read(unpacked / "recording")
+    assert set(made.checks["status"]) == {"passed"}
+    assert made.provenance["git"]["commit"] == "0" * 40
+    assert made.provenance["software"]["packages"]["numpy"]
+
+
+def test_kernels_run_on_the_host_without_a_network(offline):
+    kernels = ("-m", "kernels", "count", "--variant", "naive", "--block-size", "4", "--size", "8")
+    done = offline("env", "PYTHONPATH=packages", offline.python, *kernels)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("variant,")
+
+
+def test_another_python_is_told(offline, unpacked):
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    script = (unpacked / "record").read_text()
+    (unpacked / "other").write_text(script.replace(version, "3.99"))
+    done = offline("sh", "./other")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: this bundle was made for Python 3.99")
+    assert done.stderr.count("\n") == 1

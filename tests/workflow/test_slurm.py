@@ -1,0 +1,176 @@
+"""The study through a real Slurm: a stand-in measures the GPU's part, the CPU's part is real."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from measurement import on_node, recording
+from measurement.errors import StudyError
+from tests.support import ROOT
+from tests.support.compilers import stand_in
+from tests.support.fakes import FakeHardware
+
+PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
+PARTS += ["tests/support", "data/published", "CITATION.cff", "README.md"]
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [8]
+  holdout_sizes: []
+  variants: [block]
+  block_sizes: [4]
+  host_memory: [pinned]
+  cpu: {{ variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }}
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.5
+    min_samples: 6
+    max_samples: 6
+    gpu_cell_budget_s: 0.1
+    cpu_cell_budget_s: 0.1
+    single_pass_s: 100
+    warm_up_s: 0
+    cpu_warm_pass_s: 0
+    cold_starts: 0
+    hang_limit_s: 600
+gpus:
+  - {{ id: killed, slurm: h100 }}
+  - {{ id: kept, slurm: h100 }}
+toolchain: {{ nvcc: {nvcc} }}
+"""
+# In the place of the node's hardware: one card, on which a pass of `killed` takes too long.
+HARDWARE = """
+import sys
+from pathlib import Path
+from tests.support.fakes import FakeHardware
+
+
+def Host():
+    folder = Path("hardware") / sys.argv[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    return FakeHardware(folder, gpus=1, pass_s=60.0 * (sys.argv[1] == "killed"), real_cpu=True)
+"""
+# Cancels the job of `killed` as soon as it multiplies.
+KILL = """
+until grep -q "^run" hardware/killed/log 2>/dev/null; do sleep 0.1; done
+scancel "$(tr -dc 0-9 <results/measured/killed.attempt)"
+"""
+
+
+def lacking():
+    """Return what this machine lacks for a Slurm of its own; None: nothing."""
+    programs = ("slurmctld", "slurmd", "munged", "sbatch", "unshare")
+    missing = [name for name in programs if not shutil.which(name, path=_path())]
+    if missing:
+        return f"{missing[0]} is not installed (on Debian: slurmctld, slurmd, slurm-client, munge)"
+    if find_spec("snakemake_executor_plugin_slurm") is None:
+        return "the package snakemake-executor-plugin-slurm is not installed"
+    alone = subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True)
+    return "namespaces are not allowed here" if alone.returncode or os.geteuid() else None
+
+
+def _path():
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project in which the study has been run through Slurm, one job killed."""
+    if why := lacking():
+        pytest.skip(why)
+    base = tmp_path_factory.mktemp("slurm")
+    project = base / "project"
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        (project / part).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / part, project / part)
+    (project / "config.yaml").write_text(CONFIG.format(nvcc=stand_in(base / "bin" / "nvcc")))
+    (project / "stand_in.py").write_text(HARDWARE)
+    script = project / "measurement" / "on_node.py"
+    real = "from measurement.hardware import Hardware, Host\n"
+    assert real in script.read_text()
+    replaced = "from measurement.hardware import Hardware\nfrom stand_in import Host\n"
+    script.write_text(script.read_text().replace(real, replaced))
+    ports = [str(free_port()) for _ in range(2)]
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    cluster = [*alone, "sh", ROOT / "tests" / "support" / "slurm.sh", base / "cluster", *ports]
+    profile = ["--workflow-profile", "workflow/profiles/slurm", "--config", "scope=full"]
+    study = [sys.executable, "-m", "snakemake", "results/tables/missing.csv", *profile]
+    command = [*cluster, "sh", "-c", f'({KILL}) & exec "$@"', "sh", *study]
+    environment = {**os.environ, "PATH": _path()}
+    done = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return project
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_a_job_that_is_killed_costs_its_gpu_alone_and_is_named_with_the_reason(project):
+    missing = pd.read_csv(project / "results" / "tables" / "missing.csv")
+    assert missing.to_dict("records") == [
+        {"recording": "killed", "reason": "Slurm ended its job: CANCELLED"}
+    ]
+    kept = recording.read(project / "results" / "recordings" / "kept")
+    assert set(kept.checks["device"]) == {"gpu0", "cpu"}
+    assert set(kept.checks["status"]) == {"passed"}
+    assert kept.provenance["devices"][0]["name"] == "Stand-in"
+    summary = pd.read_csv(project / "results" / "tables" / "summary.csv")
+    assert set(summary["recording"]) == {"kept"}
+    assert (project / "results" / "recordings" / "killed.partial").exists(), "it can go on"
+
+
+# ---- what a job does, and what is said of one that failed
+
+
+@pytest.fixture
+def attempt(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    return tmp_path / "id.attempt"
+
+
+def test_a_node_without_a_gpu_is_told_by_the_second_attempt(attempt, tmp_path):
+    with pytest.raises(StudyError, match="has no GPU") as error:
+        on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
+    assert on_node.reason(attempt) == str(error.value)
+
+
+def test_outside_of_slurm_the_command_is_named(attempt, tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID")
+    with pytest.raises(StudyError, match="--workflow-profile workflow/profiles/slurm"):
+        on_node.measure("id", attempt, FakeHardware(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("JobState=NODE_FAIL Reason=NodeDown Dependency=", "NODE_FAIL (NodeDown)"),
+        ("JobState=PREEMPTED Reason=None Dependency=", "PREEMPTED"),
+        ("", "the node failed, or the job was cancelled or preempted"),
+    ],
+)
+def test_a_job_that_slurm_ended_is_told_by_its_state(attempt, tmp_path, monkeypatch, said, reason):
+    attempt.write_text(json.dumps({"job": "7"}))
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho '{said}'\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert on_node.reason(attempt) == f"Slurm ended its job: {reason}"
+
+
+def test_a_job_that_never_began_is_told(tmp_path):
+    assert on_node.reason(Path(tmp_path / "none")) == "Slurm never started its job"
