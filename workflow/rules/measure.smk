@@ -8,6 +8,8 @@ MEASURING = sorted(
     - {
         f"measurement/{name}.py"
         for name in [
+            "accuracy",
+            "addition",
             "check",
             "config",
             "consistency",
