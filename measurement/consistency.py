@@ -14,7 +14,7 @@ from measurement.cells import CPU
 from measurement.recording_files import BROUGHT, CELL, KERNEL, PROVENANCE
 
 _CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
-_COUNTERS = "counters.csv"  # may be of an order that was not timed
+_AFTERWARDS = ("counters.csv", "accuracy.csv")  # may be of orders that were not timed
 # What may stand in a column, besides nothing where that is allowed.
 _ALLOWED = {
     "status": {"passed", "failed", "not_launchable"},
@@ -83,7 +83,7 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     kernels_checked = _distinct(checks, KERNEL)
     for name, frame in frames.items():
         found = _first_fault(name, frame, devices, brought)
-        if found is None and name not in (_CHECKS, _COUNTERS) and set(KERNEL) <= set(frame):
+        if found is None and name not in (_CHECKS, *_AFTERWARDS) and set(KERNEL) <= set(frame):
             key, known = (CELL, cells) if "threads" in frame else (KERNEL, kernels_checked)
             own = _distinct(frame, key)
             found = _unknown(own, known, f"{name}: a row is of a cell that {_CHECKS} lacks")

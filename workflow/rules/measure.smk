@@ -8,11 +8,14 @@ MEASURING = sorted(
     - {
         f"measurement/{name}.py"
         for name in [
+            "accuracy",
+            "addition",
             "check",
             "config",
             "consistency",
             "counters",
             "errors",
+            "gallery",
             "progress",
             "provenance_schema",
             "recording",
@@ -54,8 +57,6 @@ rule measure:
 rule measure_on_node:
     input:
         measured=MEASURED_SOURCES,
-        code=sources("measurement") + sources("kernels"),
-        cpu=sources("cpu_reference"),
     output:
         "results/measured/{gpu}.json",
     log:
@@ -70,6 +71,7 @@ rule measure_on_node:
         tries=lambda wildcards, attempt: attempt,
     params:
         study=STUDY,  # not in the command: a change of it measures again
+        code=lambda wildcards: code_digest([*MEASURING, *sources("kernels")]),  # likewise
     message:
         "Measuring {wildcards.gpu} on a node of the cluster"
     shell:
