@@ -33,7 +33,7 @@ from measurement.files import atomic_writer  # noqa: E402
 from measurement.provenance import git  # noqa: E402
 
 # What the recorder imports, and what host execution does; PyCUDA where there are cubins.
-PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "pydantic", "pyyaml", "threadpoolctl")
+PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
 TREE = ("analysis", "cpu_reference", "kernels", "measurement", "report", "workflow")
 FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
