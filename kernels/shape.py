@@ -37,7 +37,7 @@ class Shape:
             n = int(match[4])
             batch, m, k = (int(match[1] or 1), int(match[2] or n), int(match[3] or n))
             shape = cls(batch, m, n, k)
-            largest = max(shape.a_elements, shape.b_elements, shape.c_elements)
+            largest = max(m * k, k * n, m * n)
             if largest > MOST_ELEMENTS:
                 raise StudyError(
                     f"shape {text}: has a matrix of {largest} elements; kernels reach no more than "

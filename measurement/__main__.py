@@ -139,7 +139,11 @@ def add_record(commands: Commands) -> None:
 def add_validate(commands: Commands) -> None:
     """Add the command that judges recordings of others."""
     validator = add_command(
-        commands, "validate", "say what a recording is, or what is wrong", _validate
+        commands,
+        "validate",
+        "say what a recording is, or what is wrong",
+        _validate,
+        examples=["gemm-study validate data/recordings/my-4090"],
     )
     validator.add_argument("recordings", nargs="+", type=Path, metavar="DIR", help="its folder")
 

@@ -300,7 +300,7 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
     assert "25.00 s for 44 cells, compiling included: 2.50 times" in nvrtc
     assert pycuda.startswith("kernel_tuner, pycuda ")
     stems = [build.stem for build in built]
-    assert len(stems) == len(set(stems)) == 13  # 11 kernels and the instruments
+    assert len(stems) == len(set(stems)) == 14  # 11 kernels and the instruments
 
 
 def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):

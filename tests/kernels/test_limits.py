@@ -137,16 +137,17 @@ def test_buffered_kernels_end_at_the_threads_of_a_block():
 
 
 def test_matrices_end_where_an_index_overflows():
-    def said(name, shape):
-        return not_launchable(name, Shape.parse(shape), 32, "float32", CARD)
+    def said(name, *edges):
+        shape = Shape.square(*edges) if len(edges) == 1 else Shape(*edges)
+        return not_launchable(name, shape, 32, "float32", CARD)
 
     assert MAX_ELEMENTS == 2**31 - 1
     assert said("block", 46340) is None
     text = "needs 2147488281 elements in a matrix, 2147483647 allowed by 32-bit indices"
     assert said("block", 46341) == text
-    assert said("mm_tile", f"1x{2**31 - 1}x1") is None
-    assert said("mm_tile", f"1x{2**31}x1").startswith("needs 2147483648 elements in a matrix")
-    assert said("bmm_tile", "2x46340x46340x46340") is None, "each matrix counts on its own"
+    assert said("mm_tile", 1, 1, 1, 2**31 - 1) is None
+    assert said("mm_tile", 1, 1, 1, 2**31).startswith("needs 2147483648 elements in a matrix")
+    assert said("bmm_tile", 2, 46340, 46340, 46340) is None, "each matrix counts on its own"
     assert said("block_padded", 46340).startswith("needs 2149991424 elements in a matrix")
 
 

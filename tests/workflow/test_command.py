@@ -19,6 +19,7 @@ from workflow import command, run
 COMMANDS = {
     "report": (run, []),
     "record": (measurement.__main__, ["--out", "x"]),
+    "validate": (measurement.__main__, ["x"]),
     "try": (kernels.__main__, ["mine.cu"]),
     "compare": (analysis.__main__, ["a", "b"]),
     "advise": (analysis.__main__, ["--gpu", "x", "--n", "3"]),
