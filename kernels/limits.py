@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from kernels.catalog import variant
-from kernels.shape import Shape
+from kernels.shape import MOST_ELEMENTS, Shape
 from kernels.variant import ELEMENTS
 
 # Kernels index the elements of a matrix with int.
-MAX_ELEMENTS = 2**31 - 1
 # From which on tensor cores multiply what `Variant.tensor_cores` gives them.
 _TENSOR_CORES = (8, 0)
 
@@ -58,7 +57,7 @@ def not_launchable(
     matrix = max(elements) // seen.batch
     memory = sum(elements) * ELEMENTS[dtype].bytes
     demands = [
-        (matrix, MAX_ELEMENTS, "elements in a matrix, {} allowed by 32-bit indices"),
+        (matrix, MOST_ELEMENTS, "elements in a matrix, {} allowed by 32-bit indices"),
         (threads, limits.max_threads_per_block, "threads a block, {} allowed"),
         (
             shared,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kernels.catalog import VARIANTS
-from kernels.limits import MAX_ELEMENTS, DeviceLimits, not_launchable
-from kernels.shape import Shape
+from kernels.limits import DeviceLimits, not_launchable
+from kernels.shape import MOST_ELEMENTS, Shape
 from kernels.variant import ELEMENTS
 
 CARD = DeviceLimits(
@@ -141,7 +141,7 @@ def test_matrices_end_where_an_index_overflows():
         shape = Shape.square(*edges) if len(edges) == 1 else Shape(*edges)
         return not_launchable(name, shape, 32, "float32", CARD)
 
-    assert MAX_ELEMENTS == 2**31 - 1
+    assert MOST_ELEMENTS == 2**31 - 1
     assert said("block", 46340) is None
     text = "needs 2147488281 elements in a matrix, 2147483647 allowed by 32-bit indices"
     assert said("block", 46341) == text

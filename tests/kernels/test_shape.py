@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.shape import Shape
+from kernels.shape import LARGEST_ORDER, Shape
 from measurement.errors import StudyError
 
-EDGES = st.integers(1, 10**6)
+EDGES = st.integers(1, LARGEST_ORDER)
 SHAPES = st.builds(Shape, EDGES, EDGES, EDGES, EDGES)
 
 
