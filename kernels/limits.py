@@ -6,7 +6,6 @@ from kernels.catalog import variant
 from kernels.shape import MOST_ELEMENTS, Shape
 from kernels.variant import ELEMENTS
 
-# Kernels index the elements of a matrix with int.
 # From which on tensor cores multiply what `Variant.tensor_cores` gives them.
 _TENSOR_CORES = (8, 0)
 
