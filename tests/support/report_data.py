@@ -54,7 +54,7 @@ def published_once() -> Iterator[None]:
 
     compute = tables._part
 
-    def part(loaded, times, built, theory, progress):  # type: ignore[no-untyped-def]
+    def part(loaded, times, built, theory, progress):
         arguments = (loaded, times, built, theory, progress)
         if len(loaded) + len(built) + len(theory):
             return compute(*arguments)
