@@ -164,6 +164,4 @@ class Provenance(Section):
         names = [card.device for card in self.devices]
         if len(set(names)) < len(names):
             raise ValueError(f"devices: one name stands twice among {', '.join(names)}")
-        if self.finished_utc < self.started_utc:
-            raise ValueError(f"finished_utc: {self.finished_utc} is before started_utc")
         return self

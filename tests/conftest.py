@@ -1,6 +1,7 @@
 """What tests of several packages ask for."""
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +30,16 @@ def one_thread() -> Iterator[None]:
     """Keep linear algebra to one thread: there are more workers than cores."""
     with threadpool_limits(1, "blas"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_cores() -> Iterator[None]:
+    """See to it that no test leaves this process bound to a core: the others would crawl."""
+    cores = os.sched_getaffinity(0)
+    yield
+    left = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    assert left == cores, "the test has left this process bound to some cores"
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from kernels.cubins import INSTRUMENTS
 from kernels.toolchain import find_nvcc
 from measurement import recording
 from measurement.errors import StudyError
@@ -168,7 +169,7 @@ def test_a_full_study_is_measured_and_built_and_stays_the_scope(finished):
         f"{variant}-{build}"
         for variant in ("naive", "block")
         for build in ("b16-float32-exact", "b32-float32-exact", "b32-float32-guarded")
-    } | {"bmm_tile-b16-int32-guarded", "probes-float32-exact", "hold-float32-exact"}
+    } | {"bmm_tile-b16-int32-guarded", *(build.stem for build in INSTRUMENTS)}
     builds = pd.read_csv(finished / "results" / "tables" / "builds.csv")
     assert set(builds.loc[builds["recording"] == "tree", "architecture"]) == {"sm_90"}
     live = recording.read(finished / "results" / "recordings" / "local")
