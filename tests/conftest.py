@@ -25,6 +25,12 @@ def pytest_configure() -> None:
     cache.tidy()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what waits for processes and compilers: nothing long is left at the end."""
+    first = {name: place for place, name in enumerate(("workflow", "measurement", "kernels"))}
+    items.sort(key=lambda item: first.get(item.path.parent.name, len(first)))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Keep linear algebra to one thread: there are more workers than cores."""

@@ -1,6 +1,5 @@
 """The catalog's kernels on the host: bit for bit right, and counted as theory says."""
 
-from math import lcm
 
 import numpy as np
 import pytest
@@ -84,8 +83,9 @@ def product_of(name, shape, block, dtype="float32"):
 def shapes_of(name, block):
     """Return what a kernel is run at: exact and guarded builds, of the few block sizes more."""
     entry = VARIANTS[name]
-    if entry.has_tiles:  # rows of C that begin at 16 bytes, and rows that do not; other shapes
-        return (lcm(*entry.tile(block)), 68, 70, "17x33x65", "68x20x36")
+    if entry.has_tiles:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
+        rows, columns, step = entry.tile(block)
+        return (f"{rows}x{4 * step}x{columns}", 68, 70, "17x33x65", "68x20x36")
     if entry.shapes != "square":
         return SHAPES[entry.shapes]
     if entry.tensor_cores:  # loads of four elements where they divide N, else of one
@@ -94,7 +94,7 @@ def shapes_of(name, block):
         return ALL_ORDERS
     width = max(entry.tile(block or 0))
     if width > 32:  # blocks of one row of them, of several, and in part outside
-        return (width, 2 * width, 17, width + 6, 2 * width + 4)
+        return (width, 2 * width, 17, width + 6, width + 4)
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
 
 
