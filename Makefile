@@ -47,8 +47,8 @@ bundle: setup
 
 # Where there is a Chromium, the report is opened in it.
 # Where there is a Slurm, the study is run through one.
-# Two workers more than cores: many tests wait, for a process, a browser or a clock.
-check test: PYTEST := pytest --numprocesses $(shell expr $(CORES) + 2) --dist loadfile --no-loadscope-reorder
+# One worker more than cores: many tests wait, for a process, a browser or a clock.
+check test: PYTEST := pytest --numprocesses $(shell expr $(CORES) + 1) --dist loadfile --no-loadscope-reorder
 check test: LAYERS += test compiler $(if $(shell PATH="$$PATH:/usr/sbin" command -v slurmctld),slurm) $(if $(shell command -v chromium || command -v chromium-browser || \
   command -v google-chrome),browser)
 check: setup
