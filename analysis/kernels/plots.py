@@ -29,7 +29,7 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
     """
     (first, rows), *others = cards.items()
     places = {variant: place for place, variant in enumerate(rows["variant"])}
-    figure, (axis,) = style.new_figure(width=5.4, height=0.9 + 0.3 * len(rows))
+    figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
     looks = style.card_looks(cards)
     bars = axis.barh(list(places.values()), rows["rate"], 0.62, color=looks[first].colour)
     for bar, row in zip(bars, rows.itertuples(), strict=True):

@@ -10,13 +10,15 @@ import pandas as pd
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import NO_INTERVAL, ONE_SITTING
+from analysis.domain import IN_PASS, NO_INTERVAL, ONE_SITTING
 from analysis.schema import with_bounds
 from analysis.stats.estimates import DRAWS, FloatArray, IntArray, ratio_intervals, seeded
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from analysis.stats.sittings import Known
 
 _KEY = ["n", "quantity", "host_memory"]
+# Between the events of a pass lie some 10 µs of the host.
+_LONG_S = 1e-3
 # What an interval of a ratio rests on: both cards were measured in the same sittings; each has
 # several; of the one that has a single one it is known from others how far another would be.
 TOGETHER, SEVERAL, FROM_OTHERS = "same sittings", "several sittings", "deviation of other cards"
@@ -28,12 +30,13 @@ def cards_table(
     """Return the fastest way on every card at each of its orders, over that on the first card.
 
     Quantity "total" holds the copies, "kernel" does not; the library's kernel takes part. Of cards
-    that were recorded with other variants than the first, what all have in common counts. `first`
-    is the first card of `sources` that took the same order, `ratio` the card's time over its time
-    (empty for itself), with a 95 % interval of independent bootstrap draws of both medians over
-    their sittings. That of a card with a single sitting is widened by the deviation between
-    sittings that is known of other cards (`sittings`, the table of that name); `basis` says what
-    the interval rests on. The verdict is on the interval, and withheld where it is within
+    that were recorded with other variants than the first, what all have in common counts. Where
+    kernels of some were timed alone, those timed in a pass count where the host in them does not
+    matter. `first` is the first card of `sources` that took the same order, `ratio` the card's time
+    over its time (empty for itself), with a 95 % interval of independent bootstrap draws of both
+    medians over their sittings. That of a card with a single sitting is widened by the deviation
+    between sittings that is known of other cards (`sittings`, the table of that name); `basis` says
+    what the interval rests on. The verdict is on the interval, and withheld where it is within
     `ONE_SITTING`. `summary` is `analysis.data.recordings.summary_table`.
     """
     gpus = with_gpu(sources)
@@ -41,6 +44,9 @@ def cards_table(
     having = measured.groupby("variant")["gpu"].nunique()
     common = having.index[having == measured["gpu"].nunique()]
     summary = measured[measured["variant"].isin(common)]
+    if summary["kernel_timing"].nunique() > 1:
+        short = (summary["kernel_timing"] == IN_PASS) & (summary["kernel_s"] < _LONG_S)
+        summary = summary.assign(kernel_s=summary["kernel_s"].mask(short.fillna(False)))
     fastest = [ways for source in gpus for ways in _fastest(source, summary)]
     if not fastest:
         return stacked("cards", [])

@@ -1,6 +1,5 @@
 """The catalog's kernels on the host: bit for bit right, and counted as theory says."""
 
-
 import numpy as np
 import pytest
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sittings import together
-from analysis.domain import ONE_SITTING
+from analysis.domain import HELD, ONE_SITTING
 from analysis.overview.cards import FROM_OTHERS, SEVERAL, TOGETHER, cards_table, verdict
 from analysis.stats.sittings import LENGTHS
 from tests.support.report_data import frame, rewritten
@@ -141,3 +141,26 @@ def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recordi
 def test_no_card_gives_an_empty_table(cpu_recording):
     for recordings in ({}, {"host": cpu_recording}):
         assert cards_of(recordings).empty
+
+
+def test_what_only_one_card_was_measured_with_does_not_count(recordings):
+    sources = data.sources(recordings)
+    summary = data.summary_table(sources)
+    every = cards_table(sources, summary, frame("sittings", []))
+    best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
+    lost = summary["variant"].isin(best) & (summary["gpu"] == "first")
+    found = cards_table(sources, summary[~lost], frame("sittings", []))
+    assert set(found["gpu"]) == {"first", "other"}
+    assert not set(found["variant"]) & set(best)
+
+
+def test_short_kernels_with_the_host_in_them_are_not_held_against_those_without(recordings):
+    sources = data.sources(recordings)
+    summary = data.summary_table(sources)
+    alone = summary["kernel_timing"].mask(summary["gpu"] == "other", HELD)
+    found = cards_table(sources, summary.assign(kernel_timing=alone), frame("sittings", []))
+    kernels = found[found["quantity"] == "kernel"]
+    in_pass = kernels[kernels["gpu"] == "first"]
+    assert (in_pass["time_s"] >= 1e-3).all()
+    assert set(kernels.loc[kernels["gpu"] == "other", "n"]) == {256, 512, 1024, 1536}
+    assert set(found.loc[found["quantity"] == "total", "n"]) == {256, 512, 1024, 1536}
