@@ -259,6 +259,15 @@ def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
     assert "BLAS, one thread; BLAS, all threads" in told[1]
 
 
+def test_of_a_single_size_the_one_order_is_named(run, tables, tmp_path):
+    copied = shutil.copytree(tables, tmp_path / "tables")
+    curves = pd.read_csv(copied / "curves.csv", dtype=str)
+    curves[curves["n"] == "512"].to_csv(copied / "curves.csv", index=False)
+    status, out, _ = run("--gpu", "card", "--n", 5000, "--tables", copied)
+    assert status == 0
+    assert "note: extrapolated: N = 5000 is not 512, the one order that was measured" in out
+
+
 def test_of_two_sizes_an_extrapolation_has_no_interval(run, tables, tmp_path):
     copied = shutil.copytree(tables, tmp_path / "tables")
     curves = pd.read_csv(copied / "curves.csv", dtype=str).assign(half_width_beyond="inf")
