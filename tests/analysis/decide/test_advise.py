@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
-from analysis.decide.advise import TABLES, advise, break_even_text
+from analysis.decide.advise import TABLES, _outside, advise, break_even_text
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.predictors import (
@@ -259,13 +260,9 @@ def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
     assert "BLAS, one thread; BLAS, all threads" in told[1]
 
 
-def test_of_a_single_size_the_one_order_is_named(run, tables, tmp_path):
-    copied = shutil.copytree(tables, tmp_path / "tables")
-    curves = pd.read_csv(copied / "curves.csv", dtype=str)
-    curves[curves["n"] == "512"].to_csv(copied / "curves.csv", index=False)
-    status, out, _ = run("--gpu", "card", "--n", 5000, "--tables", copied)
-    assert status == 0
-    assert "note: extrapolated: N = 5000 is not 512, the one order that was measured" in out
+def test_of_a_single_size_the_one_order_is_named():
+    curve = SimpleNamespace(log_n=[math.log(512)])
+    assert _outside(curve, 600) == "N = 600 is not 512, the one order that was measured"
 
 
 def test_of_two_sizes_an_extrapolation_has_no_interval(run, tables, tmp_path):
