@@ -151,7 +151,7 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     if shown in (text, _WORDS.get(text)):
         return True
     if tile := re.fullmatch(r"(\d+)×(\d+)", shown):
-        return text == f"{int(tile[1]) * 1000 + int(tile[2])}"
+        return text != "" and float(text) == int(tile[1]) * 1000 + int(tile[2])
     rough = shown.startswith("about ")
     found = _NUMBER.fullmatch(shown.removeprefix("about "))
     if not found or (found[2] or unit) not in _UNITS:

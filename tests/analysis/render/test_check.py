@@ -18,6 +18,7 @@ CELLS = [
     gpu_cell("card", "naive", 512, 0.05),
     gpu_cell("card", "block", 2048, 0.5, spread=None),
     cpu_cell("card", "naive", 512, 2.0, threads=4),
+    gpu_cell("card", "sgemm_top", 1024, 0.01, block_size=128256),
 ]
 
 
@@ -48,6 +49,7 @@ def page(folder):
     } of it in the kernel;
 {numbers.count(summary.where(n=512, gpu="card"))} cells, {numbers.verdict(block, "series")}.</p>
 {table(summary, "gpu variant n threads total_s± flop_per_s", "All", marks={"card": "SIMULATED"})}
+{table(summary, "variant n block_size", "Blocks")}
 {table(query.rows(query.Store(folder / "tables"), "recordings"), "gpu simulated live", "Recorded")}
 {pivot(summary.where(device="gpu0"), "n", "variant", "total_s±", "By variant")}"""
 
@@ -58,6 +60,12 @@ def faults(page, folder, prose=True):
 
 def test_a_true_page_has_no_fault(page, folder):
     assert faults(page, folder) == []
+
+
+def test_a_tile_is_rows_and_columns(page, folder):
+    assert "128×256" in page
+    (fault,) = faults(page.replace("128×256", "128×255"), folder)
+    assert fault.startswith("128×255: summary 4 block_size is 128256")
 
 
 @pytest.mark.parametrize(

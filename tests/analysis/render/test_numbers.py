@@ -11,7 +11,7 @@ from analysis import schema
 from analysis.render import numbers
 from analysis.render.numbers import show
 from analysis.render.query import rows
-from analysis.schema import GFLOPS, MS, PERCENT, PRINTED_S, TIMES, US
+from analysis.schema import BLOCK, GFLOPS, MS, PERCENT, PRINTED_S, TIMES, US
 from tests.support.report_data import EVIL, gpu_cell, recording, tables
 
 CELLS = [
@@ -33,6 +33,8 @@ def cells(tmp_path_factory):
         (0.0099995, MS, "9.999"),
         (12.3456789, MS, "12\u202f346"),
         (2.048, MS, "2048"),
+        (32, BLOCK, "32"),
+        (128256, BLOCK, "128×256"),
         (1.5e-12, MS, "1.500×10⁻⁹"),
         (1.5e12, MS, "1.500×10¹⁵"),
         (math.inf, TIMES, "∞"),
