@@ -177,6 +177,7 @@ def test_wgmma_takes_a_target_of_its_own():
     assert target(EXACT, "sm_90") == target(PROBES, "sm_90") == "-arch=sm_90"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "instruction"), [("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA")]
 )

@@ -95,6 +95,7 @@ def card(make_recording, tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_errors_come_to_the_recording_in_place_of_older_ones(card, capsys):
     for _ in range(2):
         added = add_accuracy(card.path, 0)

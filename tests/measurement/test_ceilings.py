@@ -426,6 +426,7 @@ def machine_codes(nvcc, built):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
 def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(machine_codes, name):
     found = {

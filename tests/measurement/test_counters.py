@@ -191,6 +191,7 @@ def test_counters_are_held_against_the_manifest(recorded, ncu):
         recording.read(recorded)
 
 
+@pytest.mark.slow
 def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
     other = [CudaDevice(0, "Another GPU", "8.6")]
     with monkeypatch.context() as patch:

@@ -62,6 +62,7 @@ def test_what_a_user_has_locally_is_in_the_place_of_the_study(path):
         load(path)
 
 
+@pytest.mark.slow
 def test_the_answer_has_every_kernel_once_the_fastest_first(gpu_recording):
     on_gpu = gpu_recording.samples["device"] != "cpu"
     recording = replace(gpu_recording, kernels=gpu_recording.samples[on_gpu])

@@ -128,6 +128,7 @@ def test_gains_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
     assert one(claims, OVER_CACHE)["verdict"] == "does not hold"
 
 
+@pytest.mark.slow
 def test_more_than_two_thousand_times_holds_where_the_interval_lies_above(gpu_recording, tmp_path):
     made = slowed(gpu_recording, tmp_path / "made", naive=2.5)
     row = one(claims_of({"card": made}), OVER_NAIVE)
@@ -135,6 +136,7 @@ def test_more_than_two_thousand_times_holds_where_the_interval_lies_above(gpu_re
     assert row["verdict"] == "holds"
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     gone = (samples["device"] == "cpu") & samples["variant"].isin(["naive", "blocked"])
@@ -146,6 +148,7 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     assert one(claims, CACHE_RATE)["below"] == "column_buffered", "what is left of its programs"
 
 
+@pytest.mark.slow
 def test_a_recording_without_a_cpu_has_claims_on_its_card_alone(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     made = rewritten(gpu_recording, tmp_path / "gpu", samples=samples[samples["device"] != "cpu"])

@@ -110,6 +110,7 @@ def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording
         assert row["others_at_work_max"] == pytest.approx(threads - 1)
 
 
+@pytest.mark.slow
 def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_path):
     samples = gpu_recording.samples.copy()
     alone = (samples["device"] == "cpu") & (samples["threads"] == 1)
@@ -248,6 +249,7 @@ def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording
     assert pd.isna([row["memory_bound_s"], row["flop_per_byte_past_l1"]]).all()
 
 
+@pytest.mark.slow
 def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
     none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
     found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
@@ -310,6 +312,7 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
     )
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_falls_to_the_next_part(gpu_recording, tmp_path):
     def chosen(samples):
         library = samples["variant"].isin(["blas", "packed"])
@@ -322,6 +325,7 @@ def test_what_was_not_measured_falls_to_the_next_part(gpu_recording, tmp_path):
     assert rows["factor"].drop(WHOLE).prod() == pytest.approx(rows.at[WHOLE, "factor"])
 
 
+@pytest.mark.slow
 def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
     gpu_recording, tmp_path
 ):
@@ -341,6 +345,7 @@ def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
     assert rows["share_low"].isna().all(), "each is in proportion to the whole"
 
 
+@pytest.mark.slow
 def test_without_the_naive_loop_gains_are_counted_from_the_better_program(gpu_recording, tmp_path):
     old = without(
         gpu_recording,

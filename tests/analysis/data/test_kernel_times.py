@@ -91,6 +91,7 @@ def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held):
     assert len(times[CELL].drop_duplicates()) == len(held.samples[CELL].drop_duplicates())
 
 
+@pytest.mark.slow
 def test_recordings_are_compared_by_kernels_timed_alone_where_both_have_them(held):
     again = read(recorded(**SMALL, held=True, seed=1))
     frame = compare(held, again, 0.02)

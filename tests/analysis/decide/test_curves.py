@@ -179,6 +179,7 @@ def test_every_way_of_the_cpu_is_its_fastest_cell(source):
         assert source.cells.at[row.Index, "total_s"] == row.time_s
 
 
+@pytest.mark.slow
 def test_a_host_with_one_thread_has_no_ways_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)

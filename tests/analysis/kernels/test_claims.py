@@ -165,6 +165,7 @@ def test_the_total_of_padding_holds_the_work_of_the_host(claims):
     assert row["value_high"] < 1
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     made = rewritten(

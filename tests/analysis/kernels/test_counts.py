@@ -145,6 +145,7 @@ def test_agreement_is_exact_and_unknown_where_nothing_was_counted(found, card, c
     assert not counts_table(off, []).loc[place, "agrees"], "by one access"
 
 
+@pytest.mark.slow
 def test_two_cards_have_a_row_each_and_foreign_counters_none(card, counted):
     second = counters(counted, "gpu0", {})
     foreign = second.assign(dtype="float64", value=1.0)

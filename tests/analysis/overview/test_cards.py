@@ -126,6 +126,7 @@ def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
 
 
+@pytest.mark.slow
 def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recording, tmp_path):
     made = [
         make_recording(tmp_path / f"{n}", sizes=(256,), holdout=(), samples=8, seed=n)

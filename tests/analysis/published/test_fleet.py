@@ -142,6 +142,7 @@ def test_figure_2_has_every_card_with_its_interval_however_many(tmp_path):
     assert said in found.said
 
 
+@pytest.mark.slow
 def test_cards_of_two_kinds_are_drawn_over_what_they_are(tmp_path):
     fleet = balanced(3)
     listed = [device(f"card{place}", recording=f"card{place}") for place in range(3)]

@@ -41,6 +41,7 @@ def test_every_system_has_a_row_on_every_card_or_host(systems):
         assert {key: rows.iloc[0][key] for key in asdict(system)} == asdict(system)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted(RECORDINGS.iterdir()), ids=lambda path: path.name)
 def test_every_system_has_passed_on_the_recorded_cards(folder):
     """In the recordings that travel, whose sources must be those of this tree."""

@@ -10,6 +10,7 @@ from analysis.schema import TABLES
 from analysis.trust.sittings import sittings_table
 from tests.support.report_data import rewritten
 
+pytestmark = pytest.mark.slow
 APART = (1.0, 1.1, 1.21)  # of the times of three sittings
 
 
