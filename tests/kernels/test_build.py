@@ -92,6 +92,7 @@ def built(nvcc):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_variant_compiles_exact_and_guarded(built, architecture):
     folder, results = built
@@ -111,6 +112,7 @@ def test_every_variant_compiles_exact_and_guarded(built, architecture):
         assert read_result(cubin) == result
 
 
+@pytest.mark.slow
 def test_every_kernel_has_instructions(built, nvcc):
     if toolchain.find_disassembler(nvcc) is None:
         pytest.skip("no nvdisasm")
@@ -135,6 +137,7 @@ def static_shared_bytes(result):
     return elements * ELEMENTS[result.dtype].bytes
 
 
+@pytest.mark.slow
 def test_resources_are_those_of_the_kernels(built, nvcc):
     for result in (r for results in built[1].values() for r in results):
         assert result.static_shared_bytes == static_shared_bytes(result), result
@@ -145,6 +148,7 @@ def test_resources_are_those_of_the_kernels(built, nvcc):
         assert result.nvcc == toolchain.nvcc_version(nvcc)
 
 
+@pytest.mark.slow
 def test_guard_type_and_architecture_change_the_code(built):
     hashes = [r.cubin_sha256 for results in built[1].values() for r in results]
     assert len(set(hashes)) == len(hashes) == len(WANTED) + len(OLDEST)

@@ -20,7 +20,14 @@ from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
 
 DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
-KINDS = pytest.mark.parametrize("kind", reports.KINDS)
+QUICK = ("nothing", "host")  # to make
+KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in QUICK else [pytest.mark.slow])
+        for kind in reports.KINDS
+    ],
+)
 
 
 @pytest.fixture
@@ -80,6 +87,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_all_tables_are_in_the_page():
     folder = reports.made("several")
     (link,) = (
@@ -97,6 +105,7 @@ def test_all_tables_are_in_the_page():
 # ---- what was measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said", "not_said"),
     [
@@ -111,6 +120,7 @@ def test_the_page_says_what_it_holds(text, said, not_said):
     assert [words for words in not_said if words in text] == []
 
 
+@pytest.mark.slow
 def test_simulated_cards_are_marked_in_tables_and_figures():
     text = (reports.made("several") / "report.html").read_text()
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
@@ -121,6 +131,7 @@ def test_simulated_cards_are_marked_in_tables_and_figures():
             assert '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>' in row
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text():
     text = (reports.made("hostile") / "report.html").read_text()
     page = Page(text)
