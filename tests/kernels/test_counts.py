@@ -128,6 +128,7 @@ def run(command):
     return partial(command, "kernels", "count")
 
 
+@pytest.mark.slow
 def test_command_prints_or_writes_the_table(run, tmp_path):
     options = ("--variant", "buffered_row", "--size", 16, "--theory-size", 32, 1024)
     printed = run(*options)

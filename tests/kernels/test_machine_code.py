@@ -460,6 +460,7 @@ def of_variant(read, name, architecture, block_size=32, element="float"):
     return read(ROOT / "kernels" / f"{name}.cu", name, architecture, *defines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
     counts = of_variant(read, "naive", architecture)
@@ -473,6 +474,7 @@ def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
     assert 0.1 < multiply_add_share(counts, "loop") < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
     counts = of_variant(read, "block", architecture)

@@ -442,6 +442,7 @@ def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(machine_co
     assert sum(n for operation, n in found["chase_shared"].items() if "LDS" in operation) > 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
 def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
     codes = machine_codes(name)

@@ -52,6 +52,7 @@ def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(
     assert set(claims["source"]) == {"V"}
 
 
+@pytest.mark.slow
 def test_a_host_with_two_cards_has_one_row_a_claim_on_its_cpu(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     claims = claims_of({"two": two})
@@ -80,6 +81,7 @@ def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording, tmp_path, fac
     assert row["verdict"] == (verdict or "does not hold")
 
 
+@pytest.mark.slow
 def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
     samples = cpu_recording.samples
     lone = (samples["variant"] == "naive") & (samples["round"] > 0)

@@ -51,6 +51,7 @@ def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_ove
     assert cells["overhead_s"][short].median() == pytest.approx(5e-6 + LAUNCH_S, rel=0.1)
 
 
+@pytest.mark.slow
 def test_kernels_timed_alone_have_sittings_too(held):
     both = together([held, read(recorded(**SMALL, held=True, seed=1))])
     (source,) = data.sources({"card": both})

@@ -33,6 +33,7 @@ def test_every_row_says_of_which_sitting_it_is(first):
     assert both.sittings == (first.provenance, second.provenance)
 
 
+@pytest.mark.slow
 def test_a_card_that_only_one_sitting_has_is_kept(first):
     pair = read(recorded(**SMALL, gpus=2))
     found = data.sources({"card": together([first, pair])})

@@ -205,6 +205,7 @@ def test_the_table_holds_the_curves_and_gives_them_back(source, table):
     assert ("block", "8") in read
 
 
+@pytest.mark.slow
 def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
     table = curves_table(data.sources({"pair": recorded}))

@@ -23,6 +23,7 @@ def test_energy_is_power_over_the_time_of_a_product():
     assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
 
 
+@pytest.mark.slow
 def test_of_several_sittings_the_medians_stand(gpu_recording):
     sittings = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
     table = energy_table(data.sources({"card": together(sittings)}))

@@ -118,6 +118,7 @@ def test_one_sitting_each_tells_no_card_from_another(recordings):
     assert both["ratio_low"].notna().all(), "the interval within the sittings stands"
 
 
+@pytest.mark.slow
 def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp_path):
     pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
     cards = cards_of({"pair": pair}, deviations(0.5))
