@@ -13,6 +13,7 @@ from analysis.overview.cards import FROM_OTHERS, SEVERAL, TOGETHER, cards_table,
 from analysis.stats.sittings import LENGTHS
 from tests.support.report_data import frame, rewritten
 
+pytestmark = pytest.mark.slow
 NAN = math.nan
 
 
@@ -118,7 +119,6 @@ def test_one_sitting_each_tells_no_card_from_another(recordings):
     assert both["ratio_low"].notna().all(), "the interval within the sittings stands"
 
 
-@pytest.mark.slow
 def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp_path):
     pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
     cards = cards_of({"pair": pair}, deviations(0.5))
@@ -127,7 +127,6 @@ def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
 
 
-@pytest.mark.slow
 def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recording, tmp_path):
     made = [
         make_recording(tmp_path / f"{n}", sizes=(256,), holdout=(), samples=8, seed=n)
