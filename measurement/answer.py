@@ -9,6 +9,7 @@ import pandas as pd
 from kernels.catalog import VARIANTS
 from kernels.shape import Shape
 from measurement.cells import CPU
+from measurement.command_line import aligned
 from measurement.intervals import median_interval
 from measurement.recording import KERNEL, Recording
 
@@ -48,13 +49,8 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Return rows of texts as lines, in columns that are as wide as they need be."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  "
-        + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    """Return rows of texts as lines, indented, their columns aligned."""
+    return [f"  {line}" for line in aligned(rows)]
 
 
 def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list[str]]:

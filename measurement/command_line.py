@@ -1,4 +1,4 @@
-"""What all command lines have in common: complaints in one line, help that ends with examples."""
+"""What all command lines have in common: complaints in one line, help with examples, tables."""
 
 import argparse
 import textwrap
@@ -27,6 +27,12 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
     return int(text)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of texts as lines, in columns that are as wide as they need be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def commands_of(parser: CommandParser) -> Commands:

@@ -20,6 +20,7 @@ from analysis.decide.predictors import (
     predictor,
     ratio,
 )
+from measurement.command_line import aligned
 from measurement.errors import StudyError
 
 TABLES = ("predictors", "transfers", "curves", "break_even")
@@ -104,7 +105,7 @@ def _lines(
         rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
         if mark:
             outside.setdefault(_outside(curve, n), []).append(OPPONENTS[name])
-    yield from _table(rows) if opponents else ["Of the CPU of its host too little was measured."]
+    yield from aligned(rows) if opponents else ["Of the CPU of its host too little was measured."]
     yield ""
     yield from notes
     for orders, names in outside.items():
@@ -197,10 +198,3 @@ def _three_digits(value: float) -> str:
     """Return a number with three digits: 0.0123, 184, 33,600."""
     text = f"{value:.3g}"
     return f"{float(text):,.0f}" if 1000 <= value < 1e9 else text
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

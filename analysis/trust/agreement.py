@@ -17,9 +17,10 @@ from analysis.domain import CPU, HELD, IN_PASS
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, IntArray, ratio_intervals
 from analysis.stats.significance import within
-from analysis.trust.compare import CELL_TITLES, aligned, cell_texts, duration, matched
+from analysis.trust.compare import CELL_TITLES, cell_texts, duration, matched
 from analysis.trust.overheads import batch_draws
 from analysis.trust.telemetry import telemetry
+from measurement.command_line import aligned
 from measurement.recording import CELL, KERNEL, Recording
 
 AGREEMENT = 0.02
@@ -242,7 +243,7 @@ def apart_with_telemetry(frame: pd.DataFrame, a: Recording, b: Recording) -> str
         names = {column: name.format(side) for column, name in _STATE.items()}
         state = telemetry(samples)[[*CELL, *_STATE]].rename(columns=names)
         rows = rows.merge(state, how="left", on=CELL)
-    return aligned([_TITLES, *(_line(row) for row in rows.to_dict("records"))])
+    return "\n".join(aligned([_TITLES, *(_line(row) for row in rows.to_dict("records"))]))
 
 
 def _line(row: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ from analysis.stats.significance import FASTER, SLOWER, VERDICTS, judged, p_same
 from analysis.stats.sittings import Known
 from analysis.trust.host_factors import bearing, host_factors, note
 from kernels.shape import Shape
+from measurement.command_line import aligned
 from measurement.errors import StudyError
 from measurement.intervals import interval_ranks
 from measurement.recording import CELL, KERNEL, Recording
@@ -183,13 +184,7 @@ def table(frame: pd.DataFrame, everything: bool) -> str:
     """Return rows as text sorted by ratio, the slowest last; those that are the same on demand."""
     rows = frame if everything else frame[frame["verdict"] != "same"]
     rows = rows.sort_values(["ratio", *_KEY], kind="stable")
-    return aligned([_TITLES, *(_cells(row) for row in rows.to_dict("records"))])
-
-
-def aligned(lines: list[tuple[str, ...]]) -> str:
-    """Return lines of cells as text with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return "\n".join(aligned([_TITLES, *(_cells(row) for row in rows.to_dict("records"))]))
 
 
 def summary(frame: pd.DataFrame, threshold: float) -> str:
