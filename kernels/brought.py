@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kernels.catalog import VARIANTS
-from kernels.host_execution.compiler import shown
+from kernels.host_execution.compiler import shown, without_comments
 from kernels.shape import Shape
 from kernels.theory import OPERATIONS
 from kernels.variant import ELEMENTS, Launch, Variant
@@ -101,9 +101,7 @@ def _refuse(path: Path, line: int, message: str) -> NoReturn:
 
 def _signature(path: Path, text: str) -> tuple[str, int, tuple[str, ...], bool]:
     """Return name, line and types of elements of the kernel, and whether it takes n alone."""
-    code = re.sub(
-        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
-    )
+    code = without_comments(text)
     found = list(_KERNEL.finditer(code))
     if len(found) != 1:
         line = code.count("\n", 0, found[1].start()) + 1 if found else 1

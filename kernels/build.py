@@ -14,7 +14,7 @@ from kernels.cubins import INSTRUMENTS, TENSOR_PROBE, Build
 from kernels.host_execution.compiler import shown
 from kernels.machine_code import InstructionCount, instructions
 from kernels.pool import run_all
-from kernels.toolchain import find_disassembler, nvcc_version
+from kernels.toolchain import find_disassembler, list_architectures, nvcc_version
 from measurement.errors import StudyError
 from measurement.files import digest, sha256, write_atomic
 
@@ -70,6 +70,12 @@ class BuildResult:
 def architecture(compute_capability: str) -> str:
     """Return nvcc's name of a compute capability: ``9.0`` is ``sm_90``."""
     return "sm_" + compute_capability.replace(".", "")
+
+
+def compute_capability(architecture: str) -> str:
+    """Return the compute capability of an architecture: ``sm_90`` is ``9.0``."""
+    digits = architecture.removeprefix("sm_")
+    return f"{digits[:-1]}.{digits[-1]}"
 
 
 def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]:
@@ -196,8 +202,8 @@ def _resource(pattern: str, output: str) -> int:
 
 def _unsupported(nvcc: Path, architecture: str) -> str:
     """Say that a compiler does not build for an architecture, and which one does."""
-    known = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=False)
-    oldest, newest = (f(map(_number, known.stdout.split()), default=0) for f in (min, max))
+    known = [_number(name) for name in list_architectures(nvcc)] or [0]
+    oldest, newest = known[0], known[-1]
     # CUDA 13.0 has dropped what is older than sm_75.
     remedy = "the CUDA toolkit 12.9" if _number(architecture) < oldest else "a newer CUDA toolkit"
     return (

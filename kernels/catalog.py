@@ -108,6 +108,25 @@ def _split_tiles(shape: Shape, b: int) -> Launch:
     return replace(launch, dynamic_shared_bytes=4 * words)
 
 
+_TOP = Variant(
+    "sgemm_top",
+    "tiles of several shapes",
+    "8×16 a thread, the tile by the size",
+    "own",
+    "asynchronous copies several stages ahead, up to 8×16 elements a thread, small tiles "
+    "shared by several groups of warps; block sizes are shapes of tiles: 128256 is 128×256",
+    "register",
+    "sgemm_top",
+    _top_tile,
+    _tiles_of_top,
+    accesses.sgemm_top,
+    tuple(TILES),
+    shapes="single",
+    after="register_tile_async",
+    has_tiles=True,
+    slices=lambda number: TILES[number].slices,
+)
+
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
     for variant in [
@@ -372,61 +391,28 @@ VARIANTS: dict[str, Variant] = {
             accesses.register_tile_async,
             after="register_tile_conflict_free",
         ),
-        Variant(
-            "sgemm_top",
-            "tiles of several shapes",
-            "8×16 a thread, the tile by the size",
-            "own",
-            "asynchronous copies several stages ahead, up to 8×16 elements a thread, small tiles "
-            "shared by several groups of warps; block sizes are shapes of tiles: 128256 is 128×256",
-            "register",
-            "sgemm_top",
-            _top_tile,
-            _tiles_of_top,
-            accesses.sgemm_top,
-            tuple(TILES),
-            shapes="single",
-            after="register_tile_async",
-            has_tiles=True,
-            slices=lambda number: TILES[number].slices,
-        ),
-        Variant(
-            "sgemm_top_pieces",
-            "tiles, copies overlapped",
-            "copied and computed in pieces",
-            "own",
-            f"the same kernel in a pass of {PIECES} pieces, each some rows of A and C in a stream "
-            "of its own: copies in both directions and kernels run at the same time",
-            "register",
-            "sgemm_top",
-            _top_tile,
-            _tiles_of_top,
-            accesses.sgemm_top,
-            (64064, 64128, 128128),
-            shapes="single",
+        _TOP,
+        replace(
+            _TOP,
+            name="sgemm_top_pieces",
+            title="tiles, copies overlapped",
+            idea="copied and computed in pieces",
+            description=f"the same kernel in a pass of {PIECES} pieces, each some rows of A and C "
+            "in a stream of its own: copies in both directions and kernels run at the same time",
+            block_sizes=(64064, 64128, 128128),
             after="sgemm_top",
-            has_tiles=True,
-            slices=lambda number: TILES[number].slices,
             flow=IN_PIECES,
             edges=(1024, math.inf),
         ),
-        Variant(
-            "sgemm_top_graph",
-            "tiles, as a graph",
-            "one call for a whole pass",
-            "own",
-            "the same kernel and copies as a CUDA graph: the driver gets the pass once, and "
-            "launches all of it in one call",
-            "register",
-            "sgemm_top",
-            _top_tile,
-            _tiles_of_top,
-            accesses.sgemm_top,
-            (32016, 64032, 64128),
-            shapes="single",
+        replace(
+            _TOP,
+            name="sgemm_top_graph",
+            title="tiles, as a graph",
+            idea="one call for a whole pass",
+            description="the same kernel and copies as a CUDA graph: the driver gets the pass "
+            "once, and launches all of it in one call",
+            block_sizes=(32016, 64032, 64128),
             after="sgemm_top",
-            has_tiles=True,
-            slices=lambda number: TILES[number].slices,
             flow=AS_GRAPH,
             edges=(1, 1024),
         ),
@@ -523,6 +509,9 @@ VARIANTS: dict[str, Variant] = {
         ),
     ]
 }
+
+
+LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 
 def variant(name: str) -> Variant:

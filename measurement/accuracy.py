@@ -6,7 +6,6 @@ products' magnitudes, |A|·|B| (Higham, Accuracy and Stability of Numerical Algo
 """
 
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -16,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from kernels.catalog import VARIANTS
-from kernels.cubins import HOLD
+from kernels.cubins import HOLD, Build
 from kernels.plan import BASELINE_BLOCK
-from measurement import provenance, recording
-from measurement.addition import add, build, label_of
+from measurement import provenance
+from measurement.addition import add, bench
 from measurement.cells import Cell
 from measurement.check import builds_of, plan
-from measurement.discovery import select
 from measurement.gpu import GpuSession
 from measurement.matrices import Inputs, Matrix, reference
 from measurement.recording import Recording
@@ -64,22 +62,25 @@ def add_accuracy(path: Path, device_index: int) -> Recording:
     Raises StudyError where the GPU is another than the recorded one, or the kernels built here are
     not those recorded.
     """
-    recorded = recording.read(path)
-    device = select(device_index)[0]
-    label = label_of(recorded, device)
-    cells = cells_of(recorded.provenance["configuration"]["variants"])
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
-        folder = Path(name)
-        built = build(recorded, [*builds_of(cells), HOLD], device, folder)
+
+    def wanted(recorded: Recording) -> list[Build]:
+        return [*builds_of(_cells_of(recorded)), HOLD]
+
+    with bench(path, device_index, "taking errors", wanted) as place:
 
         def open_session(inputs: Inputs) -> GpuSession:
-            return GpuSession(device, inputs, built, folder)
+            return GpuSession(place.device, inputs, place.built, place.folder)
 
-        rows = list(rows_of(open_session, cells, recorded.provenance["seed"]))
+        seed = place.recorded.provenance["seed"]
+        rows = list(rows_of(open_session, _cells_of(place.recorded), seed))
     facts = {"accuracy": {"added_utc": provenance.utc_now()}}
-    made = add(recorded, label, _TABLE, rows, facts)
+    made = add(place, _TABLE, rows, facts)
     print(f"{path}: errors of {len(rows) // len(MATRICES)} kernels", file=sys.stderr)
     return made
+
+
+def _cells_of(recorded: Recording) -> list[Cell]:
+    return cells_of(recorded.provenance["configuration"]["variants"])
 
 
 def cells_of(variants: list[str], order: int = ORDER) -> list[Cell]:

@@ -4,7 +4,10 @@ They hold what does not depend on what else a card does, nor on which of its kin
 """
 
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,47 @@ from kernels.build import BuildResult, architecture, build_all
 from kernels.cubins import Build
 from kernels.toolchain import find_nvcc
 from measurement import recording
-from measurement.discovery import CudaDevice
+from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError
+from measurement.locks import lock_file, only_run
 from measurement.recording import OPTIONAL, TABLES, Recording
 
 
-def label_of(recorded: Recording, device: CudaDevice) -> str:
+@dataclass(frozen=True)
+class Bench:
+    """A recording, a GPU of its kind (recorded as `label`) and its kernels, built in `folder`."""
+
+    recorded: Recording
+    device: CudaDevice
+    label: str
+    built: list[BuildResult]
+    folder: Path
+
+
+@contextmanager
+def bench(
+    path: Path,
+    device_index: int,
+    purpose: str,
+    wanted: Callable[[Recording], Iterable[Build]],
+) -> Iterator[Bench]:
+    """Build what is `wanted` of a recording and keep other runs from the GPU meanwhile.
+
+    Raises StudyError where the GPU is another than the recorded one or in use, or the kernels built
+    here are not those recorded.
+    """
+    recorded = recording.read(path)
+    device = select(device_index)[0]
+    label = _label_of(recorded, device)
+    with (
+        only_run(device, lock_file(device), f"{purpose} for {path}"),
+        tempfile.TemporaryDirectory(prefix="matmul-study-") as name,
+    ):
+        built = _build(recorded, wanted(recorded), device, Path(name))
+        yield Bench(recorded, device, label, built, Path(name))
+
+
+def _label_of(recorded: Recording, device: CudaDevice) -> str:
     """Return the recorded device that this GPU is of the kind of; raises StudyError."""
     devices = recorded.provenance["devices"]
     alike = [entry["device"] for entry in devices if entry["name"] == device.name]
@@ -32,7 +70,7 @@ def label_of(recorded: Recording, device: CudaDevice) -> str:
     return str(alike[0])
 
 
-def build(
+def _build(
     recorded: Recording, wanted: Iterable[Build], device: CudaDevice, folder: Path
 ) -> list[BuildResult]:
     """Build kernels; raises StudyError if one is not byte for byte that of the recording."""
@@ -50,13 +88,12 @@ def build(
     return built
 
 
-def add(
-    recorded: Recording, label: str, name: str, rows: list[dict[str, Any]], facts: dict[str, Any]
-) -> Recording:
-    """Write the recording with these rows of a device in the table `name`, in place of older ones.
+def add(bench: Bench, name: str, rows: list[dict[str, Any]], facts: dict[str, Any]) -> Recording:
+    """Write the recording with these rows of its device in table `name`, in place of older ones.
 
     `facts` come to its provenance. Raises StudyError where there are no rows.
     """
+    recorded, label = bench.recorded, bench.label
     if not rows:
         raise StudyError(
             f"recording {recorded.path}: no kernel of it could be run; nothing was changed"

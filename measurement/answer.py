@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernels.catalog import VARIANTS
+from kernels.catalog import LIBRARIES
 from kernels.shape import Shape
 from measurement.cells import CPU
 from measurement.command_line import aligned
@@ -16,7 +16,6 @@ from measurement.recording import KERNEL, Recording
 _HEADS = ("kernel", "B", "size", "type", "kernel ms", "95 % interval", "TFLOP/s", "of cuBLAS")
 _TOTALS = ("pinned", "pageable")  # host memory
 ABSENT = "–"
-_LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 
 def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
@@ -62,7 +61,7 @@ def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list
         times = (alone if len(alone) else passes["total_s"]).to_numpy(float)
         kernels.append(_Kernel(first, *median_interval(times), bool(len(alone)), passes))
     kernels.sort(key=lambda one: (one.flop, str(one.product), one.median_s))
-    library = {one.product: one.median_s for one in kernels if one.cell["variant"] in _LIBRARIES}
+    library = {one.product: one.median_s for one in kernels if one.cell["variant"] in LIBRARIES}
     if ladder_of:
         firsts = {(one.product, one.cell["variant"]): one for one in reversed(kernels)}
         kernels = [

@@ -11,22 +11,20 @@ import io
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kernels.catalog import variant
 from kernels.counts import BLOCK_SIZES, ORDER
-from kernels.cubins import build_for
+from kernels.cubins import Build, build_for
 from kernels.variant import ELEMENTS
-from measurement import provenance, recording
-from measurement.addition import add, build, label_of
+from measurement import provenance
+from measurement.addition import add, bench
 from measurement.cells import Cell
 from measurement.check import builds_of, plan
-from measurement.discovery import CudaDevice, select
+from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
-from measurement.locks import lock_file, only_run
 from measurement.recording import KERNEL, Recording
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,22 +52,16 @@ def count(path: Path, device_index: int) -> Recording:
     ncu = shutil.which("ncu")
     if not ncu:
         raise StudyError("ncu: not found on PATH; install Nsight Compute (CUDA toolkit)")
-    recorded = recording.read(path)
-    device = select(device_index)[0]
-    label = label_of(recorded, device)
-    found = cells_of(recorded)
+
+    def wanted(recorded: Recording) -> list[Build]:
+        return builds_of([cell for cells in cells_of(recorded) for cell in cells])
+
     rows: list[dict[str, Any]] = []
-    with (
-        only_run(device, lock_file(device), f"counting for {path}"),
-        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
-    ):
-        every = [cell for cells in found for cell in cells]
-        build(recorded, builds_of(every), device, Path(folder))
-        for cells in found:
-            output = _profile(ncu, cells, device, Path(folder))
-            rows += [{"device": label, **row} for row in rows_of(output, cells)]
+    with bench(path, device_index, "counting", wanted) as place:
+        for cells in cells_of(place.recorded):
+            rows += rows_of(_profile(ncu, cells, place.device, place.folder), cells)
     facts = {"counters": {"counted_utc": provenance.utc_now(), "ncu": _version(ncu)}}
-    made = add(recorded, label, _TABLE, rows, facts)
+    made = add(place, _TABLE, rows, facts)
     print(f"{path}: {len(rows)} counters of {len(rows) // len(METRICS)} kernels", file=sys.stderr)
     return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.brought import adopt
-from kernels.build import BuildResult, build_cubin
+from kernels.build import BuildResult, build_cubin, compute_capability
 from kernels.catalog import variant
 from kernels.cubins import Build, build_for
 from kernels.host_execution.binding import KernelFault
@@ -187,7 +187,8 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
     except StudyError as error:
         yield f"not built: {error} (`make setup STUDY=full` does)"
         return
-    names = wanted or [name for name in list_architectures(nvcc) if _capability(name) in LIMITS]
+    known = list_architectures(nvcc)
+    names = wanted or [name for name in known if compute_capability(name) in LIMITS]
     builds = [
         Build(entry.name, block, dtype, False)
         for dtype in entry.dtypes
@@ -211,17 +212,12 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
         yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
 
 
-def _capability(name: str) -> str:
-    digits = name.removeprefix("sm_")
-    return f"{digits[:-1]}.{digits[-1]}"
-
-
 def _machine_code(entry: Variant, result: BuildResult) -> list[str]:
     launch = entry.launch(Shape.square(SIZES[0]), result.block_size)
     shared = result.static_shared_bytes + launch.dynamic_shared_bytes
     cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
     cells += [str(result.registers_per_thread), str(shared), str(result.spill_store_bytes)]
-    capability = _capability(result.architecture)
+    capability = compute_capability(result.architecture)
     if capability in LIMITS:
         used = (result.registers_per_thread, result.static_shared_bytes)
         found = occupancy(capability, prod(launch.threads), *used, launch.dynamic_shared_bytes)

@@ -2,7 +2,8 @@
 
 import importlib.metadata
 import json
-import re
+
+from packaging.utils import canonicalize_name
 
 
 def bill_of_materials() -> str:
@@ -23,7 +24,7 @@ def bill_of_materials() -> str:
 
 
 def _name(package: importlib.metadata.Distribution) -> str:
-    return re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
+    return canonicalize_name(package.metadata["Name"])
 
 
 def _licence(package: importlib.metadata.Distribution) -> str:

@@ -19,6 +19,12 @@ def ceilings_table(found: list[Source]) -> pd.DataFrame:
     return stacked("ceilings", [labelled(*rows) for rows in once_a_recording(own)])
 
 
+def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
+    """Return by quantity what a card can do at most by itself: no copies from or to its host."""
+    own = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
+    return dict(own.set_index("quantity")["value"].astype(float))
+
+
 def _ceilings(own: pd.DataFrame) -> pd.DataFrame:
     ceilings = Groups.of(own, _CEILING)
     rows = ceilings.keys.assign(rounds=ceilings.counts)

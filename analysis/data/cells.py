@@ -3,10 +3,8 @@
 import pandas as pd
 
 from analysis.domain import CPU, HOST_MEMORY_ORDER, ORDERS, SOURCE_ORDER
-from kernels.catalog import VARIANTS
+from kernels.catalog import LIBRARIES
 from kernels.plan import BASELINE_BLOCK
-
-LIBRARIES = {name for name, entry in VARIANTS.items() if entry.kernel is None}
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.data.ceilings import rates_of
 from analysis.data.cells import (
-    LIBRARIES,
     compared_memory,
     comparison_size,
     of_sizes,
@@ -18,6 +18,7 @@ from analysis.domain import CPU
 from analysis.drawing import style
 from analysis.drawing.rates import fastest, with_rates
 from analysis.kernels import plots
+from kernels.catalog import LIBRARIES
 
 # The memory whose copies disturb a kernel's time least comes first.
 _MEMORY = ("pinned", "pageable")
@@ -109,12 +110,11 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     """Draw the kernels of the card in focus below its measured ceilings."""
     if devices.focus is None:
         return None
-    rows, known = store["roofline"], store["ceilings"]
+    rows = store["roofline"]
     rows = rows[(rows["gpu"] == devices.focus.label) & rows["flop_per_byte_of_sectors"].notna()]
     if rows.empty:
         return None
-    known = known[(known["gpu"] == devices.focus.label) & known["host_memory"].isna()]
-    ceilings = known.set_index("quantity")["value"].astype(float).to_dict()
+    ceilings = rates_of(store["ceilings"], devices.focus.label)
     return plots.roofline(with_rates(rows, "kernel"), ceilings)
 
 

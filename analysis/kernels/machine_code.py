@@ -13,6 +13,7 @@ from analysis.data.frames import from_rows
 from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
 from kernels.accesses import VECTOR
+from kernels.build import compute_capability
 from kernels.catalog import VARIANTS
 from kernels.machine_code import (
     KERNEL,
@@ -82,8 +83,7 @@ def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
         "threads_per_block": threads,
         "dynamic_shared_bytes": launch.dynamic_shared_bytes,
     }
-    digits = str(build["architecture"]).removeprefix("sm_")
-    capability = f"{digits[:-1]}.{digits[-1]}"
+    capability = compute_capability(str(build["architecture"]))
     if capability in LIMITS:
         registers = int(str(build["registers_per_thread"]))
         static = int(str(build["static_shared_bytes"]))

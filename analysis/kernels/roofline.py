@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data.ceilings import rates_of
 from analysis.data.cells import without_swept_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
@@ -52,8 +53,7 @@ def roofline_table(
     counted = launches(counts)
     frames = []
     for source in with_gpu(found):
-        known = ceilings[(ceilings["gpu"] == source.label) & ceilings["host_memory"].isna()]
-        rates = known.set_index("quantity")["value"].astype(float).to_dict()
+        rates = rates_of(ceilings, source.label)
         cells = fastest(source).to_dict("records")
         rows = pd.DataFrame([placed(cell, rates, counted) for cell in cells])
         frames.append(rows.assign(recording=source.recording_id, gpu=source.label))

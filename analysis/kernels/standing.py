@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 
 import pandas as pd
 
-from analysis.data.ceilings import ceilings_table
+from analysis.data.ceilings import ceilings_table, rates_of
 from analysis.data.recordings import Source
 from analysis.kernels.counts import Launch
 from analysis.kernels.roofline import fastest, placed, product_of
-from kernels.catalog import VARIANTS
+from kernels.catalog import LIBRARIES, VARIANTS
 from kernels.counts import quantities
 from kernels.cubins import build_for
 from kernels.host_execution.check import predict
@@ -35,9 +35,7 @@ def standing(
     share_of_bound (NaN where nothing was timed), is_own (of `counted`). The fastest by its bound
     comes first; libraries, of which no accesses are known, come last.
     """
-    known = ceilings_table([source])
-    known = known[(known["gpu"] == source.label) & known["host_memory"].isna()]
-    rates = known.set_index("quantity")["value"].astype(float).to_dict()
+    rates = rates_of(ceilings_table([source]), source.label)
     order = {product.shape.n for product in counted}
     cells = fastest(source)
     cells = cells[cells["n"].isin(order) & cells["variant"].isin(VARIANTS)].to_dict("records")
@@ -50,7 +48,7 @@ def standing(
     rows = pd.DataFrame([placed(cell, rates, launches) for cell in (*own, *cells)])
     rows["bound_flop_per_s"] = 2.0 * rows["n"].astype(float) ** 3 / rows["bound_s"]
     rows["is_own"] = [True] * len(own) + [False] * len(cells)
-    libraries = rows["variant"].map(lambda name: VARIANTS[name].kernel is None)
+    libraries = rows["variant"].isin(LIBRARIES)
     ranked = rows[~libraries].sort_values("bound_flop_per_s", ascending=False, kind="stable")
     ranked = ranked.reset_index(drop=True)
     places = [at for at, is_own in enumerate(ranked["is_own"]) if is_own]

@@ -64,15 +64,19 @@ class NotSupported(StudyError):  # noqa: N818  the field's word
     """What the host cannot execute, though a card may."""
 
 
+def without_comments(text: str) -> str:
+    """Return a source without its comments; what is left stands in the lines that it stood in."""
+    return re.sub(
+        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
+    )
+
+
 def unsupported(text: str) -> tuple[int, str, str] | None:
     """Return line, word and feature of the first thing in a source that the host cannot execute.
 
     What stands between a condition of `_OF_CARDS` and its ``#else`` is for cards alone.
     """
-    code = re.sub(
-        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
-    )
-    code = _without_cards_own(code)
+    code = _without_cards_own(without_comments(text))
     found = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()

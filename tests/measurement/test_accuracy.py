@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from kernels.shape import Shape
-from measurement import accuracy, recording
+from measurement import accuracy, addition, recording
 from measurement.accuracy import MATRICES, add_accuracy, cells_of, rows_of
 from measurement.discovery import CudaDevice
 from measurement.errors import StudyError
+from measurement.locks import only_run
 from measurement.matrices import Inputs
 
 ORDER = 64
@@ -85,12 +86,13 @@ def card(make_recording, tmp_path, monkeypatch):
     made = recording.write(made.path, made.provenance | {"configuration": study}, tables)
     monkeypatch.setattr(accuracy, "ORDER", ORDER)
     monkeypatch.setattr(cells_of, "__defaults__", (ORDER,))
-    monkeypatch.setattr(accuracy, "build", lambda *_: [])
+    monkeypatch.setattr(addition, "_build", lambda *_: [])
+    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(
         accuracy, "GpuSession", lambda device, inputs, *_: nullcontext(Multiplier(inputs))
     )
     monkeypatch.setattr(
-        accuracy, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
+        addition, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
     )
     return made
 
@@ -109,6 +111,14 @@ def test_errors_come_to_the_recording_in_place_of_older_ones(card, capsys):
 
 
 def test_another_card_is_refused(card, monkeypatch):
-    monkeypatch.setattr(accuracy, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
+    monkeypatch.setattr(addition, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
     with pytest.raises(StudyError, match="was made on Simulated GPU, GPU 0 is Other"):
+        add_accuracy(card.path, 0)
+
+
+def test_a_card_in_use_is_left_alone(card, tmp_path):
+    with (
+        only_run(CudaDevice(0, "Simulated GPU", "8.6"), tmp_path / "lock", "recording"),
+        pytest.raises(StudyError, match=r"in use by process \d+ of .*, recording"),
+    ):
         add_accuracy(card.path, 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernels.build import read_result
-from measurement import addition, counters, recording
+from measurement import addition, recording
 from measurement.check import plan
 from measurement.counters import METRICS, count, rows_of
 from measurement.discovery import CudaDevice
@@ -110,10 +110,10 @@ def recorded(make_recording, tmp_path, monkeypatch):
         return [r for r in results if r.variant != "probes"]
 
     monkeypatch.setattr(addition, "build_all", build_all)
-    monkeypatch.setattr(counters, "lock_file", lambda device: tmp_path / "lock")
+    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
     monkeypatch.setattr(
-        counters, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
+        addition, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
     )
     return made.path
 
@@ -195,7 +195,7 @@ def test_counters_are_held_against_the_manifest(recorded, ncu):
 def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
     other = [CudaDevice(0, "Another GPU", "8.6")]
     with monkeypatch.context() as patch:
-        patch.setattr(counters, "select", lambda _: other)
+        patch.setattr(addition, "select", lambda _: other)
         with pytest.raises(StudyError, match="was made on Simulated GPU, Simulated GPU, GPU 0 is"):
             count(recorded, 0)
     made = recording.read(recorded)

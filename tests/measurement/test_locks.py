@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_file_is_named_by_the_card_that_it_stands_for(monkeypatch):
     monkeypatch.setattr(locks.pynvml, "nvmlShutdown", lambda: None)
     monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetHandleByPciBusId", lambda bus: bus)
     monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetUUID", uuids.__getitem__)
-    assert str(lock_file(CARD)) == "/tmp/matmul-study-GPU-5ca1ab1e.lock"
+    assert lock_file(CARD) == Path("/tmp", "matmul-study-GPU-5ca1ab1e.lock")
 
 
 @pytest.mark.slow
