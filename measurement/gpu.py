@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ class GpuSession:
             graph.close()
         self._graphs.clear()
         self._functions.clear()
-        del self._pieces, self._host, self._on_device, self._events, self._stream, self._hold
-        del self._others
+        self.__dict__.pop("_hold", None)
+        del self._pieces, self._host, self._on_device, self._events, self._stream, self._others
         self._close()
 
     def _close(self) -> None:
@@ -107,7 +107,6 @@ class GpuSession:
         largest = [max(v.nbytes for v in vectors.values()) for vectors in (inputs.a, inputs.b)]
         self._stream = cuda.Stream()
         self._events = [cuda.Event() for _ in range(4)]
-        self._hold = Hold(cuda, self._module(HOLD), self._stream)
         self._others: Any = None  # memory that drives what it holds out of the caches
         self._bytes = [min(size, free_bytes // 3) for size in (*largest, inputs.c_bytes)]
         self._on_device = [cuda.mem_alloc(size) for size in self._bytes]
@@ -115,6 +114,11 @@ class GpuSession:
             "pinned": buffers.pinned(inputs, lambda size: cuda.pagelocked_empty(size, np.uint8)),
             "pageable": buffers.pageable(inputs),
         }
+
+    @cached_property
+    def _hold(self) -> Hold:
+        """What holds the stream; its cubin has to be there only where a kernel is timed alone."""
+        return Hold(self._cuda, self._module(HOLD), self._stream)
 
     def not_launchable(self, cell: Cell) -> str | None:
         """Say which limit of the card keeps the cell from running; None if it runs."""

@@ -1,5 +1,6 @@
 """The session of a GPU on a driver that stands in: what is copied, launched, timed and refused."""
 
+import itertools
 import re
 from types import SimpleNamespace
 
@@ -80,6 +81,7 @@ class FakeCuda:
         self.failing = None
         self.words = None
         self.alone_ms = 16.0
+        self.events = itertools.count()
 
     def called(self, name):
         self.log.append(name)
@@ -121,8 +123,7 @@ class FakeCuda:
         )
 
     def Event(self):  # noqa: N802
-        number = sum(1 for name in self.log if name == "event")
-        self.log.append("event")
+        number = next(self.events)
         return SimpleNamespace(
             record=lambda stream: self.called("record"),
             synchronize=lambda: self.called("synchronize"),
@@ -388,7 +389,7 @@ def test_a_graph_that_the_driver_refuses_leaves_the_stream_as_it_was(
 def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(open_session, cuda):
     one = asked("block")
     with open_session(one) as session:
-        session.run(one)
+        session.held(one, flushed=False)
         for flushed in (False, True):
             cuda.log.clear()
             assert session.held(one, flushed) == Alone(1, 16e-3)
