@@ -93,7 +93,7 @@ def test_a_kernel_that_asks_for_too_much_shared_memory_is_not_launched(spoilt):
         "__shared__ float much[12288]; much[threadIdx.x] = a[0]; __syncthreads(); c[0] = much[n];"
     )
     made, faulty, cells = spoilt("buffered_row-float32-exact", body, static_shared_bytes=2**20)
-    allowed = made.devices[0]["limits"]["max_shared_bytes_per_block_optin"]
+    allowed = made.provenance["devices"][0]["limits"]["max_shared_bytes_per_block_optin"]
     said = f"needs {2**20 + 256} bytes of shared memory a block, {allowed} allowed"
     assert set(faulty["status"]) == {"not_launchable"}
     assert set(faulty["reason"]) == {said}
