@@ -100,6 +100,10 @@ _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # A table that unpacks to more than this may unpack to so many times its size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
 _ROWS_AT_ONCE = 1 << 13
+# What a value takes in memory: a text is a pointer, a whole number has a flag. A table that would
+# take more than so many times what it unpacks to has shorter rows than anything that is measured.
+_VALUE_BYTES = {"string": 8, "Int64": 9, "float64": 8}
+_MOST_TIMES = 3
 
 
 @dataclass(frozen=True)
@@ -260,8 +264,12 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
         with _unpacked(path / name, most) as stream:
             lines = sum(block.count(b"\n") for block in iter(partial(stream.read, 2**16), b""))
             size = stream.taken
-        # A row has a character and more for each column.
-        columns = {c: _Column(k, min(lines, size // len(types)) + 1) for c, k in types.items()}
+        needed = lines * sum(_VALUE_BYTES[kind] for kind in types.values())
+        if needed > max(_FREE_BYTES, _MOST_TIMES * size):
+            raise ValueError(
+                f"its {lines} lines are too short, of {size // lines} bytes on average"
+            )
+        columns = {column: _Column(kind, lines) for column, kind in types.items()}
         with _unpacked(path / name, most) as stream:
             for part in pd.read_csv(
                 stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
