@@ -29,7 +29,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -167,13 +167,13 @@ def write(
             f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)
         ]
         (temporary / MANIFEST).write_text("".join(lines))
-        read(temporary)
+        made = read(temporary)
         temporary.chmod(0o755)
         _replace_folder(path, temporary)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return read(path)
+    return replace(made, path=path)
 
 
 def check_target(path: Path) -> None:

@@ -23,8 +23,8 @@ def recordings(kind: str) -> Recordings:
     """Return the recordings of a study by id.
 
     nothing · host: without a GPU · card: one that is stale · several: two simulated cards of one
-    host, that card, that host · hostile: a card whose every name is hostile · measured: those that
-    travel with the study, of three GPUs.
+    host, that card, that host · hostile: a card whose every name is hostile · measured: two sittings
+    of the card in focus, of those that travel with the study.
     """
     host = {"host": recorded(gpus=0, simulated=False, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}
@@ -42,8 +42,8 @@ def recordings(kind: str) -> Recordings:
             return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
         case "measured":
             gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
-            folders = {each["id"]: each.get("recordings", [each.get("recording")]) for each in gpus}
-            return {name: [ROOT / path for path in folders[name]] for name in ("h100", "h200")}
+            folders = {each["id"]: each.get("recordings", []) for each in gpus}
+            return {"h200": [ROOT / path for path in folders["h200"][:2]]}
     return {}
 
 

@@ -2,7 +2,8 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,13 @@ def recorded(**options: Any) -> Path:
 
 def make_recording(path: Path, **options: Any) -> Recording:
     """Write a simulated recording to the folder `path`; `options` as of `write_recording`."""
-    shutil.copytree(recorded(**options), path)
+    made = recorded(**options)
+    shutil.copytree(made, path)
+    return replace(_read(made), path=path)
+
+
+@cache
+def _read(path: Path) -> Recording:
     return recording.read(path)
 
 
