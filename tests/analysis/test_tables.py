@@ -12,6 +12,7 @@ from tests.support.simulated import recorded
 
 pytestmark = pytest.mark.slow
 
+FEW = ("naive", "naive_coalesced", "block", "block_unroll4")
 SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
 
 
@@ -53,7 +54,7 @@ def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
 
 
 def test_sittings_stand_together_in_every_table():
-    small = {"sizes": (256,), "holdout": (), "samples": 8}
+    small = {"sizes": (256,), "holdout": (), "samples": 8, "variants": FEW}
     sittings = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
     made = compute({"card": sittings})
     (row,) = made["recordings"].to_dict("records")
@@ -75,6 +76,6 @@ def test_a_recording_that_cannot_be_read_is_named(paths, tmp_path):
 
 
 def test_two_sources_of_one_name_are_refused(paths):
-    pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6)
+    pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)
     with pytest.raises(StudyError, match=r"'pair-gpu0'.*two sources are called 'pair-gpu0'"):
         compute({"pair": [pair], "pair-gpu0": paths["a"]})

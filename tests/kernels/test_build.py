@@ -30,13 +30,21 @@ from tests.support.cache import code, made
 from tests.support.compilers import COUNTS, program, stand_in
 
 EXACT = Build("block", 32, "float32", False)
-# Every kernel at one block size of every type of elements, exact and, if there is one, guarded.
+
+
+def few_blocks(name):
+    """Return one block size, or of tiles the two that take most registers and the smallest."""
+    sizes = block_sizes(name, [32])
+    return [*sizes[:2], sizes[-1]] if VARIANTS[name].has_tiles else sizes
+
+
+# Every kernel at few block sizes of every type of elements, exact and, if there is one, guarded.
 WANTED = [
     Build(name, block, dtype, guarded)
     for name, entry in VARIANTS.items()
     if entry.kernel == name
     for dtype in entry.dtypes
-    for block in block_sizes(name, [32])
+    for block in few_blocks(name)
     for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
 ]
 # For the oldest architecture, which has the least shared memory and registers, what takes most, if

@@ -23,8 +23,8 @@ def recordings(kind: str) -> Recordings:
     """Return the recordings of a study by id.
 
     nothing · host: without a GPU · card: one that is stale · several: two simulated cards of one
-    host, that card, that host · hostile: a card whose every name is hostile · measured: two sittings
-    of the card in focus, of those that travel with the study.
+    host, that card, that host · hostile: a card whose every name is hostile · measured: the card in
+    focus of the study, in two of the sittings that travel with it.
     """
     host = {"host": recorded(gpus=0, simulated=False, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}

@@ -8,41 +8,37 @@ import sys
 import pytest
 
 from tests.support import ROOT, reports
-from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
 
 pytestmark = pytest.mark.slow
 ELSEWHERE = {"PYTHONHASHSEED": "2", "TZ": "America/Lima", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
-# As the command does, but for what the page says of the command itself.
-RENDER = """
+# As the commands do, but for what the page says of the command itself.
+MAKE = """
+import sys
 from pathlib import Path
+from analysis.__main__ import write_tables
+from analysis.data.sittings import folders_by_sitting
+from analysis.render.figures import write_figures
 from analysis.render.page import render
-from tests.support.report_data import MAKER, TEMPLATE
-from tests.support.reports import recordings
-made = Path("tables"), Path("figures"), recordings("card")
-render(*made, TEMPLATE, Path("report.html"), None, MAKER)
+from tests.support.report_data import MAKER, PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE, sittings
+named = sittings({"card": Path(sys.argv[1])})
+tables, figures = Path("tables"), Path("figures")
+write_tables(named, PUBLISHED, SYSTEMS, STATEMENTS, [], [], tables)
+write_figures(tables, figures, None)
+render(tables, figures, folders_by_sitting(named), TEMPLATE, Path("report.html"), None, MAKER)
 """
 
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """Make a report as the workflow does: in processes of their own, in another environment."""
+    """Make a report in a process of its own, in another environment."""
     base = tmp_path_factory.mktemp("there")
-    options = []
-    for name, path in reports.recordings("card").items():
-        options += ["--recording", f"{name}={path}"]
-    published = ["--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEMENTS]
-    for command in (
-        ["-m", "analysis", "tables", *published, *options, "--out", "tables"],
-        ["-m", "analysis", "figures", "--tables", "tables", "--out", "figures"],
-        ["-c", RENDER],
-    ):
-        subprocess.run(
-            [sys.executable, *map(str, command)],
-            cwd=base,
-            env=os.environ | ELSEWHERE | {"PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-        )
+    subprocess.run(
+        [sys.executable, "-c", MAKE, reports.recordings("card")["card"]],
+        cwd=base,
+        env=os.environ | ELSEWHERE | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    )
     return base
 
 
