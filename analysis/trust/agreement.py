@@ -169,6 +169,7 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             rows[with_bounds("median_s")] = times
             if quantity == "kernel" and kind != ALONE:
                 rows = rows[(rows["kernel_timing"] == IN_PASS).fillna(False)]
+            rows = rows[rows["median_s"].notna()]  # not every pass has parts
             found.append(rows.reindex(columns=columns))
     types = summary[CELL].dtypes.to_dict() | dict.fromkeys(_STATE, "Float64")
     return pd.concat(found, ignore_index=True).astype(types)

@@ -56,6 +56,17 @@ def agreed_of(found):
     return agreement.agreement_tables(found, frames)
 
 
+def test_a_pass_without_parts_is_compared_as_a_whole(one):
+    samples = one.samples.copy()
+    samples.loc[samples["variant"] == "block", "kernel_s"] = np.nan
+    in_pieces = replace(one, samples=samples)
+    shares, cells = agreed({"x": in_pieces, "y": in_pieces})
+    whole, kernels = (shares[shares["quantity"] == name]["cells"] for name in ("total", "kernel"))
+    assert 0 < kernels.max() < whole.max()
+    assert set(shares["share"]) == {1.0}
+    assert cells.empty
+
+
 def pairs(**made):
     return [(a.label, b.label) for a, b in agreement.pairs(data.sources(made))]
 
