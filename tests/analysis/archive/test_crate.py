@@ -31,7 +31,8 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 def study(make_recording, tmp_path_factory):
     """A study of a simulated card and of a host without one."""
     base = tmp_path_factory.mktemp("study")
-    sizes = {"sizes": (256,), "holdout": (), "samples": 6}
+    few = ("naive", "block", "block_unroll4")
+    sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": few}
     software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}
     recordings = {
         "card": make_recording(base / "card", software=software, **sizes).path,
