@@ -15,7 +15,7 @@ from analysis.cpu import claims as cpu_claims
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
-from analysis.data import ceilings
+from analysis.data import brought, ceilings
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.published_claims import Statement
@@ -103,6 +103,7 @@ def compute(
     frames = _joined(own, parts)
     sources = [source for part in parts for source in part.sources]
     data.check_labels(sources)
+    brought.check_same(sources)
     frames |= {
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
@@ -139,7 +140,8 @@ def _of_recording(
     """Return the part of one recording."""
     loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
-    part = _part(loaded, times, [], theory, progress)
+    with brought.adopted(loaded[identifier]):
+        part = _part(loaded, times, [], theory, progress)
     samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "host_s", "kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])

@@ -11,7 +11,8 @@ with ``-DBLOCK=``; then sizes may be written with it, as in ``tile=BLOCKxBLOCK``
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -80,6 +81,32 @@ def adopted() -> tuple[Path, ...]:
     return tuple(Path(variant.file) for variant in VARIANTS.values() if variant.file)
 
 
+@contextmanager
+def adopting(entries: Mapping[str, Variant]) -> Iterator[None]:
+    """Have variants, by their names, in the catalog for as long as the block runs."""
+    VARIANTS.update(entries)
+    try:
+        yield
+    finally:
+        for name in entries:
+            del VARIANTS[name]
+
+
+def variants(texts: Mapping[str, Sequence[str]]) -> dict[str, Variant]:
+    """Return what sources declare, given as lines by path, by the kernels' names.
+
+    The texts are read and nothing else. A file is called as its kernel. Raises StudyError as
+    `adopt` does.
+    """
+    found = {}
+    for name, lines in texts.items():
+        path = Path(name)
+        found[path.stem] = entry = _variant(path, "\n".join(lines))
+        if entry.name != path.stem:
+            _refuse(path, 1, f"holds {entry.name}; a file is called as its kernel")
+    return found
+
+
 def read(path: Path) -> Variant:
     """Return the variant that a file declares; raises StudyError as `adopt` does."""
     path = path.resolve()
@@ -88,6 +115,10 @@ def read(path: Path) -> Variant:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
         raise StudyError(f"{shown(path)}: {reason}; name a .cu file with one kernel") from None
+    return _variant(path, text)
+
+
+def _variant(path: Path, text: str) -> Variant:
     name, line, dtypes, is_square = _signature(path, text)
     if name in VARIANTS and VARIANTS[name].file != str(path):
         _refuse(path, line, f"{name} is a variant of the catalog; call it otherwise")
@@ -188,8 +219,8 @@ class _Declared:
         return Variant(
             name,
             title=name,
-            idea=f"from {self.path.name}",
-            origin=self.path.name,
+            idea="your own",
+            origin="your own",
             description=f"the kernel of {self.path.name}",
             family="brought",
             kernel=name,
@@ -277,6 +308,6 @@ class _Declared:
 
         try:
             return value(ast.parse(text, mode="eval").body)
-        except (SyntaxError, ValueError, ZeroDivisionError):
+        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             allowed = ", ".join(["whole numbers", *names])
             self._refuse(key, f"{text} is no formula of {allowed} with + - * / and ()")

@@ -1,7 +1,6 @@
 """What must hold between a recording's provenance and its tables, and of the values in them."""
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -11,7 +10,7 @@ import kernels.catalog
 from kernels.cubins import INSTRUMENTS
 from kernels.variant import ELEMENTS
 from measurement.cells import CPU
-from measurement.recording_files import BROUGHT, CELL, KERNEL, PROVENANCE
+from measurement.recording_files import CELL, KERNEL, PROVENANCE, brought
 
 _CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
 _AFTERWARDS = ("counters.csv", "accuracy.csv")  # may be of orders that were not timed
@@ -74,15 +73,14 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     and of no others, there are samples.
     """
     devices = {CPU, *(card["device"] for card in provenance["devices"])}
-    sources = map(PurePosixPath, provenance["sources"])
-    brought = {path.stem for path in sources if str(path.parent) == BROUGHT}
+    outside = set(brought(provenance))
     checks = frames[_CHECKS]
     cells = _distinct(checks, CELL)
     if len(cells) < len(checks):
         return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
     kernels_checked = _distinct(checks, KERNEL)
     for name, frame in frames.items():
-        found = _first_fault(name, frame, devices, brought)
+        found = _first_fault(name, frame, devices, outside)
         if found is None and name not in (_CHECKS, *_AFTERWARDS) and set(KERNEL) <= set(frame):
             key, known = (CELL, cells) if "threads" in frame else (KERNEL, kernels_checked)
             own = _distinct(frame, key)
@@ -97,7 +95,7 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
 
 
 def _first_fault(
-    name: str, frame: pd.DataFrame, devices: set[str], brought: set[str]
+    name: str, frame: pd.DataFrame, devices: set[str], outside: set[str]
 ) -> str | None:
     if "device" in frame:
         strange = ~frame["device"].isin(devices)
@@ -107,10 +105,10 @@ def _first_fault(
     if "variant" not in frame:
         return None
     if "device" not in frame:
-        kinds = {"a build": (_BUILT | brought, pd.Series(True, frame.index))}
+        kinds = {"a build": (_BUILT | outside, pd.Series(True, frame.index))}
     else:
         on_cpu = frame["device"] == CPU
-        of_gpus = _VARIANTS["a GPU"] | brought
+        of_gpus = _VARIANTS["a GPU"] | outside
         kinds = {CPU: (_VARIANTS[CPU], on_cpu), "a GPU": (of_gpus, ~on_cpu)}
     for kind, (known, of_kind) in kinds.items():
         strange = of_kind & ~frame["variant"].isin(known)

@@ -21,12 +21,14 @@ import kernels.build
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.cubins import Build
+from kernels.host_execution.compiler import shown
 from measurement import cublas
 from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.gpu import read_limits
-from measurement.recording_files import BROUGHT
+from measurement.provenance_schema import BROUGHT, check_lines
+from measurement.recording_files import check_text
 
 ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
@@ -161,14 +163,35 @@ def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, s
 
     One from outside of the catalog is ``brought/KERNEL.cu``: its path may tell whose it is.
     """
-    files = {
-        f"{BROUGHT}/{b.variant}.cu" if Path(b.source).is_absolute() else b.source: ROOT / b.source
-        for b in builds
-    }
+    files = {_named(build): ROOT / build.source for build in builds}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
     own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
     files |= {path: ROOT / path for path in own}
     return {path: sha256(file) for path, file in sorted(files.items())}
+
+
+def texts(builds: Iterable[Build]) -> dict[str, list[str]]:
+    """Return the lines of every source from outside of the catalog, named as in `sources`.
+
+    Raises StudyError if one is too long for a recording, or has what cannot be shown.
+    """
+    files = {_named(build): Path(build.source) for build in builds}
+    return {path: _lines(file) for path, file in files.items() if file.is_absolute()}
+
+
+def _named(build: Build) -> str:
+    outside = Path(build.source).is_absolute()
+    return f"{BROUGHT}/{build.variant}.cu" if outside else build.source
+
+
+def _lines(file: Path) -> list[str]:
+    lines = file.read_text().split("\n")
+    try:
+        for line in check_lines(lines):
+            check_text(line)
+    except ValueError as error:
+        raise StudyError(f"{shown(file)}: no recording can keep it: {error}; change it") from None
+    return lines
 
 
 def git(told: str | None = None) -> dict[str, Any]:

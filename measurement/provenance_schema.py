@@ -1,5 +1,7 @@
 """What a recording's provenance.json holds."""
 
+import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -8,6 +10,9 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from measurement.validation import Section
 
 FORMAT: Literal[5] = 5
+# Where provenance has the sources of kernels from outside of the catalog, by their names.
+BROUGHT = "brought"
+_MOST_SOURCE = 2**16  # characters of such a source, lines' ends included
 
 Number = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -26,6 +31,23 @@ Utc = Annotated[
 # A file of the tree: a recording names no other.
 SourcePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(cu|c)$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+BroughtPath = Annotated[str, Field(pattern=rf"^{BROUGHT}/[A-Za-z0-9_]+\.cu$")]
+
+
+def lines_sha256(lines: Sequence[str]) -> str:
+    """Return the SHA-256 of a source that is given by its lines."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def check_lines(lines: list[str]) -> list[str]:
+    """Return the lines of a source; raises ValueError if it is longer than a recording keeps."""
+    size = sum(len(line) + 1 for line in lines)
+    if size > _MOST_SOURCE:
+        raise ValueError(f"has {size} characters, more than {_MOST_SOURCE}")
+    return lines
+
+
+Lines = Annotated[list[str], AfterValidator(check_lines)]
 
 
 class _Facts(Section):
@@ -138,7 +160,8 @@ class Provenance(Section):
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
     the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
     processes that had a hand in it: more than one where it was interrupted and resumed. `at_once`:
-    several GPUs were measured at the same time.
+    several GPUs were measured at the same time. `texts` are the lines of those `sources` that are
+    of kernels from outside of the catalog.
     """
 
     format: Literal[4, 5]
@@ -153,6 +176,7 @@ class Provenance(Section):
     configuration: Configured
     seed: int
     sources: dict[SourcePath, Sha256]
+    texts: dict[BroughtPath, Lines] = Field(default_factory=dict)
     attempts: Number
     at_once: bool = False
     phases: list[Phase]
@@ -164,4 +188,7 @@ class Provenance(Section):
         names = [card.device for card in self.devices]
         if len(set(names)) < len(names):
             raise ValueError(f"devices: one name stands twice among {', '.join(names)}")
+        for path, lines in self.texts.items():
+            if self.sources.get(path) != lines_sha256(lines):
+                raise ValueError(f"texts: {path} is not the one that sources has")
         return self

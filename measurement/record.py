@@ -27,7 +27,7 @@ from measurement.journal import Journal, open_journal
 from measurement.locks import only_run
 from measurement.matrices import check_memory
 from measurement.measure import Measurement
-from measurement.provenance_schema import FORMAT
+from measurement.provenance_schema import FORMAT, lines_sha256
 from measurement.references import CACHE
 from measurement.worker import Opening
 
@@ -102,6 +102,7 @@ def record(
     recording.check_target(out)
     devices = hardware.select(wanted)
     _check_memory(config.study, devices)
+    texts = provenance.texts(builds_of(config.study) if devices else [])
     gcc = find_gcc()
     with ExitStack() as stack:
         for device in devices:
@@ -116,7 +117,8 @@ def record(
         builds = _read_builds(config.study, devices, cubins)
         at_once = at_once and len(devices) > 1
         task = Task(hardware, config.study, devices, builds, cubins, library, at_once)
-        header = {"task": task.fingerprint(), "facts": {"started_utc": provenance.utc_now()}}
+        begun = {"started_utc": provenance.utc_now()} | ({"texts": texts} if texts else {})
+        header = {"task": task.fingerprint(), "facts": begun}
         with open_journal(out, header) as journal:
             if journal.attempts > 1:
                 print(f"{out}: going on where it was interrupted", file=sys.stderr, flush=True)
@@ -169,6 +171,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     none = dict.fromkeys(("driver", "cuda_driver", "cublas"))
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
+    texts = journal.header.get("texts", {})  # as they were when it began
     return {
         "format": FORMAT,
         "simulated": False,
@@ -188,7 +191,8 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "git": provenance.git(commit),
         "configuration": task.study.plain(),
         "seed": task.study.seed,
-        "sources": _sources(task.study, task.devices),
+        "sources": _sources(task.study, task.devices)
+        | {path: lines_sha256(lines) for path, lines in texts.items()},
         "attempts": journal.attempts,
         "at_once": task.at_once,
         "phases": journal.phases,

@@ -8,18 +8,16 @@ import json
 import math
 import unicodedata
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from measurement.errors import StudyError
-from measurement.provenance_schema import Provenance
+from measurement.provenance_schema import BROUGHT, Provenance
 from measurement.validation import first_fault
 
 # The part of a cell that a kernel depends on, and the cell.
-# Where provenance has the sources of kernels from outside of the catalog, by their names.
-BROUGHT = "brought"
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
 
@@ -266,6 +264,16 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
         path for path in sorted(sources | measured) if sources.get(path) != measured.get(path)
     ]
     return f"has other sources ({', '.join(changed)})" if changed else None
+
+
+def brought(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of every source from outside of the catalog, by its kernel's name."""
+    sources = provenance["sources"].items()
+    return {
+        PurePosixPath(path).stem: digest
+        for path, digest in sources
+        if path.startswith(f"{BROUGHT}/")
+    }
 
 
 def read_provenance(path: Path) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from kernels.catalog import VARIANTS
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
 from measurement.files import sha256
+from measurement.provenance_schema import BROUGHT
 from measurement.recording import CELL, TABLES, Recording, read
+from measurement.recording_files import brought
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -234,10 +236,12 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
     }
     for identifier, recording in found.items():
         checks = recording.checks
-        for name in set(checks.loc[checks["device"] != CPU, "variant"]) - set(VARIANTS):
+        unknown = set(checks.loc[checks["device"] != CPU, "variant"]) - set(VARIANTS)
+        kept = {Path(path).stem for path in recording.provenance.get("texts", {})}
+        for name in sorted((unknown | set(brought(recording.provenance))) - kept):
             raise StudyError(
                 f"recording {identifier!r}: holds {name}, which is not in the catalog; leave the "
-                "recording out, or add the kernel (CONTRIBUTING.md)"
+                "recording out, or try the kernel again (`gemm-study try`), which keeps its source"
             )
     return found
 
@@ -279,6 +283,7 @@ def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
+        if not path.startswith(f"{BROUGHT}/")  # of which the tree has none
         if not (root / path).is_file() or sha256(root / path) != digest
     ]
 
@@ -395,8 +400,8 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return the provenance as text, one row a fact: recording, item (dotted path), value.
 
-    Of several sittings each has its rows, under a name of its own (`sitting_names`). The sources'
-    hashes and the phases are left out, which have tables of their own.
+    Of several sittings each has its rows, under a name of its own (`sitting_names`). The sources
+    and the phases are left out.
     """
     return from_rows(
         "environment",
@@ -406,7 +411,7 @@ def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
             for name, provenance in zip(
                 sitting_names(identifier, len(recording.sittings)), recording.sittings, strict=True
             )
-            for item, value in _facts({**provenance, "sources": {}, "phases": []})
+            for item, value in _facts({**provenance, "sources": {}, "texts": {}, "phases": []})
         ),
     )
 

@@ -20,6 +20,7 @@ from analysis.data.recordings import Source, once_a_recording
 from analysis.decide.predictors import Curve, fill
 from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
+from kernels.catalog import VARIANTS
 
 # Least and greatest exponent of N below the measured orders, and above them: with N a time does not
 # fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
@@ -150,12 +151,14 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
 def kernel_cells(source: Source) -> pd.DataFrame:
     """Return the cells of a GPU's kernels at the fitted orders, times named time_s and so on.
 
-    Variants that have work on the host are left out: nothing here describes that.
+    Variants that have work on the host are left out: nothing here describes that. So are those from
+    outside of the catalog: predictions are read where nobody knows their tiles.
     """
     cells = source.gpu_orders
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
     cells = cells[cells["host_s"].isna()]
+    cells = cells[~cells["variant"].isin([name for name, v in VARIANTS.items() if v.file])]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
 

@@ -13,12 +13,9 @@ from kernels.plan import BASELINE
 
 # The host memory whose copies disturb the card least.
 _MEMORY = ("pinned", "pageable")
-_PLACES = {name: place for place, name in enumerate(VARIANTS)}
 _GAIN = with_bounds("gain")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
 _KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
-# The ladder and the library; what takes other types of elements too stands beside it.
-_NAMES = [name for name, v in VARIANTS.items() if v.dtypes == ("float32",)]
 _KERNEL_OF = ("gpu", "variant", "n", "block_size")
 _BOUNDS = ("units", "moved_bytes", "share_of_units", "bound", "share_of_bound")
 
@@ -36,7 +33,8 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
     cells = cells.assign(samples=cells["kernel_samples"])
-    cells = without_swept_naive(cells[cells["variant"].isin(_NAMES)])
+    cells = without_swept_naive(cells[cells["variant"].isin(_names())])
+    places = list(VARIANTS)
     found = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
@@ -44,10 +42,18 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         library = own[is_library(own)].set_index("n")["kernel_s"]
         steps = _steps(frames, gpu, memory)
         rows = [_row(of, library, steps) for _, of in own.groupby("variant")]
-        found += sorted(rows, key=lambda row: _PLACES[str(row["variant"])])
+        found += sorted(rows, key=lambda row: places.index(str(row["variant"])))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
     glance = from_rows("glance", found).drop(columns=list(_BOUNDS))
     return stacked("glance", [glance.merge(bounds, how="left", on=list(_KERNEL_OF))])
+
+
+def _names() -> list[str]:
+    """Return the ladder, the library and what was brought.
+
+    What takes other types of elements too stands beside it.
+    """
+    return [name for name, v in VARIANTS.items() if v.file or v.dtypes == ("float32",)]
 
 
 def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:

@@ -66,7 +66,6 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
 
 
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
-_OF_TILES = [name for name, v in VARIANTS.items() if v.has_tiles]
 _OF_PAGE = [
     name for name, v in VARIANTS.items() if v.origin.startswith("T,") and v.family == "block"
 ]
@@ -85,7 +84,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
     pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
-    both &= ~pairs["variant"].isin(_OF_TILES)
+    both &= ~pairs["variant"].isin([name for name, v in VARIANTS.items() if v.has_tiles])
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = pairs["variant"].isin(_OF_PAGE)
     wanted = pd.Series(BASELINE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)

@@ -111,7 +111,9 @@ def placed(
     row["units"] = TENSOR if parts else FP32
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
-    return row | nearest_bound(bounds, time_s)
+    # Of what was brought nothing is counted here, so that a nearer bound may be unknown.
+    counts_known = launch or not VARIANTS[product.variant].file
+    return row | nearest_bound(bounds if counts_known else {}, time_s)
 
 
 def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:

@@ -149,14 +149,13 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
 def _measured_cells(source: Source) -> pd.DataFrame:
     """Return the kernels' times of a GPU's orders; the index is the row in `source.cells`.
 
-    From the host memory that disturbs the GPU least. A library's kernel is left out, and what runs
-    on tensor cores: no model has a term for them.
+    From the host memory that disturbs the GPU least. What has no theory is left out, such as a
+    library's kernel, and what runs on tensor cores: no model has a term for them.
     """
     cells = source.gpu_orders
     cells = cells[cells["host_memory"] == source.memory("kernel")]
-    entries = [VARIANTS[name] for name in cells["variant"]]
-    cells = cells[[v.kernel is not None and not v.tensor_cores for v in entries]]
-    cells = cells[cells["kernel_s"].notna()]
+    known = [name for name, v in VARIANTS.items() if v.theory and not v.tensor_cores]
+    cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
     role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
     role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
     return cells.rename(columns=renaming("kernel_s", "time_s")).assign(role=role)[_CELLS]

@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
+from kernels.brought import adopting
+from kernels.brought import variants as variants_of
 from kernels.catalog import VARIANTS, variant
 from kernels.cubins import INSTRUMENTS, build_for
 from kernels.variant import ELEMENTS
 from measurement import recording
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
 from measurement.files import sha256
-from measurement.provenance_schema import FORMAT
+from measurement.provenance_schema import FORMAT, lines_sha256
 from measurement.recording import Recording
 from tests.support import ROOT, simulated_tables
 from tests.support.cache import code, made
@@ -246,7 +248,8 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
             "l2_cache_bytes": 52428800,
         },
     }
-    catalogs = [*VARIANTS.values(), *cpu_reference.catalog.VARIANTS.values()]
+    own = [entry for entry in VARIANTS.values() if not entry.file]
+    catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     return {
         "format": FORMAT,
@@ -290,6 +293,16 @@ def recorded(**options: Any) -> Path:
     inputs = [code("cpu_reference", "kernels", "measurement", *makers), options]
     folder = made("recording", inputs, lambda out: write_recording(out / "recording", **options))
     return folder / "recording"
+
+
+def tried(text: str, name: str = "mine", **options: Any) -> Path:
+    """Return the folder of a recording that brings a kernel with this source, likewise."""
+    texts = {f"brought/{name}.cu": text.split("\n")}
+    sources = {path: lines_sha256(lines) for path, lines in texts.items()}
+    small = {"sizes": (256, 512), "holdout": (), "samples": 6, "held": True}
+    small["variants"] = ("naive", "naive_coalesced", "block", "cublas_sgemm", name)
+    with adopting(variants_of(texts)):
+        return recorded(**{**small, "sources": sources, "texts": texts, **options})
 
 
 def make_recording(path: Path, **options: Any) -> Recording:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
+from kernels.catalog import VARIANTS
 from measurement.cells import Cell
 from measurement.recording import CELL, OPTIONAL, TABLES
 
@@ -122,6 +123,9 @@ BUILDS = {
 def builds(gpus: int) -> pd.DataFrame:
     """Return `BUILDS` and the probes, or none without a GPU."""
     kernels = [(*key, *facts[:2]) for key, facts in BUILDS.items()]
+    for name, entry in VARIANTS.items():
+        blocks = (entry.block_sizes or [None]) if entry.file else []
+        kernels += [(name, block, entry.dtypes[0], 32, 0) for block in blocks]
     kernels += [("hold", None, "float32", 16, 0), ("probes", None, "float32", 40, 2048)]
     rows = [
         ("sm_90", name, dtype, block, "exact", registers, shared, 0, 0, 0, "13.2", f"{place:064x}")

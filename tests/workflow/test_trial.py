@@ -15,6 +15,7 @@ from kernels.shape import Shape
 from measurement import record as recorder
 from measurement import recording
 from measurement.errors import StudyError
+from measurement.files import sha256
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.compilers import stand_in
@@ -199,7 +200,16 @@ def test_a_kernel_goes_all_the_way(path, card):
     assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
     assert re.fullmatch(r"the recording: tried/mine/gpu0-\w{8}", lines[-1])
     made = recording.read(lines[-1].removeprefix("the recording: "))
-    assert set(made.provenance["sources"]) >= {"brought/mine.cu"}
+    assert made.provenance["texts"] == {"brought/mine.cu": MINE.split("\n")}
+    assert made.provenance["sources"]["brought/mine.cu"] == sha256(path)
+
+
+def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measured(path, card):
+    path.write_text(f"{MINE}// \a")
+    with pytest.raises(
+        StudyError, match=r"^mine\.cu: no recording can keep it: the character '\\x07'"
+    ):
+        list(trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], card))
 
 
 @pytest.mark.slow

@@ -1,0 +1,117 @@
+"""A kernel from outside of the catalog: its rows in tables and page, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.data import brought
+from analysis.data import recordings as data
+from analysis.data.recordings import Source
+from analysis.data.store import Store
+from analysis.render.check import check
+from kernels.catalog import VARIANTS
+from measurement import recording
+from measurement.errors import StudyError
+from measurement.provenance_schema import lines_sha256
+from measurement.recording_files import read_provenance
+from tests.support.report_data import TEMPLATE, report
+from tests.support.simulated import tried
+
+MINE = """// try: tile=32x32 threads=32x8 after=naive_coalesced
+extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
+    this is read and never compiled
+}"""
+PATH = "brought/mine.cu"
+
+
+@pytest.fixture(scope="module")
+def made():
+    return recording.read(tried(MINE))
+
+
+def changed(made, **facts):
+    return replace(made, provenance=made.provenance | facts)
+
+
+@pytest.mark.slow
+def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
+    """As any other, but for what follows from counts; the catalog stays as it is."""
+    folder = report({"card": tried(MINE)})
+    store = Store(folder / "tables")
+
+    def rows(name):
+        frame = store[name]
+        return frame[frame["variant"] == "mine"].to_dict("records")
+
+    (glance,) = rows("glance")
+    assert (glance["idea"], glance["after"], glance["n"]) == ("your own", "naive_coalesced", 512)
+    assert min(glance["gain"], glance["share_of_units"], glance["share_of_library"]) > 0
+    assert pd.isna(glance["bound"])
+    assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
+    (code,) = rows("machine_code")
+    assert (code["threads_per_block"], code["occupancy"]) == (256, 1.0)
+    assert not rows("curves")
+    assert not rows("model_predictions")
+    assert not store["recordings"]["stale"].any()
+    assert not store["environment"]["item"].str.startswith("texts").any()
+    page = (folder / "report.html").read_text()
+    assert check(page, folder / "tables", TEMPLATE) == []
+    assert "Your own: from outside of the study" in page
+    assert "mine" in (folder / "figures" / "ladder.svg").read_text()
+    assert "mine" not in VARIANTS
+
+
+def test_two_kernels_of_one_name_are_refused(made):
+    other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
+    a, b = (Source(name, name, "gpu0", made) for name in "ab")
+    brought.check_same([a, b])
+    said = r"^recording 'c': brings another mine than recording 'a'; leave one out"
+    with pytest.raises(StudyError, match=said):
+        brought.check_same([a, b, Source("c", "c", "gpu0", other)])
+
+
+def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
+    """As those that were made before recordings kept it."""
+    monkeypatch.setattr(data, "read", lambda _: changed(made, texts={}))
+    with pytest.raises(StudyError, match=r"^recording 'old': holds mine, .* try the kernel again"):
+        data.load({"old": [Path("old")]})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mine(", "block(", "brought/mine.cu:2: block is a variant of the catalog"),
+        ("mine(", "other(", "brought/mine.cu:1: holds other; a file is called as its kernel"),
+        ("32x8", "1+" * 2000 + "1x1", "brought/mine.cu:1: threads=1.1.1.*; leave it out$"),
+        ("threads", "block=16 threads", "has mine of float32 and block size None, which its"),
+        ("float", "double", "has mine of float32 and block size None, which its"),
+    ],
+)
+def test_a_source_that_is_not_what_was_measured_is_refused(made, old, new, message):
+    strange = changed(made, texts={PATH: MINE.replace(old, new).split("\n")})
+    said = pytest.raises(StudyError, match=rf"^recording \S+: {message}")
+    with said as refused, brought.adopted(strange):
+        pass
+    assert len(str(refused.value)) < 600
+    assert "mine" not in VARIANTS
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["not it"], "texts: brought/mine.cu is not the one that sources has"),
+        (["x" * 5000], "a text has 5000 characters, more than 4096"),
+        (["\x1b[2J"], "the character '.x1b' stands in a text"),
+        ([""] * (2**16 + 1), "has 65537 characters, more than 65536"),
+    ],
+)
+def test_a_text_that_a_recording_cannot_keep_is_refused(made, tmp_path, lines, message):
+    own = made.provenance | {"texts": {PATH: lines}}
+    if len(lines) > 1:
+        own["sources"] = own["sources"] | {PATH: lines_sha256(lines)}
+    (tmp_path / "provenance.json").write_text(json.dumps(own))
+    with pytest.raises(StudyError, match=message):
+        read_provenance(tmp_path)
