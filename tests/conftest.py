@@ -18,6 +18,14 @@ from measurement.recording import Recording
 from tests.support import cache, simulated
 
 MakeRecording = Callable[..., Recording]
+# Those that wait for processes and clocks stand among those that compute.
+_LONGEST = (
+    *("test_workflow", "test_host_execution", "test_build"),
+    *("test_faults", "test_browser", "test_compare"),
+    *("test_run", "test_page", "test_crate"),
+    *("test_slurm", "test_fuzz", "test_cpu_threads"),
+    *("test_record", "test_uncertainty", "test_reproducible"),
+)
 
 
 def pytest_configure() -> None:
@@ -26,9 +34,9 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what waits for processes and compilers: nothing long is left at the end."""
-    first = {name: place for place, name in enumerate(("workflow", "measurement", "kernels"))}
-    items.sort(key=lambda item: first.get(item.path.parent.name, len(first)))
+    """Begin with the longest files, so that no core is without work in the end."""
+    first = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: first.get(item.path.stem, len(first)))
 
 
 @pytest.fixture(scope="session", autouse=True)
