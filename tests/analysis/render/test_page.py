@@ -20,11 +20,10 @@ from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
 
 DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
-QUICK = ("nothing", "host")  # to make
 KINDS = pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=[] if kind in QUICK else [pytest.mark.slow])
+        pytest.param(kind, marks=[] if kind == "nothing" else [pytest.mark.slow])
         for kind in reports.KINDS
     ],
 )
@@ -179,6 +178,7 @@ def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
             assert path.read_text() in text
 
 
+@pytest.mark.slow
 def test_a_page_carries_all_tables_or_the_smallest(computed, monkeypatch):
     store = Store(computed)
     assert page._archived(store) == list(TABLES)

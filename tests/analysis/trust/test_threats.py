@@ -98,6 +98,7 @@ def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
     assert of(tables(tmp_path / "none")).empty
 
 
+@pytest.mark.slow
 def test_the_table_is_made_from_the_recordings(computed):
     row, _ = pd.read_csv(computed / "threats.csv").to_dict("records")
     summary = pd.read_csv(computed / "summary.csv")
