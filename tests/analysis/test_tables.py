@@ -8,11 +8,10 @@ from analysis.data import published, published_claims
 from analysis.published import systems
 from measurement.errors import StudyError
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, published_once
-from tests.support.simulated import recorded
+from tests.support.simulated import FEW, recorded
 
 pytestmark = pytest.mark.slow
 
-FEW = ("naive", "naive_coalesced", "block", "block_unroll4")
 SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
 
 

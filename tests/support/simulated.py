@@ -35,6 +35,8 @@ ORDERS_VARIANTS = [
     and (entry.shapes == "square" or entry.kernel is None)
     and not entry.has_tiles
 ]
+# Of which tests need no more that look at how cells are compared, joined or packed.
+FEW = ("naive", "buffered_row", "block", "block_unroll4")
 SERIES = [
     {
         "variants": ["mm_naive", "mm_tile"],

@@ -20,6 +20,7 @@ from analysis.data.store import StoreError
 from measurement.errors import StudyError
 from measurement.recording_files import files_of
 from tests.support.report_data import chain
+from tests.support.simulated import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +32,7 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 def study(make_recording, tmp_path_factory):
     """A study of a simulated card and of a host without one."""
     base = tmp_path_factory.mktemp("study")
-    few = ("naive", "block", "block_unroll4")
-    sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": few}
+    sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": FEW}
     software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}
     recordings = {
         "card": make_recording(base / "card", software=software, **sizes).path,

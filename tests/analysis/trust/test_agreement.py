@@ -12,25 +12,27 @@ from analysis.trust import agreement, compare, overheads, telemetry
 from measurement.errors import exit_status
 from measurement.recording import CELL
 from tests.support.report_data import rewritten
+from tests.support.simulated import FEW
 
 pytestmark = pytest.mark.slow
-
-
-FEW = {"variants": ("naive", "buffered_row", "block", "block_unroll4")}
 
 
 @pytest.fixture(scope="module")
 def one(make_recording, tmp_path_factory):
     """A card; not to be changed."""
     path = tmp_path_factory.mktemp("agreement") / "one"
-    return make_recording(path, sizes=(256, 512), holdout=(), noise=0.001, throttled=2, **FEW)
+    return make_recording(
+        path, sizes=(256, 512), holdout=(), noise=0.001, throttled=2, variants=FEW
+    )
 
 
 @pytest.fixture(scope="module")
 def two(make_recording, tmp_path_factory):
     """A host with two such cards, without throttled samples."""
     path = tmp_path_factory.mktemp("agreement") / "two"
-    return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), noise=0.001, seed=1, **FEW)
+    return make_recording(
+        path, gpus=2, sizes=(256, 512), holdout=(), noise=0.001, seed=1, variants=FEW
+    )
 
 
 def named(recording, *names, cpu_model="Simulated CPU"):

@@ -20,11 +20,11 @@ from measurement import recording
 from measurement.errors import StudyError, exit_status
 from measurement.recording import CELL, KERNEL, Recording
 from tests.support.report_data import rewritten
+from tests.support.simulated import FEW
 
 pytestmark = pytest.mark.slow
 
 H100 = ROOT / "data" / "recordings" / "h100-sxm"
-FEW = {"variants": ("naive", "block", "block_unroll4", "tile_conflict_free")}
 STUDY = {
     "devices": [{"device": "gpu0", "name": "Card"}],
     "host": {"cpu_model": "CPU"},
@@ -313,9 +313,9 @@ def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
 
 
 def test_a_variant_slower_by_5_percent_is_found_and_no_other(make_recording, tmp_path):
-    options = {"sizes": (512, 2048), "holdout": (), "samples": 30, "noise": 0.004} | FEW
-    a = make_recording(tmp_path / "a", seed=1, **options)
-    b = make_recording(tmp_path / "b", seed=2, **options)
+    options = {"sizes": (512, 2048), "holdout": (), "samples": 30, "noise": 0.004}
+    a = make_recording(tmp_path / "a", seed=1, variants=FEW, **options)
+    b = make_recording(tmp_path / "b", seed=2, variants=FEW, **options)
     assert set(compared(a, b)["verdict"]) <= {"same", "undecided"}
     frame = compared(a, slowed(b, "block", 1.05))
     touched = (frame["variant"] == "block") & (frame["quantity"] == "kernel")
@@ -481,7 +481,7 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
 
 
 def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_path):
-    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), **FEW)
+    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), variants=FEW)
     other = written(slowed(one, "block", 1.3), tmp_path / "b")
     status, out, err = run(one.path, other, "--csv", tmp_path / "all.csv")
     assert (status, err) == (1, "")
@@ -499,7 +499,7 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
 
 
 def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):
-    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), **FEW).path
+    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), variants=FEW).path
     other = written(slowed(recording.read(one), "block", 1.1), tmp_path / "b")
     assert run(one, other)[0] == 1
     status, out, _ = run(one, other, "--threshold", "0.15")
