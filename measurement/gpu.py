@@ -45,9 +45,17 @@ class GpuSession:
     """
 
     def __init__(
-        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+        self,
+        device: CudaDevice,
+        inputs: Inputs,
+        builds: list[BuildResult],
+        cubins: Path,
+        primary: bool = False,
     ) -> None:
-        """`cubins` is the folder that holds ``sm_XX/STEM.cubin`` for each of `builds`."""
+        """`cubins` is the folder that holds ``sm_XX/STEM.cubin`` for each of `builds`.
+
+        `primary`: in the context that the CUDA runtime shares among all libraries of a process.
+        """
         self._cuda = driver()
         self._device = self._cuda.Device(device.index)
         self.limits = read_limits(self._cuda, self._device)
@@ -59,6 +67,7 @@ class GpuSession:
         }
         self._cubins = cubins / architecture(device.compute_capability)
         self._inputs = inputs
+        self._primary = primary
         self._functions: dict[Build, Any] = {}
         self._alone_s: dict[Cell, float] = {}  # the first time of every kernel alone
         self._sgemm: cublas.Sgemm | None = None
@@ -68,7 +77,11 @@ class GpuSession:
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
         try:
-            self._context = self._device.make_context()
+            if self._primary:
+                self._context = self._device.retain_primary_context()
+                self._context.push()
+            else:
+                self._context = self._device.make_context()
         except cuda.Error as error:
             raise StudyError(
                 f"{self._device.name()}: gives no context ({error}); check `nvidia-smi`"

@@ -37,18 +37,27 @@ def summary(tag, value):
 
 
 def nvbench_json(time_s=2e-4):
-    """Results in nvbench's layout, all kernels alike."""
-    state = {
-        "name": "Device=0",
-        "is_skipped": False,
-        "summaries": [
-            {"tag": "nv/cold/sample_size", "data": []},
-            summary("nv/cold/time/gpu/median", 1.5 * time_s),
-            summary("nv/batch/time/gpu/mean", time_s),
-        ],
+    """Results in nvbench's layout: kernels that take so long warm, and half as long again cold."""
+
+    def state(launches):
+        return {
+            "name": f"Device=0 Launches={launches}",
+            "axis_values": [{"name": "Launches", "type": "int64", "value": str(launches)}],
+            "is_skipped": False,
+            "summaries": [
+                {"tag": "nv/cold/sample_size", "data": []},
+                summary("nv/cold/time/gpu/median", (launches + 0.5) * time_s),
+            ],
+        }
+
+    trains = {
+        nvbench_kernels.label(*kernel): nvbench_kernels.train(kernel[2]) for kernel in KERNELS
     }
-    names = (nvbench_kernels.label(*kernel) for kernel in KERNELS)
-    return {"benchmarks": [{"name": name, "states": [dict(state)]} for name in names]}
+    return {
+        "benchmarks": [
+            {"name": name, "states": [state(1), state(many)]} for name, many in trains.items()
+        ]
+    }
 
 
 def test_medians_are_of_the_rounds():
@@ -59,27 +68,35 @@ def test_medians_are_of_the_rounds():
     ]
     found = compare(("block", 32, 1024), rounds)
     assert found.times == Times(1.98, 2.0, 2.5, 2.5, 1.9)
-    assert (found.ratio, found.ratio_min) == (1.0, 0.99)
-    assert found.ratio_max == pytest.approx(1.04)
-    assert (found.flushed_ratio, found.stamped_ratio) == (1.0, 3.12 / 3.0)
+    assert (found.ratio, found.flushed_ratio) == (0.99, 1.0)
+    assert found.stamped_ratio == pytest.approx(1.98 / 1.9)
     assert found.within
+    assert np.isnan([found.ratio_low, found.ratio_high]).all()  # of three rounds there is none
+    found = compare(("block", 32, 1024), 3 * rounds)
+    assert (found.ratio_low, found.ratio_high) == pytest.approx((0.99, 1.04))
 
 
 @pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
 def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
-    rounds = [Times(ratio * 1e-3, 1e-3, 2e-3, 2e-3, ratio * 1e-3)]
+    rounds = 6 * [Times(ratio * 1e-3, 1e-3, 2e-3, 2e-3, ratio * 1e-3)]
     found = compare(("block_unroll4", 32, 2048), rounds)
     assert found.within == (within == "yes")
     _, line = table([found]).splitlines()
     words = line.split()
-    assert (words[0], words.pop(8)) == ("block_unroll4", within)
+    assert (words[0], words.pop(8), words.pop(11)) == ("block_unroll4", within, "yes")
     expected = [32, 2048, 1e3 * ratio, 1e3, ratio, ratio, ratio, 2e3, 2e3, 1, 1e3 * ratio, 1]
     assert [float(number) for number in words[1:]] == pytest.approx(expected)
 
 
-def test_a_batch_slower_than_a_cold_launch_is_the_hosts():
-    assert compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 11.2, 11.3, 8.0)]).within
-    assert not compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 12.0, 11.3, 8.0)]).within
+def test_warm_and_flushed_are_judged_each_by_itself():
+    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 8.1, 10.8, 11.4, 8.0)])
+    assert (found.within, found.flushed_within) == (True, False)
+    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 11.2, 11.3, 8.0)])
+    assert (found.within, found.flushed_within) == (False, True)
+
+
+def test_trains_of_short_kernels_are_longer():
+    assert [nvbench_kernels.train(n) for n in (256, 512, 1024, 4096)] == [100, 100, 12, 5]
 
 
 def test_times_of_nvbench_are_read(tmp_path):
@@ -97,7 +114,7 @@ def test_times_of_nvbench_are_read(tmp_path):
             {"is_skipped": True, "skip_reason": "too short"},
             "b0-n256: skipped: too short",
         ),
-        ({"summaries": None}, "n256: its results lack nv/batch/time/gpu/mean"),
+        ({"summaries": None}, "n256: its results lack nv/cold/time/gpu/median"),
     ],
 )
 def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
@@ -147,7 +164,7 @@ def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, statu
     monkeypatch.setattr(against, "find_nvcc", lambda: Path("nvcc"))
     monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
     monkeypatch.setattr(against, "build_all", lambda *_: [])
-    monkeypatch.setattr(against, "GpuSession", lambda *_: FakeSession(log, ours_s))
+    monkeypatch.setattr(against, "GpuSession", lambda *_, primary: FakeSession(log, ours_s))
     monkeypatch.setattr(against, "stamps", lambda _: lambda _: ours_s)
     monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
     monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
@@ -156,8 +173,8 @@ def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, statu
     out = tmp_path / "new" / "out.json"
     monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
     assert exit_status(against.main) == status
-    assert log == [*(k for k in KERNELS for _ in range(2 * 11)), "nvbench"] * 5
-    assert capsys.readouterr().out.count(" NO " if status else " yes ") == len(KERNELS)
+    assert log == [*(k for k in KERNELS for _ in range(2 * 11)), "nvbench"] * against._ROUNDS
+    assert capsys.readouterr().out.count(" NO " if status else " yes ") == 2 * len(KERNELS)
     written = json.loads(out.read_text())
     assert (written["gpu"], written["driver"], written["nvcc"]) == ("Stand-in", "600.1", "13.9.7")
     assert [(k["variant"], k["block_size"], k["n"]) for k in written["kernels"]] == KERNELS
@@ -215,11 +232,18 @@ class FakeDriver:
 
 
 class FakeState:
+    def __init__(self, launches):
+        self.launches = launches
+
     def get_device(self):
         return 0
 
+    def get_int64(self, axis):
+        assert axis == "Launches"
+        return self.launches
+
     def exec(self, launch, *, batched):
-        assert batched
+        assert not batched
         stream = SimpleNamespace(addressof=lambda: 77)
         launch(SimpleNamespace(get_stream=lambda: stream))
 
@@ -228,12 +252,15 @@ def test_nvbench_launches_what_the_catalog_says(tmp_path):
     (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
     driver = FakeDriver()
     inputs = inputs_of(64)
-    nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)(FakeState())
+    run = nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)
+    run(FakeState(1))
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
+    run(FakeState(2))
+    assert driver.launches == 3 * [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     assert driver.memory == {}
     driver.status = Status.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(StudyError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
-        nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)(FakeState())
+        run(FakeState(1))
 
 
 @pytest.fixture(scope="module")
