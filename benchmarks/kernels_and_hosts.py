@@ -5,7 +5,9 @@
 For every pair it prints how many medians of kernels timed alone are within 2 %, how many of the
 others take less than 5 µs, and Spearman's rank correlation, across cells, of the ratio of the two
 kernel times with the ratio of what the same passes take beside their kernels, by host memory.
-Chance is judged twice: as if cells had nothing in common (±1.96/√(n − 1)), and by a control, the
+Chance is judged three times: as if cells had nothing in common (±1.96/√(n − 1)); with what cells of
+one shape have in common, which copy the same bytes: beside each correlation stands what 95 % of
+random assignments of the shapes' hosts to the shapes' kernels stay within; and by a control, the
 kernels of a pair with the hosts of another that shares no recording with it: what these have in
 common is not the host.
 """
@@ -17,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
+from analysis.stats.estimates import seeded
 from analysis.stats.significance import within
 from measurement import recording
 from measurement.errors import StudyError, exit_status
@@ -27,7 +30,9 @@ from measurement.recording import KERNEL, Recording
 TOLERANCE = 0.02
 SHORT_S = 5e-6
 _PRODUCT = [name for name in KERNEL if name != "device"]
+_NOT_SHAPE = ["variant", "dtype", "block_size"]
 _MEMORY = ("pinned", "pageable")
+_ASSIGNMENTS = 999
 
 
 def kernels_s(recorded: Recording) -> pd.Series:
@@ -50,6 +55,32 @@ def correlation(one: pd.Series, other: pd.Series) -> float:
     return float(spearmanr(one.loc[common], other.loc[common]).statistic)
 
 
+def chance(one: pd.Series, other: pd.Series) -> float:
+    """Return what |`correlation`| is at most, 95 times of 100, where shapes are assigned at random.
+
+    Each cell gets the ratio of some cell of the shape that its own shape is assigned to.
+    """
+    common = one.index.intersection(other.index)
+    _, groups = pd.factorize(common.droplevel(_NOT_SHAPE))
+    shape = (
+        common.droplevel(_NOT_SHAPE).map({key: row for row, key in enumerate(groups)}).to_numpy()
+    )
+    of_shape = [other.loc[common].to_numpy()[shape == row] for row in range(len(groups))]
+    ranks = one.loc[common].rank().to_numpy()
+    rng = seeded("kernels and hosts")
+    found = []
+    for _ in range(_ASSIGNMENTS):
+        assigned = rng.permutation(len(groups))
+        drawn = [
+            rng.choice(of_shape[row], np.sum(shape == own)) for own, row in enumerate(assigned)
+        ]
+        values = np.empty(len(shape))
+        for own, part in enumerate(drawn):
+            values[shape == own] = part
+        found.append(abs(np.corrcoef(ranks, rankdata(values))[0, 1]))
+    return float(np.quantile(found, 0.95))
+
+
 def lines(recordings: dict[str, Recording]) -> Iterator[str]:
     """Yield what the command prints; raises StudyError where there is nothing to compare."""
     kernels = {name: kernels_s(one) for name, one in recordings.items()}
@@ -67,16 +98,19 @@ def lines(recordings: dict[str, Recording]) -> Iterator[str]:
     }
     yield (
         f"{'pair':<28} {'kernels':>7} {'within':>7} {'apart':>5} {'short':>5} {'chance':>7}"
-        + "".join(f" {memory:>8}" for memory in _MEMORY)
+        + "".join(f" {memory:>8} {'chance':>7}" for memory in _MEMORY)
     )
     for pair, ratio in ratios.items():
         apart = ~within(ratio, TOLERANCE)
         short = apart & (kernels[pair[0]].reindex(ratio.index) < SHORT_S)
-        found = [correlation(ratio, hosts[pair, memory]) for memory in _MEMORY]
+        found = [
+            (correlation(ratio, hosts[pair, memory]), chance(ratio, hosts[pair, memory]))
+            for memory in _MEMORY
+        ]
         yield (
             f"{' and '.join(pair):<28} {len(ratio):>7} {1 - apart.mean():>7.1%} {apart.sum():>5} "
             f"{short.sum():>5} {1.96 / np.sqrt(len(ratio) - 1):>7.3f}"
-        ) + "".join(f" {value:>8.3f}" for value in found)
+        ) + "".join(f" {value:>8.3f} {bound:>7.3f}" for value, bound in found)
     for memory in _MEMORY:
         control = [
             correlation(ratios[one], hosts[other, memory])

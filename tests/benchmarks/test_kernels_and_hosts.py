@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks.kernels_and_hosts import lines
+from benchmarks.kernels_and_hosts import chance, lines
 from measurement import recording
 from measurement.errors import StudyError
 from tests.support.simulated import recorded
@@ -40,15 +42,30 @@ def slowed(one, kernels, hosts):
 def test_kernels_that_follow_the_host_are_correlated_with_it(one):
     found = list(lines({"a": one, "b": slowed(one, True, True)}))
     assert found[0].split() == [
-        *("pair", "kernels", "within", "apart", "short", "chance", "pinned", "pageable")
+        *("pair", "kernels", "within", "apart", "short", "chance"),
+        *("pinned", "chance", "pageable", "chance"),
     ]
-    *_, within, apart, _, _, pinned, pageable = found[1].split()
+    *_, within, apart, _, _, pinned, _, pageable, _ = found[1].split()
     kernels = len(one.kernels[one.kernels["variant"].isin(VARIANTS[1:])])
     assert 0 < int(apart) <= kernels
     assert float(within.rstrip("%")) < 100
     assert float(pinned) > 0.9
     assert float(pageable) > 0.9
     assert len(found) == 2, "no pair is without both"
+
+
+def test_what_cells_of_a_shape_have_in_common_is_chance():
+    """Ten shapes, on which hosts and kernels both depend, tell as much as ten cells."""
+    rng = np.random.default_rng(1)
+    orders = np.repeat(np.arange(10), 40)
+    names = ["variant", "dtype", "batch", "m", "n", "k", "block_size"]
+    index = pd.MultiIndex.from_tuples(
+        [(f"v{place}", "float32", 1, n, n, n, 32) for place, n in enumerate(orders)], names=names
+    )
+    alone = pd.Series(rng.normal(size=400), index)
+    assert chance(alone, pd.Series(rng.normal(size=400), index)) == pytest.approx(0.098, abs=0.02)
+    shared, other = (pd.Series(rng.normal(size=10)[orders], index) for _ in range(2))
+    assert chance(shared, other) > 0.5
 
 
 def test_recordings_without_a_common_one_are_the_control(one):
