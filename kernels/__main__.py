@@ -100,15 +100,17 @@ def add_try(commands: Commands) -> None:
         _try,
         "The file holds one kernel with the signature of the catalog's, and a comment such as "
         "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
-        "threads. All that may be declared there stands in CONTRIBUTING.md. What is wrong is told "
-        "in one line, with file and line.",
+        "threads. All that may be declared there stands in CONTRIBUTING.md. Or it is Python with a "
+        "function multiply(a, b, c, stream), which has a library such as PyTorch multiply on a "
+        "GPU. What is wrong is told in one line, with file and line.",
         [
             "gemm-study try mine.cu",
             "gemm-study try mine.cu --architecture sm_90 --card data/recordings/h200-sxm-pair",
             "gemm-study try mine.cu --device 0 --size 1024 4096",
+            "gemm-study try torch_matmul.py --device 0",
         ],
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu file")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu or .py file")
     parser.add_argument(
         "--device", type=int, metavar="INDEX", help="time it on the GPU with this CUDA index"
     )

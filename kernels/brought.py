@@ -7,13 +7,17 @@ elements and its shapes. What the signature does not tell stands in a line of a 
 
 `KEYS` says what may be declared. ``block=16,32`` names block sizes, for which the file is compiled
 with ``-DBLOCK=``; then sizes may be written with it, as in ``tile=BLOCKxBLOCK``.
+
+A .py file holds a function ``multiply(a, b, c, stream)`` instead, which has a library queue the
+product of float32 matrices on a GPU, and is called as the file. It is parsed, and only run where it
+is timed.
 """
 
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -29,6 +33,9 @@ from measurement.validation import check_known
 
 MAX_THREADS = 1024
 EXAMPLE = "// try: tile=32x32 threads=32x32"
+CALL = "multiply"
+_CALL_ARGUMENTS = 4
+_CALL_KEYS = ("after",)
 # Accesses a thread, by what the counts call them.
 _CLAIMS = {f"{operation}s": operation for operation in OPERATIONS}
 KEYS = {
@@ -42,7 +49,7 @@ KEYS = {
     "after": "the variant of the catalog that it is the next step of",
     **dict.fromkeys(_CLAIMS, "so many a thread, to be found by counting; with m, n, k"),
 }
-_LINE = re.compile(r"^\s*(?://|/?\*+)\s*try:(.*?)(?:\*/\s*)?$")
+_LINE = re.compile(r"^\s*(?://|/?\*+|#)\s*try:(.*?)(?:\*/\s*)?$")
 _KERNEL = re.compile(
     r'extern\s+"C"\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?__global__\s+'
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?"
@@ -114,16 +121,59 @@ def read(path: Path) -> Variant:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
-        raise StudyError(f"{shown(path)}: {reason}; name a .cu file with one kernel") from None
+        how = "name a .cu file with one kernel, or a .py file"
+        raise StudyError(f"{shown(path)}: {reason}; {how}") from None
     return _variant(path, text)
 
 
 def _variant(path: Path, text: str) -> Variant:
+    if path.suffix == ".py":
+        return _call(path, text)
     name, line, dtypes, is_square = _signature(path, text)
+    _check_name(path, line, name)
+    declared = _Declared(path, *_pairs(path, text, ("tile", "threads")))
+    return declared.variant(name, dtypes, is_square)
+
+
+def _check_name(path: Path, line: int, name: str) -> None:
     if name in VARIANTS and VARIANTS[name].file != str(path):
         _refuse(path, line, f"{name} is a variant of the catalog; call it otherwise")
-    declared = _Declared(path, *_pairs(path, text))
-    return declared.variant(name, dtypes, is_square)
+
+
+def _call(path: Path, text: str) -> Variant:
+    """Return what a Python file calls, of which nothing is run here."""
+    wanted = f"def {CALL}(a, b, c, stream)"
+    try:
+        body = ast.parse(text).body
+    except SyntaxError as error:
+        _refuse(path, error.lineno or 1, f"{error.msg} (Python)")
+    except (ValueError, RecursionError, MemoryError) as error:
+        _refuse(path, 1, f"is no Python: {error}")
+    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == CALL]
+    if len(found) != 1:
+        how = "more than one" if found else "no"
+        _refuse(path, 1, f"holds {how} function {CALL}; write one, as {wanted}")
+    if len(found[0].args.posonlyargs + found[0].args.args) != _CALL_ARGUMENTS:
+        _refuse(path, found[0].lineno, f"{CALL}: is not as the study calls it; write {wanted}")
+    if not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
+        _refuse(path, 1, "is called as no variant can be; rename it, to letters, digits and _")
+    _check_name(path, 1, path.stem)
+    declared = _Declared(path, *_pairs(path, text, ()))
+    for key in declared.values:
+        if key not in _CALL_KEYS:
+            declared._refuse(key, f"is of a kernel; a call has {', '.join(_CALL_KEYS)} alone")
+    return replace(
+        VARIANTS["cublas_sgemm"],
+        name=path.stem,
+        title=path.stem,
+        idea="your own",
+        origin="your own",
+        description=f"the call in {path.name}",
+        family="brought",
+        after=declared.after(),
+        file=str(path),
+        in_order=False,
+    )
 
 
 def _refuse(path: Path, line: int, message: str) -> NoReturn:
@@ -154,7 +204,7 @@ def _signature(path: Path, text: str) -> tuple[str, int, tuple[str, ...], bool]:
     return found[0][1], line, _DTYPES[types.pop()], len(numbers) == 1
 
 
-def _pairs(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
+def _pairs(path: Path, text: str, needed: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
     """Return what the file declares by key, and the line of each key."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -173,7 +223,7 @@ def _pairs(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
             if key in values:
                 _refuse(path, number, f"{key} stands twice; remove one")
             values[key], lines[key] = value, number
-    missing = [key for key in ("tile", "threads") if key not in values]
+    missing = [key for key in needed if key not in values]
     if missing:
         _refuse(
             path,
@@ -204,9 +254,7 @@ class _Declared:
         batched = self._one_of("batched", "no", "yes") == "yes"
         if batched and is_square:
             self._refuse("batched", "needs the signature with m, n and k")
-        after = self.values.get("after")
-        if after is not None and after not in VARIANTS:
-            self._refuse("after", "is no variant; `python -m kernels list` shows them")
+        after = self.after()
         claims = {key: self._claim(key) for key in _CLAIMS if key in self.values}
 
         @cache  # it is asked for before every launch
@@ -236,6 +284,13 @@ class _Declared:
             in_order=self._one_of("tolerance", "bits", "bound") == "bits",
             claims={_CLAIMS[key]: claim for key, claim in claims.items()},
         )
+
+    def after(self) -> str | None:
+        """Return the variant that it is the next step of, if it names one."""
+        after = self.values.get("after")
+        if after is not None and after not in VARIANTS:
+            self._refuse("after", "is no variant; `python -m kernels list` shows them")
+        return after
 
     def _refuse(self, key: str, message: str) -> NoReturn:
         _refuse(self.path, self.lines[key], f"{key}={self.values[key]}: {message}")

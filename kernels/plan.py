@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kernels.catalog import variant
 from kernels.cubins import INSTRUMENTS, Build, build_for
 from kernels.shape import Shape
+from kernels.variant import Variant
 
 if TYPE_CHECKING:  # it is checked by what is here
     from measurement.config import Study
@@ -68,6 +69,12 @@ def block_sizes(name: str, wanted: Sequence[int]) -> list[int | None]:
     if entry.has_tiles:
         return list(entry.block_sizes)
     return [b for b in wanted if b in entry.block_sizes]
+
+
+def calls(study: "Study") -> list[Variant]:
+    """Return the calls from outside of the catalog that a study has (`kernels.brought`)."""
+    entries = {product.variant: variant(product.variant) for product in products(study)}
+    return [entry for entry in entries.values() if entry.is_call]
 
 
 def builds(study: "Study") -> list[Build]:

@@ -79,8 +79,9 @@ class Variant:
     pinned memory, and its kernel is not timed alone. It is for shapes with an edge in `edges`.
 
     `file` is the source file of a kernel from outside of the catalog (`kernels.brought`), of which
-    there is no theory; `claims` are the accesses a thread, by operation, that it declares. Where
-    sums are not `in_order`, one by one along k, products are judged by their bound alone.
+    there is no theory; `claims` are the accesses a thread, by operation, that it declares. Without
+    a `kernel` it is a call from Python. Where sums are not `in_order`, one by one along k, products
+    are judged by their bound alone.
     """
 
     name: str
@@ -111,6 +112,11 @@ class Variant:
     def tensor_cores(self) -> bool:
         """Tell whether it multiplies on tensor cores."""
         return self.tensor_products > 0
+
+    @property
+    def is_call(self) -> bool:
+        """Tell whether it is what a user's Python calls."""
+        return self.kernel is None and self.file is not None
 
     @property
     def source(self) -> str | None:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from kernels.build import BuildResult, architecture
-from kernels.catalog import variant
+from kernels.catalog import VARIANTS, variant
 from kernels.cubins import HOLD, PROBES, TENSOR_PROBE, Build, build_for
 from kernels.limits import DeviceLimits, not_launchable
 from kernels.shape import Shape
 from kernels.variant import AS_GRAPH, ELEMENTS, IN_TURN
 from measurement import buffers, cublas
+from measurement.calls import OnDevice, load_call
 from measurement.ceilings import Ceiling, gpu_ceilings
 from measurement.cells import Cell
 from measurement.discovery import CudaDevice, driver
@@ -54,7 +55,8 @@ class GpuSession:
     ) -> None:
         """`cubins` is the folder that holds ``sm_XX/STEM.cubin`` for each of `builds`.
 
-        `primary`: in the context that the CUDA runtime shares among all libraries of a process.
+        `primary`: in the context that the CUDA runtime shares among all libraries of a process;
+        always where the catalog has a call from outside.
         """
         self._cuda = driver()
         self._device = self._cuda.Device(device.index)
@@ -67,7 +69,8 @@ class GpuSession:
         }
         self._cubins = cubins / architecture(device.compute_capability)
         self._inputs = inputs
-        self._primary = primary
+        self._primary = primary or any(entry.is_call for entry in VARIANTS.values())
+        self._calls: dict[str, Callable[..., None]] = {}
         self._functions: dict[Build, Any] = {}
         self._alone_s: dict[Cell, float] = {}  # the first time of every kernel alone
         self._sgemm: cublas.Sgemm | None = None
@@ -104,6 +107,7 @@ class GpuSession:
             graph.close()
         self._graphs.clear()
         self._functions.clear()
+        self._calls.clear()
         self.__dict__.pop("_hold", None)
         del self._pieces, self._host, self._on_device, self._events, self._stream, self._others
         self._close()
@@ -136,7 +140,8 @@ class GpuSession:
     def not_launchable(self, cell: Cell) -> str | None:
         """Say which limit of the card keeps the cell from running; None if it runs."""
         build = _build_of(cell)
-        if build is None and cublas.find_library() is None:
+        is_call = variant(cell.variant).is_call
+        if build is None and not is_call and cublas.find_library() is None:
             return cublas.MISSING
         used = (
             (self._builds[build].registers_per_thread, self._builds[build].static_shared_bytes)
@@ -377,6 +382,8 @@ class GpuSession:
         Into the session's stream and on the session's matrices, unless others are given.
         """
         build = _build_of(cell)
+        if variant(cell.variant).is_call:
+            return self._call(cell)
         if build is None:
             return partial(self._library(), *map(int, self._on_device), cell.m, cell.n, cell.k)
         entry, shape = variant(cell.variant), shape or cell.shape
@@ -399,6 +406,19 @@ class GpuSession:
             )
 
         return into_stream
+
+    def _call(self, cell: Cell) -> Callable[[], None]:
+        """Return what has a user's call queue the product; its file is run at the first use."""
+        path = Path(str(variant(cell.variant).file))
+        if cell.variant not in self._calls:
+            self._calls[cell.variant] = load_call(path)
+        shapes = ((cell.m, cell.k), (cell.k, cell.n), (cell.m, cell.n))
+        dtype = ELEMENTS[cell.dtype].dtype
+        matrices = [
+            OnDevice(int(address), shape, dtype)
+            for address, shape in zip(self._on_device, shapes, strict=True)
+        ]
+        return partial(self._calls[cell.variant], *matrices, self._stream.handle)
 
     def _library(self) -> Callable[..., None]:
         """Return cuBLAS's product, made ready at the first use."""

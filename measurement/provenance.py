@@ -22,6 +22,7 @@ from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.cubins import Build
 from kernels.host_execution.compiler import shown
+from kernels.variant import Variant
 from measurement import cublas
 from measurement.discovery import CudaDevice, driver
 from measurement.errors import StudyError
@@ -158,30 +159,38 @@ def compile_flags() -> dict[str, list[str]]:
     return {"nvcc_flags": kernels.build.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
 
 
-def sources(builds: Iterable[Build], cpu_variants: Iterable[str]) -> dict[str, str]:
+def sources(
+    builds: Iterable[Build], calls: Iterable[Variant], cpu_variants: Iterable[str]
+) -> dict[str, str]:
     """Return the SHA-256 of every source file measured, by its path from the project's root.
 
-    One from outside of the catalog is ``brought/KERNEL.cu``: its path may tell whose it is.
+    One from outside of the catalog is ``brought/NAME.cu``, or .py: its path may tell whose it is.
     """
-    files = {_named(build): ROOT / build.source for build in builds}
+    files = {path: ROOT / file for path, file in _files(builds, calls).items()}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
     own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
     files |= {path: ROOT / path for path in own}
     return {path: sha256(file) for path, file in sorted(files.items())}
 
 
-def texts(builds: Iterable[Build]) -> dict[str, list[str]]:
+def texts(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, list[str]]:
     """Return the lines of every source from outside of the catalog, named as in `sources`.
 
     Raises StudyError if one is too long for a recording, or has what cannot be shown.
     """
-    files = {_named(build): Path(build.source) for build in builds}
+    files = _files(builds, calls)
     return {path: _lines(file) for path, file in files.items() if file.is_absolute()}
 
 
-def _named(build: Build) -> str:
-    outside = Path(build.source).is_absolute()
-    return f"{BROUGHT}/{build.variant}.cu" if outside else build.source
+def _files(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, Path]:
+    """Return the files of kernels and calls by what a recording names them."""
+    named = [(build.variant, build.source) for build in builds]
+    named += [(entry.name, str(entry.source)) for entry in calls]
+    files = [(name, Path(source)) for name, source in named]
+    return {
+        f"{BROUGHT}/{name}{file.suffix}" if file.is_absolute() else str(file): file
+        for name, file in files
+    }
 
 
 def _lines(file: Path) -> list[str]:

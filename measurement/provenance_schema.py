@@ -29,9 +29,9 @@ Utc = Annotated[
     AfterValidator(_check_date),
 ]
 # A file of the tree: a recording names no other.
-SourcePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(cu|c)$")]
+SourcePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(cu|c|py)$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-BroughtPath = Annotated[str, Field(pattern=rf"^{BROUGHT}/[A-Za-z0-9_]+\.cu$")]
+BroughtPath = Annotated[str, Field(pattern=rf"^{BROUGHT}/[A-Za-z0-9_]+\.(?:cu|py)$")]
 
 
 def lines_sha256(lines: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,8 +15,11 @@ from cpu_reference.cores import usable_threads
 from cpu_reference.library import build_library, find_gcc, gcc_version
 from kernels.brought import adopted
 from kernels.build import BuildResult, architecture, build_all, read_result
+from kernels.cubins import Build
 from kernels.plan import builds as builds_of
+from kernels.plan import calls
 from kernels.toolchain import find_nvcc
+from kernels.variant import Variant
 from measurement import provenance, recording
 from measurement.at_once import Meet, run_at_once
 from measurement.cells import CPU, Cell, cpu_cells, gpu_cells, problems
@@ -102,7 +106,7 @@ def record(
     recording.check_target(out)
     devices = hardware.select(wanted)
     _check_memory(config.study, devices)
-    texts = provenance.texts(builds_of(config.study) if devices else [])
+    texts = provenance.texts(*_gpu_sources(config.study, devices))
     gcc = find_gcc()
     with ExitStack() as stack:
         for device in devices:
@@ -204,7 +208,13 @@ def _label(device: CudaDevice) -> str:
 
 
 def _sources(study: Study, devices: list[CudaDevice]) -> dict[str, str]:
-    return provenance.sources(builds_of(study) if devices else [], study.cpu.variants)
+    return provenance.sources(*_gpu_sources(study, devices), study.cpu.variants)
+
+
+def _gpu_sources(
+    study: Study, devices: list[CudaDevice]
+) -> tuple[Sequence[Build], Sequence[Variant]]:
+    return (builds_of(study), calls(study)) if devices else ((), ())
 
 
 def _build(config: Config, devices: list[CudaDevice], cubins: Path) -> None:

@@ -1,6 +1,7 @@
 """A kernel of the user's own: checked and counted on the CPU, built, placed, and timed on a GPU.
 
-It becomes a variant of the catalog in this process, and goes through what every other one does.
+It becomes a variant of the catalog in this process, and goes through what every other one does. A
+call from Python is timed alone.
 """
 
 import os
@@ -11,7 +12,7 @@ from math import isnan, lcm, prod
 from pathlib import Path
 from typing import Any
 
-from kernels.brought import adopt
+from kernels.brought import CALL, adopt
 from kernels.build import BuildResult, build_cubin, compute_capability
 from kernels.catalog import variant
 from kernels.cubins import Build, build_for
@@ -73,11 +74,14 @@ def attempt(
     study, entry = load(config), adopt(path)
     yield _introduced(entry)
     counted: Counted = {}
-    try:
-        counted = yield from _checked(entry)
-    except NotSupported as error:
-        yield f"not checked on this CPU: {error}"
-    yield from _built(entry, study, architectures)
+    if entry.is_call:
+        yield "not checked on this CPU: a call runs on a GPU alone"
+    else:
+        try:
+            counted = yield from _checked(entry)
+        except NotSupported as error:
+            yield f"not checked on this CPU: {error}"
+        yield from _built(entry, study, architectures)
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted:
         lines, near = _placed(counted, entry.after, card or _recorded(study))
@@ -89,6 +93,8 @@ def attempt(
 
 
 def _introduced(entry: Variant) -> str:
+    if entry.is_call:
+        return f"{shown(Path(str(entry.file)))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
     block = (entry.block_sizes or (0,))[0]
     tile, threads = entry.tile(block), entry.launch(Shape.square(1), block).threads
     arguments = "n" if entry.shapes == "square" else "m, n, k"
@@ -321,7 +327,7 @@ def _timed(
     """Measure the kernel beside its neighbours; yield the ladder. Raises StudyError if it fails."""
     from measurement.record import record
 
-    width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (0,))
+    width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (0,)) or 1
     orders = list(sizes) or [width * -(-size // width) for size in SIZES]
     others = [name for name in near if variant(name).flow == IN_TURN]
     types = [dtype for dtype in entry.dtypes if dtype != "float32"]

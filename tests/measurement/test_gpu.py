@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.held_against_nvbench import stamps
+from kernels.brought import read
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS
 from kernels.cubins import Build, build_for
@@ -21,8 +22,9 @@ from measurement.cells import gpu_cells, problems
 from measurement.config import Series
 from measurement.discovery import driver
 from measurement.errors import StudyError
+from measurement.gate import judge
 from measurement.gpu import GpuSession
-from measurement.matrices import POISON_WORD, Inputs
+from measurement.matrices import POISON_WORD, Inputs, reference
 from measurement.protocol import gate
 from measurement.references import CACHE, References
 from measurement.worker import Opening, Worker
@@ -68,6 +70,31 @@ def shapes_of(variants):
     return Series.model_construct(
         variants=variants, dtypes=list(ELEMENTS), block_sizes=[8, 16, 32], shapes=SHAPES
     )
+
+
+CALL = """import torch
+
+
+def multiply(a, b, c, stream):
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
+        torch.matmul(left, right, out=product)
+"""
+
+
+def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "called.py").write_text(CALL)
+    monkeypatch.setitem(VARIANTS, "called", read(tmp_path / "called.py"))
+    for text in ("17x33x65", "256"):
+        one = planned.cell("gpu0", "called", "float32", Shape.parse(text), None, "pinned")
+        given = Inputs(problems([one]), 1)
+        with GpuSession(card, given, cubins[1], cubins[0]) as session:
+            session.poison(one)
+            session.run(one)
+            verdict = judge(session.product(one), *reference(*given.pair("float32", one.shape)))
+            assert verdict.passed, verdict
+            assert 1e-6 < session.held(one, flushed=False).kernel_s < 1e-3
 
 
 @pytest.fixture(scope="module")

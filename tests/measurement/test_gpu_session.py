@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kernels.brought import read
 from kernels.build import BuildResult
 from kernels.catalog import VARIANTS
 from kernels.cubins import build_for
@@ -96,11 +97,18 @@ class FakeCuda:
             compute_capability=lambda: (8, 0),
             get_attribute=ATTRIBUTES.__getitem__,
             make_context=self.make_context,
+            retain_primary_context=self.retain_primary_context,
         )
 
     def make_context(self):
         self.called("make_context")
         return SimpleNamespace(pop=lambda: self.called("pop"), detach=lambda: self.called("detach"))
+
+    def retain_primary_context(self):
+        self.called("retain_primary_context")
+        shared = self.make_context()
+        shared.push = lambda: self.called("push")
+        return shared
 
     def mem_get_info(self):
         return self.free_bytes, 2**40
@@ -545,6 +553,55 @@ def test_cublas_is_made_ready_once_and_closed_with_the_session(open_session):
     with open_session(one):
         pass
     assert FakeSgemm.closed == before + 1, "never used, never made"
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch):
+    """A cell of a call from Python, which is in the catalog for the test."""
+    path = tmp_path / "called.py"
+    path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
+    monkeypatch.setitem(VARIANTS, "called", read(path))
+    return asked("called", "17x33x65")
+
+
+def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
+    open_session, cuda, called, monkeypatch
+):
+    seen = []
+
+    def multiply(a, b, c, stream):
+        faces = [matrix.__cuda_array_interface__ for matrix in (a, b, c)]
+        seen.append(
+            ([face["shape"] for face in faces], {face["typestr"] for face in faces}, stream)
+        )
+        left, right, product = (cuda.buffers[face["data"][0]] for face in faces)
+        matrices = left.matrices("float32", 1, 17, 33), right.matrices("float32", 1, 33, 65)
+        np.matmul(*matrices, out=product.matrices("float32", 1, 17, 65))
+
+    monkeypatch.setattr(gpu, "load_call", lambda _: multiply)
+    with open_session(called) as session:
+        assert (session.not_launchable(called), session.build(called)) == (None, None)
+        session.poison(called)
+        session.run(called)
+        expected, bound = reference(*session._inputs.pair("float32", called.shape))
+        assert judge(session.product(called), expected, bound).passed
+        assert session.held(called, flushed=False).kernel_s > 0
+    assert seen[0] == ([(17, 33), (33, 65), (17, 65)], {"<f4"}, 77)
+    assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
+
+
+def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path):
+    with (
+        open_session(called) as session,
+        pytest.raises(CellError, match=r"^called\.py: ValueError: two$"),
+    ):
+        session.run(called)
+    (tmp_path / "called.py").write_text("import no_such_library\n")
+    with (
+        open_session(called) as session,
+        pytest.raises(CellError, match=r"^called\.py: ModuleNotFoundError: No module named"),
+    ):
+        session.run(called)
 
 
 @pytest.mark.parametrize("call", ["to device", "launch", "from device", "synchronize"])

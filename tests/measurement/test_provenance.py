@@ -102,12 +102,12 @@ def test_names_that_the_system_tells_are_not_recorded(tmp_path, monkeypatch):
 def test_every_measured_source_is_hashed():
     builds = [Build("block", 8, "float32", guarded) for guarded in (False, True)]
     builds += [Build("buffered_row", None, "float32", False), PROBES]
-    sources = provenance.sources(builds, ["naive"])
+    sources = provenance.sources(builds, [], ["naive"])
     kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
     assert list(sources) == ["cpu_reference/ceilings.c", "cpu_reference/naive.c", *kernels]
     assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
     with pytest.raises(StudyError, match="variant 'blok' is not known"):
-        provenance.sources([], ["blok"])
+        provenance.sources([], [], ["blok"])
 
 
 def test_compilers_flags_are_told():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.data import brought
+from analysis.data.recordings import load
 from kernels import catalog
 from kernels.brought import KEYS, adopt
 from kernels.cubins import parse_build
@@ -38,6 +40,17 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
     }
     if (row < n && column < n) c[row * n + column] = sum;
 }
+"""
+
+
+CALLED = """# try: after=block
+import torch
+
+
+def multiply(a, b, c, stream):
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
+        torch.matmul(left, right, out=product)
 """
 
 
@@ -111,6 +124,41 @@ def test_a_file_becomes_a_variant(path):
 )
 def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message):
     assert re.match(rf"mine\.cu:{message}", refusal(path, MINE.replace(old, new)))
+
+
+def test_a_call_becomes_a_variant_and_is_not_run(path):
+    Path("called.py").write_text(CALLED)
+    entry = adopt(Path("called.py"))
+    assert catalog.variant("called") is entry
+    assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
+    assert (entry.is_call, entry.in_order, entry.dtypes) == (True, False, ("float32",))
+    assert entry.takes(Shape.parse("17x33x65"))
+    assert catalog.variant("cublas_sgemm").is_call is False
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("called", "def multiply", "def product", "1: holds no function multiply; write one, as"),
+        ("called", ", stream):", "):", "5: multiply: is not as the study calls it; write def mult"),
+        ("called", "product)", "product", r"8: '\(' was never closed \(Python\)"),
+        ("called", "import torch", "\0", "1: .*null bytes"),
+        (
+            "called",
+            "after=block",
+            "tile=8x8",
+            "1: tile=8x8: is of a kernel; a call has after alone",
+        ),
+        ("called", "after=block", "after=blok", "1: after=blok: is no variant"),
+        ("block", "block", "block", "1: block is a variant of the catalog; call it otherwise"),
+        ("2-calls", "block", "block", "1: is called as no variant can be; rename it, to letters"),
+    ],
+)
+def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
+    file = Path(f"{name}.py")
+    file.write_text(CALLED.replace(old, new))
+    with pytest.raises(StudyError, match=rf"^{name}\.py:{message}"):
+        adopt(file)
 
 
 @pytest.mark.slow
@@ -202,6 +250,24 @@ def test_a_kernel_goes_all_the_way(path, card):
     made = recording.read(lines[-1].removeprefix("the recording: "))
     assert made.provenance["texts"] == {"brought/mine.cu": MINE.split("\n")}
     assert made.provenance["sources"]["brought/mine.cu"] == sha256(path)
+
+
+@pytest.mark.slow
+def test_a_call_goes_all_the_way(path, card):
+    Path("called.py").write_text(CALLED)
+    file, h100 = Path("called.py"), ROOT / "data" / "recordings" / "h100-sxm"
+    lines = list(trial.attempt(file, Path("config.yaml"), h100, [], 0, [8], card))
+    assert lines[:2] == [
+        "called.py: multiply(a, b, c, stream), float32",
+        "not checked on this CPU: a call runs on a GPU alone",
+    ]
+    assert re.search(r"\n  > called +– +8 +float32 +1\.8 ", "\n".join(lines))
+    made = Path(lines[-1].removeprefix("the recording: "))
+    kept = {"brought/called.py": CALLED.split("\n")}
+    assert recording.read(made).provenance["texts"] == kept
+    del catalog.VARIANTS["called"]
+    with brought.adopted(load({"card": [made]})["card"]):
+        assert catalog.variant("called").is_call
 
 
 def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measured(path, card):
