@@ -136,6 +136,15 @@ def test_a_call_becomes_a_variant_and_is_not_run(path):
     assert catalog.variant("cublas_sgemm").is_call is False
 
 
+def test_the_examples_of_calls_are_calls(path):
+    found = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    for number, text in enumerate(text for text in found if "def multiply" in text):
+        file = Path(f"example{number}.py")
+        file.write_text(text)
+        assert adopt(file).is_call
+    assert number == 1
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
