@@ -28,9 +28,15 @@ _LONGEST = (
 )
 
 
+# Threads of a BLAS or of OpenMP that wait for work would keep cores from other tests: they sleep.
+_ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"}
+
+
 def pytest_configure() -> None:
-    """Remove what no run has asked for in a week."""
+    """Remove what no run has asked for in a week; set what workers and what they start begin with."""
     cache.tidy()
+    for name, value in _ASLEEP.items():
+        os.environ.setdefault(name, value)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
