@@ -33,7 +33,7 @@ _ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"}
 
 
 def pytest_configure() -> None:
-    """Remove what no run has asked for in a week; set what workers and what they start begin with."""
+    """Remove what no run has asked for in a week; set what all processes begin with."""
     cache.tidy()
     for name, value in _ASLEEP.items():
         os.environ.setdefault(name, value)
