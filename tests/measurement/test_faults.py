@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from measurement import journal, recording, supervisor
+from measurement import interference, journal, recording, supervisor
 from measurement import record as recorder
 from measurement.config import validate
 from measurement.errors import StudyError
@@ -22,7 +22,7 @@ from measurement.record import record
 from measurement.recording import CELL, KERNEL, MEASURED
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
-from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins, record_warm
+from tests.support.fakes import CONFIG, SETTLE_S, FakeHardware, Fault, make_cubins, record_warm
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +50,7 @@ def stand_ins(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
     monkeypatch.setattr(recorder, "build_library", cpu_library)
     monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
+    monkeypatch.setattr(interference, "_SETTLE_S", SETTLE_S)
 
 
 @pytest.fixture

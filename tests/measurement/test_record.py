@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from measurement import __main__ as cli
-from measurement import measure, recording, supervisor
+from measurement import interference, measure, recording, supervisor
 from measurement import record as recorder
 from measurement.cells import cpu_cells, gpu_cells
 from measurement.config import Study, validate
@@ -21,7 +21,7 @@ from measurement.recording import CELL, KERNEL
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
-from tests.support.fakes import ALONE_S, CONFIG, FakeHardware, make_cubins
+from tests.support.fakes import ALONE_S, CONFIG, SETTLE_S, FakeHardware, make_cubins
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +31,7 @@ def stand_ins(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
     monkeypatch.setattr(recorder, "build_library", cpu_library)
     monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
+    monkeypatch.setattr(interference, "_SETTLE_S", SETTLE_S)
 
 
 @pytest.fixture

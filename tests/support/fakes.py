@@ -65,6 +65,7 @@ gpus:
 # Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
+SETTLE_S = 2e-4  # a card's traffic flows after milliseconds, that of these at once
 ALONE_S = 1.8e-3  # of a kernel without the host in it
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
@@ -279,10 +280,10 @@ def record(root, out, cubins):
 
 def record_warm(root, out, cubins):
     """Do the same; its workers are forked, too."""
-    from measurement import supervisor
+    from measurement import interference, supervisor
     from tests.support import warm
 
-    supervisor._SPAWN = warm.CONTEXT
+    supervisor._SPAWN, interference._SETTLE_S = warm.CONTEXT, SETTLE_S
     record(root, out, cubins)
 
 
