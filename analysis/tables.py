@@ -82,6 +82,7 @@ def compute(
     is called in the processes too, and so has to be a function of a module. `missing` says by id
     why there is no recording. Raises StudyError naming the recording that cannot be used.
     """
+    data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
     of_one = partial(_of_recording, published.times[:0], theory, progress)
@@ -102,7 +103,6 @@ def compute(
     own.claims.extend(claims.on_accesses(theory))
     frames = _joined(own, parts)
     sources = [source for part in parts for source in part.sources]
-    data.check_labels(sources)
     brought.check_same(sources)
     frames |= {
         "counts": counts.counts_table(accesses, sources),

@@ -1,6 +1,7 @@
 """Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from measurement.errors import StudyError
 from measurement.files import sha256
 from measurement.provenance_schema import BROUGHT
 from measurement.recording import CELL, TABLES, Recording, read
-from measurement.recording_files import brought
+from measurement.recording_files import RecordingError, brought, read_provenance
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -251,26 +252,42 @@ def sources(recordings: Mapping[str, Recording]) -> list[Source]:
 
     Raises StudyError if two get the same label.
     """
-    found = []
-    for identifier, recording in recordings.items():
-        devices: list[str | None] = [d["device"] for d in recording.provenance["devices"]]
-        for device in devices or [None]:
-            label = f"{identifier}-{device}" if len(devices) > 1 else identifier
-            found.append(Source(label, identifier, device, recording))
-    check_labels(found)
+    found = [
+        Source(label, identifier, device, recording)
+        for identifier, recording in recordings.items()
+        for label, device in _labels(identifier, recording.provenance)
+    ]
+    _check_labels((source.recording_id, source.label) for source in found)
     return found
 
 
-def check_labels(found: Iterable[Source]) -> None:
-    """Raise StudyError if two sources have the same label."""
+def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
+    """Raise StudyError if two sources of recordings that are to be read would get one label.
+
+    A recording that cannot be read is passed over: who reads it names it.
+    """
+    found = []
+    for identifier, folders in paths.items():
+        with suppress(RecordingError):
+            provenance = read_provenance(folders[0])
+            found += [(identifier, label) for label, _ in _labels(identifier, provenance)]
+    _check_labels(found)
+
+
+def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Return label and device of every source of a recording."""
+    devices = [str(each["device"]) for each in provenance["devices"]]
+    if len(devices) > 1:
+        return [(f"{identifier}-{device}", device) for device in devices]
+    return [(identifier, devices[0] if devices else None)]
+
+
+def _check_labels(found: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
-    for source in found:
-        if source.label in seen:
-            raise StudyError(
-                f"recording {source.recording_id!r}: two sources are called {source.label!r}; "
-                "rename"
-            )
-        seen.add(source.label)
+    for identifier, label in found:
+        if label in seen:
+            raise StudyError(f"recording {identifier!r}: two sources are called {label!r}; rename")
+        seen.add(label)
 
 
 def with_gpu(found: Iterable[Source]) -> list[Source]:
