@@ -136,7 +136,10 @@ def is_installed(layer: str) -> bool:
 
 
 def create_venv() -> None:
-    """Make the environment anew with the Python that runs this."""
+    """Make the environment anew with the Python that runs this, or that which it was made with.
+
+    Where it is activated, the Python that runs this is in it, and goes with it.
+    """
     if not all(importlib.util.find_spec(module) for module in ("venv", "ensurepip")):
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise SetupError(
@@ -150,8 +153,8 @@ def create_venv() -> None:
             shutil.rmtree(path)
         elif path != MARK:
             path.unlink()
-    command = [sys.executable, "-m", "venv", str(VENV)]
-    run_checked(command, f"{sys.executable} could not create {VENV}")
+    python = getattr(sys, "_base_executable", None) or sys.executable
+    run_checked([python, "-m", "venv", str(VENV)], f"{python} could not create {VENV}")
 
 
 def install_installers() -> None:

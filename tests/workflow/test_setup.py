@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -138,6 +139,27 @@ def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(
     environment.create_venv()
     assert list(environment.VENV.iterdir()) == [environment.MARK]
     assert (tmp_path / "other" / "thesis.txt").exists()
+
+
+def test_an_activated_environment_is_made_anew_with_the_python_below_it(tmp_path):
+    """As after a pull that changes the lock, in a shell in which the environment is activated."""
+    inside = tmp_path / ".venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
+    code = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT / "workflow")!r})
+import environment
+environment.VENV = Path({str(inside.parents[1])!r})
+environment.MARK = environment.VENV / "made"
+environment.run_checked = lambda command, _: print(command[0])
+environment.create_venv()
+"""
+    done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
+    python = Path(done.stdout.strip())
+    assert not inside.exists()
+    assert python.exists()
+    assert tmp_path not in python.parents
 
 
 def test_moved_environment_counts_as_not_installed(environment, monkeypatch, tmp_path):
