@@ -20,13 +20,8 @@ from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
 
 DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
-KINDS = pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[] if kind == "nothing" else [pytest.mark.slow])
-        for kind in reports.KINDS
-    ],
-)
+pytestmark = pytest.mark.slow  # of pages that have to be made
+KINDS = pytest.mark.parametrize("kind", reports.KINDS)
 
 
 @pytest.fixture
@@ -77,7 +72,6 @@ def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_scripts(text):
     assert "@import" not in text
 
 
-@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     folder = reports.made("several")
     places = (folder / "tables", folder / "figures", reports.recordings("several"), TEMPLATE)
@@ -86,7 +80,6 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
-@pytest.mark.slow
 def test_all_tables_are_in_the_page():
     folder = reports.made("several")
     (link,) = (
@@ -104,7 +97,6 @@ def test_all_tables_are_in_the_page():
 # ---- what was measured
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said", "not_said"),
     [
@@ -119,7 +111,6 @@ def test_the_page_says_what_it_holds(text, said, not_said):
     assert [words for words in not_said if words in text] == []
 
 
-@pytest.mark.slow
 def test_simulated_cards_are_marked_in_tables_and_figures():
     text = (reports.made("several") / "report.html").read_text()
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
@@ -130,7 +121,6 @@ def test_simulated_cards_are_marked_in_tables_and_figures():
             assert '<code>two-gpu0</code> <mark class="badge simulated">SIMULATED</mark>' in row
 
 
-@pytest.mark.slow
 def test_hostile_names_are_text():
     text = (reports.made("hostile") / "report.html").read_text()
     page = Page(text)
@@ -178,7 +168,6 @@ def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
             assert path.read_text() in text
 
 
-@pytest.mark.slow
 def test_a_page_carries_all_tables_or_the_smallest(computed, monkeypatch):
     store = Store(computed)
     assert page._archived(store) == list(TABLES)
