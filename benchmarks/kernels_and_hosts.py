@@ -61,23 +61,16 @@ def chance(one: pd.Series, other: pd.Series) -> float:
     Each cell gets the ratio of some cell of the shape that its own shape is assigned to.
     """
     common = one.index.intersection(other.index)
-    _, groups = pd.factorize(common.droplevel(_NOT_SHAPE))
-    shape = (
-        common.droplevel(_NOT_SHAPE).map({key: row for row, key in enumerate(groups)}).to_numpy()
-    )
-    of_shape = [other.loc[common].to_numpy()[shape == row] for row in range(len(groups))]
-    ranks = one.loc[common].rank().to_numpy()
+    shape, shapes = pd.factorize(common.droplevel(_NOT_SHAPE))
+    cells = [np.flatnonzero(shape == row) for row in range(len(shapes))]
+    ranks, hosts = one.loc[common].rank().to_numpy(), other.loc[common].to_numpy()
     rng = seeded("kernels and hosts")
     found = []
     for _ in range(_ASSIGNMENTS):
-        assigned = rng.permutation(len(groups))
-        drawn = [
-            rng.choice(of_shape[row], np.sum(shape == own)) for own, row in enumerate(assigned)
-        ]
-        values = np.empty(len(shape))
-        for own, part in enumerate(drawn):
-            values[shape == own] = part
-        found.append(abs(np.corrcoef(ranks, rankdata(values))[0, 1]))
+        drawn = np.empty(len(hosts))
+        for own, row in zip(cells, rng.permutation(len(cells)), strict=True):
+            drawn[own] = rng.choice(hosts[cells[row]], len(own))
+        found.append(abs(np.corrcoef(ranks, rankdata(drawn))[0, 1]))
     return float(np.quantile(found, 0.95))
 
 

@@ -28,10 +28,12 @@ Utc = Annotated[
     Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_check_date),
 ]
-# A file of the tree: a recording names no other.
-SourcePath = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(cu|c|py)$")]
+# What a recording brings, or a file of the tree: it names no other.
+_BROUGHT_PATH = rf"{BROUGHT}/[A-Za-z0-9_]+\.(?:cu|py)"
+BroughtPath = Annotated[str, Field(pattern=f"^{_BROUGHT_PATH}$")]
+_TREE_PATH = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(?:cu|c)"
+SourcePath = Annotated[str, Field(pattern=f"^(?:{_TREE_PATH}|{_BROUGHT_PATH})$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-BroughtPath = Annotated[str, Field(pattern=rf"^{BROUGHT}/[A-Za-z0-9_]+\.(?:cu|py)$")]
 
 
 def lines_sha256(lines: Sequence[str]) -> str:

@@ -209,6 +209,10 @@ RECORDINGS = {
     ),
     "a date that is none": (facts("started_utc", "2024-13-41T00:00:00Z"), "started_utc: "),
     "a source elsewhere": (facts("sources", {"../../passwd.cu": "0" * 64}), "sources[.][.][.]/"),
+    "Python of the tree": (
+        facts("sources", {"analysis/tables.py": "0" * 64}),
+        "sources[.]analysis",
+    ),
     "limits that are texts": (facts("devices", 0, "limits", {"warp_size": "32"}), "limits.warp_"),
     "sizes that are texts": (facts("configuration", "sizes", "all"), "configuration.sizes: "),
     "flags that are no list": (facts("compile", "nvcc_flags", "-O3"), "compile.nvcc_flags: "),

@@ -23,7 +23,7 @@ from tests.support.builds import in_parallel
 pytestmark = pytest.mark.slow
 
 # Powers of two, their neighbours, odd and even multiples of four and eight.
-BLOCKS = (None, 1, 2, 3, 4, 8, 12, 16, 17, 24, 31, 32)
+BLOCKS = (None, 1, 2, 3, 4, 7, 8, 12, 16, 17, 20, 24, 28, 31, 32)
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()
@@ -32,7 +32,7 @@ KERNELS = [
     if block in BLOCKS or entry.has_tiles
     for dtype in entry.dtypes
 ]
-ALL_ORDERS = (16, 17, 64, 70)  # of a few block sizes; of the others one exact, one guarded
+ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded
 FEW_BLOCKS = (8, 16, 32)
 SHAPES = {
     "single": ["32x64x96", "17x33x65", "1x512x3"],

@@ -29,6 +29,7 @@ from measurement.protocol import gate
 from measurement.references import CACHE, References
 from measurement.worker import Opening, Worker
 from tests.support import studies
+from tests.support.fakes import CALLED
 
 pytestmark = pytest.mark.gpu
 STUDY = {
@@ -72,19 +73,9 @@ def shapes_of(variants):
     )
 
 
-CALL = """import torch
-
-
-def multiply(a, b, c, stream):
-    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
-        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
-        torch.matmul(left, right, out=product)
-"""
-
-
 def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    (tmp_path / "called.py").write_text(CALL)
+    (tmp_path / "called.py").write_text(CALLED)
     monkeypatch.setitem(VARIANTS, "called", read(tmp_path / "called.py"))
     for text in ("17x33x65", "256"):
         one = planned.cell("gpu0", "called", "float32", Shape.parse(text), None, "pinned")

@@ -65,6 +65,16 @@ gpus:
 # Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
+# What a user brings: a call of PyTorch.
+CALLED = """# try: after=block
+import torch
+
+
+def multiply(a, b, c, stream):
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
+        torch.matmul(left, right, out=product)
+"""
 SETTLE_S = 2e-4  # a card's traffic flows after milliseconds, that of these at once
 ALONE_S = 1.8e-3  # of a kernel without the host in it
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)

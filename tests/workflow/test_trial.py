@@ -21,7 +21,7 @@ from measurement.files import sha256
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.compilers import stand_in
-from tests.support.fakes import CONFIG, FakeHardware, Fault
+from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from workflow import trial
 
 MINE = """// A thread an element of C, columns along x.
@@ -40,17 +40,6 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
     }
     if (row < n && column < n) c[row * n + column] = sum;
 }
-"""
-
-
-CALLED = """# try: after=block
-import torch
-
-
-def multiply(a, b, c, stream):
-    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
-        left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
-        torch.matmul(left, right, out=product)
 """
 
 
