@@ -7,11 +7,9 @@ On GPU 0, for the kernels of `benchmarks.nvbench_kernels`: the kernel alone by
 L2 too, and like ours has two events in it), and with its caches warm beside what each further
 launch of a train takes by nvbench: (cold time of L launches − that of one) / (L − 1). A third way
 is the card's own clock: the time from a kernel of one thread before, which reads %globaltimer, to
-one after, less that without a kernel between. All are taken in turns, so that what the card does
-meanwhile meets all, and each time in a new process or session, in the context that nvbench runs in,
-that of the CUDA runtime: by where the driver puts matrices and code a kernel of 8 µs differs by 2 %
-from one context to the next. The ratios are of the medians over all rounds; the exit status is 1 if
-one to nvbench, warm or flushed, is more than 2 % off.
+one after, less that without a kernel between. All are taken in turns in one process, of which each
+round has a new one. The ratios are of the medians over all rounds; the exit status is 1 if one to
+nvbench, warm or flushed, is more than 2 % off.
 """
 
 import argparse
@@ -22,33 +20,34 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from analysis.stats.estimates import bootstrap_paired_ratios, percentile_interval, seeded
-from benchmarks.nvbench_kernels import DTYPE, KERNELS, REMEDY, TRAIN, Kernel, label, train
+from benchmarks.nvbench_kernels import (
+    KERNELS,
+    OURS,
+    REMEDY,
+    THEIRS,
+    TRAIN,
+    Kernel,
+    Ways,
+    label,
+    train,
+    wanted,
+)
 from kernels.build import ROOT, architecture, build_all
-from kernels.cubins import HOLD, INSTRUMENTS
-from kernels.plan import Product, builds_of
-from kernels.shape import Shape
 from kernels.toolchain import find_nvcc, nvcc_version
-from measurement.cells import Cell, cell
 from measurement.discovery import CudaDevice, select
 from measurement.errors import StudyError, exit_status
 from measurement.files import write_atomic
-from measurement.gpu import GpuSession
-from measurement.matrices import Inputs
 from measurement.provenance import drivers, utc_now
 
 TOLERANCE = 0.02
 _ROUNDS = 15
-_WINDOWS = 11  # of ours in a round, of which the median counts
-_SEED = 1
 _COLD_TIME = "nv/cold/time/gpu/median"
 
 
@@ -57,10 +56,10 @@ class Times:
     """A kernel's times by every way in one round, in seconds a launch."""
 
     warm_s: float
-    nvbench_warm_s: float
     flushed_s: float
-    nvbench_cold_s: float
     stamped_s: float
+    nvbench_warm_s: float
+    nvbench_cold_s: float
 
 
 _WAYS = [field.name for field in fields(Times)]
@@ -133,76 +132,41 @@ def _value(summaries: dict[str, Any], tag: str, name: str) -> float:
     raise StudyError(f"{name}: its results lack {tag}; run `pip install cuda-bench==0.3.0`")
 
 
-def run_nvbench(cubins: Path) -> dict[Kernel, tuple[float, float]]:
-    """Measure all kernels with nvbench in a fresh process; `cubins` is the folder of the files."""
-    with tempfile.TemporaryDirectory(prefix="matmul-study-") as folder:
-        path = Path(folder) / "nvbench.json"
+def read_ours(path: Path) -> dict[Kernel, Ways]:
+    """Return a kernel's times by every way of ours, the medians of its windows, from their file."""
+    windows = json.loads(path.read_text())
+    return {kernel: tuple(np.median(windows[label(*kernel)], axis=0)) for kernel in KERNELS}
+
+
+def run_round(cubins: Path) -> dict[Kernel, Times]:
+    """Measure all kernels in a fresh process; `cubins` is the folder of ``sm_XX/STEM.cubin``."""
+    with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
+        folder = Path(name)
         command = [sys.executable, "-m", "benchmarks.nvbench_kernels"]
-        options = ["--cubins", str(cubins), "--json", str(path), "--seed", str(_SEED)]
+        options = ["--cubins", str(cubins), "--out", str(folder)]
         done = subprocess.run(
             command + options, cwd=ROOT, capture_output=True, text=True, check=False
         )
-        if done.returncode or not path.exists():
+        if done.returncode or not (folder / OURS).exists():
             lines = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
             last = lines[-1].removeprefix("error: ")
             raise StudyError(f"nvbench: ended with status {done.returncode}: {last}")
-        return read_nvbench(path)
-
-
-def run_ours(session: GpuSession) -> dict[Kernel, tuple[float, float, float]]:
-    """Return the times of every kernel: warm, flushed, and by the card's clock, in seconds."""
-    ways: list[Callable[[Cell], float]] = [
-        lambda asked: session.held(asked, flushed=False).kernel_s,
-        lambda asked: session.held(asked, flushed=True).kernel_s,
-        stamps(session),
-    ]
-    found = {}
-    for name, block_size, n in KERNELS:
-        asked = cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned")
-        warm_s, flushed_s, stamped_s = (median(way(asked) for _ in range(_WINDOWS)) for way in ways)
-        found[name, block_size, n] = warm_s, flushed_s, stamped_s
-    return found
-
-
-def stamps(session: GpuSession) -> Callable[[Cell], float]:
-    """Return what times a launch by the card's own clock (%globaltimer), in seconds."""
-    cuda, stream = session._cuda, session._stream
-    stamp = session._module(HOLD).get_function("stamp").prepare("P")
-    clock = cuda.mem_alloc(16)
-
-    def between(queue: Callable[[], None]) -> float:
-        def stamped() -> None:
-            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock))
-            queue()
-            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock) + 8)
-
-        session._hold.elapsed_s(stamped)
-        readings = np.empty(2, np.int64)
-        cuda.memcpy_dtoh(readings, clock)
-        return float(readings[1] - readings[0]) / 1e9
-
-    nothing_s = median(between(lambda: None) for _ in range(_WINDOWS))
-    return lambda asked: between(session._ready(asked)) - nothing_s
+        theirs = read_nvbench(folder / THEIRS)
+        return {
+            kernel: Times(*ours, *theirs[kernel])
+            for kernel, ours in read_ours(folder / OURS).items()
+        }
 
 
 def measure(device: CudaDevice, folder: Path) -> list[Comparison]:
-    """Build the kernels into `folder`, and measure them in turns."""
-    shapes = {n: Shape.square(n) for _, _, n in KERNELS}
-    wanted = builds_of(Product(name, DTYPE, shapes[n], block) for name, block, n in KERNELS)
-    name = architecture(device.compute_capability)
+    """Build the kernels into `folder`, and measure them in rounds."""
     cores = len(os.sched_getaffinity(0))
-    builds = build_all(find_nvcc(), [*wanted, *INSTRUMENTS], name, folder, cores)
-    rounds: dict[Kernel, list[Times]] = {}
-    inputs = Inputs([(DTYPE, shape) for shape in shapes.values()], _SEED)
+    build_all(find_nvcc(), wanted(), architecture(device.compute_capability), folder, cores)
+    rounds: dict[Kernel, list[Times]] = {kernel: [] for kernel in KERNELS}
     for number in range(1, _ROUNDS + 1):
         print(f"round {number} of {_ROUNDS}", file=sys.stderr, flush=True)
-        with GpuSession(device, inputs, builds, folder, primary=True) as session:
-            ours = run_ours(session)
-        theirs = run_nvbench(folder / name)
-        for kernel, (warm_s, flushed_s, stamped_s) in ours.items():
-            nvbench_warm_s, cold_s = theirs[kernel]
-            taken = Times(warm_s, nvbench_warm_s, flushed_s, cold_s, stamped_s)
-            rounds.setdefault(kernel, []).append(taken)
+        for kernel, times in run_round(folder).items():
+            rounds[kernel].append(times)
     return [compare(kernel, taken) for kernel, taken in rounds.items()]
 
 

@@ -1,25 +1,40 @@
-"""Kernels of the project timed by NVIDIA's nvbench, in a process of its own.
+"""Kernels of the project timed by NVIDIA's nvbench and by its own session, in one process.
 
-nvbench runs everything that is registered in one go and on a context of its own, so that
-`benchmarks.held_against_nvbench` starts this module anew for each of its rounds. The results go to
-nvbench's JSON file: for every kernel the isolated ("cold") time of one launch and of a train of
-many. nvbench holds the stream until all of them are queued, which it does not for its batches:
-those of cuBLAS, whose product is two kernels at N = 256, would tell how fast the host launches.
+What one process does to a kernel of 8 µs, by where the driver puts its code and matrices, is up to
+4 %: both tools work here in one context, that of the CUDA runtime, on the same matrices, in turns.
+
+nvbench runs everything that is registered in one go, so that `benchmarks.held_against_nvbench`
+starts this module anew for each of its rounds. It leaves two files in the folder. In nvbench's own
+there is for every kernel the isolated ("cold") time of one launch and of a train of many. nvbench
+holds the stream until all of them are queued, which it does not for its batches: those of cuBLAS,
+whose product is two kernels at N = 256, would tell how fast the host launches. In the other there
+is what the session found, after each of nvbench's two.
 """
 
 import argparse
 import ctypes
+import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
+
+from kernels.build import architecture, read_result
 from kernels.catalog import variant
-from kernels.cubins import build_for
+from kernels.cubins import HOLD, INSTRUMENTS, Build, build_for
+from kernels.plan import Product, builds_of
 from kernels.shape import Shape
+from measurement.cells import Cell, cell
 from measurement.cublas import Sgemm
+from measurement.discovery import select
 from measurement.errors import StudyError, exit_status
-from measurement.matrices import Inputs, Matrix
+from measurement.files import write_atomic
+from measurement.gpu import GpuSession
+from measurement.matrices import Inputs
 
 Kernel = tuple[str, int | None, int]  # variant, block size, order
 # From 8 µs to 8 ms on an H200; every order is a multiple of what a block computes.
@@ -36,17 +51,19 @@ KERNELS: list[Kernel] = [
     ("block_unroll4", 32, 4096),
 ]
 DTYPE = "float32"
-# As in a session, every matrix gets room for the largest: in a small piece of memory, which shares
-# its page with others, a kernel of 8 µs takes 0.2 µs longer.
-_ROOM_BYTES = 4 * max(n for _, _, n in KERNELS) ** 2
+THEIRS, OURS = "nvbench.json", "ours.json"  # the files of a round
 TRAIN = "Launches"  # nvbench's axis: how many launches are timed together
 # As many as do what this many do at N = 512; five at least.
 _TRAIN, _TRAIN_N = 100, 512
+WINDOWS = 11  # of ours after each of nvbench's two, by every way
+_SEED = 1
 REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
+
+Ways = tuple[float, float, float]  # seconds a launch: warm, flushed, by the card's clock
 
 
 def label(name: str, block_size: int | None, n: int) -> str:
-    """Return what a kernel is called in nvbench's results."""
+    """Return what a kernel is called in both files."""
     return f"{name}-b{block_size or 0}-n{n}"
 
 
@@ -55,32 +72,61 @@ def train(n: int) -> int:
     return max(5, min(_TRAIN, _TRAIN * _TRAIN_N**3 // n**3))
 
 
-def _checked(cuda: Any, answer: tuple[Any, ...]) -> Any:
-    """Return the result of a call of the CUDA driver; raises StudyError with the driver's error."""
-    if int(answer[0]):
-        raise StudyError(f"CUDA: {answer[0].name}; check `nvidia-smi`")
-    return answer[1] if len(answer) > 1 else None
+def wanted() -> list[Build]:
+    """Return the cubins that the kernels and the session need."""
+    products = (Product(name, DTYPE, Shape.square(n), block) for name, block, n in KERNELS)
+    return [*builds_of(products), *INSTRUMENTS]
 
 
-def _upload(cuda: Any, matrix: Matrix) -> int:
-    """Return the device address of a copy of a matrix, in memory as `GpuSession` takes it."""
-    address = _checked(cuda, cuda.cuMemAlloc(_ROOM_BYTES))
-    _checked(cuda, cuda.cuMemcpyHtoD(address, matrix.ctypes.data, matrix.nbytes))
-    return int(address)
+def stamps(session: GpuSession) -> Callable[[Cell], float]:
+    """Return what times a launch by the card's own clock (%globaltimer), in seconds."""
+    cuda, stream = session._cuda, session._stream
+    stamp = session._module(HOLD).get_function("stamp").prepare("P")
+    clock = cuda.mem_alloc(16)
+
+    def between(queue: Callable[[], None]) -> float:
+        def stamped() -> None:
+            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock))
+            queue()
+            stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock) + 8)
+
+        session._hold.elapsed_s(stamped)
+        readings = np.empty(2, np.int64)
+        cuda.memcpy_dtoh(readings, clock)
+        return float(readings[1] - readings[0]) / 1e9
+
+    nothing_s = median(between(lambda: None) for _ in range(WINDOWS))
+    return lambda asked: between(session._ready(asked)) - nothing_s
 
 
-def _benchmark(cuda: Any, kernel: Kernel, cubins: Path, inputs: Inputs) -> Callable[[Any], None]:
-    """Return what nvbench calls for a kernel."""
+def windows(session: GpuSession, kernel: Kernel) -> list[Ways]:
+    """Return a kernel's times by all ways of ours, one after the other."""
+    name, block_size, n = kernel
+    asked = cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned")
+    taken = (
+        [way(asked) for _ in range(WINDOWS)]
+        for way in (
+            lambda asked: session.held(asked, flushed=False).kernel_s,
+            lambda asked: session.held(asked, flushed=True).kernel_s,
+            stamps(session),
+        )
+    )
+    return list(zip(*taken, strict=True))
+
+
+def benchmark(
+    cuda: Any, kernel: Kernel, cubins: Path, addresses: list[int], after: Callable[[], None]
+) -> Callable[[Any], None]:
+    """Return what nvbench calls for a kernel.
+
+    `cuda` is `cuda.bindings.driver`, `addresses` are those of A, B and C on the card; `after` is
+    called when nvbench has done its own.
+    """
     name, block_size, n = kernel
     shape = Shape.square(n)
+    build = build_for(name, shape, block_size, DTYPE)
 
     def run(state: Any) -> None:
-        device = _checked(cuda, cuda.cuDeviceGet(state.get_device()))
-        _checked(cuda, cuda.cuCtxSetCurrent(_checked(cuda, cuda.cuDevicePrimaryCtxRetain(device))))
-        a, b = inputs.pair(DTYPE, shape)
-        addresses = [_upload(cuda, matrix) for matrix in (a, b, a)]  # the third becomes C
-        build = build_for(name, shape, block_size, DTYPE)
-
         def time_train(launch: Callable[[Any], None]) -> None:
             launches = range(state.get_int64(TRAIN))
 
@@ -96,8 +142,8 @@ def _benchmark(cuda: Any, kernel: Kernel, cubins: Path, inputs: Inputs) -> Calla
             sgemm.close()
         else:
             cubin = (cubins / f"{build.stem}.cubin").read_bytes()
-            module = _checked(cuda, cuda.cuModuleLoadData(cubin))
-            function = _checked(cuda, cuda.cuModuleGetFunction(module, build.variant.encode()))
+            module = _checked(cuda.cuModuleLoadData(cubin))
+            function = _checked(cuda.cuModuleGetFunction(module, build.variant.encode()))
             geometry = variant(name).launch(shape, block_size)
             edges = variant(name).arguments(shape, block_size)
             arguments = [*map(ctypes.c_uint64, addresses), *map(ctypes.c_int, edges)]
@@ -114,36 +160,53 @@ def _benchmark(cuda: Any, kernel: Kernel, cubins: Path, inputs: Inputs) -> Calla
                     ctypes.addressof(pointers),
                     0,
                 )
-                _checked(cuda, answer)
+                _checked(answer)
 
             time_train(launch)
-            _checked(cuda, cuda.cuModuleUnload(module))
-        for address in addresses:
-            _checked(cuda, cuda.cuMemFree(address))
+            _checked(cuda.cuModuleUnload(module))
+        after()
 
     return run
 
 
+def _checked(answer: tuple[Any, ...]) -> Any:
+    """Return the result of a call of the CUDA driver; raises StudyError with the driver's error."""
+    if int(answer[0]):
+        raise StudyError(f"CUDA: {answer[0].name}; check `nvidia-smi`")
+    return answer[1] if len(answer) > 1 else None
+
+
 def main() -> None:
-    """Run nvbench over `KERNELS`; raises StudyError."""
+    """Run both over `KERNELS` on GPU 0; raises StudyError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nvbench_kernels")
-    parser.add_argument("--cubins", required=True, type=Path, help="folder of the cubins")
-    parser.add_argument("--json", required=True, type=Path, help="file for nvbench's results")
-    parser.add_argument("--seed", required=True, type=int, help="of the matrices")
+    parser.add_argument("--cubins", required=True, type=Path, help="folder of sm_XX/STEM.cubin")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the two files")
     arguments = parser.parse_args()
     try:
         import cuda.bench as bench
         from cuda.bindings import driver as cuda
     except ImportError:
         raise StudyError(REMEDY) from None
-    inputs = Inputs([(DTYPE, Shape.square(n)) for _, _, n in KERNELS], arguments.seed)
-    for kernel in KERNELS:
-        registered = bench.register(_benchmark(cuda, kernel, arguments.cubins, inputs))
-        registered.set_name(label(*kernel))
-        registered.add_int64_axis(TRAIN, [1, train(kernel[2])])
-    options = ["--devices", "0", "--json", str(arguments.json), "--min-time", "0.1"]
-    options += ["--timeout", "3"]
-    bench.run_all_benchmarks(["nvbench", *options])
+    device = select(0)[0]
+    cubins = arguments.cubins / architecture(device.compute_capability)
+    builds = [read_result(cubins / f"{build.stem}.cubin") for build in wanted()]
+    inputs = Inputs([(DTYPE, Shape.square(n)) for n in sorted({n for _, _, n in KERNELS})], _SEED)
+    found: dict[str, list[Ways]] = {label(*kernel): [] for kernel in KERNELS}
+    with GpuSession(device, inputs, builds, arguments.cubins, primary=True) as session:
+        addresses = [int(address) for address in session._on_device]
+
+        def note(kernel: Kernel) -> None:
+            found[label(*kernel)] += windows(session, kernel)
+
+        for kernel in KERNELS:
+            registered = bench.register(
+                benchmark(cuda, kernel, cubins, addresses, partial(note, kernel))
+            )
+            registered.set_name(label(*kernel))
+            registered.add_int64_axis(TRAIN, [1, train(kernel[2])])
+        options = ["--devices", "0", "--json", str(arguments.out / THEIRS), "--min-time", "0.1"]
+        bench.run_all_benchmarks(["nvbench", *options, "--timeout", "3"])
+        write_atomic(arguments.out / OURS, json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

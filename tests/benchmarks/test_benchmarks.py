@@ -15,7 +15,7 @@ import pytest
 from benchmarks import held_against_nvbench as against
 from benchmarks import nvbench_kernels, sgemm_against_cublas, tuner_cells, tuner_kernels
 from benchmarks.cells import CELLS, SIZES
-from benchmarks.held_against_nvbench import Times, compare, read_nvbench, table
+from benchmarks.held_against_nvbench import Times, compare, read_nvbench, read_ours, table
 from benchmarks.tuner_cells import Cost, configurations
 from kernels.catalog import variant
 from kernels.plan import builds
@@ -62,12 +62,12 @@ def nvbench_json(time_s=2e-4):
 
 def test_medians_are_of_the_rounds():
     rounds = [
-        Times(1.00, 1.0, 1.5, 2.0, 1.0),
-        Times(1.98, 2.0, 2.5, 2.5, 1.9),
-        Times(3.12, 3.0, 4.1, 4.0, 3.0),
+        Times(1.00, 1.5, 1.0, 1.0, 2.0),
+        Times(1.98, 2.5, 1.9, 2.0, 2.5),
+        Times(3.12, 4.1, 3.0, 3.0, 4.0),
     ]
     found = compare(("block", 32, 1024), rounds)
-    assert found.times == Times(1.98, 2.0, 2.5, 2.5, 1.9)
+    assert found.times == Times(1.98, 2.5, 1.9, 2.0, 2.5)
     assert (found.ratio, found.flushed_ratio) == (0.99, 1.0)
     assert found.stamped_ratio == pytest.approx(1.98 / 1.9)
     assert found.within
@@ -78,7 +78,7 @@ def test_medians_are_of_the_rounds():
 
 @pytest.mark.parametrize(("ratio", "within"), [(0.979, "NO"), (0.981, "yes"), (1.021, "NO")])
 def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
-    rounds = 6 * [Times(ratio * 1e-3, 1e-3, 2e-3, 2e-3, ratio * 1e-3)]
+    rounds = 6 * [Times(ratio * 1e-3, 2e-3, ratio * 1e-3, 1e-3, 2e-3)]
     found = compare(("block_unroll4", 32, 2048), rounds)
     assert found.within == (within == "yes")
     _, line = table([found]).splitlines()
@@ -89,9 +89,9 @@ def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
 
 
 def test_warm_and_flushed_are_judged_each_by_itself():
-    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 8.1, 10.8, 11.4, 8.0)])
+    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 10.8, 8.0, 8.1, 11.4)])
     assert (found.within, found.flushed_within) == (True, False)
-    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 16.0, 11.2, 11.3, 8.0)])
+    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 11.2, 8.0, 16.0, 11.3)])
     assert (found.within, found.flushed_within) == (False, True)
 
 
@@ -131,11 +131,11 @@ def inputs_of(n):
 
 
 class FakeSession:
-    """A session whose kernels last what the test says."""
+    """A session whose kernels take one time warm, and half as long again flushed."""
 
-    def __init__(self, log, time_s):
-        self.log = log
+    def __init__(self, time_s):
         self.time_s = time_s
+        self._on_device = [4096, 8192, 12288]
 
     def __enter__(self):
         return self
@@ -145,35 +145,73 @@ class FakeSession:
 
     def held(self, cell, flushed):
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
-        self.log.append((cell.variant, cell.block_size, cell.n))
         return Alone(3, (1.5 if flushed else 1) * self.time_s)
 
 
-@pytest.mark.parametrize(("ours_s", "status"), [(2.03e-4, 0), (2.2e-4, 1)])
-def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, status):
-    log = []
+class FakeBench:
+    """The part of `cuda.bench` that is used: two trains of every kernel, its own times on file."""
 
-    def fake_nvbench(command, **_):
-        """Stand for the process: write its file."""
+    def __init__(self):
+        self.registered = []
+
+    def register(self, called):
+        one = SimpleNamespace(called=called, set_name=lambda name: setattr(one, "name", name))
+        one.add_int64_axis = lambda axis, values: setattr(one, "axis", (axis, values))
+        self.registered.append(one)
+        return one
+
+    def run_all_benchmarks(self, options):
+        assert options[:3] == ["nvbench", "--devices", "0"]
+        for one in self.registered:
+            axis, trains = one.axis
+            assert (axis, trains[0]) == ("Launches", 1)
+            for launches in trains:
+                one.called(FakeState(launches))
+        Path(options[options.index("--json") + 1]).write_text(json.dumps(nvbench_json()))
+
+
+def code_for(_, builds, architecture, folder, cores):
+    """Stand for the compiler."""
+    (folder / architecture).mkdir()
+    for build in builds:
+        (folder / architecture / f"{build.stem}.cubin").write_bytes(b"code")
+
+
+@pytest.mark.parametrize(("ours_s", "status"), [(2.03e-4, 0), (2.2e-4, 1)])
+def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys, ours_s, status):
+    bench, processes = FakeBench(), []
+
+    def here(command, **_):
+        """Do in this process what the round's own would, but for the card."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
-        log.append("nvbench")
-        Path(command[command.index("--json") + 1]).write_text(json.dumps(nvbench_json()))
+        processes.append(command)
+        bench.registered.clear()
+        monkeypatch.setattr("sys.argv", command[2:])
+        nvbench_kernels.main()
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(against, "select", lambda _: [CARD])
     monkeypatch.setattr(against, "find_nvcc", lambda: Path("nvcc"))
     monkeypatch.setattr(against, "nvcc_version", lambda _: "13.9.7")
-    monkeypatch.setattr(against, "build_all", lambda *_: [])
-    monkeypatch.setattr(against, "GpuSession", lambda *_, primary: FakeSession(log, ours_s))
-    monkeypatch.setattr(against, "stamps", lambda _: lambda _: ours_s)
+    monkeypatch.setattr(against, "build_all", code_for)
     monkeypatch.setattr(against, "drivers", lambda: {"driver": "600.1", "cuda_driver": "13.9"})
     monkeypatch.setattr(against.importlib.util, "find_spec", lambda _: True)
     monkeypatch.setattr(against.importlib.metadata, "version", lambda _: "0.0")
-    monkeypatch.setattr(subprocess, "run", fake_nvbench)
+    monkeypatch.setattr(against, "_ROUNDS", 2)
+    fakes = {"cuda.bench": bench, "cuda.bindings": SimpleNamespace(driver=FakeDriver())}
+    for name, fake in ({"cuda": SimpleNamespace(bench=bench)} | fakes).items():
+        monkeypatch.setitem(sys.modules, name, fake)
+    monkeypatch.setattr(nvbench_kernels, "select", lambda _: [CARD])
+    monkeypatch.setattr(nvbench_kernels, "read_result", lambda _: None)
+    monkeypatch.setattr(nvbench_kernels, "Inputs", lambda *_: None)
+    monkeypatch.setattr(nvbench_kernels, "GpuSession", lambda *_, primary: FakeSession(ours_s))
+    monkeypatch.setattr(nvbench_kernels, "stamps", lambda _: lambda _: ours_s)
+    monkeypatch.setattr(nvbench_kernels, "Sgemm", FakeSgemm)
+    monkeypatch.setattr(subprocess, "run", here)
     out = tmp_path / "new" / "out.json"
     monkeypatch.setattr("sys.argv", ["against", "--out", str(out)])
     assert exit_status(against.main) == status
-    assert log == [*(k for k in KERNELS for _ in range(2 * 11)), "nvbench"] * against._ROUNDS
+    assert len(processes) == 2
     assert capsys.readouterr().out.count(" NO " if status else " yes ") == 2 * len(KERNELS)
     written = json.loads(out.read_text())
     assert (written["gpu"], written["driver"], written["nvcc"]) == ("Stand-in", "600.1", "13.9.7")
@@ -182,11 +220,18 @@ def test_both_are_measured_in_turns(tmp_path, monkeypatch, capsys, ours_s, statu
     assert written["kernels"][0]["ratio"] == pytest.approx(ours_s / 2e-4)
 
 
+def test_times_of_ours_are_the_medians_of_the_windows(tmp_path):
+    windows = [[1e-6, 4e-6, 2e-6], [5e-6, 6e-6, 7e-6], [3e-6, 5e-6, 1e-6]]
+    path = tmp_path / "ours.json"
+    path.write_text(json.dumps({nvbench_kernels.label(*kernel): windows for kernel in KERNELS}))
+    assert read_ours(path) == dict.fromkeys(KERNELS, (3e-6, 5e-6, 2e-6))
+
+
 def test_process_of_nvbench_that_fails_is_told(monkeypatch):
     failed = SimpleNamespace(returncode=2, stdout="", stderr="a line\nerror: no driver\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^nvbench: ended with status 2: no driver$"):
-        against.run_nvbench(Path("cubins"))
+        against.run_round(Path("cubins"))
 
 
 def test_without_nvbench_its_installation_is_named(monkeypatch, capsys):
@@ -201,24 +246,29 @@ class Status(IntEnum):
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
+ADDRESSES = [4096, 8192, 12288]  # of A, B and C
+
+
 class FakeDriver:
     """The calls of `cuda.bindings.driver` that are made; notes what is launched."""
 
     def __init__(self):
-        self.memory = {}
         self.launches = []
+        self.loaded = 0
         self.status = Status.CUDA_SUCCESS
 
-    def __getattr__(self, name):
-        return lambda *arguments: (0, arguments)  # what is only passed on
+    def cuModuleLoadData(self, cubin):  # noqa: N802
+        assert cubin == b"code"
+        self.loaded += 1
+        return 0, "module"
 
-    def cuMemAlloc(self, size):  # noqa: N802
-        address = 4096 * (len(self.memory) + 1)
-        self.memory[address] = size
-        return 0, address
+    def cuModuleGetFunction(self, module, name):  # noqa: N802
+        assert module == "module"
+        return 0, name
 
-    def cuMemFree(self, address):  # noqa: N802
-        del self.memory[address]
+    def cuModuleUnload(self, module):  # noqa: N802
+        assert module == "module"
+        self.loaded -= 1
         return (0,)
 
     def cuLaunchKernel(self, function, *rest):  # noqa: N802
@@ -226,17 +276,25 @@ class FakeDriver:
         addresses = (ctypes.c_void_p * 4).from_address(pointers)
         values = [ctypes.c_uint64.from_address(address).value for address in addresses[:3]]
         values.append(ctypes.c_int.from_address(addresses[3]).value)
-        assert set(values[:3]) == set(self.memory)
+        assert values[:3] == ADDRESSES
         self.launches.append((geometry, stream, values[3], extra))
         return (self.status,)
+
+
+class FakeSgemm:
+    def __init__(self, stream):
+        assert stream == 77
+
+    def multiply(self, *arguments):
+        assert list(arguments[:3]) == ADDRESSES
+
+    def close(self):
+        pass
 
 
 class FakeState:
     def __init__(self, launches):
         self.launches = launches
-
-    def get_device(self):
-        return 0
 
     def get_int64(self, axis):
         assert axis == "Launches"
@@ -244,20 +302,25 @@ class FakeState:
 
     def exec(self, launch, *, batched):
         assert not batched
-        stream = SimpleNamespace(addressof=lambda: 77)
-        launch(SimpleNamespace(get_stream=lambda: stream))
+        launch(self)
+
+    def get_stream(self):
+        return SimpleNamespace(addressof=lambda: 77)
 
 
 def test_nvbench_launches_what_the_catalog_says(tmp_path):
     (tmp_path / "block_unroll4-b32-float32-exact.cubin").write_bytes(b"code")
-    driver = FakeDriver()
-    inputs = inputs_of(64)
-    run = nvbench_kernels._benchmark(driver, ("block_unroll4", 32, 64), tmp_path, inputs)
+    driver, after = FakeDriver(), []
+    kernel = ("block_unroll4", 32, 64)
+    run = nvbench_kernels.benchmark(
+        driver, kernel, tmp_path, ADDRESSES, lambda: after.append(len(driver.launches))
+    )
     run(FakeState(1))
     assert driver.launches == [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
     run(FakeState(2))
     assert driver.launches == 3 * [([2, 2, 1, 32, 8, 1, 0], 77, 64, 0)]
-    assert driver.memory == {}
+    assert after == [1, 3], "ours comes after nvbench's"
+    assert driver.loaded == 0
     driver.status = Status.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(StudyError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         run(FakeState(1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.held_against_nvbench import stamps
+from benchmarks.nvbench_kernels import stamps
 from kernels.brought import read
 from kernels.build import architecture, build_all
 from kernels.catalog import VARIANTS
