@@ -1,8 +1,10 @@
 """What must hold between a recording's provenance and its tables, and of the values in them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
@@ -23,8 +25,12 @@ _ALLOWED = {
     "caches": {"warm", "flushed"},
     "scope": {"kernel", "loop"},
 }
-_VARIANTS = {CPU: set(cpu_reference.catalog.VARIANTS), "a GPU": set(kernels.catalog.VARIANTS)}
-_BUILT = _VARIANTS["a GPU"] | {build.variant for build in INSTRUMENTS}
+_OF_GPUS = set(kernels.catalog.VARIANTS)
+_VARIANTS = {
+    CPU: set(cpu_reference.catalog.VARIANTS),
+    "a GPU": _OF_GPUS,
+    "a build": _OF_GPUS | {build.variant for build in INSTRUMENTS},
+}
 _PATTERNS = {"architecture": "sm_[0-9]{2,3}[af]?"}
 # A time shorter or longer was not taken, nor is a number larger that of anything.
 _TIMES_S = (1e-12, 1e10)
@@ -32,29 +38,32 @@ _LARGEST = 2.0**53
 _MAY_BE_ZERO = {"other_threads_s"}  # threads of which none was needed
 _MAY_BE_INFINITE = {"worst_error", "worst_bound"}  # a product that overflowed
 _ROWS_AT_ONCE = 1 << 16
+# Rows of a table by their values, in the order in which they stand there.
+_Rows = dict[tuple[Any, ...], None]
 _FROM_ONE = {"batch", "m", "n", "k", "block_size", "threads", "launches", "count"}
 
 
-def value_fault(column: str, values: pd.Series) -> tuple[int, str] | None:
-    """Return the place of the first value that cannot be in a column, and why; None: all can."""
-    if pd.api.types.is_numeric_dtype(values.dtype):
-        least, most = _bounds(column)
-        if not len(values.dropna()) or least <= values.min() <= values.max() <= most:
-            return None
-        wrong = ~values.between(least, most) & values.notna()
-        said = "has no time" if column.endswith("_s") else "has no number that anything has"
-    elif column in _ALLOWED or column in _PATTERNS:
-        known = _ALLOWED.get(column)
-        fits = values.isin(known) if known else values.str.fullmatch(_PATTERNS[column])
-        wrong = ~fits & values.notna()
-        said = f"is none of {sorted(known)}" if known else "is none"
-    else:
-        return None
+def text_fault(column: str, text: str) -> str | None:
+    """Return why a text cannot be in a column; None: it can."""
+    known = _ALLOWED.get(column)
+    if known and text not in known:
+        return f"{text!r} is none of {sorted(known)}"
+    if column in _PATTERNS and not re.fullmatch(_PATTERNS[column], text):
+        return f"{text!r} is none"
+    return None
+
+
+def number_fault(column: str, values: np.ndarray, there: np.ndarray) -> tuple[int, str] | None:
+    """Return the place of the first number that cannot be in a column, and why; None: all can.
+
+    `there`: where the column has one.
+    """
+    least, most = _bounds(column)
+    wrong = there & ~((least <= values) & (values <= most))
     if not wrong.any():
         return None
-    place = int(wrong.to_numpy(dtype=bool, na_value=False).argmax())
-    shown = "" if pd.api.types.is_numeric_dtype(values.dtype) else f"{values.iloc[place]!r} "
-    return place, f"{shown}{said}"
+    said = "has no time" if column.endswith("_s") else "has no number that anything has"
+    return int(wrong.argmax()), said
 
 
 def _bounds(column: str) -> tuple[float, float]:
@@ -77,7 +86,8 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     checks = frames[_CHECKS]
     cells = _distinct(checks, CELL)
     if len(cells) < len(checks):
-        return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
+        twice = checks[checks.duplicated(CELL)][CELL].iloc[0]
+        return f"{_CHECKS}: a cell stands there twice ({_named(twice)})"
     kernels_checked = _distinct(checks, KERNEL)
     for name, frame in frames.items():
         found = _first_fault(name, frame, devices, outside)
@@ -97,41 +107,37 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
 def _first_fault(
     name: str, frame: pd.DataFrame, devices: set[str], outside: set[str]
 ) -> str | None:
-    if "device" in frame:
-        strange = ~frame["device"].isin(devices)
-        if strange.any():
-            at, device = int(strange.argmax()), frame["device"][strange].iloc[0]
-            return f"{name}: row {at + 2} is of {device}, which is no device of {PROVENANCE}"
-    if "variant" not in frame:
-        return None
-    if "device" not in frame:
-        kinds = {"a build": (_BUILT | outside, pd.Series(True, frame.index))}
-    else:
-        on_cpu = frame["device"] == CPU
-        of_gpus = _VARIANTS["a GPU"] | outside
-        kinds = {CPU: (_VARIANTS[CPU], on_cpu), "a GPU": (of_gpus, ~on_cpu)}
-    for kind, (known, of_kind) in kinds.items():
-        strange = of_kind & ~frame["variant"].isin(known)
-        if strange.any():
-            at, variant = int(strange.argmax()), frame["variant"][strange].iloc[0]
-            return f"{name}: row {at + 2} is of {variant}, which is no variant of {kind}"
+    key = [column for column in ("device", "variant") if column in frame]
+    for row in _distinct(frame, key) if key else ():
+        of = dict(zip(key, row, strict=True))
+        device = of.get("device")
+        kind = "a build" if device is None else CPU if device == CPU else "a GPU"
+        known = _VARIANTS[kind] if kind == CPU else _VARIANTS[kind] | outside
+        if device is not None and device not in devices:
+            problem = f"{device}, which is no device of {PROVENANCE}"
+        elif "variant" in of and of["variant"] not in known:
+            problem = f"{of['variant']}, which is no variant of {kind}"
+        else:
+            continue
+        at = list(zip(*(frame[column] for column in key), strict=True)).index(row)
+        return f"{name}: row {at + 2} is of {problem}"
     return None
 
 
-def _distinct(frame: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+def _distinct(frame: pd.DataFrame, key: list[str]) -> _Rows:
     """Return the distinct rows of some columns; found in parts, in a fraction of the memory."""
-    starts = range(0, len(frame), _ROWS_AT_ONCE) or [0]
-    parts = [frame.iloc[at : at + _ROWS_AT_ONCE][key].drop_duplicates() for at in starts]
-    return pd.concat(parts).drop_duplicates()
+    rows: _Rows = {}
+    for at in range(0, len(frame), _ROWS_AT_ONCE):
+        part = frame.iloc[at : at + _ROWS_AT_ONCE]
+        rows.update(dict.fromkeys(zip(*(part[name].tolist() for name in key), strict=True)))
+    return rows
 
 
-def _unknown(rows: pd.DataFrame, known: pd.DataFrame, problem: str) -> str | None:
+def _unknown(rows: _Rows, known: _Rows, problem: str) -> str | None:
     """Say which of `rows` is first not among those known."""
-    side = rows.merge(known, how="left", on=list(rows), indicator=True)["_merge"]
-    lacking = (side == "left_only").to_numpy()
-    return f"{problem} ({_named(rows, lacking)})" if lacking.any() else None
+    lacking = next((row for row in rows if row not in known), None)
+    return f"{problem} ({_named(lacking)})" if lacking else None
 
 
-def _named(rows: pd.DataFrame, where: Any) -> str:
-    first = rows[where].iloc[0]
-    return " ".join(str(first[name]) for name in KERNEL if pd.notna(first[name]))
+def _named(row: Iterable[Any]) -> str:
+    return " ".join(str(value) for value, _ in zip(row, KERNEL, strict=False) if pd.notna(value))

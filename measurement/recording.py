@@ -37,7 +37,7 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from measurement.consistency import fault, value_fault
+from measurement.consistency import fault, number_fault, text_fault
 from measurement.recording_files import (
     CELL,
     KERNEL,
@@ -201,12 +201,11 @@ def read(path: Path | str) -> Recording:
     problem = fault(provenance, frames)
     if problem:
         raise bad(path, problem)
-    counted = {
-        name: frame.assign(sitting=pd.array(np.zeros(len(frame), np.int64), "Int64"))
-        for name, frame in frames.items()
-    }
+    for frame in frames.values():
+        rows = len(frame)
+        frame["sitting"] = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.zeros(rows, bool))
     return Recording(
-        path, provenance, **{_attribute(name): frame for name, frame in counted.items()}
+        path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )
 
 
@@ -246,7 +245,7 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
             frames[name], size = read_table(path, name, left)
             left -= size
         else:
-            frames[name] = pd.DataFrame(columns=list(types)).astype(types)
+            frames[name] = _frame({column: _Column(kind, 0) for column, kind in types.items()}, 0)
     return frames
 
 
@@ -271,24 +270,28 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
             )
         columns = {column: _Column(kind, lines) for column, kind in types.items()}
         with _unpacked(path / name, most) as stream:
-            for part in pd.read_csv(
-                stream, dtype="string", keep_default_na=False, chunksize=_ROWS_AT_ONCE
-            ):
+            for part in pd.read_csv(stream, dtype=object, na_filter=False, chunksize=_ROWS_AT_ONCE):
                 if list(part.columns) != list(types):
                     raise bad(path, f"{name} has the columns {list(part)}, not {list(types)}")
                 if not isinstance(part.index, pd.RangeIndex):
                     raise ValueError("its rows have more cells than columns")
                 for column, kind in types.items():
                     try:
-                        columns[column].put(rows, _typed(part[column], column, kind, texts))
+                        cells = part[column].to_numpy()
+                        columns[column].put(rows, *_typed(cells, column, kind, texts))
                     except _Wrong as wrong:
                         row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
                         raise bad(path, f"{name}: column {column}{wrong}{row}") from None
                 rows += len(part)
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    series = {column: columns.pop(column).series(rows) for column in types}
-    return pd.DataFrame(series, copy=False), size
+    return _frame(columns, rows), size
+
+
+def _frame(columns: dict[str, "_Column"], rows: int) -> pd.DataFrame:
+    """Return the first rows of some columns, which are taken out of `columns`."""
+    arrays = {name: columns.pop(name).array(rows) for name in list(columns)}
+    return pd.DataFrame(arrays, copy=False)
 
 
 @contextmanager
@@ -307,18 +310,17 @@ class _Column:
         self._values = np.empty(rows, types[kind])
         self._gaps = np.empty(rows if kind == "Int64" else 0, bool)
 
-    def put(self, at: int, values: pd.Series) -> None:
+    def put(self, at: int, values: np.ndarray, gaps: np.ndarray) -> None:
         part = slice(at, at + len(values))
-        if self._kind == "Int64":
-            self._gaps[part] = values.isna()
-            values = values.fillna(0)
         self._values[part] = values
+        if self._kind == "Int64":
+            self._gaps[part] = gaps
 
-    def series(self, rows: int) -> pd.Series:
+    def array(self, rows: int) -> Any:
         values = self._values[:rows]
         if self._kind == "Int64":
-            return pd.Series(pd.arrays.IntegerArray(values, self._gaps[:rows]))
-        return pd.Series(values, dtype=self._kind)
+            return pd.arrays.IntegerArray(values, self._gaps[:rows])
+        return pd.array(values, dtype="string") if self._kind == "string" else values
 
 
 class _Limited(io.RawIOBase):
@@ -349,27 +351,39 @@ class _Wrong(Exception):  # noqa: N818  told as a RecordingError
         self.row = row
 
 
-def _typed(values: pd.Series, column: str, kind: str, texts: dict[str, str]) -> pd.Series:
-    """Return texts as the type of a column; equal ones become one of `texts`. Raises _Wrong."""
-    values = values.replace("", pd.NA)
-    empty = values.isna()
+def _typed(
+    cells: np.ndarray, column: str, kind: str, texts: dict[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return texts as the type of a column, and where there is none; raises _Wrong.
+
+    Equal texts become one of `texts`. In arrays: most tables are small, and what pandas does for
+    each column of one would take longer than the rest.
+    """
+    empty = cells == ""
     if column not in _NULLABLE and empty.any():
         raise _Wrong(" is empty", int(empty.argmax()))
-    try:
-        if kind == "string":
-            numbers, found = pd.factorize(values)
-            for text in found:
+    if kind == "string":
+        numbers, found = pd.factorize(cells)
+        for number, text in enumerate(found):
+            try:
                 check_text(text)
-            own = np.array([*(texts.setdefault(text, text) for text in found), pd.NA], object)
-            typed = pd.Series(own[numbers], dtype="string")
+            except ValueError as error:
+                raise _Wrong(f": {error}") from None
+            if text and (said := text_fault(column, text)):
+                raise _Wrong(f" {said}", int((numbers == number).argmax()))
+        own = [texts.setdefault(text, text) if text else pd.NA for text in found]
+        return np.array(own, object)[numbers], empty
+    try:
+        if kind == "Int64":
+            values = np.where(empty, "0", cells).astype(np.int64)
         else:
-            typed = values.astype("Float64" if kind == "float64" else kind).astype(kind)
-    except (OverflowError, TypeError, ValueError) as error:
+            values = np.where(empty, "nan", cells).astype(np.float64)
+    except (OverflowError, ValueError) as error:
         raise _Wrong(f": {error}") from None
-    # A text such as nan is a number to a CSV reader.
-    if kind == "float64" and (typed.isna().to_numpy() & ~empty.to_numpy()).any():
-        raise _Wrong(" has no number", int((typed.isna().to_numpy() & ~empty.to_numpy()).argmax()))
-    found_fault = value_fault(column, typed)
+    strange = np.isnan(values) & ~empty  # a text such as nan is a number to numpy
+    if strange.any():
+        raise _Wrong(" has no number", int(strange.argmax()))
+    found_fault = number_fault(column, values, ~empty)
     if found_fault:
         raise _Wrong(f" {found_fault[1]}", found_fault[0])
-    return typed
+    return values, empty
