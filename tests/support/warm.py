@@ -4,6 +4,7 @@ What starts hundreds of interpreters spends most of its time on imports otherwis
 environment in which the first of them was asked for, unless it is given one.
 """
 
+import gc
 import multiprocessing
 import os
 import runpy
@@ -37,6 +38,7 @@ def run_module(
 def _run(
     name: str, arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], said: list[Path]
 ) -> None:
+    gc.freeze()
     for number, path in enumerate(said, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     os.environ.clear()
