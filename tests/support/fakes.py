@@ -289,11 +289,12 @@ def record(root, out, cubins):
 
 
 def record_warm(root, out, cubins):
-    """Do the same; its workers are forked, too."""
-    from measurement import interference, supervisor
-    from tests.support import warm
+    """Do the same; its workers are forked, too: there is no CUDA here that they must not use."""
+    import multiprocessing
 
-    supervisor._SPAWN, interference._SETTLE_S = warm.CONTEXT, SETTLE_S
+    from measurement import interference, supervisor
+
+    supervisor._SPAWN, interference._SETTLE_S = multiprocessing.get_context("fork"), SETTLE_S
     record(root, out, cubins)
 
 
