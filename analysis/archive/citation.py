@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
+from kernels.build import ROOT
 from measurement.recording import MANIFEST
 
 CITATION = "CITATION.cff"

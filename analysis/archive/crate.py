@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.archive.citation import Citation, citation
 from analysis.archive.sbom import bill_of_materials
-from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
+from kernels.build import ROOT
 from measurement.errors import StudyError
 from measurement.files import write_atomic
 from measurement.recording_files import check_manifest, files_of, read_provenance

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.cpu.roofline import AT_MOST
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.drawing.rates import RATE, fastest
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
@@ -67,7 +67,7 @@ def split(wholes: Sequence[Whole]) -> Figure:
     axis.set_xscale("log")
     ends = [_bar(axis, place, whole) for place, whole in enumerate(wholes)]
     shown = {part for whole in wholes for part in whole.parts["part"]}
-    for part, (text, colour, hatch) in style.SPLIT.items():
+    for part, (text, colour, hatch) in palette.SPLIT.items():
         if part in shown:
             axis.bar([1], [0], color=colour, hatch=hatch, linewidth=0, label=text)
     texts = [f"{label(whole.name)}\n{label(whole.at)}" for whole in wholes]
@@ -89,7 +89,7 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
         factor = float(part["factor"])
         reached.append(reached[-1] * factor)
         start, end = sorted(reached[-2:])
-        text, colour, hatch = style.SPLIT[str(part["part"])]
+        text, colour, hatch = palette.SPLIT[str(part["part"])]
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
         (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
         tell = style.gain if part["rough"] else style.times
@@ -125,7 +125,7 @@ def _short(factor: float, rough: bool) -> str:
 def rates(hosts: Sequence[Host]) -> Figure:
     """Draw the rate of each version, with its best block size, over N; one panel a host."""
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
-    looks = style.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
+    looks = palette.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
     several = False
     for axis, host in zip(axes, hosts, strict=True):
         best = fastest(host.rows, "variant", "threads", "n")
@@ -149,7 +149,7 @@ def rates(hosts: Sequence[Host]) -> Figure:
             how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
             axes[0].plot([], [], color=look.colour, label=label(name), **how)
     for threads, text in ((1, "one thread"), (2, "all threads")) if several else ():
-        line = _line(style.Look(INK, "", "-"), threads).line
+        line = _line(palette.Look(INK, "", "-"), threads).line
         axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
     style.same_y(axes)
     for axis in axes[::3]:
@@ -158,7 +158,7 @@ def rates(hosts: Sequence[Host]) -> Figure:
     return figure
 
 
-def _line(look: style.Look, threads: int) -> style.Look:
+def _line(look: palette.Look, threads: int) -> palette.Look:
     return replace(look, line="-." if threads > 1 else "-")
 
 
@@ -181,7 +181,7 @@ def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
     cache, 12·B² bytes, and ends where one does.
     """
     figure, (axis,) = style.new_figure(height=3.8)
-    looks = style.card_looks(host.name for host in hosts)
+    looks = palette.card_looks(host.name for host in hosts)
     for host in hosts:
         own = host.rows.sort_values("block_size")
         text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
@@ -221,7 +221,7 @@ def roofline(host: Host) -> Figure:
     """
     found = host.rows
     figure, axes = style.new_figure(2, height=4.4)
-    looks = style.looks((True, str(name)) for name in found["variant"])
+    looks = palette.looks((True, str(name)) for name in found["variant"])
     for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
         intensity = found[column].to_numpy(dtype=float)
         ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
@@ -260,7 +260,7 @@ def _roofs(
             axis.plot(x, x * bytes_per_s / 1e9, style_of_line, color=INK, linewidth=1.1, label=name)
 
 
-def _version(axis: Axes, row: Mapping[str, Any], column: str, look: style.Look) -> None:
+def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look) -> None:
     """Draw one version; where a bound is known alone, an arrow points to the true intensity."""
     intensity, threads = float(row[column]), int(row["threads"])
     if not np.isfinite(intensity):

@@ -16,7 +16,7 @@ from analysis.domain import CPU, HELD, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sittings import Sittings
-from kernels.build import BuildResult
+from kernels.build import ROOT, BuildResult
 from kernels.catalog import VARIANTS
 from kernels.plan import BASELINE_BLOCK
 from measurement.errors import StudyError
@@ -24,8 +24,6 @@ from measurement.files import sha256
 from measurement.provenance_schema import BROUGHT
 from measurement.recording import CELL, TABLES, Recording, read
 from measurement.recording_files import RecordingError, brought, read_provenance
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.

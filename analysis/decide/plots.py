@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED
 from analysis.decide.predictors import Copies
-from analysis.drawing import rows, style
+from analysis.drawing import palette, rows, style
 from analysis.drawing.svg import INK, hover
 
 ByCard = Mapping[str, pd.DataFrame]
@@ -33,7 +33,7 @@ def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_card))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
-    looks = style.card_looks(by_card)
+    looks = palette.card_looks(by_card)
     for axis, memory in zip(axes, memories, strict=True):
         for number, (card, own) in enumerate(by_card.items()):
             cells = own[own["host_memory"] == memory]
@@ -51,7 +51,7 @@ def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence
     return figure
 
 
-def _crossings(axis: Axes, cells: pd.DataFrame, look: style.Look) -> None:
+def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
     """Draw the break-even sizes of one card; `cells` have height y and name."""
     crossed = cells[cells["place"] == MEASURED]
     ends = [crossed["least_n"], crossed["largest_n"]]
@@ -76,7 +76,7 @@ def copies(by_card: ByCard, fits: ByCard) -> Figure:
     every = pd.concat(list(by_card.values()))
     ways = [way for way in WAYS if (every["direction"] == way).any()]
     figure, axes = style.new_figure(len(ways), height=3.8)
-    looks = style.card_looks(by_card)
+    looks = palette.card_looks(by_card)
     for axis, way in zip(axes, ways, strict=True):
         for card, own in by_card.items():
             look = looks[card]
@@ -100,7 +100,7 @@ def copies(by_card: ByCard, fits: ByCard) -> Figure:
     return figure
 
 
-def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: style.Look) -> None:
+def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> None:
     size, time_s = (cells[each].to_numpy(dtype=float) for each in ("size_bytes", "copy_s"))
     held_out = cells["holdout"].fillna(False).to_numpy(dtype=bool)
     rate = size / time_s / 1e9
@@ -164,7 +164,7 @@ def predictions(by_card: ByCard, memories: Sequence[str]) -> Figure:
     its 95 % prediction interval, which is hollow.
     """
     figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = style.card_looks(by_card)
+    looks = palette.card_looks(by_card)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
         for card, own in by_card.items():
@@ -190,7 +190,7 @@ def _shown(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[cells.index.isin(fastest) | ~cells["inside"].fillna(True)]
 
 
-def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: style.Look) -> None:
+def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> None:
     factor = (cells["predicted_s"] / cells["time_s"]).to_numpy(dtype=float)
     time_s = cells["time_s"].to_numpy(dtype=float)
     outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)

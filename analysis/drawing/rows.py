@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.drawing.style import Look, rounded, said, segments
+from analysis.drawing.palette import Look
+from analysis.drawing.style import rounded, said, segments
 from analysis.drawing.svg import hover, label
 
 

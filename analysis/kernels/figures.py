@@ -15,7 +15,7 @@ from analysis.data.cells import (
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.drawing.rates import fastest, with_rates
 from analysis.kernels import plots
 from kernels.catalog import LIBRARIES
@@ -63,10 +63,10 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
 def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of source V, the fastest other one, and the library's."""
     kernels = without_swept_naive(kernels)
-    others = kernels[~kernels["variant"].isin({*style.SOURCE_V, *LIBRARIES})]
+    others = kernels[~kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES})]
     largest = others[others["n"] == others["n"].max()]
     best = set(largest.loc[largest["rate"] == largest["rate"].max(), "variant"])
-    return kernels[kernels["variant"].isin({*style.SOURCE_V, *LIBRARIES, *best})]
+    return kernels[kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES, *best})]
 
 
 def rate_block(store: Store, devices: Devices) -> Figure | None:
@@ -74,7 +74,7 @@ def rate_block(store: Store, devices: Devices) -> Figure | None:
     panels = {}
     for gpu in style.panelled(devices.gpus):
         cells = _kernels(store, gpu)
-        cells = cells[cells["block_size"].notna() & cells["variant"].isin(style.SOURCE_V)]
+        cells = cells[cells["block_size"].notna() & cells["variant"].isin(palette.SOURCE_V)]
         if len(cells):
             panels[gpu.short] = cells[cells["n"] == comparison_size(cells)]
     return plots.rates(panels, "block_size", "block size B") if panels else None
@@ -85,7 +85,7 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     cells = _kernels(store, devices.focus)
-    rows = fastest(cells[cells["variant"].isin(style.STEPS)], "variant", "n")
+    rows = fastest(cells[cells["variant"].isin(palette.STEPS)], "variant", "n")
     return plots.rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
 
 
@@ -102,7 +102,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
     cells = cells[(cells["gpu"] == devices.focus.label) & (cells["variant"] == best["variant"])]
     if not pd.isna(best["block_size"]):
         cells = cells[cells["block_size"] == best["block_size"]]
-    cells = cells.fillna({"host_s": 0.0}).dropna(subset=[*style.PARTS, "total_s"])
+    cells = cells.fillna({"host_s": 0.0}).dropna(subset=[*palette.PARTS, "total_s"])
     return plots.split(cells) if len(cells) else None
 
 
@@ -123,7 +123,7 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     cells = store["summary"]
-    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(style.ANY_SHAPE)]
+    own = cells[(cells["gpu"] == devices.focus.label) & cells["variant"].isin(palette.ANY_SHAPE)]
     own = own[own["kernel_s"].notna()]
     if own.empty:
         return None

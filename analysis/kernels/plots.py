@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.drawing.rates import RATE
 from analysis.drawing.svg import INK, hover, label
 from kernels.shape import Shape
@@ -30,7 +30,7 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
     (first, rows), *others = cards.items()
     places = {variant: place for place, variant in enumerate(rows["variant"])}
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
-    looks = style.card_looks(cards)
+    looks = palette.card_looks(cards)
     bars = axis.barh(list(places.values()), rows["rate"], 0.62, color=looks[first].colour)
     for bar, row in zip(bars, rows.itertuples(), strict=True):
         said = style.said(f"{row.variant}, {first}", row.rate, row.rate_low, row.rate_high, _tera)
@@ -77,7 +77,7 @@ def _tera(value: float) -> str:
 def rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
     """Draw rates of kernels over the column `x`, called `name`, a panel for each card."""
     shown = pd.concat(panels.values())
-    looks = style.looks((False, variant) for variant in shown["variant"].unique())
+    looks = palette.looks((False, variant) for variant in shown["variant"].unique())
     known = [key for key in looks if key[1] in set(shown["variant"]) and not key[0]]
     figure, axes = style.panels(len(panels), height=2.9)
     for axis, (title, rows) in zip(axes, panels.items(), strict=True):
@@ -102,11 +102,11 @@ def split(cells: pd.DataFrame) -> Figure:
     `cells` are the rows of one variant and block size, with all parts measured.
     """
     kinds = [kind for kind in ("pinned", "pageable") if (cells["host_memory"] == kind).any()]
-    parts = {part: how for part, how in style.PARTS.items() if (cells[part] > 0).any()}
+    parts = {part: how for part, how in palette.PARTS.items() if (cells[part] > 0).any()}
     figure, axes = style.panels(len(kinds), height=2.9)
     for axis, kind in zip(axes, kinds, strict=True):
         rows = cells[cells["host_memory"] == kind].sort_values("n")
-        whole = rows[list(style.PARTS)].sum(axis=1).to_numpy(dtype=float)
+        whole = rows[list(palette.PARTS)].sum(axis=1).to_numpy(dtype=float)
         bottom = np.zeros(len(rows))
         for part, (text, colour, hatch) in parts.items():
             share = 100 * rows[part].to_numpy(dtype=float) / whole
@@ -141,7 +141,7 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     ceilings.csv by quantity, of which each may be missing.
     """
     figure, (axis,) = style.new_figure(width=8.0, height=4.4)
-    looks = style.looks((False, name) for name in rows["variant"])
+    looks = palette.looks((False, name) for name in rows["variant"])
     intensity = rows["flop_per_byte_of_sectors"].to_numpy(dtype=float)
     peak = ceilings.get("fp32_flop_per_s", np.nan)
     span = np.geomspace(intensity.min() / 2, intensity.max() * 4, 200)
@@ -186,7 +186,7 @@ def shapes(rows: pd.DataFrame) -> Figure:
     found = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
     places = {shape: place for place, shape in enumerate(found)}
     types = list(dict.fromkeys(rows["dtype"]))
-    looks = style.looks((False, name) for name in rows["variant"])
+    looks = palette.looks((False, name) for name in rows["variant"])
     figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(places))
     for position, (axis, dtype) in enumerate(zip(axes, types, strict=True)):
         for variant, own in rows[rows["dtype"] == dtype].groupby("variant", sort=False):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import PUBLISHED
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.models import plots
 from analysis.models.comparison import BEST
 from analysis.models.definitions import ALL_SET, FITTED, HELD_OUT, MODELLED_SET, MODELS, RHO, UNSEEN
@@ -73,7 +73,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
     cards = {card.label: card.short for card in devices.gpus[: style.MOST_COLOURS]}
-    looks = style.card_looks(cards)
+    looks = palette.card_looks(cards)
     found = [
         Series(name, own, looks[source])
         for source, name in cards.items()
@@ -118,10 +118,10 @@ def _titled(name: str, rows: pd.DataFrame) -> str:
     return f"{name}, {card}" if name == PUBLISHED else name
 
 
-def _looks(names: dict[str, str]) -> list[style.Look]:
+def _looks(names: dict[str, str]) -> list[palette.Look]:
     """Return the looks of the published times, grey, and of the cards."""
     cards = [name for name in names if name != PUBLISHED]
-    return [style.Look(style.GREY, "d", "-"), *style.card_looks(cards).values()]
+    return [palette.Look(palette.GREY, "d", "-"), *palette.card_looks(cards).values()]
 
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import rows, style
+from analysis.drawing import palette, rows, style
 from analysis.drawing.style import plain_number, rounded
 from analysis.drawing.svg import INK, hover, label
 from analysis.models.definitions import m0_eta
@@ -34,13 +34,13 @@ class Series:
 
     name: str
     rows: pd.DataFrame
-    look: style.Look
+    look: palette.Look
 
 
 def gains(panels: Sequence[Gains]) -> Figure:
     """Draw measured gains over B, M0's curve with the interval of ρ, and the best model's."""
     figure, axes = style.panels(len(panels), columns=3, height=2.5)
-    looks = style.size_looks(n for panel in panels for n in panel.cells["n"])
+    looks = palette.size_looks(n for panel in panels for n in panel.cells["n"])
     blocks = sorted({int(size) for panel in panels for size in panel.cells["block_size"]})
     gained = pd.concat([panel.cells["gain"] for panel in panels])
     for axis, panel in zip(axes, panels, strict=True):
@@ -194,7 +194,7 @@ def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
     the left of the panels by B.
     """
     figure, axes = style.panels(2 * len(models))
-    looks = style.looks((False, str(name)) for name in cells["variant"])
+    looks = palette.looks((False, str(name)) for name in cells["variant"])
     cells = cells.assign(
         factor=np.exp(cells["log_residual"]),
         block=cells["block_size"].astype(float).fillna(_NO_BLOCK),

@@ -13,19 +13,19 @@ from analysis.data.cells import of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, HOST_MEMORY_ORDER
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.drawing.svg import INK, label
 from analysis.stats.significance import THRESHOLD
 
 _TIME = ("total_s", "total_low_s", "total_high_s")
 _RATIO = ("ratio", "ratio_low", "ratio_high")
 _LOOKS = {
-    "pinned": style.Look(style.BLUE, "s", "-"),
-    "pageable": style.Look(style.ORANGE, "o", "-"),
+    "pinned": palette.Look(palette.BLUE, "s", "-"),
+    "pageable": palette.Look(palette.ORANGE, "o", "-"),
 }
-_CPU_ONE = style.Look(style.PURPLE, "<", "--")
-_CPU_ALL = style.Look(INK, "^", "--")
-_CPU_NAIVE = style.Look(style.GREY, "v", "--")
+_CPU_ONE = palette.Look(palette.PURPLE, "<", "--")
+_CPU_ALL = palette.Look(INK, "^", "--")
+_CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
 
 # The panels of what is compared card by card: quantity, host memory, title.
 _COMPARED = (
@@ -40,7 +40,7 @@ class _Line:
     """A line of the headline: what it says at its end, how it looks, its rows of summary.csv."""
 
     text: str
-    look: style.Look
+    look: palette.Look
     rows: pd.DataFrame
 
 
@@ -151,10 +151,10 @@ def cards(store: Store, devices: Devices) -> Figure | None:
     if not found:
         return None
     first = titles.get(frame["first"].iloc[0], frame["first"].iloc[0])
-    looks = style.card_looks(shown)
+    looks = palette.card_looks(shown)
     figure, axes = style.panels(len(found), columns=3, width=9.0, height=2.9)
     for axis, (title, rows) in zip(axes, found, strict=True):
-        band: dict[str, Any] = {"color": style.GREY, "alpha": 0.25, "linewidth": 0}
+        band: dict[str, Any] = {"color": palette.GREY, "alpha": 0.25, "linewidth": 0}
         axis.axhspan(1 / (1 + THRESHOLD), 1 + THRESHOLD, **band)
         for gpu, own in rows.groupby("gpu", sort=False):
             own = own.sort_values("n")

@@ -9,7 +9,7 @@ from analysis.data.cells import compared_memory
 from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.domain import PUBLISHED, SOURCE_ORDER
-from analysis.drawing import style
+from analysis.drawing import palette, style
 from analysis.drawing.rates import RATE
 from analysis.drawing.rows import dots, key
 from analysis.drawing.svg import INK, label
@@ -26,9 +26,9 @@ _PRINTED = "published, GTX 770"
 _MOST_CARDS = (100, 300)
 # What fleet.csv has of each card's performance, and over what it is drawn.
 _PERFORMANCE = {
-    "kernel": ("kernel alone", style.Look(style.ORANGE, "D", "-")),
-    "pinned": ("pinned memory", style.Look(style.BLUE, "s", "-")),
-    "pageable": ("pageable memory", style.Look(style.GREEN, "o", "-")),
+    "kernel": ("kernel alone", palette.Look(palette.ORANGE, "D", "-")),
+    "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
+    "pageable": ("pageable memory", palette.Look(palette.GREEN, "o", "-")),
 }
 _PROPERTIES = {
     "memory_bytes_per_s": (1e-9, "bandwidth of the memory in GB/s"),
@@ -44,12 +44,12 @@ def gain_block(store: Store, devices: Devices) -> Figure | None:
     At the source's matrix size, a panel for each of its swept kernels.
     """
     cards = list(devices.gpus[: style.MOST_COLOURS])
-    looks = style.card_looks([gpu.label for gpu in cards])
+    looks = palette.card_looks([gpu.label for gpu in cards])
     found = {name: _printed_gains(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
     for axis, (name, printed) in zip(axes, found.items(), strict=True):
         if len(printed):
-            look = style.Look(INK, "X", ":")
+            look = palette.Look(INK, "X", ":")
             style.points(axis, printed, "block_size", _GAIN, look, _PRINTED, tell=style.times)
         for gpu in cards:
             rows = _measured_gains(store, gpu.label, name)
@@ -98,7 +98,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     n = int(cards["n"].iloc[0])
     places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
-    axis.axvspan(*_MOST_CARDS, color=style.GREY, alpha=0.25, lw=0, label="text, most cards")
+    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text, most cards")
     for name, (text, look) in _PERFORMANCE.items():
         rows = cards[cards[f"{name}_flop_per_s"].notna()]
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})

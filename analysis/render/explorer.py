@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analysis.domain import CPU, ORDERS
-from analysis.drawing import style
+from analysis.drawing import palette
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
 from kernels.catalog import VARIANTS
@@ -28,7 +28,7 @@ _BOUNDS = ("", "_low", "_high")
 _SOURCE_V = "Source V"
 _CPU_GROUP = "CPU of the host"
 
-# The markers of `style.looks` as Vega draws them: by name or as a path within −1 … 1.
+# The markers of `palette.looks` as Vega draws them: by name or as a path within −1 … 1.
 _SHAPES = {
     "o": "circle",
     "s": "square",
@@ -68,7 +68,7 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}
-    looks = style.looks(kernels)
+    looks = palette.looks(kernels)
     recording_of = dict(
         zip(cells["gpu"].fillna(cells["recording"]), cells["recording"], strict=True)
     )

@@ -9,21 +9,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.drawing import style
-from analysis.drawing.style import Look, plain_number
+from analysis.drawing import palette, style
+from analysis.drawing.palette import Look
+from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
 from analysis.trust.agreement import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
 
 # How the ratios of each kind of cell and quantity are drawn, and what they are called.
 _KINDS = {
-    (ALONE, "kernel"): ("kernel alone", Look(style.GREEN, "o", "-")),
-    (PINNED, "kernel"): ("kernel, pinned memory", Look(style.BLUE, "o", "-")),
-    (PINNED, "total"): ("total, pinned memory", Look(style.BLUE, "s", "--")),
-    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(style.ORANGE, "^", "-")),
-    (PAGEABLE, "total"): ("total, pageable memory", Look(style.ORANGE, "v", "--")),
-    (BATCHES, "kernel_batch"): ("kernel, back to back", Look(style.GREEN, "D", "-")),
-    (ON_CPU, "total"): ("CPU", Look(style.PURPLE, "P", "-.")),
+    (ALONE, "kernel"): ("kernel alone", Look(palette.GREEN, "o", "-")),
+    (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),
+    (PINNED, "total"): ("total, pinned memory", Look(palette.BLUE, "s", "--")),
+    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(palette.ORANGE, "^", "-")),
+    (PAGEABLE, "total"): ("total, pageable memory", Look(palette.ORANGE, "v", "--")),
+    (BATCHES, "kernel_batch"): ("kernel, back to back", Look(palette.GREEN, "D", "-")),
+    (ON_CPU, "total"): ("CPU", Look(palette.PURPLE, "P", "-.")),
 }
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LEAST_SPAN = 0.05  # of ratios to each side of 1
@@ -82,7 +83,7 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
 def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the ratio by the time of a launch among launches back to back; a card has a colour."""
     figure, (axis,) = style.new_figure(height=3.6)
-    looks = style.card_looks(by_card)
+    looks = palette.card_looks(by_card)
     axis.axhline(1, color=INK, linewidth=1)
     for card, own in by_card.items():
         names = [f"{card}, {cell}" for cell in style.cell_names(own)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from analysis.drawing import style, svg
+from analysis.drawing import palette, style, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -17,7 +17,7 @@ def drawn(name="one", title="All of it"):
     frame = pd.DataFrame({"x": [1, 2], "y": [1.0, 2.0], "low": [0.9, None], "high": [1.1, None]})
     with style.theme():
         figure, axes = style.new_figure(columns=2)
-        style.points(axes[0], frame, "x", ("y", "low", "high"), style.Look("#1f7ec2", "o", "-"))
+        style.points(axes[0], frame, "x", ("y", "low", "high"), palette.Look("#1f7ec2", "o", "-"))
         svg.hover(axes[1].bar([1, 2], [3, 4], color="#1f7ec2").patches[0], ["three"])
         axes[1].set_title(title)
         return svg.render(figure, name)
@@ -91,10 +91,11 @@ def luminance(colour):
 
 
 def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
-    colours = {look.colour for look in style.looks([(False, name) for name in "abcdefgh"]).values()}
-    colours |= {look.colour for look in style.size_looks(range(20)).values()}
-    colours |= {look.colour for look in style.card_looks(map(str, range(20))).values()}
-    colours |= {colour for _, colour, _ in style.PARTS.values()}
+    shown = palette.looks([(False, name) for name in "abcdefgh"]).values()
+    colours = {look.colour for look in shown}
+    colours |= {look.colour for look in palette.size_looks(range(20)).values()}
+    colours |= {look.colour for look in palette.card_looks(map(str, range(20))).values()}
+    colours |= {colour for _, colour, _ in palette.PARTS.values()}
     for colour in colours:
         for page in ("#ffffff", "#13171f"):
             low, high = sorted((luminance(colour), luminance(page)))
@@ -102,8 +103,8 @@ def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
 
 
 def test_a_variant_looks_the_same_whatever_stands_beside_it():
-    alone = style.looks([(False, "block")])
-    among = style.looks([(True, "blocked"), (False, "block"), (False, "aaa")])
+    alone = palette.looks([(False, "block")])
+    among = palette.looks([(True, "blocked"), (False, "block"), (False, "aaa")])
     assert alone[(False, "block")] == among[(False, "block")]
     known = [look for key, look in among.items() if key != (False, "aaa")]
     assert len({(look.colour, look.marker) for look in known}) == len(known)

@@ -1,0 +1,138 @@
+"""The same colour and marker in every figure, for a variant, a size, a card: without a library."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+# Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
+# spread for colour-blind readers, and a marker shape says the same again.
+GREY = "#7f7f7f"
+BLUE = "#1f7ec2"
+BROWN = "#b0673a"
+OLIVE = "#8f7b00"
+ORANGE = "#d55e00"
+PINK = "#c2609a"
+GREEN = "#00966c"
+PURPLE = "#8a6fd1"
+TEAL = "#0090a8"
+RED = "#d14a3a"
+LEAF = "#5f8a00"
+_COLOURS = (
+    GREY,
+    BLUE,
+    BROWN,
+    OLIVE,
+    ORANGE,
+    PINK,
+    GREEN,
+    PURPLE,
+    TEAL,
+    RED,
+    LEAF,
+)
+# A ramp for the matrix orders, which have an order; the variants above have none.
+_RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
+_MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
+
+# The catalogs' variants by the figures in which they are drawn together: those of source V with
+# those CPU variants that stand beside a GPU, the steps of T and G with cuBLAS, the CPU's.
+SOURCE_V = (
+    "naive",
+    "naive_coalesced",
+    "buffered_column",
+    "buffered_row",
+    "block",
+    "block_strided",
+    "block_unroll4",
+    "block_unroll8",
+)
+STEPS = (
+    "naive_coalesced",
+    "tile_uncoalesced",
+    "tile_transposed_b",
+    "tile_conflict_free",
+    "outer_product",
+    "outer_product_unrolled",
+    "outer_product_prefetch",
+    "register_tile",
+    "register_tile_double_buffered",
+    "register_tile_conflict_free",
+    "register_tile_async",
+    "sgemm_top",
+    "sgemm_tensor",
+    "cublas_sgemm",
+)
+ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
+CPU_BESIDE = ("naive", "blas", "packed")
+_CPU_ALONE = ("loop_order", "column_buffered", "blocked")
+_CPU_LIBRARIES = ("mkl", "blis")
+# In the order of the palette, so that no two of one figure have the same colour: `block_padded`
+# takes that of `naive_coalesced`, which stands among the steps.
+_ORDER = (
+    *((False, name) for name in SOURCE_V),
+    *((True, name) for name in CPU_BESIDE),
+    *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
+    *((True, name) for name in _CPU_ALONE),
+    *((False, name) for name in ANY_SHAPE),
+    *((True, name) for name in _CPU_LIBRARIES),
+)
+
+# The parts of a transfer-inclusive time, in the order in which they pass.
+PARTS = {
+    "host_s": ("work on the host", OLIVE, ".."),
+    "h2d_s": ("copy to the device", BLUE, "//"),
+    "kernel_s": ("kernel", ORANGE, ""),
+    "d2h_s": ("copy back", GREEN, "\\\\"),
+    "overhead_s": ("overhead", GREY, ""),
+}
+
+# The steps from the naive loop of a CPU to a GPU, in their order.
+SPLIT = {
+    "source": ("cache optimisation, one thread", BLUE, "/"),
+    "one_thread": ("vectors, registers, packing", GREEN, "\\"),
+    "all_threads": ("all cores", OLIVE, "."),
+    "gpu": ("GPU, copies included", ORANGE, ""),
+    "pinned": ("pinned instead of pageable memory", PINK, "x"),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn, in every figure."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
+    """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
+    order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
+    return {
+        key: Look(
+            _COLOURS[position % len(_COLOURS)],
+            _MARKERS[position % len(_MARKERS)],
+            "--" if key[0] else "-",
+        )
+        for position, key in enumerate(order)
+    }
+
+
+def on_threads(look: Look, threads: int) -> Look:
+    """Return a CPU variant's look on that many threads: dashed on one, on several dash-dotted."""
+    return replace(look, line="-.") if threads > 1 else look
+
+
+def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
+    """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
+    return {
+        n: Look(_RAMP[position % len(_RAMP)], _MARKERS[position % len(_MARKERS)], "-")
+        for position, n in enumerate(sorted(set(sizes)))
+    }
+
+
+def card_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each card, for figures in which the colour tells cards apart."""
+    return {
+        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, name in enumerate(labels)
+    }
