@@ -289,12 +289,12 @@ def record(root, out, cubins):
 
 
 def record_warm(root, out, cubins):
-    """Do the same; its workers are forked, too: there is no CUDA here that they must not use."""
-    import multiprocessing
-
+    """Do the same; its workers are forked, too, from a server that has imported what they need."""
     from measurement import interference, supervisor
+    from tests.support import warm
 
-    supervisor._SPAWN, interference._SETTLE_S = multiprocessing.get_context("fork"), SETTLE_S
+    warm.CONTEXT.set_forkserver_preload(["tests.support.fakes"])
+    supervisor._SPAWN, interference._SETTLE_S = warm.CONTEXT, SETTLE_S
     record(root, out, cubins)
 
 
