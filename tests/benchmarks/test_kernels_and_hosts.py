@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.kernels_and_hosts import chance, lines
+from benchmarks.kernels_and_hosts import lines, unrelated
 from measurement import recording
 from measurement.errors import StudyError
 from tests.support.simulated import recorded
@@ -39,41 +39,57 @@ def slowed(one, kernels, hosts):
     return replace(one, kernels=alone, samples=samples)
 
 
-def test_kernels_that_follow_the_host_are_correlated_with_it(one):
-    found = list(lines({"a": one, "b": slowed(one, True, True)}))
-    assert found[0].split() == [
-        *("pair", "kernels", "within", "apart", "short", "chance"),
-        *("pinned", "chance", "pageable", "chance"),
-    ]
-    *_, within, apart, _, _, pinned, _, pageable, _ = found[1].split()
-    kernels = len(one.kernels[one.kernels["variant"].isin(VARIANTS[1:])])
-    assert 0 < int(apart) <= kernels
+def rows(recordings):
+    """Return what is printed of each pair of recordings: its words by the words of the head."""
+    head, *found = (line.replace("as large", "as_large").split() for line in lines(recordings))
+    assert head[:5] == ["pair", "kernels", "within", "apart", "short"]
+    assert head[5:] == [*("pinned", "chance", "as_large"), *("pageable", "chance", "as_large")]
+    return {(words[0], words[2]): words[3:] for words in found}
+
+
+def test_kernels_that_follow_the_host_are_correlated_with_it_and_no_other(one):
+    others = {"c": made(1), "d": made(2)}
+    found = rows({"a": one, "b": slowed(one, True, True)} | others)
+    assert len(found) == 6
+    kernels, within, apart, _, *of_hosts = found["a", "b"]
+    assert 0 < int(apart) <= len(one.kernels[one.kernels["variant"].isin(VARIANTS[1:])])
     assert float(within.rstrip("%")) < 100
-    assert float(pinned) > 0.9
-    assert float(pageable) > 0.9
-    assert len(found) == 2, "no pair is without both"
+    for own, bound, as_large in (of_hosts[:3], of_hosts[3:]):
+        assert float(own) > 0.9
+        assert float(bound) < 0.7
+        assert as_large == "0/1", "the hosts of c and d"
+    assert int(kernels) >= 50
 
 
-def test_what_cells_of_a_shape_have_in_common_is_chance():
-    """Ten shapes, on which hosts and kernels both depend, tell as much as ten cells."""
+def test_hosts_of_recordings_without_kernels_alone_are_compared_with_too(one):
+    without = {
+        name: replace(made(seed), kernels=one.kernels[:0]) for seed, name in ((1, "c"), (2, "d"))
+    }
+    found = rows({"a": one, "b": slowed(one, True, True)} | without)
+    assert list(found) == [("a", "b")]
+    assert found["a", "b"][6].endswith("/1")
+
+
+def test_what_near_orders_have_in_common_is_not_the_host():
+    """Kernels and hosts depend on the order, all hosts alike: the own one says no more."""
     rng = np.random.default_rng(1)
     orders = np.repeat(np.arange(10), 40)
     names = ["variant", "dtype", "batch", "m", "n", "k", "block_size"]
     index = pd.MultiIndex.from_tuples(
         [(f"v{place}", "float32", 1, n, n, n, 32) for place, n in enumerate(orders)], names=names
     )
-    alone = pd.Series(rng.normal(size=400), index)
-    assert chance(alone, pd.Series(rng.normal(size=400), index)) == pytest.approx(0.098, abs=0.02)
-    shared, other = (pd.Series(rng.normal(size=10)[orders], index) for _ in range(2))
-    assert chance(shared, other) > 0.5
 
+    def ratios(slope):
+        return pd.Series(slope * orders + rng.normal(size=400), index)
 
-def test_recordings_without_a_common_one_are_the_control(one):
-    other = made(1)
-    four = {"a": one, "b": slowed(one, True, True), "c": other, "d": slowed(other, True, True)}
-    found = list(lines(four))
-    assert len(found) == 1 + 6 + 2
-    assert found[-1].startswith("control, pageable: ")
+    bound, as_large = unrelated(ratios(1), ratios(1), [ratios(1) for _ in range(9)])
+    assert bound > 0.8
+    assert 0 < int(as_large.removesuffix("/9")) < 9
+    bound, as_large = unrelated(ratios(1), ratios(1), [ratios(0) for _ in range(9)])
+    assert bound < 0.15
+    assert as_large == "0/9"
+    few = [ratios(1)[:49]]
+    assert unrelated(ratios(1), ratios(1), few)[1] == "0/0", "too few cells to say anything"
 
 
 def test_one_recording_or_none_of_kernels_alone_is_refused(one):
