@@ -150,9 +150,13 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _committed() -> list[str]:
-    """Return the recordings of config.yaml as ID=DIR."""
+    """Return the recordings of config.yaml as ID=DIR, a sitting each."""
     gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
-    return [f"{each['id']}={ROOT / each['recording']}" for each in gpus if "recording" in each]
+    return [
+        f"{each['id']}={ROOT / folder}"
+        for each in gpus
+        for folder in each.get("recordings", [each["recording"]] if "recording" in each else [])
+    ]
 
 
 def main() -> int:

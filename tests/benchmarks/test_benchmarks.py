@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import re
 import subprocess
 import sys
 from enum import IntEnum
@@ -13,7 +14,13 @@ import pandas as pd
 import pytest
 
 from benchmarks import held_against_nvbench as against
-from benchmarks import nvbench_kernels, sgemm_against_cublas, tuner_cells, tuner_kernels
+from benchmarks import (
+    nvbench_kernels,
+    sgemm_against_cublas,
+    tables_against,
+    tuner_cells,
+    tuner_kernels,
+)
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.held_against_nvbench import Times, compare, read_nvbench, read_ours, table
 from benchmarks.tuner_cells import Cost, configurations
@@ -557,3 +564,10 @@ def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
     assert (found.time_s, found.library_s) == pytest.approx((1e-3, 6.5e-3))
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((6.5, 1, 12))
     assert "64032" in str(found)
+
+
+def test_tables_are_made_of_every_sitting_of_the_study():
+    named = [one.split("=") for one in tables_against._committed()]
+    folders = re.findall(r"data/recordings/[\w-]+", (ROOT / "config.yaml").read_text())
+    assert [folder for _, folder in named] == [str(ROOT / folder) for folder in folders]
+    assert len({name for name, _ in named}) < len(folders)
