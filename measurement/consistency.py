@@ -1,7 +1,7 @@
 """What must hold between a recording's provenance and its tables, and of the values in them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,6 @@ _TIMES_S = (1e-12, 1e10)
 _LARGEST = 2.0**53
 _MAY_BE_ZERO = {"other_threads_s"}  # threads of which none was needed
 _MAY_BE_INFINITE = {"worst_error", "worst_bound"}  # a product that overflowed
-_ROWS_AT_ONCE = 1 << 16
-# Rows of a table by their values, in the order in which they stand there.
-_Rows = dict[tuple[Any, ...], None]
 _FROM_ONE = {"batch", "m", "n", "k", "block_size", "threads", "launches", "count"}
 
 
@@ -83,24 +80,33 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     """
     devices = {CPU, *(card["device"] for card in provenance["devices"])}
     outside = set(brought(provenance))
-    checks = frames[_CHECKS]
-    cells = _distinct(checks, CELL)
-    if len(cells) < len(checks):
-        twice = checks[checks.duplicated(CELL)][CELL].iloc[0]
-        return f"{_CHECKS}: a cell stands there twice ({_named(twice)})"
-    kernels_checked = _distinct(checks, KERNEL)
+    checks, numbers = frames[_CHECKS], dict[str, int]()
+    cells = _coded(checks, CELL, numbers)
+    if len(np.unique(cells)) < len(cells):
+        return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
+    kernels_checked = _coded(checks, KERNEL, numbers)
     for name, frame in frames.items():
         found = _first_fault(name, frame, devices, outside)
         if found is None and name not in (_CHECKS, *_AFTERWARDS) and set(KERNEL) <= set(frame):
             key, known = (CELL, cells) if "threads" in frame else (KERNEL, kernels_checked)
-            own = _distinct(frame, key)
-            found = _unknown(own, known, f"{name}: a row is of a cell that {_CHECKS} lacks")
+            lacking = ~np.isin(_coded(frame, key, numbers), known)
+            if lacking.any():
+                found = (
+                    f"{name}: a row is of a cell that {_CHECKS} lacks ({_named(frame, lacking)})"
+                )
         if found:
             return found
-    passed = _distinct(checks[checks["status"] == "passed"], CELL)
-    sampled = _distinct(frames[_SAMPLES], CELL)
-    return _unknown(sampled, passed, f"{_SAMPLES}: has a cell that did not pass") or _unknown(
-        passed, sampled, f"{_SAMPLES}: lacks a cell that passed"
+    passed = (checks["status"] == "passed").to_numpy(dtype=bool)
+    sampled = _coded(frames[_SAMPLES], CELL, numbers)
+    strange = ~np.isin(sampled, cells[passed])
+    if strange.any():
+        told = _named(frames[_SAMPLES], strange)
+        return f"{_SAMPLES}: has a cell that did not pass ({told})"
+    lacking = passed & ~np.isin(cells, sampled)
+    return (
+        f"{_SAMPLES}: lacks a cell that passed ({_named(checks, lacking)})"
+        if lacking.any()
+        else None
     )
 
 
@@ -108,8 +114,8 @@ def _first_fault(
     name: str, frame: pd.DataFrame, devices: set[str], outside: set[str]
 ) -> str | None:
     key = [column for column in ("device", "variant") if column in frame]
-    for row in _distinct(frame, key) if key else ():
-        of = dict(zip(key, row, strict=True))
+    for row in frame[key].drop_duplicates().itertuples(index=False) if key else ():
+        of = row._asdict()
         device = of.get("device")
         kind = "a build" if device is None else CPU if device == CPU else "a GPU"
         known = _VARIANTS[kind] if kind == CPU else _VARIANTS[kind] | outside
@@ -119,25 +125,34 @@ def _first_fault(
             problem = f"{of['variant']}, which is no variant of {kind}"
         else:
             continue
-        at = list(zip(*(frame[column] for column in key), strict=True)).index(row)
+        at = list(zip(*(frame[column] for column in key), strict=True)).index(tuple(row))
         return f"{name}: row {at + 2} is of {problem}"
     return None
 
 
-def _distinct(frame: pd.DataFrame, key: list[str]) -> _Rows:
-    """Return the distinct rows of some columns; found in parts, in a fraction of the memory."""
-    rows: _Rows = {}
-    for at in range(0, len(frame), _ROWS_AT_ONCE):
-        part = frame.iloc[at : at + _ROWS_AT_ONCE]
-        rows.update(dict.fromkeys(zip(*(part[name].tolist() for name in key), strict=True)))
+def _coded(frame: pd.DataFrame, key: list[str], numbers: dict[str, int]) -> np.ndarray:
+    """Return a number of 64 bits for each row, by its values in some columns.
+
+    Rows that differ in them have the same number once in 10¹⁹; as objects they would take fifty
+    times the memory. `numbers` has a number for each text so far, and gets those of others.
+    """
+    rows = np.zeros(len(frame), np.uint64)
+    for name in key:
+        values = frame[name].array
+        if isinstance(values, pd.arrays.IntegerArray):
+            codes = values.to_numpy(np.int64, na_value=-1)
+        else:
+            places, found = pd.factorize(values)
+            codes = np.array([*(numbers.setdefault(text, len(numbers)) for text in found), -1])
+            codes = codes[places]
+        # Steps of SplitMix64 (Steele, Lea and Flood 2014), which spread what differs over all bits.
+        rows = (rows ^ codes.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(factor)
+        rows ^= rows >> np.uint64(31)
     return rows
 
 
-def _unknown(rows: _Rows, known: _Rows, problem: str) -> str | None:
-    """Say which of `rows` is first not among those known."""
-    lacking = next((row for row in rows if row not in known), None)
-    return f"{problem} ({_named(lacking)})" if lacking else None
-
-
-def _named(row: Iterable[Any]) -> str:
-    return " ".join(str(value) for value, _ in zip(row, KERNEL, strict=False) if pd.notna(value))
+def _named(rows: pd.DataFrame, where: Any) -> str:
+    first = rows[where].iloc[0]
+    return " ".join(str(first[name]) for name in KERNEL if pd.notna(first[name]))

@@ -431,9 +431,24 @@ def as_short_as_may_be(content):
     return content.splitlines()[0] + "\n" + 600_000 * "cpu,of_what,,,1,1,1\n"
 
 
+def as_many_cells(content):
+    """Return checks with ever other cells, which could not be launched."""
+    head, *rows = content.splitlines()
+    own = dict(zip(head.split(","), rows[-1].split(","), strict=True))
+    own |= dict.fromkeys(("worst_row", "worst_column", "worst_error", "worst_bound"), "")
+    own |= {"status": "not_launchable", "reason": "x", "k": "%d"}
+    row = ",".join(own.values())
+    return "\n".join([head, *rows, *(row % k for k in range(10**6, 1_090_000))]) + "\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("table", "content"), [(SAMPLES, as_measured), ("ceilings.csv", as_short_as_may_be)]
+    ("table", "content"),
+    [
+        (SAMPLES, as_measured),
+        ("ceilings.csv", as_short_as_may_be),
+        ("checks.csv", as_many_cells),
+    ],
 )
 def test_reading_takes_no_more_than_four_times_what_a_recording_holds(
     sound, tmp_path, table, content
