@@ -81,15 +81,19 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     devices = {CPU, *(card["device"] for card in provenance["devices"])}
     outside = set(brought(provenance))
     checks, numbers = frames[_CHECKS], dict[str, int]()
-    cells = _coded(checks, CELL, numbers)
+    coded = {
+        name: _coded(frame, CELL if "threads" in frame else KERNEL, numbers)
+        for name, frame in frames.items()
+        if name not in _AFTERWARDS and set(KERNEL) <= set(frame)
+    }
+    cells, sampled = coded[_CHECKS], coded[_SAMPLES]
     if len(np.unique(cells)) < len(cells):
         return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
     kernels_checked = _coded(checks, KERNEL, numbers)
     for name, frame in frames.items():
         found = _first_fault(name, frame, devices, outside)
-        if found is None and name not in (_CHECKS, *_AFTERWARDS) and set(KERNEL) <= set(frame):
-            key, known = (CELL, cells) if "threads" in frame else (KERNEL, kernels_checked)
-            lacking = ~np.isin(_coded(frame, key, numbers), known)
+        if found is None and name in coded:
+            lacking = ~np.isin(coded[name], cells if "threads" in frame else kernels_checked)
             if lacking.any():
                 found = (
                     f"{name}: a row is of a cell that {_CHECKS} lacks ({_named(frame, lacking)})"
@@ -97,7 +101,6 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
         if found:
             return found
     passed = (checks["status"] == "passed").to_numpy(dtype=bool)
-    sampled = _coded(frames[_SAMPLES], CELL, numbers)
     strange = ~np.isin(sampled, cells[passed])
     if strange.any():
         told = _named(frames[_SAMPLES], strange)
@@ -114,8 +117,8 @@ def _first_fault(
     name: str, frame: pd.DataFrame, devices: set[str], outside: set[str]
 ) -> str | None:
     key = [column for column in ("device", "variant") if column in frame]
-    for row in frame[key].drop_duplicates().itertuples(index=False) if key else ():
-        of = row._asdict()
+    for at, *values in frame[key].drop_duplicates().itertuples() if key else ():
+        of = dict(zip(key, values, strict=True))
         device = of.get("device")
         kind = "a build" if device is None else CPU if device == CPU else "a GPU"
         known = _VARIANTS[kind] if kind == CPU else _VARIANTS[kind] | outside
@@ -125,7 +128,6 @@ def _first_fault(
             problem = f"{of['variant']}, which is no variant of {kind}"
         else:
             continue
-        at = list(zip(*(frame[column] for column in key), strict=True)).index(tuple(row))
         return f"{name}: row {at + 2} is of {problem}"
     return None
 

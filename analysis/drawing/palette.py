@@ -1,7 +1,10 @@
 """The same colour and marker in every figure, for a variant, a size, a card: without a library."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+_Key = TypeVar("_Key")
 
 # Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
 # spread for colour-blind readers, and a marker shape says the same again.
@@ -107,14 +110,8 @@ class Look:
 def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
     """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
     order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
-    return {
-        key: Look(
-            _COLOURS[position % len(_COLOURS)],
-            _MARKERS[position % len(_MARKERS)],
-            "--" if key[0] else "-",
-        )
-        for position, key in enumerate(order)
-    }
+    found = _in_turn(order, _COLOURS)
+    return {key: replace(look, line="--") if key[0] else look for key, look in found.items()}
 
 
 def on_threads(look: Look, threads: int) -> Look:
@@ -124,15 +121,17 @@ def on_threads(look: Look, threads: int) -> Look:
 
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
     """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
-    return {
-        n: Look(_RAMP[position % len(_RAMP)], _MARKERS[position % len(_MARKERS)], "-")
-        for position, n in enumerate(sorted(set(sizes)))
-    }
+    return _in_turn(sorted(set(sizes)), _RAMP)
 
 
 def card_looks(labels: Iterable[str]) -> dict[str, Look]:
     """Return a look for each card, for figures in which the colour tells cards apart."""
+    return _in_turn(labels, _COLOURS[1:])
+
+
+def _in_turn(keys: Iterable[_Key], colours: Sequence[str]) -> dict[_Key, Look]:
+    """Return a look for each key: colours and markers one after the other, and again."""
     return {
-        name: Look(_COLOURS[1 + place % (len(_COLOURS) - 1)], _MARKERS[place % len(_MARKERS)], "-")
-        for place, name in enumerate(labels)
+        key: Look(colours[place % len(colours)], _MARKERS[place % len(_MARKERS)], "-")
+        for place, key in enumerate(keys)
     }
