@@ -6,8 +6,8 @@
 import sys
 from pathlib import Path
 
-from measurement.config import load
-from measurement.errors import StudyError
+from study.config import load
+from base.errors import StudyError
 
 try:  # read here first: Snakemake would name neither the line nor the key of a mistake
     load("config.yaml")

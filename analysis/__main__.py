@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from measurement.command_line import CommandParser, Commands, add_command, commands_of
-from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
+from base.command_line import CommandParser, Commands, add_command, commands_of
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
+from base.paths import RESULTS
 
-ROOT = Path(__file__).resolve().parent.parent
-_TABLES = ROOT / "results" / "tables"
+_TABLES = RESULTS / "tables"
 _OF_TABLES = "folder that holds the tables (default: results/tables)"
 
 
@@ -91,7 +91,7 @@ def add_check(commands: Commands) -> None:
         "report",
         type=Path,
         nargs="?",
-        default=ROOT / "results" / "report.html",
+        default=RESULTS / "report.html",
         help="the report (default: results/report.html)",
     )
     parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_OF_TABLES)
@@ -239,7 +239,7 @@ def write_tables(
     from analysis import tables
     from analysis.data import published, published_claims, store
     from analysis.published import systems
-    from kernels.build import read_result
+    from kernels.cubins.compile import read_result
 
     published_data = tables.Published(
         published.read(published_csv),
@@ -270,7 +270,7 @@ def compare_recordings(
     from analysis.stats import significance
     from analysis.stats.sittings import Known
     from analysis.trust import agreement, compare
-    from measurement.recording import read
+    from measurement.recording.recording import read
 
     threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
@@ -330,7 +330,7 @@ def _report(arguments: argparse.Namespace) -> None:
     from analysis.archive.citation import Maker
     from analysis.data.sittings import folders_by_sitting
     from analysis.render.page import render
-    from measurement.provenance import git
+    from measurement.recorder.provenance import git
 
     places, _ = outcomes(arguments.recording)
     recordings = folders_by_sitting(recording_paths(places))
@@ -342,7 +342,7 @@ def _report(arguments: argparse.Namespace) -> None:
 def _crate(arguments: argparse.Namespace) -> None:
     from analysis.archive.crate import Recordings, Study, write_crate
     from analysis.data.sittings import folders_by_sitting
-    from measurement.provenance import git
+    from measurement.recorder.provenance import git
 
     places, _ = outcomes(arguments.recording)
     recordings = folders_by_sitting(recording_paths(places))

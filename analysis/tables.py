@@ -39,8 +39,8 @@ from analysis.overview import answers, cards, gains
 from analysis.published import fleet, source_tables, systems
 from analysis.trust import agreement, interference, overheads, sittings, telemetry, threats
 from cpu_reference.cores import usable_threads
-from kernels.build import BuildResult
-from measurement.recording import CELL, Recording
+from kernels.cubins.compile import BuildResult
+from measurement.recording.recording import CELL, Recording
 
 Frames = dict[str, pd.DataFrame]
 Progress = Callable[[str], None]

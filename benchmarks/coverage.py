@@ -3,10 +3,10 @@
     python -m benchmarks.coverage [--cells N]
 
 For each kind of noise, N cells are simulated: a pilot, the number of samples that it asks for
-(`measurement.protocol.Protocol.samples`), and these samples, spread evenly over a sitting. Noise
+(`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a sitting. Noise
 with memory is a first-order autoregressive process from sample to sample (of a cell with two modes:
 of which mode it is in); drift is linear over the sitting. The interval is that of the tables
-(`measurement.intervals.ranks_of_series`), the truth the median over the whole sitting. Beside it
+(`base.intervals.ranks_of_series`), the truth the median over the whole sitting. Beside it
 stands the rule that looks at its interval after every sample and stops where it is narrow enough.
 """
 
@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from measurement.config import load
-from measurement.intervals import median_interval, ranks_of_series, sign_likeness
-from measurement.measure import protocol_of
-from measurement.protocol import Protocol
+from base.intervals import median_interval, ranks_of_series, sign_likeness
+from measurement.sampling.measure import protocol_of
+from measurement.sampling.protocol import Protocol
+from study.config import load
 
 FloatArray = npt.NDArray[np.float64]
 _MEMORY = 0.3

@@ -3,7 +3,7 @@
     python -m benchmarks.held_against_nvbench [--out FILE]
 
 On GPU 0, for the kernels of `benchmarks.nvbench_kernels`: the kernel alone by
-`measurement.gpu.GpuSession.held`, flushed beside nvbench's isolated time ("cold", which flushes the
+`measurement.devices.gpu.GpuSession.held`, flushed beside nvbench's isolated time ("cold", which flushes the
 L2 too, and like ours has two events in it), and with its caches warm beside what each further
 launch of a train takes by nvbench: (cold time of L launches − that of one) / (L − 1). A third way
 is the card's own clock: the time from a kernel of one thread before, which reads %globaltimer, to
@@ -27,6 +27,9 @@ from typing import Any
 import numpy as np
 
 from analysis.stats.estimates import bootstrap_paired_ratios, percentile_interval, seeded
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
+from base.paths import ROOT
 from benchmarks.nvbench_kernels import (
     KERNELS,
     OURS,
@@ -39,12 +42,10 @@ from benchmarks.nvbench_kernels import (
     train,
     wanted,
 )
-from kernels.build import ROOT, architecture, build_all
-from kernels.toolchain import find_nvcc, nvcc_version
-from measurement.discovery import CudaDevice, select
-from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
-from measurement.provenance import drivers, utc_now
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.toolchain import find_nvcc, nvcc_version
+from measurement.devices.discovery import CudaDevice, select
+from measurement.recorder.provenance import drivers, utc_now
 
 TOLERANCE = 0.02
 _ROUNDS = 15

@@ -22,9 +22,9 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from analysis.stats.significance import within
-from measurement import recording
-from measurement.errors import StudyError, exit_status
-from measurement.recording import KERNEL, Recording
+from base.errors import StudyError, exit_status
+from measurement.recording import recording
+from measurement.recording.recording import KERNEL, Recording
 
 TOLERANCE = 0.02
 SHORT_S = 5e-6

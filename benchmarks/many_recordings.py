@@ -24,11 +24,11 @@ from pathlib import Path
 
 import numpy as np
 
+from base.errors import StudyError, exit_status
+from base.paths import ROOT
 from cpu_reference.cores import usable_threads
-from measurement.errors import StudyError, exit_status
 from tests.support.simulated import Power, write_recording
 
-ROOT = Path(__file__).resolve().parent.parent
 _SAMPLED_S = 0.1
 
 

@@ -23,18 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from kernels.build import architecture, read_result
-from kernels.catalog import variant
-from kernels.cubins import HOLD, INSTRUMENTS, Build, build_for
-from kernels.plan import Product, builds_of
-from kernels.shape import Shape
-from measurement.cells import Cell, cell
-from measurement.cublas import Sgemm
-from measurement.discovery import select
-from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
-from measurement.gpu import GpuSession
-from measurement.matrices import Inputs
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
+from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
+from kernels.cubins.build import HOLD, INSTRUMENTS, Build, build_for
+from kernels.cubins.compile import architecture, read_result
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices.cublas import Sgemm
+from measurement.devices.discovery import select
+from measurement.devices.gpu import GpuSession
+from study.cells import Cell, cell
+from study.plan import builds_of
 
 Kernel = tuple[str, int | None, int]  # variant, block size, order
 # From 8 µs to 8 ms on an H200; every order is a multiple of what a block computes.

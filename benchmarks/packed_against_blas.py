@@ -31,17 +31,17 @@ from typing import Any
 
 import numpy as np
 
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
+from base.intervals import median_interval
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.catalog import BLAS
 from cpu_reference.cores import usable_threads, wait_until_alone
 from cpu_reference.library import MACHINE_FLAGS, Library, build_library, find_gcc, gcc_version
-from kernels.shape import Shape
-from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
-from measurement.gate import judge
-from measurement.intervals import median_interval
-from measurement.matrices import Inputs, reference
-from measurement.provenance import host, utc_now
+from kernels.products.gate import judge
+from kernels.products.matrices import Inputs, reference
+from kernels.products.shape import Shape
+from measurement.recorder.provenance import host, utc_now
 
 SIZES = [255, 256, 512, 1000, 1023, 1024, 2048]
 PACKED = "packed"

@@ -2,7 +2,7 @@
 
     python -m benchmarks.sgemm_against_cublas [--pairs N] [--sizes N ...] [--out FILE]
 
-On GPU 0, the kernels alone (`measurement.gpu.GpuSession.held`), with their caches warm. Of each
+On GPU 0, the kernels alone (`measurement.devices.gpu.GpuSession.held`), with their caches warm. Of each
 variant that has several shapes of tiles the fastest of a first look is taken, which is recorded.
 Then cuBLAS (its pedantic FP32 mode) and each variant in turn, in an order that is exchanged from
 pair to pair, so that what the card does meanwhile meets both. The ratio is cuBLAS's time over the
@@ -22,21 +22,22 @@ from typing import Any
 
 import numpy as np
 
-from kernels.build import architecture, build_all
-from kernels.cubins import INSTRUMENTS
-from kernels.plan import builds_of, products_of
-from kernels.shape import Shape
-from kernels.toolchain import find_nvcc, nvcc_version
-from measurement import cublas
-from measurement.cells import Cell, cell
-from measurement.discovery import CudaDevice, select
-from measurement.errors import StudyError, exit_status
-from measurement.files import write_atomic
-from measurement.gpu import GpuSession
-from measurement.intervals import median_interval
-from measurement.matrices import Inputs
-from measurement.provenance import drivers, utc_now
-from measurement.session import Session
+from base.errors import StudyError, exit_status
+from base.files import write_atomic
+from base.intervals import median_interval
+from kernels.catalog.product import products_of
+from kernels.cubins.build import INSTRUMENTS
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.toolchain import find_nvcc, nvcc_version
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices import cublas
+from measurement.devices.discovery import CudaDevice, select
+from measurement.devices.gpu import GpuSession
+from measurement.devices.session import Session
+from measurement.recorder.provenance import drivers, utc_now
+from study.cells import Cell, cell
+from study.plan import builds_of
 
 SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
 VARIANTS = ["sgemm_top", "sgemm_tensor"]

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 from analysis.stats.sittings import Medians
-from measurement.intervals import interval_ranks
+from base.intervals import interval_ranks
 
 CELLS, SAMPLES, NOISE = 60, 15, 0.02
 # Standard deviations, in log time, of effects that cells share and of each cell's own, and whether

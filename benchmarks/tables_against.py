@@ -22,9 +22,9 @@ from pathlib import Path
 
 import yaml
 
-from measurement.errors import StudyError, exit_status
+from base.errors import StudyError, exit_status
+from base.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 COMMIT = "ac8df21"
 # Since then: tables by their former names, those that came, and those that went.
 RENAMED = {"batches": "back_to_back", "neighbours": "interference"}

@@ -24,16 +24,17 @@ from pathlib import Path
 
 import yaml
 
+from base.errors import StudyError, exit_status
+from base.paths import ROOT
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.tuner_kernels import BACKENDS
-from kernels.build import ROOT, architecture, build_all
-from kernels.plan import builds
-from kernels.toolchain import find_nvcc
-from measurement import recording
-from measurement.cells import gpu_cells
-from measurement.config import Config, load, validate
-from measurement.discovery import CudaDevice, select
-from measurement.errors import StudyError, exit_status
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.toolchain import find_nvcc
+from measurement.devices.discovery import CudaDevice, select
+from measurement.recording import recording
+from study.cells import gpu_cells
+from study.config import Config, load, validate
+from study.plan import builds
 
 BOUND_S = 12.0
 _SAMPLES = 20

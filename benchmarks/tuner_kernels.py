@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from base.errors import StudyError, exit_status
+from base.paths import ROOT
 from benchmarks.cells import CELLS, SIZES
-from kernels.build import ROOT
-from kernels.catalog import variant
-from kernels.shape import Shape
-from measurement.errors import StudyError, exit_status
-from measurement.matrices import Inputs
+from kernels.catalog.entries import variant
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
 
 # A release that loads scikit-learn and pymoo only where they are used: here they are not.
 REMEDY = "kernel_tuner: not installed; run `pip install kernel_tuner==1.4.0`"

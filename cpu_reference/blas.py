@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from base.errors import StudyError
 from cpu_reference.catalog import BLAS, BLIS, MKL
-from measurement.errors import StudyError
 
 Matrix = npt.NDArray[np.float32]
 

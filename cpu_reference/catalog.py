@@ -6,12 +6,8 @@ fewer threads than asked for were to be had. Files without blocks or threads ign
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from measurement.errors import StudyError
-
-if TYPE_CHECKING:  # it is checked by what is here
-    from measurement.config import CpuStudy
+from base.errors import StudyError
 
 BLAS, MKL, BLIS = "blas", "mkl", "blis"
 
@@ -105,21 +101,3 @@ def variant(name: str) -> Variant:
     if name not in VARIANTS:
         raise StudyError(f"CPU variant {name!r} is not known; there are {', '.join(VARIANTS)}")
     return VARIANTS[name]
-
-
-def cells(study: "CpuStudy", all_threads: int) -> list[tuple[str, int, int | None, int]]:
-    """Return (variant, n, block size, threads) of every CPU cell of a study.
-
-    `all_threads` is what its "all" means on the host that measures. Variants that are not parallel
-    run on one thread.
-    """
-    largest = {limit.variant: limit.largest_size for limit in study.size_limits}
-    counts = sorted({all_threads if count == "all" else count for count in study.threads})
-    return [
-        (name, n, block, threads)
-        for name in study.variants
-        for n in study.sizes
-        if n <= largest.get(name, n)
-        for block in (study.block_sizes if variant(name).blocked else [None])
-        for threads in (counts if variant(name).parallel else [1])
-    ]

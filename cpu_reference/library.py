@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from base.errors import StudyError
+from base.paths import ROOT
 from cpu_reference.blas import LIBRARIES, Blas
 from cpu_reference.catalog import VARIANTS
-from measurement.errors import StudyError
 
-ROOT = Path(__file__).resolve().parent.parent
 # For this machine; `build_library` takes others.
 MACHINE_FLAGS = ["-O3", "-march=native"]
 # Loops stay in the order in which they are written: interchanging them would turn one variant into

@@ -1,32 +1,19 @@
-"""Command line of the kernels: ``python -m kernels list | toolchain | build | count | try``.
+"""Command line of the kernels: ``python -m kernels list | toolchain | build | count``.
 
 Every command imports what it needs, so that help and completion answer at once.
 """
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from measurement.command_line import (
-    CommandParser,
-    Commands,
-    add_command,
-    commands_of,
-    whole_number,
-)
-from measurement.errors import StudyError, exit_status
+from base.command_line import CommandParser, Commands, add_command, commands_of
+from base.errors import exit_status
 
 if TYPE_CHECKING:
-    from kernels.variant import Variant
-    from measurement.progress import Progress
-
-ROOT = Path(__file__).resolve().parent.parent
-# What `--all` makes is kept in this folder below --out, by all that goes into it.
-_STORE = ".store"
+    from kernels.catalog.variant import Variant
 
 
 def _parser() -> CommandParser:
@@ -37,30 +24,16 @@ def _parser() -> CommandParser:
     toolchain = add_command(
         commands, "toolchain", "print the nvcc that will be used", _print_toolchain
     )
-    build = add_command(commands, "build", "compile one cubin, or all of a study", _build)
+    build = add_command(commands, "build", "compile one cubin", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
-    build.add_argument("--build", help="for example block-b32-float32-exact")
-    build.add_argument(
-        "--out", required=True, type=Path, help="the cubin to write; with --all the folder"
-    )
-    _add_all(build)
+    build.add_argument("--build", required=True, help="for example block-b32-float32-exact")
+    build.add_argument("--out", required=True, type=Path, help="the cubin to write")
     _add_count(commands)
-    add_try(commands)
     for command in (toolchain, build):
         command.add_argument(
             "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
         )
     return parser
-
-
-def _add_all(parser: CommandParser) -> None:
-    """Add the options with which a command does its work for the whole of a study."""
-    parser.add_argument("--all", action="store_true", help="for the study in --config")
-    parser.add_argument("--config", type=Path, help="the study, as config.yaml")
-    cores = len(os.sched_getaffinity(0))
-    parser.add_argument(
-        "--jobs", type=whole_number, default=cores, help="compilers or kernels at a time"
-    )
 
 
 def _add_count(commands: Commands) -> None:
@@ -73,7 +46,7 @@ def _add_count(commands: Commands) -> None:
         "source line and in total, beside theory and the names of ncu's counters.",
         ["python -m kernels count --variant block --block-size 32 --size 64 70"],
     )
-    parser.add_argument("--variant", help="for example block")
+    parser.add_argument("--variant", required=True, help="for example block")
     parser.add_argument("--block-size", type=int, help="only for variants that take one")
     parser.add_argument("--dtype", default="float32", help="type of elements (default: float32)")
     sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
@@ -85,126 +58,23 @@ def _add_count(commands: Commands) -> None:
             metavar="N",
             help=f"orders, or shapes MxKxN, BATCHxMxKxN: {text}",
         )
-    parser.add_argument(
-        "--out", type=Path, help="the CSV to write (default: print it); with --all the folder"
-    )
-    _add_all(parser)
-
-
-def add_try(commands: Commands) -> None:
-    """Add the command that takes a user's own kernel through all that the catalog's go through."""
-    parser = add_command(
-        commands,
-        "try",
-        "check, count, build and place a kernel of your own; with --device, time it",
-        _try,
-        "The file holds one kernel with the signature of the catalog's, and a comment such as "
-        "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
-        "threads. All that may be declared there stands in CONTRIBUTING.md. Or it is Python with a "
-        "function multiply(a, b, c, stream), which has a library such as PyTorch multiply on a "
-        "GPU. What is wrong is told in one line, with file and line.",
-        [
-            "gemm-study try mine.cu",
-            "gemm-study try mine.cu --architecture sm_90 --card data/recordings/h200-sxm-pair",
-            "gemm-study try mine.cu --device 0 --size 1024 4096",
-            "gemm-study try torch_matmul.py --device 0",
-        ],
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the .cu or .py file")
-    parser.add_argument(
-        "--device", type=int, metavar="INDEX", help="time it on the GPU with this CUDA index"
-    )
-    parser.add_argument(
-        "--size",
-        nargs="+",
-        default=[],
-        type=whole_number,
-        metavar="N",
-        help="matrix sizes to time it at (default: 1024 and 4096)",
-    )
-    parser.add_argument(
-        "--architecture",
-        nargs="+",
-        default=[],
-        metavar="SM",
-        help="build for these alone, such as sm_90 (default: all that nvcc can)",
-    )
-    parser.add_argument(
-        "--card",
-        type=Path,
-        metavar="DIR",
-        help="recording of the card on whose roofline it is placed (default: the report's)",
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=ROOT / "config.yaml",
-        metavar="FILE",
-        help="the study that says how it is measured (default: config.yaml)",
-    )
-
-
-def _try(arguments: argparse.Namespace) -> None:
-    from workflow.trial import attempt
-
-    places = (arguments.file, arguments.config, arguments.card)
-    for line in attempt(*places, arguments.architecture, arguments.device, arguments.size):
-        print(line, flush=True)
-
-
-def _config(arguments: argparse.Namespace, one: str) -> Path | None:
-    """Return the file of the study of which all is asked for; None: `one` is. Raises StudyError."""
-    if not arguments.all:
-        if getattr(arguments, one) is None:
-            raise StudyError(f"--{one}: is missing; name one, or give --all with --config")
-        return None
-    if arguments.config is None or arguments.out is None:
-        raise StudyError("--all: needs --config, the study, and --out, a folder; give both")
-    config: Path = arguments.config
-    return config
-
-
-def _announcer(label: str, total: int, unit: str) -> "tuple[Progress, Callable[[int, Any], None]]":
-    """Return a progress, and what tells it that so many are done, with the last of them."""
-    from measurement.progress import Progress
-
-    progress = Progress(label, total, unit)
-    return progress, lambda done, last: progress.show_share(last.stem, done)
+    parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    from kernels.build import build_all, build_cubin
-    from kernels.cubins import parse_build
-    from kernels.plan import builds
-    from kernels.toolchain import find_nvcc
-    from measurement.config import load
+    from kernels.cubins.build import parse_build
+    from kernels.cubins.compile import build_cubin
+    from kernels.cubins.toolchain import find_nvcc
 
-    config, nvcc = _config(arguments, "build"), find_nvcc(arguments.nvcc)
-    architecture, out = arguments.architecture, arguments.out
-    if config is None:
-        build_cubin(nvcc, parse_build(arguments.build), architecture, out)
-        return
-    wanted = builds(load(config).study)
-    progress, announce = _announcer(architecture, len(wanted), "kernels built")
-    build_all(nvcc, wanted, architecture, out, arguments.jobs, out / _STORE, announce)
-    progress.end()
+    build = parse_build(arguments.build)
+    build_cubin(find_nvcc(arguments.nvcc), build, arguments.architecture, arguments.out)
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    from kernels.counts import ORDER, count_all, plan, table
-    from kernels.shape import Shape
-    from measurement.config import load
-    from measurement.files import write_atomic
+    from base.files import write_atomic
+    from kernels.host_execution.counts import table
+    from kernels.products.shape import Shape
 
-    config = _config(arguments, "variant")
-    if config is not None:
-        # Also what a quick study leaves out here was measured elsewhere. No large products then.
-        order = ORDER if load(config).study.scope == "full" else None
-        tables = plan(load(config, "full").study, order)
-        progress, announce = _announcer("accesses", len(tables), "kernels counted")
-        count_all(tables, arguments.out, arguments.jobs, arguments.out / _STORE, announce)
-        progress.end()
-        return
     counted, predicted = (
         [Shape.parse(text) for text in texts] for texts in (arguments.size, arguments.theory_size)
     )
@@ -231,7 +101,7 @@ def _row(variant: "Variant") -> dict[str, object]:
 
 
 def _print_catalog(arguments: argparse.Namespace) -> None:
-    from kernels.catalog import VARIANTS
+    from kernels.catalog.entries import VARIANTS
 
     rows = [_row(variant) for variant in VARIANTS.values()]
     if arguments.json:
@@ -244,7 +114,7 @@ def _print_catalog(arguments: argparse.Namespace) -> None:
 
 
 def _print_toolchain(arguments: argparse.Namespace) -> None:
-    from kernels.toolchain import find_nvcc, nvcc_version
+    from kernels.cubins.toolchain import find_nvcc, nvcc_version
 
     nvcc = find_nvcc(arguments.nvcc)
     print(f"{nvcc} {nvcc_version(nvcc)}")

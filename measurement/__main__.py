@@ -9,17 +9,11 @@ import re
 import sys
 from pathlib import Path
 
-from measurement.command_line import (
-    CommandParser,
-    Commands,
-    add_command,
-    commands_of,
-    whole_number,
-)
-from measurement.errors import StudyError, exit_status
+from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.errors import StudyError, exit_status
+from base.paths import RESULTS, ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-QUESTIONS = ROOT / "results" / "questions"
+QUESTIONS = RESULTS / "questions"
 
 
 def _device(text: str) -> str | int:
@@ -149,10 +143,10 @@ def add_validate(commands: Commands) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> None:
-    from measurement.answer import answer
-    from measurement.discovery import select
-    from measurement.question import asked
-    from measurement.record import record
+    from measurement.devices.discovery import select
+    from measurement.recorder.answer import answer
+    from measurement.recorder.record import record
+    from study.narrow import asked
 
     variants, sizes, out = arguments.variant, arguments.size, arguments.out
     is_question = bool(variants or sizes)
@@ -179,39 +173,39 @@ def _record(arguments: argparse.Namespace) -> None:
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    from measurement.counters import count
+    from measurement.instruments.counters import count
 
     count(arguments.recording, arguments.device)
 
 
 def _accuracy(arguments: argparse.Namespace) -> None:
-    from measurement.accuracy import add_accuracy
+    from measurement.instruments.accuracy import add_accuracy
 
     add_accuracy(arguments.recording, arguments.device)
 
 
 def _sanitize(arguments: argparse.Namespace) -> int:
-    from measurement.config import load
-    from measurement.sanitize import SIZES, TOOLS, sanitize
+    from measurement.instruments.sanitize import SIZES, TOOLS, sanitize
+    from study.config import load
 
     sizes, tools = arguments.sizes or SIZES, arguments.tools or TOOLS
     return sanitize(load(arguments.config), arguments.device, sizes, tools, arguments.out)
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from measurement.gallery import validate
+    from measurement.recording.gallery import validate
 
     return max([validate(folder) for folder in arguments.recordings])
 
 
 def _print_gallery(_: argparse.Namespace) -> None:
-    from measurement.gallery import committed, gallery
+    from measurement.recording.gallery import committed, gallery
 
     print(gallery(committed()))
 
 
 def _print_devices(_: argparse.Namespace) -> None:
-    from measurement.discovery import cuda_devices
+    from measurement.devices.discovery import cuda_devices
 
     devices = cuda_devices()
     if not devices:

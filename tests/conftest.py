@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
+from base.errors import StudyError, exit_status
 from kernels.host_execution.compiler import BUILDS
-from measurement import recording
-from measurement.discovery import CudaDevice, cuda_devices
-from measurement.errors import StudyError, exit_status
-from measurement.recording import Recording
+from measurement.devices.discovery import CudaDevice, cuda_devices
+from measurement.recording import recording
+from measurement.recording.recording import Recording
 from tests.support import cache, simulated
 
 MakeRecording = Callable[..., Recording]

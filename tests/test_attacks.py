@@ -20,14 +20,14 @@ import yaml
 from analysis.data import store
 from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES
-from kernels.shape import Shape
-from measurement import recording
-from measurement.config import load
-from measurement.errors import StudyError
-from measurement.files import code_digest
-from measurement.matrices import Inputs, memory_needed
-from measurement.recording_files import files_of
-from measurement.worker import Opening, serve
+from base.errors import StudyError
+from base.files import code_digest
+from kernels.products.matrices import Inputs, memory_needed
+from kernels.products.shape import Shape
+from measurement.recording import recording
+from measurement.recording.files import files_of
+from measurement.sampling.worker import Opening, serve
+from study.config import load
 from tests.support import ROOT
 from tests.support.broken import edit, edit_cell, edit_provenance, seal
 from tests.support.simulated import recorded
@@ -42,15 +42,15 @@ def refused(process, said):
 
 
 def test_without_a_gpu_none_is_listed_and_that_is_said(command, monkeypatch):
-    monkeypatch.setattr("measurement.discovery._nvml_finds_gpu", lambda: False)
+    monkeypatch.setattr("measurement.devices.discovery._nvml_finds_gpu", lambda: False)
     refused(command("measurement", "devices"), "error: no NVIDIA GPU: the driver names none; check")
 
 
 def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
     """A collection in the middle of a pass would be timed."""
     here, there = multiprocessing.Pipe()
-    monkeypatch.setattr("measurement.worker.signal.signal", lambda *_: None)
-    monkeypatch.setattr("measurement.worker.keep_to_one_core", lambda _: None)
+    monkeypatch.setattr("measurement.sampling.worker.signal.signal", lambda *_: None)
+    monkeypatch.setattr("measurement.sampling.worker.keep_to_one_core", lambda _: None)
     opening = Opening(lambda _: None, (("float32", Shape.square(1)),), 1, Path(), 0.0, 0.0, 0)
     seen = []
 
@@ -134,7 +134,8 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
 
 @pytest.mark.parametrize("place", [".snakemake", "results"])
 def test_a_run_that_cannot_write_says_so(tmp_path, place):
-    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    for folder in ("base", "workflow"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / place).write_text("a file")
     script = [sys.executable, "-B", "-m", "workflow.run", "report"]
     own = os.environ | {"PYTHONPATH": str(ROOT)}  # what is not copied
@@ -391,7 +392,7 @@ def signed(folder, key):
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen on this host")
 def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp_path, monkeypatch):
     folder, signers = shutil.copytree(sound, tmp_path / "r"), tmp_path / "signers"
-    monkeypatch.setattr("measurement.signature.SIGNERS", signers)
+    monkeypatch.setattr("measurement.recording.signature.SIGNERS", signers)
     assert "signed_by" not in recording.read(folder).provenance
     line = signed(folder, tmp_path / "key")
     read = recording.read(folder)
@@ -410,7 +411,7 @@ def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp
 
 PEAK = r"""
 import re, sys
-from measurement import recording
+from measurement.recording import recording
 # Of this process alone: ru_maxrss begins with that of the process which started it.
 peak = lambda: 1024 * int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 recording.read(sys.argv[1])

@@ -13,11 +13,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from measurement import recording
-from measurement.config import load, validate
-from measurement.consistency import fault
-from measurement.errors import StudyError
-from measurement.recording_files import (
+from base.errors import StudyError
+from measurement.recording import recording
+from measurement.recording.consistency import fault
+from measurement.recording.files import (
     MANIFEST,
     MOST_BYTES,
     PROVENANCE,
@@ -25,6 +24,7 @@ from measurement.recording_files import (
     check_manifest,
     read_provenance,
 )
+from study.config import load, validate
 from tests.support.simulated import recorded
 from tests.support.studies import SMALL
 

@@ -24,17 +24,26 @@ sys.path.insert(0, str(ROOT))
 from packaging.requirements import Requirement  # noqa: E402
 from packaging.utils import canonicalize_name  # noqa: E402
 
-from kernels.build import build_all  # noqa: E402
-from kernels.plan import builds  # noqa: E402
-from kernels.toolchain import find_nvcc  # noqa: E402
-from measurement.config import load  # noqa: E402
-from measurement.errors import StudyError, exit_status  # noqa: E402
-from measurement.files import atomic_writer  # noqa: E402
-from measurement.provenance import git  # noqa: E402
+from base.errors import StudyError, exit_status  # noqa: E402
+from base.files import atomic_writer  # noqa: E402
+from kernels.cubins.compile import build_all  # noqa: E402
+from kernels.cubins.toolchain import find_nvcc  # noqa: E402
+from measurement.recorder.provenance import git  # noqa: E402
+from study.config import load  # noqa: E402
+from study.plan import builds  # noqa: E402
 
 # What the recorder imports, and what host execution does; PyCUDA where there are cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
-TREE = ("analysis", "cpu_reference", "kernels", "measurement", "report", "workflow")
+TREE = (
+    "analysis",
+    "base",
+    "cpu_reference",
+    "kernels",
+    "measurement",
+    "report",
+    "study",
+    "workflow",
+)
 FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh

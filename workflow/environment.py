@@ -242,7 +242,7 @@ def find_nvcc() -> Path | None:
     """Return the nvcc that the builds will use, or None."""
     command = [str(PYTHON), "-m", "kernels", "toolchain"]
     # A compiler named in config.yaml counts; a faulty config.yaml is for the workflow to report.
-    code = "from measurement.config import read; print(read('config.yaml')['toolchain']['nvcc'])"
+    code = "from study.config import read; print(read('config.yaml')['toolchain']['nvcc'])"
     named = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True)
     if named.returncode == 0:
         command += ["--nvcc", named.stdout.strip()]
@@ -253,7 +253,7 @@ def find_nvcc() -> Path | None:
 def has_disassembler(nvcc: Path) -> bool:
     """Say whether the builds will find an nvdisasm that reads what this nvcc writes."""
     code = (
-        "import pathlib, sys; from kernels.toolchain import find_disassembler; "
+        "import pathlib, sys; from kernels.cubins.toolchain import find_disassembler; "
         "sys.exit(find_disassembler(pathlib.Path(sys.argv[1])) is None)"
     )
     return subprocess.run([PYTHON, "-c", code, nvcc], cwd=ROOT, capture_output=True).returncode == 0

@@ -26,16 +26,10 @@ from typing import IO
 import psutil
 import yaml
 
-from measurement.command_line import (
-    CommandParser,
-    Commands,
-    add_command,
-    commands_of,
-    whole_number,
-)
+from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.paths import ROOT
 from workflow.progress import Display, State, clock, last_lines
 
-ROOT = Path(__file__).resolve().parent.parent
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")

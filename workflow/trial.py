@@ -12,31 +12,31 @@ from math import isnan, lcm, prod
 from pathlib import Path
 from typing import Any
 
-from kernels.brought import CALL, adopt
-from kernels.build import BuildResult, build_cubin, compute_capability
-from kernels.catalog import variant
-from kernels.cubins import Build, build_for
+from base.errors import StudyError
+from base.files import sha256
+from base.paths import RESULTS, ROOT, shown
+from base.pool import run_all
+from base.progress import Progress
+from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
+from kernels.catalog.user_supplied import CALL, adopt
+from kernels.catalog.variant import IN_TURN, Variant
+from kernels.cubins.build import Build, build_for
+from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
+from kernels.cubins.machine_code import LOOP, loads_by_width, multiply_add_share, unrolling
+from kernels.cubins.occupancy import LIMITS, occupancy
+from kernels.cubins.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.check import check, execute, launch_of, sums
-from kernels.host_execution.compiler import NotSupported, shown
-from kernels.machine_code import LOOP, loads_by_width, multiply_add_share, unrolling
-from kernels.occupancy import LIMITS, occupancy
-from kernels.plan import Product
-from kernels.pool import run_all
-from kernels.shape import Shape
-from kernels.theory import OPERATIONS, Total
-from kernels.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
-from kernels.variant import IN_TURN, Variant
-from measurement.answer import ABSENT, answer, table
-from measurement.config import Config, load
-from measurement.errors import StudyError
-from measurement.files import sha256
-from measurement.hardware import Hardware
-from measurement.progress import Progress
-from measurement.question import asked
+from kernels.host_execution.compiler import NotSupported
+from kernels.products.shape import Shape
+from kernels.theory.cost import OPERATIONS, Total
+from measurement.recorder.answer import ABSENT, answer, table
+from measurement.recorder.hardware import Hardware
+from study.config import Config, load
+from study.narrow import asked
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results" / "tried"
+RESULTS = RESULTS / "tried"
 # Edges of what is run on the CPU: about so much, a multiple of the tile; and what none divides.
 _EDGE = 64
 _UNEVEN = {"square": ("70",), "single": ("70", "17x33x65"), "batched": ("70", "3x17x33x65")}
@@ -325,7 +325,7 @@ def _timed(
     hardware: Hardware | None,
 ) -> Iterator[str]:
     """Measure the kernel beside its neighbours; yield the ladder. Raises StudyError if it fails."""
-    from measurement.record import record
+    from measurement.recorder.record import record
 
     width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (0,)) or 1
     orders = list(sizes) or [width * -(-size // width) for size in SIZES]

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from analysis.data.store import StoreError
-from kernels.build import ROOT
-from measurement.recording import MANIFEST
+from base.paths import ROOT
+from measurement.recording.recording import MANIFEST
 
 CITATION = "CITATION.cff"
 

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 from analysis.archive.citation import Citation, citation
 from analysis.archive.sbom import bill_of_materials
 from analysis.data.store import StoreError
-from kernels.build import ROOT
-from measurement.errors import StudyError
-from measurement.files import write_atomic
-from measurement.recording_files import check_manifest, files_of, read_provenance
+from base.errors import StudyError
+from base.files import write_atomic
+from base.paths import ROOT
+from measurement.recording.files import check_manifest, files_of, read_provenance
 
 if TYPE_CHECKING:
     from rocrate.model.entity import Entity

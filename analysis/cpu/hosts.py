@@ -9,7 +9,7 @@ from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, once_a_recording
 from analysis.domain import CPU
 from analysis.stats.estimates import grouped
-from measurement.recording import CELL
+from measurement.recording.recording import CELL
 
 LEVELS = (1, 2, 3)
 # A clock that changes by more than this from before a pass to after it has moved.

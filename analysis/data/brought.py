@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pandas as pd
 
 from analysis.data.recordings import Source
-from kernels.brought import adopting, variants
-from measurement.errors import StudyError
-from measurement.recording import Recording
-from measurement.recording_files import brought
+from base.errors import StudyError
+from kernels.catalog.user_supplied import adopting, variants
+from measurement.recording.files import brought
+from measurement.recording.recording import Recording
 
 _MOST_SAID = 300  # characters of an error that quotes a text
 

@@ -13,7 +13,7 @@ _CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 def ceilings_table(found: list[Source]) -> pd.DataFrame:
     """Return the median of every ceiling over its rounds; its name ends in the unit of the values.
 
-    See `measurement.ceilings` and `measurement.cpu_ceilings` for what each quantity is.
+    See `measurement.devices.ceilings` and `measurement.devices.cpu_ceilings` for what each quantity is.
     """
     own = ((source, _ceilings(source.own(source.recording.ceilings))) for source in found)
     return stacked("ceilings", [labelled(*rows) for rows in once_a_recording(own)])

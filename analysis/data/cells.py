@@ -3,8 +3,8 @@
 import pandas as pd
 
 from analysis.domain import CPU, HOST_MEMORY_ORDER, ORDERS, SOURCE_ORDER
-from kernels.catalog import LIBRARIES
-from kernels.plan import BASELINE_BLOCK
+from kernels.catalog.entries import LIBRARIES
+from kernels.catalog.product import BASELINE_BLOCK
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:

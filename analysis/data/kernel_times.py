@@ -3,7 +3,7 @@
 import pandas as pd
 
 from analysis.domain import CPU, HELD, IN_PASS
-from measurement.recording import CELL, KERNEL, Recording
+from measurement.recording.recording import CELL, KERNEL, Recording
 
 _COLUMNS = [*CELL, "sitting", "kernel_s"]
 

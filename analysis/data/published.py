@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from measurement.errors import StudyError
+from base.errors import StudyError
 
 COLUMNS = [
     "table",

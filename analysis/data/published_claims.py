@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.data.published import numbered_rows
 from analysis.stats.rounding import half_unit
-from measurement.errors import StudyError
+from base.errors import StudyError
 
 FIELDS = ["statement", "n", "value", "factor", "said"]
 STATEMENTS = (

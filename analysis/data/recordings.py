@@ -16,14 +16,15 @@ from analysis.domain import CPU, HELD, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sittings import Sittings
-from kernels.build import ROOT, BuildResult
-from kernels.catalog import VARIANTS
-from kernels.plan import BASELINE_BLOCK
-from measurement.errors import StudyError
-from measurement.files import sha256
-from measurement.provenance_schema import BROUGHT
-from measurement.recording import CELL, TABLES, Recording, read
-from measurement.recording_files import RecordingError, brought, read_provenance
+from base.errors import StudyError
+from base.files import sha256
+from base.paths import ROOT
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import BASELINE_BLOCK
+from kernels.cubins.compile import BuildResult
+from measurement.recording.files import RecordingError, brought, read_provenance
+from measurement.recording.provenance_schema import BROUGHT
+from measurement.recording.recording import CELL, TABLES, Recording, read
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
 # that of the published programs (malloc), for kernels the one that disturbs the GPU least.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.data.frames import concatenated
-from measurement.recording import Recording
-from measurement.recording_files import check_sittings
+from measurement.recording.files import check_sittings
+from measurement.recording.recording import Recording
 
 # What follows from sources and compiler alone: that of the first sitting stands for all.
 _OF_FIRST = ("builds", "instructions")

@@ -8,8 +8,8 @@ import pandas as pd
 
 from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES, Kind, column
-from measurement.errors import StudyError
-from measurement.files import write_atomic
+from base.errors import StudyError
+from base.files import write_atomic
 
 _DTYPES: Mapping[Kind, str] = {
     "text": "str",

@@ -20,8 +20,8 @@ from analysis.decide.predictors import (
     predictor,
     ratio,
 )
-from measurement.command_line import aligned
-from measurement.errors import StudyError
+from base.command_line import aligned
+from base.errors import StudyError
 
 TABLES = ("predictors", "transfers", "curves", "break_even")
 OPPONENTS = {

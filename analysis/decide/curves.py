@@ -20,7 +20,7 @@ from analysis.data.recordings import Source, once_a_recording
 from analysis.decide.predictors import Curve, fill
 from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 
 # Least and greatest exponent of N below the measured orders, and above them: with N a time does not
 # fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from kernels.catalog import VARIANTS
-from kernels.shape import Shape
+from kernels.catalog.entries import VARIANTS
+from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
 Row = Mapping[str, str]  # of a CSV table, as text

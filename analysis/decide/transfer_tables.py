@@ -20,7 +20,7 @@ from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, inter
 from analysis.domain import CPU
 from analysis.schema import TABLES, bounded, interval_columns
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
-from measurement.intervals import median_interval
+from base.intervals import median_interval
 
 PASSES, SINGLE = "passes", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]

@@ -18,7 +18,7 @@ from analysis.drawing.palette import Look
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
-from kernels import tiles
+from kernels.theory import tiles
 
 # A headless machine has no display, and nothing here ever opens a window.
 mpl.use("svg")

@@ -6,7 +6,7 @@ from analysis.data.cells import is_library
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled, with_gpu
 from analysis.domain import SHAPE
-from measurement.recording import KERNEL
+from measurement.recording.recording import KERNEL
 
 _SAME = ["device", "dtype", *SHAPE, "matrices"]
 

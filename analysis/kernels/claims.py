@@ -17,8 +17,8 @@ from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
-from kernels.catalog import VARIANTS
-from kernels.plan import Product
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
 
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 NEAR = 1.25  # a factor that "about" leaves on either side

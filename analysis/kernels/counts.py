@@ -12,11 +12,11 @@ import pandas as pd
 from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import Source
 from analysis.domain import CPU
-from kernels.counts import COLUMNS
-from kernels.plan import Product
-from kernels.shape import Shape
-from measurement.errors import StudyError
-from measurement.recording import KERNEL
+from base.errors import StudyError
+from kernels.catalog.product import Product
+from kernels.host_execution.counts import COLUMNS
+from kernels.products.shape import Shape
+from measurement.recording.recording import KERNEL
 
 # What a counter that differs from theory is explained by.
 WIDE = "merged loads: one request reads neighbouring words, 16 bytes at most"
@@ -63,7 +63,7 @@ def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
-    """Return the tables of counts (see `kernels.counts`) one below the other.
+    """Return the tables of counts (see `kernels.host_execution.counts`) one below the other.
 
     Raises StudyError naming the first that cannot be read.
     """

@@ -6,7 +6,7 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled, with_gpu
 from analysis.domain import SHAPE
 from analysis.stats.estimates import Groups
-from measurement.recording import KERNEL
+from measurement.recording.recording import KERNEL
 
 _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "energy_j")
 

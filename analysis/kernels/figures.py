@@ -18,7 +18,7 @@ from analysis.domain import CPU
 from analysis.drawing import palette, style
 from analysis.drawing.rates import fastest, with_rates
 from analysis.kernels import plots
-from kernels.catalog import LIBRARIES
+from kernels.catalog.entries import LIBRARIES
 
 # The memory whose copies disturb a kernel's time least comes first.
 _MEMORY = ("pinned", "pageable")

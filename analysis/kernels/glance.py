@@ -8,8 +8,8 @@ from analysis.data.cells import is_library, of_sizes, without_swept_naive
 from analysis.data.frames import from_rows, stacked
 from analysis.domain import CPU, step_verdict
 from analysis.schema import renaming, with_bounds
-from kernels.catalog import LIBRARIES, VARIANTS
-from kernels.plan import BASELINE
+from kernels.catalog.entries import LIBRARIES, VARIANTS
+from kernels.catalog.product import BASELINE
 
 # The host memory whose copies disturb the card least.
 _MEMORY = ("pinned", "pageable")

@@ -18,9 +18,9 @@ from analysis.domain import CPU, step_verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
-from kernels.build import architecture
-from kernels.catalog import VARIANTS
-from kernels.plan import BASELINE_BLOCK
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import BASELINE_BLOCK
+from kernels.cubins.compile import architecture
 
 PAGE_BLOCK = 16
 QUANTITIES = ("kernel", "total")

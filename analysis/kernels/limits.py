@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.data.frames import from_rows
 from analysis.data.recordings import Source, with_gpu
-from kernels.occupancy import LIMITS, WARP_SIZE, CapabilityLimits
+from kernels.cubins.occupancy import LIMITS, WARP_SIZE, CapabilityLimits
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ _LIMITS = (
 def limits_table(found: list[Source]) -> pd.DataFrame:
     """Return one row a GPU and limit.
 
-    of_capability is the table's (`kernels.occupancy.LIMITS`), of_driver what the driver reported
+    of_capability is the table's (`kernels.cubins.occupancy.LIMITS`), of_driver what the driver reported
     when it was recorded; each is empty where it says nothing, and so is agree then.
     """
     return from_rows(

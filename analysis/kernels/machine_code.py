@@ -12,10 +12,11 @@ import pandas as pd
 from analysis.data.frames import from_rows
 from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
-from kernels.accesses import VECTOR
-from kernels.build import compute_capability
-from kernels.catalog import VARIANTS
-from kernels.machine_code import (
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.catalog.variant import Variant
+from kernels.cubins.compile import compute_capability
+from kernels.cubins.machine_code import (
     KERNEL,
     LOOP,
     InstructionCount,
@@ -25,11 +26,11 @@ from kernels.machine_code import (
     multiply_adds,
     unrolling,
 )
-from kernels.occupancy import LIMITS, occupancy
-from kernels.plan import Product
-from kernels.shape import Shape
-from kernels.theory import SECTOR_BYTES
-from kernels.variant import ELEMENTS, Variant
+from kernels.cubins.occupancy import LIMITS, occupancy
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from kernels.theory.accesses import VECTOR
+from kernels.theory.cost import SECTOR_BYTES
 
 # Kernels with a thread for each row or column have as many threads as the order: here, this.
 ORDER = 1024

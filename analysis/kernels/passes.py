@@ -4,8 +4,8 @@ import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.domain import SHAPE
-from kernels.catalog import VARIANTS
-from kernels.variant import IN_TURN
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import IN_TURN
 
 _FLOWS = [name for name, v in VARIANTS.items() if v.flow != IN_TURN]
 # The parts of a pass in turn; column of summary.csv, and what the part is called.

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from analysis.drawing import palette, style
 from analysis.drawing.rates import RATE
 from analysis.drawing.svg import INK, hover, label
-from kernels.shape import Shape
+from kernels.products.shape import Shape
 
 # Memories whose bandwidth bounds a kernel: quantity of ceilings.csv, name, line.
 _ROOFS = {

@@ -17,11 +17,11 @@ from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import intensities
-from kernels.catalog import VARIANTS
-from kernels.plan import Product
-from kernels.shape import Shape
-from kernels.theory import SECTOR_BYTES
-from kernels.variant import ELEMENTS
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from kernels.theory.cost import SECTOR_BYTES
 
 WAVEFRONT_BYTES = 128
 FP32, TENSOR = "FP32", "tensor cores"

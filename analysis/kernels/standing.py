@@ -8,12 +8,12 @@ from analysis.data.ceilings import ceilings_table, rates_of
 from analysis.data.recordings import Source
 from analysis.kernels.counts import Launch
 from analysis.kernels.roofline import fastest, placed, product_of
-from kernels.catalog import LIBRARIES, VARIANTS
-from kernels.counts import quantities
-from kernels.cubins import build_for
+from kernels.catalog.entries import LIBRARIES, VARIANTS
+from kernels.catalog.product import Product
+from kernels.cubins.build import build_for
 from kernels.host_execution.check import predict
-from kernels.plan import Product
-from kernels.theory import Total
+from kernels.host_execution.counts import quantities
+from kernels.theory.cost import Total
 
 # Kernels on either side, by the rate that the nearest ceiling leaves them.
 NEIGHBOURS = 2

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.stats.estimates import FloatArray
-from kernels.catalog import VARIANTS
-from kernels.plan import BASELINE_BLOCK
-from kernels.theory import WARP
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import BASELINE_BLOCK
+from kernels.theory.cost import WARP
 
 # The kernels that the source's model speaks of; of the naive one, the source's launch alone.
 MODELLED = ("naive", "buffered_column", "buffered_row", "block")

@@ -13,7 +13,7 @@ from analysis.drawing import palette, rows, style
 from analysis.drawing.style import plain_number, rounded
 from analysis.drawing.svg import INK, hover, label
 from analysis.models.definitions import m0_eta
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 
 _GAIN = ("gain", "gain_low", "gain_high")
 _NO_BLOCK = 0.5  # where cells without a block size stand on an axis of block sizes

@@ -41,8 +41,8 @@ from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
 from analysis.stats.fitting import Data, log_model
 from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
-from kernels.catalog import VARIANTS
-from kernels.plan import BASELINE_BLOCK
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import BASELINE_BLOCK
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]

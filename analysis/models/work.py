@@ -1,6 +1,6 @@
 """What a launch asks of a card: what models from M4 on charge for.
 
-Nothing of it is timed: accesses follow from the kernel's source (`kernels.theory`) or from the
+Nothing of it is timed: accesses follow from the kernel's source (`kernels.theory.cost`) or from the
 card's counters, instructions and registers from the machine code, the rest from the launch.
 """
 
@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 
 from analysis.kernels.machine_code import EXACT
-from kernels.catalog import variant
-from kernels.counts import ncu_metric
-from kernels.cubins import build_for
+from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
+from kernels.cubins.build import build_for
+from kernels.cubins.occupancy import LIMITS, WARP_SIZE, occupancy
 from kernels.host_execution.check import predict
-from kernels.occupancy import LIMITS, WARP_SIZE, occupancy
-from kernels.plan import Product
-from kernels.shape import Shape
-from kernels.theory import Total
-from measurement.recording import KERNEL
+from kernels.host_execution.counts import ncu_metric
+from kernels.products.shape import Shape
+from kernels.theory.cost import Total
+from measurement.recording.recording import KERNEL
 
 # sectors, lines (global memory), wavefronts (shared memory): transactions of a launch.
 # instructions: issued by all warps. imbalance: blocks on the busiest multiprocessor over their mean

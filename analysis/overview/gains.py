@@ -8,7 +8,7 @@ from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
-from kernels.plan import BASELINE_BLOCK
+from kernels.catalog.product import BASELINE_BLOCK
 
 # What a baseline is at an order, where that is not always the same.
 _CHOSEN: dict[str, tuple[str, ...]] = {

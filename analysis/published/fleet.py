@@ -18,7 +18,7 @@ from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU, UNDECIDED
 from analysis.schema import bounded, interval_columns
 from analysis.stats.estimates import FloatArray, IntArray, seeded
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 
 _SOURCE_V = {name for name, entry in VARIANTS.items() if entry.origin.startswith("V")}
 TILE_FLOP_PER_BYTE = 8.0

@@ -10,8 +10,8 @@ import cpu_reference.catalog
 from analysis.data.frames import stacked
 from analysis.data.published import numbered_rows
 from analysis.domain import CPU, SHAPE, STATUSES
-from kernels.catalog import VARIANTS
-from measurement.errors import StudyError
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
 
 SIDES = ("gpu", "cpu")
 FIELDS = ["source", "system", "side", "variant"]

@@ -15,7 +15,7 @@ from analysis.domain import CPU, ORDERS
 from analysis.drawing import palette
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 
 # Run in the page by explorer.js once the explorer comes near, in this order.
 LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")

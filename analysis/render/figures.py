@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from analysis.data.devices import Devices, devices
 from analysis.data.store import Store
 from analysis.drawing import style, svg
-from measurement.files import write_atomic
+from base.files import write_atomic
 
 # A topic's figures are drawn by the functions under FIGURES in its module `figures`.
 TOPICS = ("overview", "kernels", "published", "models", "decide", "cpu", "trust")

@@ -15,7 +15,7 @@ from analysis.domain import PUBLISHED
 from analysis.render.query import Row, Rows
 from analysis.schema import BLOCK, PERCENT, TIMES, Unit, column, interval_columns
 from analysis.stats.rounding import order_of_magnitude
-from kernels import tiles
+from kernels.theory import tiles
 
 # Control characters, and marks that turn the direction of all text after them.
 _UNSEEN = re.compile(

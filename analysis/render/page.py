@@ -24,9 +24,9 @@ from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
 from analysis.render.explorer import LIBRARIES, explorer_data, packed
-from kernels.catalog import VARIANTS
-from measurement.files import write_atomic
-from measurement.recording_files import read_provenance
+from base.files import write_atomic
+from kernels.catalog.entries import VARIANTS
+from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
 _STYLES = ("vendor/pico.fluid.classless.min.css", "style.css", "explorer.css")

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.schema import with_bounds
-from measurement.intervals import interval_ranks, ranks_of_series, sign_likeness
-from measurement.recording import CELL
+from base.intervals import interval_ranks, ranks_of_series, sign_likeness
+from measurement.recording.recording import CELL
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -70,7 +70,7 @@ class Groups:
 
         Of the rows `chosen`, by default all. NaN where a group has none, or NaN among them; bounds
         are NaN below 6 rows. `series`: rows are in the order of time, and the bounds allow for
-        samples that resemble those before (`measurement.intervals.ranks_of_series`).
+        samples that resemble those before (`base.intervals.ranks_of_series`).
         """
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]

@@ -28,7 +28,7 @@ from analysis.stats.estimates import (
     overheads,
     seeded,
 )
-from measurement.recording import CELL
+from measurement.recording.recording import CELL
 
 # Kinds of GPU cells are told by how long a part takes: effects of short ones are of another size.
 LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "over 1 ms": np.inf}

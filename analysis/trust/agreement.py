@@ -20,8 +20,8 @@ from analysis.stats.significance import within
 from analysis.trust.compare import CELL_TITLES, cell_texts, duration, matched
 from analysis.trust.overheads import batch_draws
 from analysis.trust.telemetry import telemetry
-from measurement.command_line import aligned
-from measurement.recording import CELL, KERNEL, Recording
+from base.command_line import aligned
+from measurement.recording.recording import CELL, KERNEL, Recording
 
 AGREEMENT = 0.02
 ALONE = "GPU, kernel alone"

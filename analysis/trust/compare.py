@@ -37,7 +37,7 @@ import pandas as pd
 from scipy import stats
 
 import cpu_reference.catalog
-import kernels.catalog
+import kernels.catalog.entries
 from analysis.data.kernel_times import kernel_times
 from analysis.domain import HELD
 from analysis.stats.estimates import (
@@ -50,11 +50,11 @@ from analysis.stats.estimates import (
 from analysis.stats.significance import FASTER, SLOWER, VERDICTS, judged, p_same, within
 from analysis.stats.sittings import Known
 from analysis.trust.host_factors import bearing, host_factors, note
-from kernels.shape import Shape
-from measurement.command_line import aligned
-from measurement.errors import StudyError
-from measurement.intervals import interval_ranks
-from measurement.recording import CELL, KERNEL, Recording
+from base.command_line import aligned
+from base.errors import StudyError
+from base.intervals import interval_ranks
+from kernels.products.shape import Shape
+from measurement.recording.recording import CELL, KERNEL, Recording
 
 _KEY = [*CELL, "quantity"]
 _TYPES = {
@@ -165,7 +165,7 @@ def notes(a: Recording, b: Recording) -> list[str]:
 
 def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Return ``NAME (PATH)`` of every source in both whose SHA-256 is not the same."""
-    kernel = {v.source: v.kernel for v in kernels.catalog.VARIANTS.values() if v.source}
+    kernel = {v.source: v.kernel for v in kernels.catalog.entries.VARIANTS.values() if v.source}
     names = {source: f"{name} ({source})" for source, name in kernel.items()}
     cpu = cpu_reference.catalog.VARIANTS.values()
     names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}

@@ -11,7 +11,7 @@ from analysis.domain import CPU
 from analysis.drawing import style
 from analysis.trust import plots
 from analysis.trust.agreement import AGREEMENT, ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED, alone
-from measurement.recording import CELL
+from measurement.recording.recording import CELL
 
 _KEY = [name for name in CELL if name != "device"]
 _MEMORY = {PINNED: "pinned", PAGEABLE: "pageable"}

@@ -7,7 +7,7 @@ its memory. Where these ceilings differ, a pass that takes longer says nothing o
 import pandas as pd
 
 from analysis.domain import CPU
-from measurement.recording import Recording
+from measurement.recording.recording import Recording
 
 # Ceilings that are the host's, by what they bear on; the rates of copies are those of the largest.
 _PASS = "empty_total_s"

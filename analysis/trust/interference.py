@@ -21,8 +21,8 @@ from analysis.stats.estimates import (
     seeded,
 )
 from analysis.stats.significance import THRESHOLD, judged, p_same
-from measurement.intervals import interval_ranks, median_interval
-from measurement.recording import CELL
+from base.intervals import interval_ranks, median_interval
+from measurement.recording.recording import CELL
 
 QUANTITIES = ("total", "h2d", "kernel", "d2h")
 _TIMES = [*with_bounds("alone_s"), *with_bounds("beside_s")]

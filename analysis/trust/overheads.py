@@ -12,7 +12,7 @@ from analysis.data.frames import concatenated, stacked
 from analysis.data.recordings import Source, labelled, once_a_recording
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
-from measurement.recording import CELL, KERNEL
+from measurement.recording.recording import CELL, KERNEL
 
 TOTAL = "total"  # stands for all phases
 COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "kernel", "d2h")
@@ -34,7 +34,8 @@ def _batches(source: Source) -> pd.DataFrame:
     own = source.own(source.recording.back_to_back)
     kernels = Groups.of(own, KERNEL)
     rows = kernels.keys.assign(
-        launches=kernels.medians(own["launches"])[0].astype(int), rounds=kernels.counts
+        launches=kernels.medians(own["launches"])[0].astype(int),
+        rounds=kernels.counts,
     )
     rows[with_bounds("kernel_batch_s")] = kernels.medians(own["kernel_batch_s"]).T
     single = source.cells[source.cells["kernel_s"].notna()].rename_axis("row").reset_index()

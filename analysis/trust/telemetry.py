@@ -8,8 +8,8 @@ from analysis.data.recordings import Source, labelled
 from analysis.domain import CPU
 from analysis.schema import with_bounds
 from analysis.stats.estimates import Groups
-from measurement.recording import CELL
-from measurement.throttling import THROTTLE_REASONS
+from measurement.recording.recording import CELL
+from measurement.recording.throttling import THROTTLE_REASONS
 
 
 def telemetry_table(found: list[Source]) -> pd.DataFrame:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.host_execution.compiler import build_runtime, shown
-from measurement.errors import StudyError
+from base.errors import StudyError
+from base.paths import shown
+from kernels.host_execution.compiler import build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, of a card's allocations

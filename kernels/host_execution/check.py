@@ -8,18 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.catalog import variant
-from kernels.cubins import build_for
+from base.errors import StudyError
+from base.paths import ROOT, shown
+from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
+from kernels.catalog.variant import Launch
+from kernels.cubins.build import build_for
 from kernels.host_execution.binding import Array, Kernel, KernelFault, Run, has_fma, reference
-from kernels.host_execution.compiler import BUILDS, MODES, ROOT, Mode, build_kernel, shown
-from kernels.plan import Product
-from kernels.shape import Shape
-from kernels.theory import OPERATIONS, Total, totals
-from kernels.variant import ELEMENTS, Launch
-from measurement.errors import StudyError
-from measurement.gate import judge
-from measurement.matrices import POISON_WORD, Inputs
-from measurement.matrices import reference as float64_reference
+from kernels.host_execution.compiler import BUILDS, MODES, Mode, build_kernel
+from kernels.products.elements import ELEMENTS
+from kernels.products.gate import judge
+from kernels.products.matrices import POISON_WORD, Inputs
+from kernels.products.matrices import reference as float64_reference
+from kernels.products.shape import Shape
+from kernels.theory.cost import OPERATIONS, Total, totals
 
 MAX_THREADS = 1024
 SEED = 1
@@ -52,7 +54,7 @@ def launch_of(product: Product) -> Launch:
 def predict(product: Product, merged: bool = False) -> dict[str, Total]:
     """Return the theory's totals by operation, of the source or `merged`; raises StudyError.
 
-    See `kernels.theory.totals`.
+    See `kernels.theory.cost.totals`.
     """
     launch = launch_of(product)
     accesses = variant(product.variant).accesses(product.shape, product.block_size, product.dtype)

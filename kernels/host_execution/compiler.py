@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from measurement.errors import StudyError
+from base.errors import StudyError
+from base.paths import RESULTS, ROOT, shown
+from kernels.catalog.source import without_comments
 
 Mode = Literal["counted", "separate", "fused"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-BUILDS = ROOT / "results" / "host_execution"
+BUILDS = RESULTS / "host_execution"
 
 _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
 # A fiber's stack is not much larger than this frame.
@@ -62,13 +63,6 @@ _OF_CARDS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
     """What the host cannot execute, though a card may."""
-
-
-def without_comments(text: str) -> str:
-    """Return a source without its comments; what is left stands in the lines that it stood in."""
-    return re.sub(
-        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
-    )
 
 
 def unsupported(text: str) -> tuple[int, str, str] | None:
@@ -121,15 +115,6 @@ def compiler_version() -> str:
     """Return what g++ says of itself; raises StudyError if there is none."""
     command = [str(find_gxx()), "--version"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
-def shown(source: Path) -> str:
-    """Return the path of a source as messages show it: relative to the project if it is there.
-
-    That of another one is relative to where the user is, if it is there.
-    """
-    base = next((base for base in (ROOT, Path.cwd()) if source.is_relative_to(base)), None)
-    return str(source.relative_to(base) if base else source)
 
 
 def build_runtime(folder: Path = BUILDS) -> Path:

@@ -14,9 +14,9 @@ from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.data.store import Store
 from analysis.schema import TABLES
-from kernels.build import BuildResult
-from measurement.errors import StudyError, exit_status
-from measurement.files import sha256
+from base.errors import StudyError, exit_status
+from base.files import sha256
+from kernels.cubins.compile import BuildResult
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, chain, published_once
 
 pytestmark = pytest.mark.slow

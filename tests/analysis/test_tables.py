@@ -6,7 +6,7 @@ import pytest
 from analysis import tables
 from analysis.data import published, published_claims
 from analysis.published import systems
-from measurement.errors import StudyError
+from base.errors import StudyError
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, published_once
 from tests.support.simulated import FEW, recorded
 

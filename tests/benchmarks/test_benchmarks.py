@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from base.errors import StudyError, exit_status
 from benchmarks import held_against_nvbench as against
 from benchmarks import (
     nvbench_kernels,
@@ -24,15 +25,14 @@ from benchmarks import (
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.held_against_nvbench import Times, compare, read_nvbench, read_ours, table
 from benchmarks.tuner_cells import Cost, configurations
-from kernels.catalog import variant
-from kernels.plan import builds
-from kernels.shape import Shape
-from measurement.cells import cell, gpu_cells
-from measurement.config import BlockSizeLimit, load
-from measurement.discovery import CudaDevice
-from measurement.errors import StudyError, exit_status
-from measurement.matrices import Inputs
-from measurement.session import Alone
+from kernels.catalog.entries import variant
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.session import Alone
+from study.cells import cell, gpu_cells
+from study.config import BlockSizeLimit, load
+from study.plan import builds
 from tests.support import ROOT
 
 CARD = CudaDevice(0, "Stand-in", "8.6")

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from base.errors import StudyError
 from benchmarks.kernels_and_hosts import lines, unrelated
-from measurement import recording
-from measurement.errors import StudyError
+from measurement.recording import recording
 from tests.support.simulated import recorded
 
 VARIANTS = ("naive", "naive_coalesced", "block", "block_unroll4", "tile_conflict_free")

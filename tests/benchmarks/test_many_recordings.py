@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from base.errors import StudyError
 from benchmarks.many_recordings import cost, record
-from measurement.errors import StudyError
-from measurement.recording import read
+from measurement.recording.recording import read
 
 _HOLDS = "import os, time; held = bytearray(os.urandom(1)) * 300_000_000; time.sleep(0.5)"
 

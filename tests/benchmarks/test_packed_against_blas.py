@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from base.errors import StudyError, exit_status
 from benchmarks import packed_against_blas as against
 from benchmarks.packed_against_blas import SIZES, blas_code, bound, compare, table, vectors
 from cpu_reference.library import find_gcc
-from measurement.errors import StudyError, exit_status
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow

@@ -9,13 +9,13 @@ import pytest
 
 from cpu_reference.cores import usable_threads
 from cpu_reference.library import Library
-from kernels.shape import Shape
-from measurement import recording
-from measurement.cells import CPU, cell
-from measurement.cpu import CpuSession
-from measurement.cpu_ceilings import cpu_ceilings
-from measurement.matrices import Inputs
-from measurement.session import CellError
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices.cpu import CpuSession
+from measurement.devices.cpu_ceilings import cpu_ceilings
+from measurement.devices.session import CellError
+from measurement.recording import recording
+from study.cells import CPU, cell
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 

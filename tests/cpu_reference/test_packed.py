@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from base.errors import StudyError
 from cpu_reference.catalog import VARIANTS
 from cpu_reference.library import OWN_FLAGS, Library, build_library, find_gcc
-from measurement.errors import StudyError
-from measurement.gate import judge
-from measurement.matrices import reference
+from kernels.products.gate import judge
+from kernels.products.matrices import reference
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 

@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from base.errors import StudyError
 from cpu_reference import blas
 from cpu_reference import library as binding
 from cpu_reference.blas import LIBRARIES
-from cpu_reference.catalog import VARIANTS, cells, variant
+from cpu_reference.catalog import VARIANTS, variant
 from cpu_reference.library import (
     FLAGS,
     MACHINE_FLAGS,
@@ -20,13 +21,12 @@ from cpu_reference.library import (
     find_gcc,
     gcc_version,
 )
-from kernels.shape import Shape
-from measurement.cells import CPU, cell
-from measurement.cpu import CpuSession
-from measurement.errors import StudyError
-from measurement.gate import judge
-from measurement.matrices import Inputs, reference
-from measurement.session import CellError
+from kernels.products.gate import judge
+from kernels.products.matrices import Inputs, reference
+from kernels.products.shape import Shape
+from measurement.devices.cpu import CpuSession
+from measurement.devices.session import CellError
+from study.cells import CPU, cell, cpu_cells
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.studies import cpu_study
@@ -273,10 +273,10 @@ def test_library_can_be_built_for_another_machine(tmp_path):
 
 def test_cells_have_a_block_size_where_the_variant_takes_one():
     changes = {"variants": ["naive", "blocked"], "sizes": [2, 3], "block_sizes": [8, 16]}
-    assert cells(cpu_study(changes | {"threads": [1, "all"]}), 4) == [
-        ("naive", 2, None, 1),
-        ("naive", 3, None, 1),
-        *(("blocked", n, block, 1) for n in (2, 3) for block in (8, 16)),
+    found = cpu_cells(SimpleNamespace(cpu=cpu_study(changes | {"threads": [1, "all"]})), 4)
+    assert [(each.variant, each.n, each.block_size, each.threads) for each in found] == [
+        *(("naive", 2, None, 1), ("blocked", 2, 8, 1), ("blocked", 2, 16, 1)),
+        *(("naive", 3, None, 1), ("blocked", 3, 8, 1), ("blocked", 3, 16, 1)),
     ]
     with pytest.raises(StudyError, match="'fast' is not known; there are naive, loop_order"):
         variant("fast")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from measurement.recording import MANIFEST
-from measurement.recording_files import SIGNATURE, files_of
+from measurement.recording.files import SIGNATURE, files_of
+from measurement.recording.recording import MANIFEST
 
 
 def seal(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Compilers and disassemblers that stand in for NVIDIA's."""
 
-from kernels.machine_code import InstructionCount
+from kernels.cubins.machine_code import InstructionCount
 
 # What `stand_in`'s disassembler says of any cubin: a load, and a loop of one multiply-add.
 LISTING = """.text.$name:

@@ -14,20 +14,20 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from kernels.build import BuildResult
-from kernels.cubins import build_for
-from kernels.limits import DeviceLimits, not_launchable
-from kernels.plan import builds
-from measurement.ceilings import Ceiling
-from measurement.cold_start import ColdStart
-from measurement.discovery import CudaDevice
-from measurement.energy import Energy
-from measurement.errors import StudyError
-from measurement.files import sha256
-from measurement.hardware import Host
-from measurement.matrices import POISON_WORD
-from measurement.session import Alone, CellError, DeviceError, Timing
-from measurement.telemetry import Reading
+from base.errors import StudyError
+from base.files import sha256
+from kernels.catalog.limits import DeviceLimits, not_launchable
+from kernels.cubins.build import build_for
+from kernels.cubins.compile import BuildResult
+from kernels.products.matrices import POISON_WORD
+from measurement.devices.ceilings import Ceiling
+from measurement.devices.cold_start import ColdStart
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.energy import Energy
+from measurement.devices.session import Alone, CellError, DeviceError, Timing
+from measurement.devices.telemetry import Reading
+from measurement.recorder.hardware import Host
+from study.plan import builds
 
 CONFIG = """
 study:
@@ -279,8 +279,8 @@ class FakeHardware(Host):
 
 def record(root, out, cubins):
     """Record with simulated cards, slow enough to be killed; `main` of a process of its own."""
-    from measurement import record as recorder  # worker processes have no use for these
-    from measurement.config import validate
+    from measurement.recorder import record as recorder  # worker processes have no use for these
+    from study.config import validate
     from tests.support.builds import cpu_library
 
     recorder.CACHE, recorder.build_library = root / "references", cpu_library
@@ -290,7 +290,7 @@ def record(root, out, cubins):
 
 def record_warm(root, out, cubins):
     """Do the same; its workers are forked, too, from a server that has imported what they need."""
-    from measurement import interference, supervisor
+    from measurement.sampling import interference, supervisor
     from tests.support import warm
 
     warm.CONTEXT.set_forkserver_preload(["tests.support.fakes"])

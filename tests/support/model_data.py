@@ -10,7 +10,7 @@ from analysis.models.definitions import MODELS, SOURCE_V, is_modelled
 from analysis.models.work import GpuFacts, with_work
 from analysis.stats.estimates import DRAWS
 from analysis.stats.fitting import Data
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 
 SIZES = (256, 512, 1024, 2048, 4096)
 BLOCKS = (1, 2, 4, 8, 16, 32)

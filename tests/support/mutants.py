@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from kernels.plan import Product
-from kernels.shape import Shape
+from kernels.catalog.product import Product
+from kernels.products.shape import Shape
 
 TILES_COMPLETE = "        __syncthreads();  // the tiles are complete\n"
 TILES_READ = (

@@ -16,7 +16,7 @@ from analysis.data.sittings import folders_by_sitting
 from analysis.data.store import Store
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
-from measurement.recording import CELL, KERNEL, OPTIONAL, TABLES, Recording, write
+from measurement.recording.recording import CELL, KERNEL, OPTIONAL, TABLES, Recording, write
 from tests.support import ROOT
 from tests.support.cache import code, made
 

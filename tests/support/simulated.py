@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
-from kernels.brought import adopting
-from kernels.brought import variants as variants_of
-from kernels.catalog import VARIANTS, variant
-from kernels.cubins import INSTRUMENTS, build_for
-from kernels.variant import ELEMENTS
-from measurement import recording
-from measurement.cells import CPU, Cell, cpu_cells, gpu_cells
-from measurement.files import sha256
-from measurement.provenance_schema import FORMAT, lines_sha256
-from measurement.recording import Recording
+from base.files import sha256
+from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.user_supplied import adopting
+from kernels.catalog.user_supplied import variants as variants_of
+from kernels.cubins.build import INSTRUMENTS, build_for
+from kernels.products.elements import ELEMENTS
+from measurement.recording import recording
+from measurement.recording.provenance_schema import FORMAT, lines_sha256
+from measurement.recording.recording import Recording
+from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
 from tests.support.cache import code, made
 from tests.support.studies import study

@@ -6,9 +6,9 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from kernels.catalog import VARIANTS
-from measurement.cells import Cell
-from measurement.recording import CELL, OPTIONAL, TABLES
+from kernels.catalog.entries import VARIANTS
+from measurement.recording.recording import CELL, OPTIONAL, TABLES
+from study.cells import Cell
 
 # The cell that is started cold and measured beside neighbours.
 STUDIED = ("block_unroll4", 32)

@@ -1,6 +1,6 @@
 """Studies that take no time, to be changed by a test."""
 
-from measurement.config import CpuStudy, Study
+from study.config import CpuStudy, Study
 
 CPU = {"variants": ["naive"], "sizes": [8], "block_sizes": [4], "threads": [1]}
 SMALL = {

@@ -17,7 +17,9 @@ from pathlib import Path
 from tests.support import ROOT
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["snakemake.cli", "measurement.record", "tests.support.fakes"])
+CONTEXT.set_forkserver_preload(
+    ["snakemake.cli", "measurement.recorder.record", "tests.support.fakes"]
+)
 _OWN = ("analysis", "cpu_reference", "kernels", "measurement", "tests")
 
 

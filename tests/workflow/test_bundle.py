@@ -9,7 +9,7 @@ import tarfile
 import pytest
 import yaml
 
-from measurement import recording
+from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.fakes import CONFIG
 from tests.support.studies import CPU

@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 
 import pytest
 
+from base.files import code_digest
 from tests.support import ROOT
 
 RULES = (ROOT / "workflow" / "rules" / "analyse.smk").read_text()
@@ -65,10 +66,30 @@ def test_figures_are_drawn_without_the_page():
     assert [f for f in sorted(files) if fnmatch(f, "analysis/render/*")] == []
 
 
-def test_a_measurement_depends_on_what_its_code_does():
+def measuring(text):
+    """Return the Python files of the folders that the rule names."""
+    (folders,) = re.findall(r"for folder in \[([^]]*)\]", text)
+    names = re.findall(r'"([^"]+)"', folders)
+    assert all((ROOT / name).is_dir() for name in names)
+    return [path for name in names for path in (ROOT / name).rglob("*.py")]
+
+
+def test_an_edit_of_an_error_message_measures_nothing_again(tmp_path):
     rule = (ROOT / "workflow" / "rules" / "measure.smk").read_text()
     assert "code=lambda wildcards: code_digest(MEASURING)" in rule
     assert "code=sources" not in rule
-    apart = re.findall(r'^ +"(\w+)",$', rule, re.MULTILINE)
-    assert len(apart) > 8
-    assert all((ROOT / "measurement" / f"{name}.py").is_file() for name in apart)
+    files = measuring(rule)
+    assert len(files) > 15
+    recorder = {*(ROOT / "measurement" / "recorder").rglob("*.py"), *(ROOT / "base").rglob("*.py")}
+    assert not recorder & set(files)
+    edited = 0
+    for number, path in enumerate(files):
+        text = path.read_text()
+        other = re.sub(r'(raise \w*Error\(\s*f?")', r"\1Edited: ", text)
+        copy = tmp_path / f"{number}.py"
+        copy.write_text(other)
+        edited += other != text
+        assert code_digest([copy]) == code_digest([path]), path
+    assert edited > 5
+    copy.write_text(text + "\nx = 1\n")
+    assert code_digest([copy]) != code_digest([path])

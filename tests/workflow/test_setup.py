@@ -278,9 +278,10 @@ def test_set_up_goes_on_without_a_disassembler(environment, host, monkeypatch, c
 @pytest.mark.parametrize("found", [True, False])
 def test_disassembler_is_the_one_that_the_builds_will_find(environment, found):
     program(environment.PYTHON, f'exec {sys.executable} "$@"')
-    toolchain = environment.ROOT / "kernels" / "toolchain.py"
-    toolchain.parent.mkdir()
-    toolchain.with_name("__init__.py").touch()
+    toolchain = environment.ROOT / "kernels" / "cubins" / "toolchain.py"
+    toolchain.parent.mkdir(parents=True)
+    for folder in (toolchain.parent, toolchain.parent.parent):
+        (folder / "__init__.py").touch()
     toolchain.write_text(
         "from pathlib import Path\ndef find_disassembler(nvcc):\n"
         f"    assert nvcc == Path('/cuda/bin/nvcc')\n    return Path('/x') if {found} else None\n"

@@ -12,8 +12,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from measurement import on_node, recording
-from measurement.errors import StudyError
+from base.errors import StudyError
+from measurement.recorder import on_node
+from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.compilers import stand_in
 from tests.support.fakes import FakeHardware
@@ -96,9 +97,9 @@ def project(tmp_path_factory):
     (project / "config.yaml").write_text(CONFIG.format(nvcc=stand_in(base / "bin" / "nvcc")))
     (project / "stand_in.py").write_text(HARDWARE)
     script = project / "measurement" / "on_node.py"
-    real = "from measurement.hardware import Hardware, Host\n"
+    real = "from measurement.recorder.hardware import Hardware, Host\n"
     assert real in script.read_text()
-    replaced = "from measurement.hardware import Hardware\nfrom stand_in import Host\n"
+    replaced = "from measurement.recorder.hardware import Hardware\nfrom stand_in import Host\n"
     script.write_text(script.read_text().replace(real, replaced))
     ports = [str(free_port()) for _ in range(2)]
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]

@@ -8,16 +8,16 @@ import pytest
 
 from analysis.data import brought
 from analysis.data.recordings import load
-from kernels import catalog
-from kernels.brought import KEYS, adopt
-from kernels.cubins import parse_build
+from base.errors import StudyError
+from base.files import sha256
+from kernels.catalog import entries as catalog
+from kernels.catalog.product import Product
+from kernels.catalog.user_supplied import KEYS, adopt
+from kernels.cubins.build import parse_build
 from kernels.host_execution.check import predict
-from kernels.plan import Product
-from kernels.shape import Shape
-from measurement import record as recorder
-from measurement import recording
-from measurement.errors import StudyError
-from measurement.files import sha256
+from kernels.products.shape import Shape
+from measurement.recorder import record as recorder
+from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.builds import cpu_library
 from tests.support.compilers import stand_in

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from kernels.cubins import INSTRUMENTS
-from kernels.toolchain import find_nvcc
-from measurement import recording
-from measurement.errors import StudyError
+from base.errors import StudyError
+from kernels.cubins.build import INSTRUMENTS
+from kernels.cubins.toolchain import find_nvcc
+from measurement.recording import recording
 from tests.support import ROOT, warm
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in nam
 rule build:
     input:
         kernels=[path for path in MEASURED_SOURCES if path.endswith(".cu")],
-        code=sources("kernels"),
+        code=[*sources("kernels"), *sources("study")],
     output:
         cubins=expand("results/cubins/{{architecture}}/{stem}.cubin", stem=STEMS),
         resources=expand("results/cubins/{{architecture}}/{stem}.json", stem=STEMS),
@@ -21,6 +21,6 @@ rule build:
     message:
         "Building kernels for {wildcards.architecture}"
     shell:
-        "python -m kernels build --all --config results/config.yaml --nvcc {params.nvcc}"
+        "python -m study build --config results/config.yaml --nvcc {params.nvcc}"
         " --architecture {wildcards.architecture} --jobs {threads} --out results/cubins"
         " 2>&1 | tee {log} >&2"

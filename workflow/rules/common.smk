@@ -13,15 +13,15 @@ import yaml
 
 from analysis.schema import TABLES
 from cpu_reference.library import find_gcc
-from kernels.build import architecture
+from kernels.cubins.compile import architecture
 from kernels.host_execution.compiler import find_gxx
-from kernels.plan import builds
-from kernels.toolchain import find_nvcc
-from measurement import recording_files
-from measurement.config import in_scope, load, validate
-from measurement.discovery import select
-from measurement.files import code_digest, write_atomic
-from measurement.provenance import git
+from study.plan import builds
+from kernels.cubins.toolchain import find_nvcc
+from measurement.recording import files as recording_files
+from study.config import in_scope, load, validate
+from measurement.devices.discovery import select
+from base.files import code_digest, write_atomic
+from measurement.recorder.provenance import git
 
 # `python` in a rule is the one that runs Snakemake, with the same packages.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))

@@ -1,31 +1,12 @@
 # Live recordings. A measuring job has the machine to itself: it asks for more threads than there are,
 # which Snakemake scales down to all of them. Never add retries or a cache here.
 
-# What reads, says or checks is no part of it, nor is how its errors are worded: an edit of that
-# measures nothing again.
-MEASURING = sorted(
-    {*sources("measurement"), *sources("cpu_reference")}
-    - {
-        f"measurement/{name}.py"
-        for name in [
-            "accuracy",
-            "addition",
-            "check",
-            "config",
-            "consistency",
-            "counters",
-            "errors",
-            "gallery",
-            "progress",
-            "provenance_schema",
-            "recording",
-            "recording_files",
-            "sanitize",
-            "signature",
-            "validation",
-        ]
-    }
-)
+# A change of this code measures again. Comments, docstrings and texts of errors do not count.
+MEASURING = [
+    path
+    for folder in ["cpu_reference", "measurement/devices", "measurement/sampling"]
+    for path in sources(folder)
+]
 
 
 rule measure:
@@ -71,9 +52,9 @@ rule measure_on_node:
         tries=lambda wildcards, attempt: attempt,
     params:
         study=STUDY,  # not in the command: a change of it measures again
-        code=lambda wildcards: code_digest([*MEASURING, *sources("kernels")]),  # likewise
+        code=lambda wildcards: code_digest([*MEASURING, *sources("kernels/cubins")]),  # likewise
     message:
         "Measuring {wildcards.gpu} on a node of the cluster"
     shell:
-        "python -m measurement.on_node {wildcards.gpu} --attempt {resources.tries}"
+        "python -m measurement.recorder.on_node {wildcards.gpu} --attempt {resources.tries}"
         " 2>&1 | tee {log} >&2"

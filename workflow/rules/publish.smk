@@ -11,10 +11,12 @@ rule crate:
             path
             for folder in [
                 "analysis",
+                "base",
                 "cpu_reference",
                 "kernels",
                 "measurement",
                 "report",
+                "study",
                 "workflow",
             ]
             for path in files_below(folder)

@@ -17,8 +17,8 @@ from analysis.archive import crate
 from analysis.archive.crate import Study, write_crate
 from analysis.data.recordings import ROOT
 from analysis.data.store import StoreError
-from measurement.errors import StudyError
-from measurement.recording_files import files_of
+from base.errors import StudyError
+from measurement.recording.files import files_of
 from tests.support.report_data import chain
 from tests.support.simulated import FEW
 

@@ -12,11 +12,11 @@ from analysis.data import recordings as data
 from analysis.data.recordings import Source
 from analysis.data.store import Store
 from analysis.render.check import check
-from kernels.catalog import VARIANTS
-from measurement import recording
-from measurement.errors import StudyError
-from measurement.provenance_schema import lines_sha256
-from measurement.recording_files import read_provenance
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from measurement.recording import recording
+from measurement.recording.files import read_provenance
+from measurement.recording.provenance_schema import lines_sha256
 from tests.support.report_data import TEMPLATE, report
 from tests.support.simulated import tried
 

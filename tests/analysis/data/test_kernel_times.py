@@ -10,7 +10,7 @@ from analysis.data import recordings as data
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sittings import together
 from analysis.trust.compare import compare
-from measurement.recording import CELL, KERNEL, read
+from measurement.recording.recording import CELL, KERNEL, read
 from tests.support.simulated import recorded
 from tests.support.simulated_tables import LAUNCH_S
 

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.data import published_claims
-from measurement.errors import StudyError
+from base.errors import StudyError
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 
 from analysis import schema
 from analysis.data import recordings as data
-from kernels.build import BuildResult
-from kernels.machine_code import InstructionCount
-from measurement.errors import StudyError
-from measurement.files import sha256
-from measurement.recording import CELL, TABLES, Recording, RecordingError
+from base.errors import StudyError
+from base.files import sha256
+from kernels.cubins.compile import BuildResult
+from kernels.cubins.machine_code import InstructionCount
+from measurement.recording.recording import CELL, TABLES, Recording, RecordingError
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.sittings import folders_by_sitting, together
-from measurement.recording import RecordingError, read
+from measurement.recording.recording import RecordingError, read
 from tests.support.simulated import recorded
 
 SMALL = {"sizes": (256,), "holdout": (), "samples": 6}

@@ -32,9 +32,9 @@ from analysis.decide.predictors import (
     ratio,
 )
 from analysis.decide.transfer_tables import transfer_tables
-from kernels.shape import Shape
-from measurement.cells import cell
-from measurement.errors import exit_status
+from base.errors import exit_status
+from kernels.products.shape import Shape
+from study.cells import cell
 from tests.support.report_data import chain
 from tests.support.simulated import kernel_time_s
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.data import recordings as data
 from analysis.kernels.accuracy import accuracy_table
-from measurement.recording import OPTIONAL
+from measurement.recording.recording import OPTIONAL
 
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
 

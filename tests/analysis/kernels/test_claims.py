@@ -17,8 +17,8 @@ from analysis.kernels.claims import (
 )
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
-from kernels.counts import table
-from kernels.shape import Shape
+from kernels.host_execution.counts import table
+from kernels.products.shape import Shape
 from tests.support.report_data import rewritten
 from tests.support.simulated import SPEEDUP
 

@@ -13,10 +13,10 @@ from analysis.kernels.counts import (
     explanations,
     read,
 )
-from kernels.counts import COLUMNS, table
-from kernels.shape import Shape
-from measurement.errors import StudyError
-from measurement.recording import OPTIONAL
+from base.errors import StudyError
+from kernels.host_execution.counts import COLUMNS, table
+from kernels.products.shape import Shape
+from measurement.recording.recording import OPTIONAL
 from tests.support.report_data import (
     rewritten,
 )

@@ -5,7 +5,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.sittings import together
 from analysis.kernels.energy import energy_table
-from measurement.recording import read
+from measurement.recording.recording import read
 from tests.support.simulated import recorded
 from tests.support.simulated_tables import POWER_W
 

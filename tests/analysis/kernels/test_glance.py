@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.kernels.glance import glance_table
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, square
 
 FLOP = 2 * 2048**3

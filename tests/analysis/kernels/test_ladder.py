@@ -8,7 +8,7 @@ from analysis.kernels.counts import counts_table, read
 from analysis.kernels.energy import energy_table
 from analysis.kernels.ladder import changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
-from kernels.catalog import VARIANTS
+from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import rewritten
 from tests.support.simulated import SPEEDUP
 

@@ -8,10 +8,10 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table, rows_of
-from kernels.build import BuildResult
-from kernels.counts import table
-from kernels.machine_code import InstructionCount
-from kernels.shape import Shape
+from kernels.cubins.compile import BuildResult
+from kernels.cubins.machine_code import InstructionCount
+from kernels.host_execution.counts import table
+from kernels.products.shape import Shape
 
 KERNELS = [
     *(("naive", 32, "float32"), ("naive_coalesced", 32, "float32"), ("block", 32, "float32")),

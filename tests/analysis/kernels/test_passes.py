@@ -6,7 +6,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.ladder import ladder_table
 from analysis.kernels.passes import passes_table
-from measurement.recording import read
+from measurement.recording.recording import read
 from tests.support import ROOT
 from tests.support.report_data import frame, interval, square
 

@@ -9,8 +9,8 @@ from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.roofline import BOUNDS, roofline_table
-from kernels.counts import table
-from kernels.shape import Shape
+from kernels.host_execution.counts import table
+from kernels.products.shape import Shape
 from tests.support.report_data import rewritten
 
 N = 2048

@@ -13,7 +13,7 @@ from analysis.models.definitions import MODELS
 from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import model_tables
 from analysis.schema import TABLES
-from measurement.recording import Recording
+from measurement.recording.recording import Recording
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.kernels.machine_code import EXACT
 from analysis.models.work import COLUMNS, GpuFacts, with_work
-from kernels.counts import ncu_metric
+from kernels.host_execution.counts import ncu_metric
 
 N = 1024
 BLOCKS = (N // 32) ** 2

@@ -9,7 +9,7 @@ from analysis.data.recordings import sources
 from analysis.overview.gains import gains, gains_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.stats.estimates import bootstrap_cells, summarise
-from measurement.recording import CELL, Recording
+from measurement.recording.recording import CELL, Recording
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
 # Device, variant, dtype, n, block size, host memory and threads; the medians of total and kernel in

@@ -12,8 +12,8 @@ import pytest
 from analysis.data import published
 from analysis.data import recordings as data
 from analysis.published.source_tables import LAYOUTS, build, tables
-from measurement.errors import StudyError
-from measurement.recording import Recording
+from base.errors import StudyError
+from measurement.recording.recording import Recording
 
 CSV = data.ROOT / "data" / "published" / "times.csv"
 # Columns of the six tables as the source prints them: the entries, and which have flop/s.

@@ -8,8 +8,8 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.limits import limits_table
 from analysis.published.systems import read, systems_table
-from measurement.errors import StudyError
-from measurement.recording import read as read_recording
+from base.errors import StudyError
+from measurement.recording.recording import read as read_recording
 from tests.support.report_data import SYSTEMS
 
 # But those of two cards of a host, in turn and at once, which hold a part of the study.

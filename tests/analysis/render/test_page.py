@@ -14,7 +14,7 @@ from analysis.render import page
 from analysis.render.check import check
 from analysis.render.page import render
 from analysis.schema import TABLES
-from measurement.errors import StudyError
+from base.errors import StudyError
 from tests.support import reports
 from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE

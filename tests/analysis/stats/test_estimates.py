@@ -15,7 +15,7 @@ from analysis.stats.estimates import (
     seeded,
     summarise,
 )
-from measurement.recording import CELL, TABLES, Recording
+from measurement.recording.recording import CELL, TABLES, Recording
 
 PARTS = ["total_s", "h2d_s", "kernel_s", "d2h_s"]
 

@@ -7,7 +7,7 @@ import pytest
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
 from analysis.stats.sittings import LENGTHS, Medians, Sittings, lengths
 from benchmarks.sittings_coverage import EFFECTS, simulated
-from measurement.recording import CELL, TABLES
+from measurement.recording.recording import CELL, TABLES
 
 TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
 

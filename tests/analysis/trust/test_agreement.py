@@ -9,8 +9,8 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data import recordings as data
 from analysis.trust import agreement, compare, overheads, telemetry
-from measurement.errors import exit_status
-from measurement.recording import CELL
+from base.errors import exit_status
+from measurement.recording.recording import CELL
 from tests.support.report_data import rewritten
 from tests.support.simulated import FEW
 

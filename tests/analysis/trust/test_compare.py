@@ -16,9 +16,9 @@ from analysis.data.recordings import ROOT
 from analysis.stats import significance
 from analysis.stats.sittings import Known
 from analysis.trust import compare
-from measurement import recording
-from measurement.errors import StudyError, exit_status
-from measurement.recording import CELL, KERNEL, Recording
+from base.errors import StudyError, exit_status
+from measurement.recording import recording
+from measurement.recording.recording import CELL, KERNEL, Recording
 from tests.support.report_data import rewritten
 from tests.support.simulated import FEW
 

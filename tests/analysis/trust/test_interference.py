@@ -6,7 +6,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.trust import interference
-from measurement.recording import CELL, TABLES
+from measurement.recording.recording import CELL, TABLES
 
 pytestmark = pytest.mark.slow
 

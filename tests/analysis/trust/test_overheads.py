@@ -9,7 +9,7 @@ import pytest
 from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.trust import overheads, telemetry
-from measurement.recording import CELL, KERNEL, TABLES
+from measurement.recording.recording import CELL, KERNEL, TABLES
 from tests.support.simulated_tables import BACK_TO_BACK, COLD_S, SW_POWER_CAP, SW_THERMAL_SLOWDOWN
 
 

@@ -1,0 +1,1 @@
+"""The catalog: every variant, its launch geometry and its limits."""

@@ -1,0 +1,10 @@
+"""Reading CUDA sources as text."""
+
+import re
+
+
+def without_comments(text: str) -> str:
+    """Return a source without its comments; what is left stands in the lines that it stood in."""
+    return re.sub(
+        r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
+    )

@@ -1,0 +1,1 @@
+"""Builds of the kernels: cubins, their machine code and their occupancy."""

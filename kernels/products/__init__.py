@@ -1,0 +1,1 @@
+"""What is multiplied: shapes, element types, matrices, references and the correctness gate."""

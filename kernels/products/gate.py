@@ -1,0 +1,93 @@
+"""The correctness gate: no cell is timed whose product is wrong."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.products.matrices import Matrix, Reference
+
+# Elements that are judged at a time: their float64 copies stay in a core's cache.
+_BAND_ELEMENTS = 1 << 17
+_MOST_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of the gate for one cell, with its worst element (row, column, error, bound).
+
+    Rows count through all products of a batch, one below the other.
+    """
+
+    passed: bool
+    reason: str | None
+    worst_row: int
+    worst_column: int
+    worst_error: float
+    worst_bound: float
+
+
+@dataclass(frozen=True)
+class _Band:
+    """Outcome of some rows: failures, whether all is finite, and the worst element's place."""
+
+    failures: int
+    finite: bool
+    share: float
+    row: int
+    column: int
+
+
+def judge(product: Matrix, expected: Reference, bound: Reference, multiple: float = 1.0) -> Verdict:
+    """Compare a product with its float64 reference, element by element.
+
+    All arrays are (batch, m, n). Every |product − expected| must be within this `multiple` of
+    `bound` (`kernels.products.matrices.reference`, `Cell.bound_multiple`); NaN, infinity and elements
+    that nobody wrote (by the poison NaN, or a wrong integer) fail. The worst element is the first
+    that is not finite, else the one whose error is the largest multiple of its bound.
+    """
+    columns = product.shape[-1]
+    product, expected, bound = (each.reshape(-1, columns) for each in (product, expected, bound))
+    height = max(1, _BAND_ELEMENTS // columns)
+    starts = range(0, len(product), height)
+
+    def judge_band(start: int) -> _Band:
+        rows = slice(start, start + height)
+        return _judge_band(product[rows], expected[rows], multiple * bound[rows], start)
+
+    # numpy leaves the interpreter to others while it computes, so threads do run side by side.
+    # More than a few wait for one another and for memory.
+    workers = min(_MOST_WORKERS, len(starts), len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(workers) as pool:
+        bands = list(pool.map(judge_band, starts))
+    failures = sum(band.failures for band in bands)
+    worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals
+    row, column = worst.row, worst.column
+    reason = None
+    error = float(abs(product[row, column] - expected[row, column]))
+    if failures:
+        # Integers in full: numbers that differ in their last digits must not look the same.
+        form = ".0f" if np.issubdtype(product.dtype, np.integer) else "g"
+        reason = (
+            f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
+            f"{product[row, column]:{form}}, expected {expected[row, column]:{form}} "
+            f"± {multiple * bound[row, column]:.2g}"
+        )
+    allowed = float(multiple * bound[row, column])
+    return Verdict(not failures, reason, row, column, error, allowed)
+
+
+def _judge_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
+    """Judge some rows of a product, of which `start` is the first."""
+    error = np.abs(product - expected)
+    # A bound of zero (a zero row or column) allows no error at all: any is infinitely too much.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / bound)
+    wrong = ~np.isfinite(product)
+    share[wrong] = np.inf
+    finite = not wrong.any()
+    worst = int(np.argmax(share)) if finite else int(np.argmax(wrong))
+    row, column = divmod(worst, product.shape[1])
+    failures = int(np.count_nonzero(share > 1))
+    return _Band(failures, finite, float(share[row, column]), start + row, column)

@@ -1,0 +1,134 @@
+"""The matrices that are multiplied, and the reference that products are compared with."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from base.errors import StudyError
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+
+# Of any type of elements, (batch, rows, columns).
+Matrix = npt.NDArray[Any]
+Reference = npt.NDArray[np.float64]
+# Products of one type of elements and one shape.
+Problem = tuple[str, Shape]
+
+# What C is filled with before a kernel runs: NaN as float32 and, two words of it, as float64.
+POISON_WORD = 0x7FFFFFFF
+# Sums of so many products of two 16-bit numbers are exact in float64.
+_EXACT_SUMS = 1 << 20
+
+
+class Inputs:
+    """Seeded random A and B, for every problem of those given.
+
+    Numbers are in [−1, 1), integers over all of their range. The matrices of a shape are the first
+    elements of one random vector for each type, so that one buffer serves them all, and each shape
+    has the same matrices in every study of one seed.
+    """
+
+    def __init__(self, problems: Iterable[Problem], seed: int) -> None:
+        """Raises StudyError if this host has not the memory for them."""
+        self._problems = list(problems)
+        check_memory(self._problems)
+        self.a = self._vectors("a_elements", (seed, 0))
+        self.b = self._vectors("b_elements", (seed, 1))
+        self.c_bytes = max(
+            shape.c_elements * ELEMENTS[dtype].bytes for dtype, shape in self._problems
+        )
+
+    def _vectors(self, elements: str, seed: tuple[int, int]) -> dict[str, Matrix]:
+        """Return by type of elements a vector for the largest matrix."""
+        counts: dict[str, int] = {}
+        for dtype, shape in self._problems:
+            counts[dtype] = max(counts.get(dtype, 0), getattr(shape, elements))
+        return {dtype: _random(dtype, count, seed) for dtype, count in counts.items()}
+
+    def pair(self, dtype: str, shape: Shape) -> tuple[Matrix, Matrix]:
+        """Return A and B, shapes (batch, m, k) and (batch, k, n), as views."""
+        return (
+            matrices(self.a[dtype], shape.batch, shape.m, shape.k),
+            matrices(self.b[dtype], shape.batch, shape.k, shape.n),
+        )
+
+
+def memory_needed(problems: Iterable[Problem]) -> int:
+    """Return the bytes that `Inputs`, buffers of as many and the largest reference take."""
+    vectors: dict[tuple[str, str], int] = {}
+    reference_bytes = 0
+    for dtype, shape in problems:
+        edges = {"a": shape.a_elements, "b": shape.b_elements, "c": shape.c_elements}
+        for name, elements in edges.items():
+            size = elements * ELEMENTS[dtype].bytes
+            vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
+        # In float64: A, B, their absolute values, both products.
+        reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
+    return 2 * sum(vectors.values()) + reference_bytes
+
+
+def check_memory(problems: Iterable[Problem]) -> None:
+    """Raise StudyError if this host has not the memory for these matrices, before it is taken."""
+    problems = list(problems)
+    needed, available = memory_needed(problems), psutil.virtual_memory().available
+    if needed > available:
+        largest = max((shape for _, shape in problems), key=lambda shape: shape.flop)
+        raise StudyError(
+            f"products up to {largest} need {needed / 2**30:.1f} GiB of this host's memory, "
+            f"{available / 2**30:.1f} GiB are free; measure smaller ones"
+        )
+
+
+def _random(dtype: str, count: int, seed: tuple[int, int]) -> Matrix:
+    rng = np.random.default_rng(seed)
+    if dtype == "int32":
+        return rng.integers(-(2**31), 2**31, count, dtype=np.int32)
+    return rng.random(count, dtype=ELEMENTS[dtype].dtype) * 2 - 1  # type: ignore[arg-type]
+
+
+def matrices(flat: Matrix, batch: int, rows: int, columns: int) -> Matrix:
+    """Return the first elements of a flat array as a (batch, rows, columns) view."""
+    return flat[: batch * rows * columns].reshape(batch, rows, columns)
+
+
+def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
+    """Return A·B and the bound on the error of a computed product, both (batch, m, n) in float64.
+
+    For float32 the bound is γ·(|A|·|B|) with γ = k·u/(1 − k·u), componentwise (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd ed., section 3.5). It holds for every order of summation,
+    with and without fused multiply-add. For float64 it is twice that, since the product that it is
+    compared with is computed in float64 too. Integers wrap around at 32 bits and allow no error.
+    """
+    if a.dtype == np.int32:
+        product = _wrapped(a, b)
+        return product, np.zeros_like(product)
+    k = a.shape[-1]
+    # Half the distance from 1 to the next number.
+    roundoff = k * float(np.finfo(a.dtype).eps) / 2
+    gamma = roundoff / (1 - roundoff) * (1 if a.dtype == np.float32 else 2)
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    return a64 @ b64, gamma * (np.abs(a64) @ np.abs(b64))
+
+
+def _wrapped(a: Matrix, b: Matrix) -> Reference:
+    """Return the product of int32 matrices modulo 2³², as numbers from −2³¹ to 2³¹ − 1.
+
+    In float64, and by halves of 16 bits, of which sums are exact.
+    """
+    total = np.zeros((*a.shape[:2], b.shape[2]), np.int64)
+    for start in range(0, a.shape[2], _EXACT_SUMS):
+        part = slice(start, start + _EXACT_SUMS)
+        a_high, a_low = _halves(a[:, :, part])
+        b_high, b_low = _halves(b[:, part])
+        middle = (a_high @ b_low + a_low @ b_high).astype(np.int64)
+        total += (a_low @ b_low).astype(np.int64) + (middle << 16)
+        total &= 0xFFFFFFFF
+    return total.astype(np.uint32).view(np.int32).astype(np.float64)
+
+
+def _halves(matrix: Matrix) -> tuple[Reference, Reference]:
+    """Return the halves of int32 numbers: high·2¹⁶ + low, with low ≥ 0."""
+    return (matrix >> 16).astype(np.float64), (matrix & 0xFFFF).astype(np.float64)

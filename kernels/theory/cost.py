@@ -1,0 +1,286 @@
+"""What a kernel's accesses cost, predicted from their formulas without running the kernel.
+
+An `Access` says how the address of one load or store of the source depends on the thread;
+`kernels.theory.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
+card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
+make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8
+lanes for accesses of 4, 8 or 16 bytes, two phases together where lanes access the same address in
+pairs (each and its neighbour, or each and the one two further), and each phase needs as many
+wavefronts as the most words that one of 32 banks has to give. Matrices begin at a multiple of 256
+bytes, as CUDA allocates them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+
+WARP = 32
+BANKS = 32
+WORD_BYTES = 4
+SECTOR_BYTES = 32
+LINE_BYTES = 128
+WIDEST_BYTES = 16  # of one thread's access
+OPERATIONS = ("global_load", "global_store", "shared_load", "shared_store")
+
+Lanes = npt.NDArray[np.int64]
+# A number for each thread, of its place (x, y) in the block.
+OfThread = Callable[[Lanes, Lanes], Lanes | int]
+
+
+def along_x(x: Lanes, _y: Lanes) -> Lanes:
+    """Return the thread's x."""
+    return x
+
+
+def along_y(_x: Lanes, y: Lanes) -> Lanes:
+    """Return the thread's y."""
+    return y
+
+
+def alike(_x: Lanes, _y: Lanes) -> int:
+    """Return 0: to all threads of a block the same."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of a thread's access to a matrix, and the elements from one value to the next.
+
+    Its values are ``start + offset(x, y)`` for each start 0, tile, 2·tile … below `extent`. It is
+    inside the matrix below `extent`. With the weight 0 it tells who takes part, and how often.
+    """
+
+    extent: int
+    tile: int
+    offset: OfThread
+    weight: int
+
+
+@dataclass(frozen=True)
+class GlobalAccess:
+    """A load or store of global memory, executed once for each combination of its axes' starts.
+
+    A thread takes part if all its coordinates are inside; it accesses the element that is the sum
+    of weight·coordinate, and those that follow it in one access. How many do is of no account: an
+    aligned access lies within one sector.
+    """
+
+    operation: str
+    axes: tuple[Axis, ...]
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """A load or store of shared memory, executed `times` by every thread of every block.
+
+    The thread (x, y) accesses the element number ``element(x, y)``, and as many as make a `vector`.
+    A shift of all lanes by the same distance, which may differ from time to time, changes nothing.
+    `run`: so many elements, which a thread accesses one after the other, lie in a row that begins
+    at a multiple of their number.
+    """
+
+    operation: str
+    element: OfThread
+    element_bytes: int
+    times: int
+    vector: int = 1
+    run: int = 1
+
+    @property
+    def merged(self) -> "SharedAccess":
+        """The same as a compiler may make it: with vectors of up to 16 bytes of each run."""
+        vector = gcd(self.run, WIDEST_BYTES // self.element_bytes)
+        if vector <= self.vector:
+            return self
+        return replace(self, vector=vector, times=self.times // vector)
+
+
+Access = GlobalAccess | SharedAccess
+
+
+@dataclass(frozen=True)
+class Total:
+    """Accesses of threads, requests of warps, and sectors or wavefronts (`transactions`).
+
+    `ideal`: the fewest wavefronts that the requests could have had; 0 for global memory. `lines`:
+    the lines that requests to global memory touch; 0 for shared memory.
+    """
+
+    accesses: int = 0
+    requests: int = 0
+    transactions: int = 0
+    ideal: int = 0
+    lines: int = 0
+
+    def __add__(self, other: "Total") -> "Total":
+        return Total(
+            self.accesses + other.accesses,
+            self.requests + other.requests,
+            self.transactions + other.transactions,
+            self.ideal + other.ideal,
+            self.lines + other.lines,
+        )
+
+    def times(self, count: int) -> "Total":
+        """Return the total of `count` such."""
+        return Total(*(count * value for value in vars(self).values()))
+
+
+def totals(
+    accesses: Iterable[Access], threads: tuple[int, int], blocks: int, merged: bool = False
+) -> dict[str, Total]:
+    """Return the totals of a launch of `blocks` by operation; each of `OPERATIONS` is there.
+
+    `threads` are those of a block, along x and y. `merged`: as machine code may have it, in which
+    one load takes the place of up to four along a row of shared memory. Its accesses are vectors.
+    """
+    block = _Block(threads)
+    found = dict.fromkeys(OPERATIONS, Total())
+    for access in accesses:
+        if isinstance(access, GlobalAccess):
+            found[access.operation] += _global(access, block)
+        else:
+            done = access.merged if merged else access
+            found[access.operation] += _shared(done, block).times(blocks)
+    return found
+
+
+class _Block:
+    """The threads of a block as lanes of warps; arrays have the shape (warps, 32).
+
+    The last warp may have lanes without a thread, which `exists` tells.
+    """
+
+    def __init__(self, threads: tuple[int, int]) -> None:
+        count = threads[0] * threads[1]
+        number = np.arange(-(-count // WARP) * WARP).reshape(-1, WARP)
+        self._y, self._x = np.divmod(number, threads[0])
+        self.exists = number < count
+
+    def each(self, value: OfThread) -> Lanes:
+        """Return the value of each thread."""
+        return np.broadcast_to(value(self._x, self._y), self.exists.shape)
+
+
+def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.NDArray[np.bool_]]:
+    """Return the values in order along the last axis, and which to count: one of each, if active.
+
+    Values are not negative.
+    """
+    ordered = np.sort(np.where(active, values, -1), axis=-1)
+    first = ordered >= 0
+    first[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
+    return ordered, first
+
+
+# ---- Global memory
+
+# How many starts begin at which element of a line.
+_Begins = Counter[int]
+
+
+def _global(access: GlobalAccess, block: _Block) -> Total:
+    """Sum over the starts; those of the same threads that begin alike in a line cost the same."""
+    per_line = LINE_BYTES // access.element_bytes
+    per_sector = SECTOR_BYTES // access.element_bytes
+    offsets = [block.each(axis.offset) for axis in access.axes]
+    elements = sum(axis.weight * offset for axis, offset in zip(access.axes, offsets, strict=True))
+    groups = [
+        _starts(axis.extent, axis.tile, axis.weight, int(offset.max()), per_line).items()
+        for axis, offset in zip(access.axes, offsets, strict=True)
+    ]
+    total = Total()
+    for group in product(*groups):
+        active = block.exists.copy()
+        begins = _Begins({0: 1})
+        for offset, (inside, more) in zip(offsets, group, strict=True):
+            active &= offset < inside
+            begins = _sums(begins, more, per_line)
+        once = Total(int(active.sum()), int(active.any(axis=-1).sum()))
+        shifted = np.array(list(begins), np.int64)[:, None, None] + elements
+        counts = np.array(list(begins.values()), np.int64)
+        transactions, lines = (
+            int(counts @ _distinct(shifted // words, active)[1].sum(axis=(1, 2)))
+            for words in (per_sector, per_line)
+        )
+        total += once.times(begins.total()) + Total(transactions=transactions, lines=lines)
+    return total
+
+
+@cache
+def _starts(
+    extent: int, tile: int, weight: int, largest: int, per_line: int
+) -> Mapping[int, _Begins]:
+    """Group the starts by the offsets, of those up to `largest`, that are inside: all below a key.
+
+    A start where all are inside is in the group ``largest + 1``.
+    """
+    starts = np.arange(0, extent, tile)
+    inside = np.minimum(extent - starts, largest + 1)
+    groups: dict[int, _Begins] = {}
+    keys = zip(inside.tolist(), (weight * starts % per_line).tolist(), strict=True)
+    for (below, begin), count in Counter(keys).items():
+        groups.setdefault(below, _Begins())[begin] = count
+    return groups
+
+
+def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
+    """Return where the sums of two sets of starts begin."""
+    found = _Begins()
+    for (begin, count), (distance, times) in product(one.items(), other.items()):
+        found[(begin + distance) % per_line] += count * times
+    return found
+
+
+# ---- Shared memory
+
+
+def _shared(access: SharedAccess, block: _Block) -> Total:
+    """Return the total of one block."""
+    words = access.element_bytes * access.vector // WORD_BYTES
+    first = block.each(access.element) * access.element_bytes // WORD_BYTES
+    transactions, ideal = 0, 0
+    for lanes, exists in _phases(first, block.exists, WARP // words):
+        of_lane = lanes[..., None] + np.arange(words)
+        row = of_lane.reshape(len(lanes), lanes.shape[1] * words)
+        active = np.repeat(exists, words, axis=1)
+        transactions += int(_wavefronts(row, active).sum())
+        ideal += int(active.any(axis=-1).sum())
+    once = Total(int(block.exists.sum()), len(block.exists), transactions, ideal)
+    return once.times(access.times)
+
+
+def _phases(
+    first: Lanes, exists: npt.NDArray[np.bool_], width: int
+) -> Iterator[tuple[Lanes, npt.NDArray[np.bool_]]]:
+    """Yield what lanes access, and whether they exist, with the lanes of a phase in a row.
+
+    Those phases come first that two of `width` lanes make together.
+    """
+    if width == WARP:
+        yield first, exists
+        return
+    first, exists = first.reshape(-1, 2 * width), exists.reshape(-1, 2 * width)
+    lane = np.arange(2 * width)
+    together = np.zeros(len(first), bool)
+    for partner in (lane ^ 1, lane ^ 2):
+        alike = (first == first[:, partner]) | ~exists | ~exists[:, partner]
+        together |= alike.all(axis=1)
+    yield first[together], exists[together]
+    yield first[~together].reshape(-1, width), exists[~together].reshape(-1, width)
+
+
+def _wavefronts(words: Lanes, active: npt.NDArray[np.bool_]) -> Lanes:
+    """Return the most distinct active words in one bank, by row."""
+    ordered, counted = _distinct(words, active)
+    row, _ = np.nonzero(counted)
+    bank = row * BANKS + ordered[counted] % BANKS
+    in_bank = np.bincount(bank, minlength=len(words) * BANKS)
+    return in_bank.reshape(-1, BANKS).max(axis=-1)

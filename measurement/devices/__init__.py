@@ -1,0 +1,1 @@
+"""GPUs and CPUs: how one run is executed and timed."""

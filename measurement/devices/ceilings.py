@@ -1,0 +1,302 @@
+"""Ceilings: what a card, its link to the host and the clocks can do at most, measured.
+
+The kernels are those of `kernels/probes.cu`; `measurement.devices.probes` says what they are given to do.
+Everything is measured `ROUNDS` times, in rounds, so that drift spreads over all quantities, after
+one round that warms up and is not kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from measurement.devices import probes
+from measurement.devices.probes import Chase, Sweep
+
+ROUNDS = 6
+_POINTER_BYTES = 8
+_EMPTY_PASSES = 31
+_CLOCK_READINGS = 10_000
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One measurement of one quantity; the quantity's name ends in its unit.
+
+    `host_memory` is ``pinned`` or ``pageable`` for copies between host and device, else None;
+    `size_bytes` is the size of a copy, or of the arrays of a rate of memory, else None; `threads`
+    how many a CPU's rate was measured with, else None. Rounds count from 1.
+    """
+
+    quantity: str
+    host_memory: str | None
+    size_bytes: int | None
+    round: int
+    value: float
+    threads: int | None = None
+
+
+# A value and what it belongs to: quantity, host memory, size in bytes.
+Row = tuple[str, str | None, int | None, float]
+Measurement = Callable[[], list[Row]]
+
+
+def smallest_step(readings_ns: npt.NDArray[np.int64]) -> float:
+    """Return the smallest step other than zero between successive readings of a clock, in s."""
+    steps = np.diff(readings_ns)
+    return float(steps[steps > 0].min()) / 1e9
+
+
+def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
+    """Run all measurements in turn, ROUNDS times after a warm-up; return what they gave."""
+    return [
+        Ceiling(quantity, host_memory, size_bytes, number, value)
+        for number in range(ROUNDS + 1)
+        for measure in measurements
+        for quantity, host_memory, size_bytes, value in measure()
+        if number > 0
+    ]
+
+
+def timer_ceilings() -> list[Ceiling]:
+    """Return the resolution of the host's clock and the time of a pass that does nothing.
+
+    Of the latter each round gives the median of many, since one is shorter than a step of most
+    clocks.
+    """
+    return in_rounds([_timer_resolution, _empty_host_pass])
+
+
+def gpu_ceilings(
+    cuda: Any, device: Any, module: Any, tensor_module: Any, stream: Any
+) -> tuple[list[Ceiling], float]:
+    """Measure the ceilings of a card in the current context; takes a few seconds.
+
+    `cuda` is `pycuda.driver`, the modules are the loaded cubins of `kernels.cubins.build.PROBES` and
+    `TENSOR_PROBE`; the latter measures nothing on cards without such products. A latency is
+    the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
+    the card's globaltimer, both read by the kernel around the same loads. Copies and the rates of
+    multiply-adds and of reads (of the whole card) are timed by events in `stream`.
+    `device_copy_bytes_per_s` counts each byte twice, read and written; it and the latency of DRAM
+    are left out where the free memory is too small for a buffer well over the L2 cache. All memory
+    is given back. Returns also the seconds that the card was busy with kernels and copies. Raises
+    `cuda.Error`.
+    """
+    with ExitStack() as stack:
+        card = _Card(cuda, device, module, tensor_module, stream, stack)
+        return in_rounds(list(card.measurements())), card.busy_s
+
+
+class _Card:
+    """One card with the probes and their buffers, which `stack` gives back."""
+
+    def __init__(
+        self,
+        cuda: Any,
+        device: Any,
+        module: Any,
+        tensor_module: Any,
+        stream: Any,
+        stack: ExitStack,
+    ) -> None:
+        self._cuda = cuda
+        self._kernels = {
+            name: module.get_function(name).prepare(types) for name, types in probes.KERNELS.items()
+        }
+        tensor_kernel = tensor_module.get_function(probes.TENSOR_KERNEL)
+        self._kernels[probes.TENSOR_KERNEL] = tensor_kernel.prepare(probes.TENSOR_TYPES)
+        self._has_tensor_cores = device.compute_capability() >= probes.TENSOR_CAPABILITY
+        self.busy_s = 0.0
+        self._stream = stream
+        self._stack = stack
+        self._events = [cuda.Event() for _ in range(4)]
+        attribute = cuda.device_attribute
+        l2_bytes = device.get_attribute(attribute.L2_CACHE_SIZE)
+        free_bytes = cuda.mem_get_info()[0]
+        self._reaches_memory = probes.reaches_memory(l2_bytes, free_bytes)
+        self._blocks = probes.filling_blocks(
+            device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+            device.get_attribute(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
+        )
+        self._sizes = probes.copy_sizes(free_bytes)
+        self._copy_bytes = probes.device_copy_bytes(free_bytes)
+        self._source, self._target = (self._on_device(self._copy_bytes) for _ in range(2))
+        self._readings = self._on_device(3 * 8)
+        self._host = {
+            "pinned": self._pinned(self._sizes[-1]),
+            "pageable": np.empty(self._sizes[-1], np.uint8),
+        }
+        self._rings = {
+            chase: self._ring(chase) for chase in probes.plan_chases(l2_bytes, free_bytes)
+        }
+        self._sweeps = probes.plan_sweeps(l2_bytes)
+        tiles_bytes = max(sweep.buffer_bytes for sweep in self._sweeps)
+        self._tiles = self._on_device(tiles_bytes)
+        cuda.memset_d32(self._tiles, 0, tiles_bytes // 4)
+        for buffer in self._host.values():
+            buffer.fill(1)  # a page that was never touched is not in memory
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Yield everything that is measured in a round."""
+        yield self._fma
+        if self._has_tensor_cores:
+            yield self._tensor
+        if self._reaches_memory:
+            yield self._device_copy
+        for sweep in self._sweeps:
+            yield partial(self._sweep, sweep)
+        yield self._shared_latency
+        for chase in self._rings:
+            yield partial(self._latency, chase)
+        for memory in self._host:
+            for size in self._sizes:
+                yield partial(self._host_copies, memory, size)
+        yield self._empty_pass
+        yield _timer_resolution
+
+    def _on_device(self, size_bytes: int) -> Any:
+        buffer = self._cuda.mem_alloc(size_bytes)
+        self._stack.callback(buffer.free)
+        return buffer
+
+    def _pinned(self, size_bytes: int) -> npt.NDArray[np.uint8]:
+        buffer: npt.NDArray[np.uint8] = self._cuda.pagelocked_empty(size_bytes, np.uint8)
+        self._stack.callback(buffer.base.free)  # type: ignore[union-attr]
+        return buffer
+
+    def _ring(self, chase: Chase) -> Any:
+        """Lay the ring of a chase in device memory."""
+        successors = probes.random_ring(chase.ring_bytes // probes.SLOT_BYTES)
+        ring = self._on_device(chase.ring_bytes)
+        order = self._cuda.mem_alloc(successors.nbytes)
+        try:
+            self._cuda.memcpy_htod(order, successors)
+            slots = len(successors)
+            stride = probes.SLOT_BYTES // _POINTER_BYTES
+            self._launch("lay_ring", -(-slots // 256), 256, ring, order, slots, stride)
+            self._stream.synchronize()
+        finally:
+            order.free()
+        return ring
+
+    def _launch(self, kernel: str, blocks: int, threads: int, *arguments: object) -> None:
+        self._kernels[kernel].prepared_async_call(
+            (blocks, 1), (threads, 1, 1), self._stream, *arguments
+        )
+
+    def _elapsed_s(self, work: Callable[[], None]) -> float:
+        """Return the time that `work` takes in the stream, by events around it."""
+        started, ended = self._events[:2]
+        started.record(self._stream)
+        work()
+        ended.record(self._stream)
+        self._stream.synchronize()
+        elapsed_s = float(started.time_till(ended)) / 1e3
+        self.busy_s += elapsed_s
+        return elapsed_s
+
+    def _back_to_back_s(self, work: Callable[[], None]) -> float:
+        """Return the time of `work` behind work of the same kind: no submission is in it."""
+        work()
+        elapsed_s = self._elapsed_s(work)
+        self.busy_s += elapsed_s  # of the work in front
+        return elapsed_s
+
+    def _fma(self) -> list[Row]:
+        arguments = (*probes.FMA_ARGUMENTS, self._readings)
+        launch = partial(self._launch, "fp32_fma", self._blocks, probes.THREADS, *arguments)
+        rate = probes.fma_flop(self._blocks) / self._back_to_back_s(launch)
+        return [("fp32_flop_per_s", None, None, rate)]
+
+    def _tensor(self) -> list[Row]:
+        arguments = (*probes.TENSOR_ARGUMENTS, self._readings)
+        launch = partial(
+            self._launch, probes.TENSOR_KERNEL, self._blocks, probes.THREADS, *arguments
+        )
+        rate = probes.tensor_flop(self._blocks) / self._back_to_back_s(launch)
+        return [("fp16_tensor_flop_per_s", None, None, rate)]
+
+    def _sweep(self, sweep: Sweep) -> list[Row]:
+        source = () if sweep.level == "shared" else (self._tiles, sweep.buffer_bytes)
+        arguments = (*source, sweep.steps, probes.NEVER_READ, self._readings)
+        launch = partial(self._launch, sweep.kernel, self._blocks, probes.THREADS, *arguments)
+        rate = probes.sweep_bytes(sweep, self._blocks) / self._back_to_back_s(launch)
+        return [(f"{sweep.level}_bytes_per_s", None, None, rate)]
+
+    def _copy_on_device(self) -> None:
+        self._cuda.memcpy_dtod_async(self._target, self._source, self._copy_bytes, self._stream)
+
+    def _device_copy(self) -> list[Row]:
+        rate = 2 * self._copy_bytes / self._back_to_back_s(self._copy_on_device)
+        return [("device_copy_bytes_per_s", None, self._copy_bytes, rate)]
+
+    def _shared_latency(self) -> list[Row]:
+        arguments = (probes.SHARED_POINTERS, probes.SHARED_STEPS, self._readings)
+        self._launch("chase_shared", 1, 1, *arguments)
+        return self._latency_rows("shared", probes.SHARED_STEPS)
+
+    def _latency(self, chase: Chase) -> list[Row]:
+        if chase.level == "dram":
+            self._copy_on_device()  # drives what was written or visited before out of the L2
+        arguments = (self._rings[chase], chase.warm_up, chase.steps, self._readings)
+        self._launch(chase.kernel, 1, 1, *arguments)
+        return self._latency_rows(chase.level, chase.steps)
+
+    def _latency_rows(self, level: str, steps: int) -> list[Row]:
+        self._stream.synchronize()
+        readings = np.empty(3, np.int64)
+        self._cuda.memcpy_dtoh(readings, self._readings)
+        self.busy_s += float(readings[1]) / 1e9
+        cycles, nanoseconds = (float(reading) / steps for reading in readings[:2])
+        return [
+            (f"{level}_latency_s", None, None, nanoseconds / 1e9),
+            (f"{level}_latency_cycles", None, None, cycles),
+        ]
+
+    def _host_copies(self, memory: str, size_bytes: int) -> list[Row]:
+        cuda, stream = self._cuda, self._stream
+        host = self._host[memory][:size_bytes]
+        times_s = {
+            "h2d": self._elapsed_s(partial(cuda.memcpy_htod_async, self._target, host, stream)),
+            "d2h": self._elapsed_s(partial(cuda.memcpy_dtoh_async, host, self._target, stream)),
+        }
+        return [
+            (f"{way}_bytes_per_s", memory, size_bytes, size_bytes / time_s)
+            for way, time_s in times_s.items()
+        ]
+
+    def _empty_pass(self) -> list[Row]:
+        """Time what is left of a pass of GpuSession without copies and kernel: medians of many."""
+        times_s = np.median([self._nothing_s() for _ in range(_EMPTY_PASSES)], axis=0)
+        names = ("empty_total_s", "empty_h2d_s", "empty_kernel_s", "empty_d2h_s")
+        return [
+            (name, None, None, float(time_s)) for name, time_s in zip(names, times_s, strict=True)
+        ]
+
+    def _nothing_s(self) -> tuple[float, ...]:
+        begin = time.perf_counter_ns()
+        for event in self._events:
+            event.record(self._stream)
+        self._stream.synchronize()
+        total_ns = time.perf_counter_ns() - begin
+        parts_ms = (first.time_till(second) for first, second in pairwise(self._events))
+        return total_ns / 1e9, *(part_ms / 1e3 for part_ms in parts_ms)
+
+
+def _timer_resolution() -> list[Row]:
+    readings = np.array([time.perf_counter_ns() for _ in range(_CLOCK_READINGS)])
+    return [("timer_resolution_s", None, None, smallest_step(readings))]
+
+
+def _empty_host_pass() -> list[Row]:
+    times_ns = []
+    for _ in range(_CLOCK_READINGS):
+        begin = time.perf_counter_ns()
+        times_ns.append(time.perf_counter_ns() - begin)
+    return [("empty_total_s", None, None, float(np.median(times_ns)) / 1e9)]

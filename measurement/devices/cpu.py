@@ -1,0 +1,130 @@
+"""The CPU as a device: on one thread, bound to one core, or on all that it may use."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+import numpy as np
+
+from base.errors import StudyError
+from cpu_reference.catalog import variant
+from cpu_reference.cores import caches, usable_threads, wait_until_alone
+from cpu_reference.library import Library
+from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
+from measurement.devices.ceilings import Ceiling, timer_ceilings
+from measurement.devices.cpu_ceilings import cpu_ceilings
+from measurement.devices.energy import Energy
+from measurement.devices.session import Alone, CellError, Timing
+from measurement.devices.telemetry import NotedTelemetry, Reading
+from study.cells import Cell
+
+
+class CpuSession:
+    """Runs the CPU variants on the inputs; a pass has no copies, so only its total is timed."""
+
+    def __init__(self, library: Library, inputs: Inputs) -> None:
+        self.telemetry = NotedTelemetry()
+        self._library = library
+        self._inputs = inputs
+        self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
+        self._cores = os.sched_getaffinity(0)
+        self._all_threads = usable_threads()
+        self._last: Cell | None = None
+
+    def __enter__(self) -> "CpuSession":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def not_launchable(self, cell: Cell) -> str | None:
+        """Say why a BLAS library cannot run here; None if it can."""
+        if not variant(cell.variant).compiled:
+            try:
+                self._library.blas(cell.variant)
+            except StudyError as error:
+                return str(error)
+        return None
+
+    def build(self, cell: Cell) -> str | None:
+        """The CPU library has one build."""
+        return None
+
+    def poison(self, cell: Cell) -> None:
+        """Fill C with poison."""
+        self.product(cell).view(np.uint32).fill(POISON_WORD)
+
+    def run(self, cell: Cell) -> Timing:
+        """Multiply once, when threads of the variant before are asleep."""
+        assert cell.threads is not None
+        (a,), (b,) = self._inputs.pair(cell.dtype, cell.shape)
+        (c,) = self.product(cell)
+        product = self._library.prepare(cell.variant, a, b, c, cell.block_size, cell.threads)
+        if cell != self._last:
+            wait_until_alone()
+        self._last = cell
+        with self._on_cores(cell.threads):
+            clock_before_hz = self._library.clock_hz()
+            others_begin_ns = _other_threads_ns()
+            begin = time.perf_counter_ns()
+            try:
+                product()
+            except (MemoryError, StudyError) as error:
+                raise CellError(str(error)) from error
+            total_ns = time.perf_counter_ns() - begin
+            others_ns = _other_threads_ns() - others_begin_ns
+            clock_after_hz = self._library.clock_hz()
+        self.telemetry.reading = Reading(
+            other_threads_s=max(0, others_ns) / 1e9,
+            cpu_clock_before_hz=round(clock_before_hz),
+            cpu_clock_after_hz=round(clock_after_hz),
+        )
+        return Timing(total_ns / 1e9)
+
+    @contextmanager
+    def _on_cores(self, threads: int) -> Iterator[None]:
+        """Let several threads use all cores; one stays on the core that it is bound to."""
+        kept = os.sched_getaffinity(0)
+        if threads > 1:
+            os.sched_setaffinity(0, self._cores)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, kept)
+
+    def product(self, cell: Cell) -> Matrix:
+        """Return C, (1, n, n)."""
+        return matrices(self._c, 1, cell.n, cell.n)
+
+    def held(self, cell: Cell, flushed: bool) -> Alone:
+        """A CPU launches nothing."""
+        raise CellError("a CPU has no kernel to launch")
+
+    def energy(self, cell: Cell, length_s: float) -> Energy:
+        """A CPU has no counter that is read here."""
+        raise CellError("a CPU's energy is not read")
+
+    def idle_power_w(self, length_s: float) -> float:
+        """A CPU has no counter that is read here."""
+        raise CellError("a CPU's energy is not read")
+
+    def ceilings(self) -> tuple[list[Ceiling], float]:
+        """Measure the host's clock and cores; no product is computed for it."""
+        wait_until_alone()
+        found = timer_ceilings()
+        for threads in sorted({1, self._all_threads}):
+            with self._on_cores(threads):
+                found += cpu_ceilings(self._library, caches(), threads)
+        return found, 0.0
+
+
+def _other_threads_ns() -> int:
+    """Return the CPU time that all threads of this process but the calling one have had."""
+    return time.process_time_ns() - time.thread_time_ns()

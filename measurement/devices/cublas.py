@@ -1,0 +1,162 @@
+"""NVIDIA's own matrix product, SGEMM of cuBLAS: how far the kernels of the study are from it.
+
+The library is optional and bound with ctypes. It works in the CUDA context that is current, also
+in one that the driver API made, as PyCUDA does.
+"""
+
+import ctypes
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from measurement.devices.session import CellError, DeviceError
+
+MISSING = "cuBLAS: not found; install the CUDA toolkit, or run `pip install nvidia-cublas`"
+
+_SONAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
+_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's installers put it
+# Where the wheels nvidia-cublas and nvidia-cublas-cu12 put it below site-packages.
+_WHEELS = ("nvidia/cu13/lib", "nvidia/cublas/lib")
+
+# cublasStatus_t
+_STATUS = {
+    1: "CUBLAS_STATUS_NOT_INITIALIZED",
+    3: "CUBLAS_STATUS_ALLOC_FAILED",
+    7: "CUBLAS_STATUS_INVALID_VALUE",
+    8: "CUBLAS_STATUS_ARCH_MISMATCH",
+    11: "CUBLAS_STATUS_MAPPING_ERROR",
+    13: "CUBLAS_STATUS_EXECUTION_FAILED",
+    14: "CUBLAS_STATUS_INTERNAL_ERROR",
+    15: "CUBLAS_STATUS_NOT_SUPPORTED",
+    16: "CUBLAS_STATUS_LICENSE_ERROR",
+}
+_NOT_TRANSPOSED = 0  # CUBLAS_OP_N
+# CUBLAS_PEDANTIC_MATH: FP32 arithmetic throughout, as in the kernels it is compared with. The
+# default mode has no TF32 either, but may take tensor cores for what is at least as precise; the
+# environment can make it emulate FP32 by BF16 (CUBLAS_EMULATE_SINGLE_PRECISION).
+_PEDANTIC_MATH = 2
+_VERSION_PARTS = range(3)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
+
+_POINTER = ctypes.c_void_p
+_INT = ctypes.c_int
+_FLOAT_ON_HOST = ctypes.POINTER(ctypes.c_float)
+_PROTOTYPES: dict[str, list[Any]] = {
+    "cublasCreate_v2": [ctypes.POINTER(_POINTER)],
+    "cublasDestroy_v2": [_POINTER],
+    "cublasGetProperty": [_INT, ctypes.POINTER(_INT)],
+    "cublasSetMathMode": [_POINTER, _INT],
+    "cublasSetStream_v2": [_POINTER, _POINTER],
+    # handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc
+    "cublasSgemm_v2": [
+        *(_POINTER, _INT, _INT, _INT, _INT, _INT),
+        *(_FLOAT_ON_HOST, _POINTER, _INT, _POINTER, _INT),
+        *(_FLOAT_ON_HOST, _POINTER, _INT),
+    ],
+}
+
+
+class Sgemm:
+    """Products of float32 matrices by cuBLAS, in a stream of the current CUDA context.
+
+    Close it while that context still stands. Raises CellError where the library is missing, or
+    refuses to start (a driver too old for it, or no memory left for its workspace).
+    """
+
+    def __init__(self, stream: int) -> None:
+        """`stream` is the handle of a CUDA stream."""
+        library = find_library()
+        if library is None:
+            raise CellError(MISSING)
+        self._library = library
+        self._handle = ctypes.c_void_p()
+        # cuBLAS reads the factors of C = alpha·A·B + beta·C on the host, at every call.
+        self._alpha, self._beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        self._start("cublasCreate_v2", self._handle)
+        try:
+            self._start("cublasSetStream_v2", self._handle, stream)
+            self._start("cublasSetMathMode", self._handle, _PEDANTIC_MATH)
+        except CellError:
+            self.close()
+            raise
+
+    def multiply(self, a: int, b: int, c: int, m: int, n: int, k: int) -> None:
+        """Launch C = A·B into the stream: A (m, k), B (k, n), C (m, n), row-major on the device.
+
+        `a`, `b` and `c` are their addresses. What is in C before is not read. Raises DeviceError.
+        """
+        # cuBLAS knows columns only: to it, what lies there is Aᵀ, Bᵀ and Cᵀ = Bᵀ·Aᵀ.
+        operations = (_NOT_TRANSPOSED, _NOT_TRANSPOSED)
+        status = self._library.cublasSgemm_v2(
+            self._handle, *operations, n, m, k, self._alpha, b, n, a, k, self._beta, c, n
+        )
+        if status:
+            raise DeviceError(_failure("cublasSgemm_v2", status))
+
+    def close(self) -> None:
+        """Give the library's memory on the device back."""
+        # A status would tell of an earlier fault, which was raised then.
+        self._library.cublasDestroy_v2(self._handle)
+
+    def _start(self, function: str, *arguments: object) -> None:
+        status = getattr(self._library, function)(*arguments)
+        if status:
+            raise CellError(_failure(function, status))
+
+
+def version() -> str | None:
+    """Return the release of the library, for example ``13.1.0``; None where there is none."""
+    library = find_library()
+    if library is None:
+        return None
+    part = ctypes.c_int()
+    parts = []
+    for which in _VERSION_PARTS:
+        library.cublasGetProperty(which, part)
+        parts.append(str(part.value))
+    return ".".join(parts)
+
+
+@cache
+def find_library() -> Any | None:
+    """Return cuBLAS, loaded; None where there is none that loads.
+
+    The first is taken of: what the loader finds, what belongs to a CUDA toolkit, what a wheel put
+    into this Python environment.
+    """
+    for candidate in _candidates():
+        try:
+            library = ctypes.CDLL(candidate)
+        except OSError:
+            continue
+        for name, types in _PROTOTYPES.items():
+            getattr(library, name).argtypes = types
+        return library
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    """Yield what may be the library, best first: names for the loader, then files."""
+    yield from _SONAMES
+    for folder in _folders():
+        for soname in _SONAMES:
+            if (folder / soname).exists():
+                yield str(folder / soname)
+
+
+def _folders() -> Iterator[Path]:
+    nvcc = shutil.which("nvcc")
+    programs = [Path(nvcc), Path(nvcc).resolve()] if nvcc else []
+    for toolkit in (*(program.parent.parent for program in programs), _TOOLKIT):
+        yield toolkit / "lib64"
+        yield toolkit / "lib"
+        yield from sorted(toolkit.glob("targets/*/lib"))
+    for entry in sys.path:
+        for wheel in _WHEELS:
+            yield Path(entry, wheel)
+
+
+def _failure(function: str, status: int) -> str:
+    return f"cuBLAS {version()}: {function} gives {_STATUS.get(status, f'status {status}')}"

@@ -1,0 +1,1 @@
+"""Tools that add to a recording or check kernels: ncu, compute-sanitizer, accuracy."""

@@ -1,0 +1,144 @@
+"""The kernels under NVIDIA's compute-sanitizer: memory, races, initialisation, barriers."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from base.errors import StudyError
+from base.files import write_atomic
+from base.paths import ROOT
+from kernels.catalog.entries import VARIANTS
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.toolchain import find_nvcc
+from kernels.products.elements import ELEMENTS
+from measurement.devices.discovery import select
+from measurement.devices.locks import lock_file, only_run
+from measurement.instruments.check import builds_of, plan
+from study.config import Config
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SIZES = ("1", "17", "64", "100", "256", "17x33x65", "1x512x3", "3x17x33x65")
+# Padding: an access just behind a buffer would else fall into the next one, and pass for right.
+_OPTIONS = {"memcheck": ["--leak-check", "no", "--padding", "4096"]}
+_ERRORS_FOUND = 86
+# Until the checked process first uses CUDA: longer than a slow disk needs for Python's modules.
+_CONNECT_S = 120
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one tool said: cells run, errors (None: it did not come to its end), and the first."""
+
+    tool: str
+    cells: int
+    errors: int | None
+    fault: str | None
+    seconds: float
+
+    def __str__(self) -> str:
+        errors = "no result" if self.errors is None else f"{self.errors} errors"
+        line = f"{self.tool:<9}  {self.cells} cells, {errors}, {self.seconds:.1f} s"
+        return f"{line}: {self.fault}" if self.fault else line
+
+
+def sanitize(
+    config: Config, device_index: int, sizes: Sequence[str], tools: Sequence[str], out: Path
+) -> int:
+    """Run every variant at the config's block sizes and the shapes `sizes` under each tool.
+
+    Every type of elements is taken by those variants that can.
+
+    Prints a line a tool; what the tools print in full goes to ``out/TOOL.txt``. Returns 1 if one
+    of them found something or did not come to its end, else 0. Raises StudyError for a size or a
+    tool that there is not, and where the GPU, a compiler or compute-sanitizer is missing.
+    """
+    for tool in set(tools) - set(TOOLS):
+        raise StudyError(f"tool {tool!r}: not known; choose from {', '.join(TOOLS)}")
+    device = select(device_index)[0]
+    nvcc = find_nvcc(config.toolchain.nvcc)
+    program = find_sanitizer(nvcc)
+    block_sizes = config.study.block_sizes
+    variants = [name for name, entry in VARIANTS.items() if entry.kernel]
+    cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
+    with (
+        only_run(device, lock_file(device), "running compute-sanitizer"),
+        tempfile.TemporaryDirectory(prefix="matmul-study-") as folder,
+    ):
+        name = architecture(device.compute_capability)
+        wanted = builds_of(cells)
+        print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)
+        build_all(nvcc, wanted, name, Path(folder), len(os.sched_getaffinity(0)))
+        check = [sys.executable, "-m", "measurement.instruments.check"]
+        check += ["--device", str(device.index), "--cubins", folder, "--variants", *variants]
+        check += ["--block-sizes", *map(str, block_sizes), "--sizes", *sizes]
+        check += ["--dtypes", *ELEMENTS]
+        reports = []
+        for tool in tools:
+            reports.append(run_tool(program, tool, check, out / f"{tool}.txt"))
+            print(reports[-1], flush=True)
+    return int(any(report.fault for report in reports))
+
+
+def find_sanitizer(nvcc: Path) -> Path:
+    """Return compute-sanitizer: that on PATH, or the one beside nvcc; raises StudyError."""
+    found = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
+    if not found:
+        raise StudyError("compute-sanitizer: not found; install the CUDA toolkit")
+    return Path(found)
+
+
+def run_tool(program: Path, tool: str, check: list[str], log: Path) -> Report:
+    """Run the command `check` under one tool, with all output to the file `log`."""
+    options = ["--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "application-only"]
+    options += ["--check-exit-code", "no", "--launch-timeout", str(_CONNECT_S)]
+    command = [str(program), "--tool", tool, *options, *_OPTIONS.get(tool, []), *check]
+    begin = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    seconds = time.perf_counter() - begin
+    output = done.stdout.decode(errors="replace")
+    write_atomic(log, output)
+    return read_report(tool, output, done.returncode, seconds, log)
+
+
+def read_report(tool: str, output: str, status: int, seconds: float, log: Path) -> Report:
+    """Return what the output of a tool and of the check below it says.
+
+    All of it must be there and say that all is well: the tool's summary, the check's, the status.
+    """
+    summaries = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", output)
+    checked = re.search(r"^check: (\d+) cells run, (\d+) failed", output, re.MULTILINE)
+    cells, failed = (int(checked[1]), int(checked[2])) if checked else (0, 0)
+    errors = max(map(int, summaries)) if summaries else None
+    fault = None
+    if errors:
+        fault = _first_error(output)
+    elif errors is None or not checked:
+        fault = f"ended with status {status}: {_last_line(output)}"
+    elif failed or not cells:
+        fault = f"{failed} products wrong" if failed else "no cell ran"
+    elif status:
+        fault = f"ended with status {status}"
+    return Report(tool, cells, errors, fault and f"{fault}; see {log}", seconds)
+
+
+def _first_error(output: str) -> str:
+    """Return the tool's first line that says more than which tool it is."""
+    lines = re.findall(r"^=+ +(.+)$", output, re.MULTILINE)
+    said = [line for line in lines if not line.startswith("COMPUTE-SANITIZER")]
+    return said[0].strip()
+
+
+def _last_line(output: str) -> str:
+    """Return the last line of the check, or of the tool where the check said nothing."""
+    lines = [line for line in output.splitlines() if line.strip()] or ["no message"]
+    of_check = [line for line in lines if not line.startswith("=")]
+    return (of_check or lines)[-1].strip("= ")

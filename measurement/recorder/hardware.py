@@ -1,0 +1,127 @@
+"""The devices of a host as the recorder sees them: the seam at which others can stand in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from cpu_reference.library import Library
+from kernels.catalog.entries import variant
+from kernels.cubins.build import build_for
+from kernels.cubins.compile import BuildResult, architecture
+from kernels.products.matrices import Inputs
+from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
+from measurement.devices.cpu import CpuSession
+from measurement.devices.discovery import CudaDevice, select
+from measurement.devices.gpu import GpuSession
+from measurement.devices.locks import lock_file
+from measurement.devices.session import Session
+from measurement.recorder import provenance
+from study.cells import Cell
+
+
+class Hardware(Protocol):
+    """What a recorder asks of a host. Sessions are opened in processes of their own."""
+
+    def select(self, wanted: str | int) -> list[CudaDevice]:
+        """Return the GPUs that a config's `device` names; raises StudyError."""
+
+    def lock_file(self, device: CudaDevice) -> Path:
+        """Return the file whose lock stands for a GPU."""
+
+    def describe(self, device: CudaDevice) -> dict[str, Any]:
+        """Return the provenance of a GPU."""
+
+    def drivers(self) -> dict[str, str | None]:
+        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+
+    def open_gpu(
+        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+    ) -> Session:
+        """Return the session of a GPU."""
+
+    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+        """Return the session of this host's CPU."""
+
+    def cold_start(
+        self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
+    ) -> ColdStart:
+        """Run a cell once in a fresh process; raises CellError."""
+
+
+class Host:
+    """The GPUs and the CPU of this host."""
+
+    def select(self, wanted: str | int) -> list[CudaDevice]:
+        """Return the GPUs that a config's `device` names; raises StudyError."""
+        return select(wanted)
+
+    def lock_file(self, device: CudaDevice) -> Path:
+        """Return the file whose lock stands for a GPU."""
+        return lock_file(device)
+
+    def describe(self, device: CudaDevice) -> dict[str, Any]:
+        """Return the provenance of a GPU."""
+        return provenance.gpu(device)
+
+    def drivers(self) -> dict[str, str | None]:
+        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+        return provenance.drivers()
+
+    def open_gpu(
+        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
+    ) -> Session:
+        """Return the session of a GPU."""
+        return GpuSession(device, inputs, builds, cubins)
+
+    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+        """Return the session of this host's CPU."""
+        return CpuSession(Library(library), inputs)
+
+    def cold_start(
+        self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
+    ) -> ColdStart:
+        """Run a cell once in a fresh process; raises CellError."""
+        launch = variant(cell.variant).launch(cell.shape, cell.block_size)
+        build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+        assert build is not None  # of such a cell no cold start is measured
+        folder = cubins / architecture(device.compute_capability)
+        request = ColdStartRequest(
+            device.index,
+            str(folder / f"{build.stem}.cubin"),
+            build.variant,
+            launch.grid,
+            launch.threads,
+            launch.dynamic_shared_bytes,
+            cell.dtype,
+            str(cell.shape),
+            variant(cell.variant).arguments(cell.shape, cell.block_size),
+            str(cell.host_memory),
+            seed,
+        )
+        return cold_start(request, limit_s)
+
+
+@dataclass(frozen=True)
+class OpenGpu:
+    """Opens a GPU's session in the process to which this is sent."""
+
+    hardware: Hardware
+    device: CudaDevice
+    builds: list[BuildResult]
+    cubins: Path
+
+    def __call__(self, inputs: Inputs) -> Session:
+        """Return the session."""
+        return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins)
+
+
+@dataclass(frozen=True)
+class OpenCpu:
+    """Opens the CPU's session in the process to which this is sent."""
+
+    hardware: Hardware
+    library: Path
+
+    def __call__(self, inputs: Inputs) -> Session:
+        """Return the session."""
+        return self.hardware.open_cpu(self.library, inputs)

@@ -1,0 +1,224 @@
+"""Where a recording comes from: host, cards, software, sources. Made to be published.
+
+No host name, user name, serial number or UUID is read.
+"""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+import cpu_reference.catalog
+import cpu_reference.library
+import kernels.cubins.compile
+from base.errors import StudyError
+from base.files import sha256
+from base.paths import ROOT, shown
+from cpu_reference.blas import NumpyBlas
+from cpu_reference.cores import caches, usable_threads
+from kernels.catalog.variant import Variant
+from kernels.cubins.build import Build
+from measurement.devices import cublas
+from measurement.devices.discovery import CudaDevice, driver
+from measurement.devices.gpu import read_limits
+from measurement.recording.files import check_text
+from measurement.recording.provenance_schema import BROUGHT, check_lines
+
+_PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 with seconds, UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def host() -> dict[str, Any]:
+    """Describe the CPU side of this host."""
+    return {
+        "cpu_model": _cpu_model(),
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
+        "usable_threads": usable_threads(),
+        "caches": caches(),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "os": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def gpu(device: CudaDevice) -> dict[str, Any]:
+    """Describe one GPU: its name, size, limits, clocks and link."""
+    cuda = driver()
+    card = cuda.Device(device.index)
+    limits = asdict(read_limits(cuda, card)) | _multiprocessor_limits(cuda, card)
+    del limits["compute_capability"]  # is said above them
+    return {
+        "device": f"gpu{device.index}",
+        "name": device.name,
+        "compute_capability": device.compute_capability,
+        "multiprocessors": card.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT),
+        "memory_bytes": limits.pop("memory_bytes"),
+        **_nvml_facts(card.pci_bus_id()),
+        "limits": limits,
+    }
+
+
+def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
+    """Read what bounds the blocks that run on one multiprocessor at a time."""
+    attribute = cuda.device_attribute
+    names = {
+        "max_threads_per_multiprocessor": attribute.MAX_THREADS_PER_MULTIPROCESSOR,
+        "max_blocks_per_multiprocessor": attribute.MAX_BLOCKS_PER_MULTIPROCESSOR,
+        "registers_per_multiprocessor": attribute.MAX_REGISTERS_PER_MULTIPROCESSOR,
+        "shared_bytes_per_multiprocessor": attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        "l2_cache_bytes": attribute.L2_CACHE_SIZE,
+    }
+    return {name: card.get_attribute(number) for name, number in names.items()}
+
+
+def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
+    """Read what NVML knows of a card; a fact that the card does not tell is None."""
+    pynvml.nvmlInit()
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
+        mhz = 1_000_000
+
+        def ask(function: Any, *arguments: Any) -> Any:
+            try:
+                return function(handle, *arguments)
+            except pynvml.NVMLError:
+                return None
+
+        sm_mhz = ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM)
+        memory_mhz = ask(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_MEM)
+        ecc = ask(pynvml.nvmlDeviceGetEccMode)
+        power_mw = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit)
+        return {
+            "sm_clock_max_hz": sm_mhz and sm_mhz * mhz,
+            "memory_clock_max_hz": memory_mhz and memory_mhz * mhz,
+            "ecc": None if ecc is None else bool(ecc[0]),
+            "pcie_generation": ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+            "pcie_width": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+            "power_limit_w": power_mw and power_mw / 1000,
+            "persistence_mode": ask(pynvml.nvmlDeviceGetPersistenceMode),
+        }
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def drivers() -> dict[str, str | None]:
+    """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+    pynvml.nvmlInit()
+    try:
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return {
+            "driver": pynvml.nvmlSystemGetDriverVersion(),
+            "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
+            "cublas": cublas.version(),
+        }
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def blas() -> dict[str, Any]:
+    """Describe numpy's BLAS; all None where it is one of which that is not told."""
+    try:
+        return NumpyBlas().facts()
+    except StudyError:
+        return dict.fromkeys(("blas", "blas_version", "blas_architecture"))
+
+
+def packages() -> dict[str, str | None]:
+    """Return the versions of the Python packages that had a hand in the measurement."""
+    return {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def compile_flags() -> dict[str, list[str]]:
+    """Return the compilers' flags."""
+    return {"nvcc_flags": kernels.cubins.compile.FLAGS, "gcc_flags": cpu_reference.library.FLAGS}
+
+
+def sources(
+    builds: Iterable[Build], calls: Iterable[Variant], cpu_variants: Iterable[str]
+) -> dict[str, str]:
+    """Return the SHA-256 of every source file measured, by its path from the project's root.
+
+    One from outside of the catalog is ``brought/NAME.cu``, or .py: its path may tell whose it is.
+    """
+    files = {path: ROOT / file for path, file in _files(builds, calls).items()}
+    named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
+    own = [source for source in named if source] + [cpu_reference.library.CEILINGS]
+    files |= {path: ROOT / path for path in own}
+    return {path: sha256(file) for path, file in sorted(files.items())}
+
+
+def texts(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, list[str]]:
+    """Return the lines of every source from outside of the catalog, named as in `sources`.
+
+    Raises StudyError if one is too long for a recording, or has what cannot be shown.
+    """
+    files = _files(builds, calls)
+    return {path: _lines(file) for path, file in files.items() if file.is_absolute()}
+
+
+def _files(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, Path]:
+    """Return the files of kernels and calls by what a recording names them."""
+    named = [(build.variant, build.source) for build in builds]
+    named += [(entry.name, str(entry.source)) for entry in calls]
+    files = [(name, Path(source)) for name, source in named]
+    return {
+        f"{BROUGHT}/{name}{file.suffix}" if file.is_absolute() else str(file): file
+        for name, file in files
+    }
+
+
+def _lines(file: Path) -> list[str]:
+    lines = file.read_text().split("\n")
+    try:
+        for line in check_lines(lines):
+            check_text(line)
+    except ValueError as error:
+        raise StudyError(f"{shown(file)}: no recording can keep it: {error}; change it") from None
+    return lines
+
+
+def git(told: str | None = None) -> dict[str, Any]:
+    """Return the commit of the tree and whether it was changed since (None: not known).
+
+    `told` is the commit that the user names for a tree that was copied without its history, or with
+    an older one.
+    """
+    commit = _git_output("rev-parse", "HEAD")
+    if told or not commit:
+        return {"commit": told, "dirty": None}
+    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
+
+
+def _git_output(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,1 @@
+"""Recordings on disk: format, schema, consistency, journal and gallery."""

@@ -1,0 +1,333 @@
+"""The files of a recording: what they are called, what stands in them, whether they are unaltered.
+
+`measurement.recording.recording` reads them. This module does without pandas, for whoever asks no more.
+"""
+
+import hashlib
+import json
+import math
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from base.errors import StudyError
+from base.validation import first_fault
+from measurement.recording.provenance_schema import BROUGHT, Provenance
+
+# The part of a cell that a kernel depends on, and the cell.
+KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
+CELL = [*KERNEL, "host_memory", "threads"]
+
+_KERNEL_TYPES = {
+    "device": "string",
+    "variant": "string",
+    "dtype": "string",
+    "batch": "Int64",
+    "m": "Int64",
+    "n": "Int64",
+    "k": "Int64",
+    "block_size": "Int64",
+}
+_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string", "threads": "Int64"}
+_BUILD_TYPES = {
+    "architecture": "string",
+    "variant": "string",
+    "dtype": "string",
+    "block_size": "Int64",
+    "build": "string",
+}
+_PASS_TYPES = {
+    "total_s": "float64",
+    "host_s": "float64",
+    "h2d_s": "float64",
+    "kernel_s": "float64",
+    "d2h_s": "float64",
+}
+# Column types of each table, in the order of the columns.
+TABLES: dict[str, dict[str, str]] = {
+    "samples.csv.gz": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "position": "Int64",
+        "time_unix_s": "float64",
+        **_PASS_TYPES,
+        "sm_clock_hz": "Int64",
+        "memory_clock_hz": "Int64",
+        "temperature_celsius": "Int64",
+        "power_w": "float64",
+        "throttle_reasons": "Int64",
+        "other_threads_s": "float64",
+        "cpu_clock_before_hz": "Int64",
+        "cpu_clock_after_hz": "Int64",
+    },
+    "checks.csv": _CELL_TYPES
+    | {
+        "build": "string",
+        "status": "string",
+        "reason": "string",
+        "worst_row": "Int64",
+        "worst_column": "Int64",
+        "worst_error": "float64",
+        "worst_bound": "float64",
+    },
+    "builds.csv": _BUILD_TYPES
+    | {
+        "registers_per_thread": "Int64",
+        "static_shared_bytes": "Int64",
+        "spill_store_bytes": "Int64",
+        "spill_load_bytes": "Int64",
+        "stack_bytes": "Int64",
+        "nvcc": "string",
+        "cubin_sha256": "string",
+    },
+    "instructions.csv": _BUILD_TYPES
+    | {
+        "scope": "string",
+        "opcode": "string",
+        "bits": "Int64",
+        "count": "Int64",
+    },
+    "cold_starts.csv": _CELL_TYPES
+    | {
+        "round": "Int64",
+        "init_s": "float64",
+        "context_s": "float64",
+        "module_s": "float64",
+        "allocation_s": "float64",
+        **_PASS_TYPES,
+    },
+    "ceilings.csv": {
+        "device": "string",
+        "quantity": "string",
+        "host_memory": "string",
+        "size_bytes": "Int64",
+        "threads": "Int64",
+        "round": "Int64",
+        "value": "float64",
+    },
+    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
+}
+# Tables that a recording may lack. The first two came with format 5, the third went with it, and
+# the last two are added afterwards.
+OPTIONAL: dict[str, dict[str, str]] = {
+    "kernels.csv.gz": _KERNEL_TYPES
+    | {
+        "round": "Int64",
+        "position": "Int64",
+        "time_unix_s": "float64",
+        "caches": "string",
+        "launches": "Int64",
+        "kernel_s": "float64",
+        "sm_clock_hz": "Int64",
+        "throttle_reasons": "Int64",
+    },
+    "energy.csv": _KERNEL_TYPES
+    | {
+        "launches": "Int64",
+        "duration_s": "float64",
+        "launch_s": "float64",
+        "power_w": "float64",
+        "energy_j": "float64",
+        "idle_power_w": "float64",
+    },
+    "batches.csv.gz": _KERNEL_TYPES
+    | {
+        "round": "Int64",
+        "launches": "Int64",
+        "kernel_batch_s": "float64",
+    },
+    "counters.csv": _KERNEL_TYPES
+    | {
+        "metric": "string",
+        "value": "float64",
+    },
+    "accuracy.csv": _KERNEL_TYPES
+    | {
+        "matrices": "string",
+        "worst_units": "float64",
+        "rms_units": "float64",
+    },
+}
+# What is written as it is measured.
+MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
+MANIFEST = "MANIFEST.sha256"
+SIGNATURE = f"{MANIFEST}.sig"  # optional
+PROVENANCE = "provenance.json"
+# What a recording may hold at most: fifteen times the largest that was made, unpacked.
+MOST_BYTES = 128 * 2**20
+_MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
+_MOST_DEPTH = 16  # of brackets
+_MOST_CHARACTERS = 4096  # of a text
+
+
+class RecordingError(StudyError):
+    """A recording that cannot be used; the message names folder, fault and remedy."""
+
+
+def bad(path: Path, problem: str) -> RecordingError:
+    """Return the error that a recording has this problem."""
+    return RecordingError(
+        f"recording {path}: {problem}; restore the folder from version control or record it again"
+    )
+
+
+def check_manifest(path: Path) -> None:
+    """Compare every file with MANIFEST.sha256; raises RecordingError naming one that differs.
+
+    Each must be a plain file, and all of them no larger than `MOST_BYTES`.
+    """
+    if not path.is_dir():
+        raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
+    check_file(path, MANIFEST)
+    try:
+        lines = (path / MANIFEST).read_text().splitlines()
+        entries = dict(line.split("  ", 1)[::-1] for line in lines)
+    except ValueError:
+        raise bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
+    present = [name for name in OPTIONAL if name in entries or (path / name).exists()]
+    size = 0
+    for name in [PROVENANCE, *TABLES, *present]:
+        if name not in entries:
+            raise bad(path, f"{MANIFEST} does not list {name}")
+        size += check_file(path, name)
+        if size > MOST_BYTES:
+            raise bad(path, f"its files have more than {MOST_BYTES} bytes")
+        with (path / name).open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != entries[name]:
+                raise bad(
+                    path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)"
+                )
+
+
+def check_file(path: Path, name: str) -> int:
+    """Return the size of a plain file in bytes; raises RecordingError where it is none."""
+    file = path / name
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise bad(path, f"{name} is a link or no plain file")
+    if not file.is_file():
+        raise bad(path, f"{name} is missing")
+    size, most = file.stat().st_size, _MOST_BYTES_OF.get(name, MOST_BYTES)
+    if size > most:
+        raise bad(path, f"{name} has {size} bytes, more than {most}")
+    return size
+
+
+def files_of(path: Path) -> list[str]:
+    """Return the names of a recording's own files, whatever else is in its folder."""
+    named = [PROVENANCE, *TABLES, *OPTIONAL, MANIFEST, SIGNATURE]
+    return sorted(name for name in named if (path / name).is_file())
+
+
+def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Check that recordings, by folder, are sittings of one kind of card and of one study.
+
+    They must have the same cards, sources and study; how it was sampled and whether energy was read
+    may differ. Raises
+    RecordingError naming the first that does not fit.
+    """
+    (first, one), *others = provenances.items()
+    for path, other in others:
+        fault = _unlike(one, other)
+        if fault:
+            raise RecordingError(
+                f"recording {path}: {fault} than {first}, so it is no sitting of the same; give it "
+                "an entry of its own in the config's gpus"
+            )
+
+
+# What sittings of one study may have each for itself.
+_OF_A_SITTING = ("protocol", "energy")
+
+
+def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Say in what two recordings differ that sittings must share; None: in nothing."""
+    cards, others = (
+        {(card["name"], card["compute_capability"]) for card in each["devices"]}
+        for each in (one, other)
+    )
+    if len(cards | others) > 1 or len(cards) != len(others):
+        return f"has other cards ({', '.join(sorted(name for name, _ in others)) or 'none'})"
+    if one.get("at_once", False) != other.get("at_once", False):
+        return "was measured otherwise (GPUs at once, or one after the other)"
+    study, configured = (
+        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SITTING}
+        for each in (one, other)
+    )
+    if study != configured:
+        keys = {key for key in study | configured if study.get(key) != configured.get(key)}
+        return f"has another study ({', '.join(sorted(keys))})"
+    sources, measured = one["sources"], other["sources"]
+    changed = [
+        path for path in sorted(sources | measured) if sources.get(path) != measured.get(path)
+    ]
+    return f"has other sources ({', '.join(changed)})" if changed else None
+
+
+def brought(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of every source from outside of the catalog, by its kernel's name."""
+    sources = provenance["sources"].items()
+    return {
+        PurePosixPath(path).stem: digest
+        for path, digest in sources
+        if path.startswith(f"{BROUGHT}/")
+    }
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Return what a recording says of its making; raises RecordingError."""
+    check_file(path, PROVENANCE)
+    try:
+        text = (path / PROVENANCE).read_text()
+        provenance: dict[str, Any] = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError) as error:
+        raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
+    if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
+        provenance["attempts"] = provenance.pop("sittings")
+    try:
+        _check_texts(provenance)
+        Provenance.model_validate(provenance)
+    except ValidationError as error:
+        raise bad(path, f"{PROVENANCE}: {first_fault(error)}") from None
+    except ValueError as error:
+        raise bad(path, f"{PROVENANCE}: {error}") from None
+    return provenance
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < 20 else _no_number(text)
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is no number that anything has")
+
+
+def _check_texts(value: Any, depth: int = 0) -> None:
+    """Raise ValueError where a text cannot be shown, or where the brackets go too deep."""
+    if depth > _MOST_DEPTH:
+        raise ValueError(f"has more than {_MOST_DEPTH} brackets in each other")
+    if isinstance(value, str):
+        check_text(value)
+    elif isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for inner in value:
+            _check_texts(inner, depth + 1)
+
+
+def check_text(text: str) -> None:
+    """Raise ValueError if a text of a recording is too long, or has what cannot be shown."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
+    for character in text:
+        strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+        if strange or ord(character) > 0xFFFF:  # those would take four times the memory
+            raise ValueError(f"the character {character!r} stands in a text")

@@ -1,0 +1,196 @@
+"""What a recording's provenance.json holds."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from base.validation import Section
+
+FORMAT: Literal[5] = 5
+# Where provenance has the sources of kernels from outside of the catalog, by their names.
+BROUGHT = "brought"
+_MOST_SOURCE = 2**16  # characters of such a source, lines' ends included
+
+Number = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+def _check_date(text: str) -> str:
+    datetime.fromisoformat(text)
+    return text
+
+
+Utc = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    AfterValidator(_check_date),
+]
+# What a recording brings, or a file of the tree: it names no other.
+_BROUGHT_PATH = rf"{BROUGHT}/[A-Za-z0-9_]+\.(?:cu|py)"
+BroughtPath = Annotated[str, Field(pattern=f"^{_BROUGHT_PATH}$")]
+_TREE_PATH = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(?:cu|c)"
+SourcePath = Annotated[str, Field(pattern=f"^(?:{_TREE_PATH}|{_BROUGHT_PATH})$")]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def lines_sha256(lines: Sequence[str]) -> str:
+    """Return the SHA-256 of a source that is given by its lines."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def check_lines(lines: list[str]) -> list[str]:
+    """Return the lines of a source; raises ValueError if it is longer than a recording keeps."""
+    size = sum(len(line) + 1 for line in lines)
+    if size > _MOST_SOURCE:
+        raise ValueError(f"has {size} characters, more than {_MOST_SOURCE}")
+    return lines
+
+
+Lines = Annotated[list[str], AfterValidator(check_lines)]
+
+
+class _Facts(Section):
+    """Facts of which some are required, and any may be added."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Cache(_Facts):
+    """A cache for data of one CPU; `shared_by` counts the CPUs that share it."""
+
+    level: Number
+    bytes: Number
+    shared_by: Number
+
+
+class HostFacts(_Facts):
+    """The CPU side of the host.
+
+    `usable_cpus` are those of the process's affinity. `usable_threads` are as many, or fewer where
+    its control group has a quota of CPU time: all threads of a parallel CPU variant. `caches` are
+    the nearest first; empty: not told.
+    """
+
+    cpu_model: str
+    logical_cpus: Number
+    usable_cpus: Number
+    usable_threads: Number
+    caches: list[Cache]
+    memory_bytes: Number
+    os: str
+
+
+class DeviceFacts(_Facts):
+    """One GPU."""
+
+    device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]
+    name: Annotated[str, Field(min_length=1)]
+    compute_capability: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+    multiprocessors: Number
+    memory_bytes: Number
+    limits: dict[str, Number]
+
+
+class Git(_Facts):
+    """The commit of the tree, and whether it was changed since; None: not known."""
+
+    commit: str | None
+    dirty: bool | None
+
+
+class Phase(_Facts):
+    """How long a part of the measurement took.
+
+    For `busy_s` of it the device was busy with transfers and kernels (a CPU: with products), passes
+    that are no samples included.
+    """
+
+    device: str
+    phase: Literal[
+        "start",
+        "ceilings",
+        "cold_starts",
+        "checking",
+        "pilot",
+        "sampling",
+        "kernels",
+        "energy",
+        "batches",
+        "neighbours",
+    ]
+    wall_s: Seconds
+    busy_s: Seconds
+
+
+class Counters(_Facts):
+    """When and with what hardware counters were added, on a card of the same name."""
+
+    counted_utc: str
+    ncu: str
+
+
+class Accuracy(_Facts):
+    """When the errors of products were added, on a card of the same name."""
+
+    added_utc: str
+
+
+class ConfiguredSeries(_Facts):
+    """One of its series."""
+
+    variants: list[str]
+    dtypes: list[str]
+
+
+class Configured(_Facts):
+    """The section `study` of the config in force; older recordings have other keys."""
+
+    sizes: list[Number]
+    variants: list[str] = Field(default_factory=list)
+    dtypes: list[str] = Field(default_factory=list)
+    series: list[ConfiguredSeries] = Field(default_factory=list)
+    holdout_sizes: list[Number] = Field(default_factory=list)
+    protocol: dict[str, int | float | str] = Field(default_factory=dict)
+
+
+class Provenance(Section):
+    """The whole file.
+
+    `simulated`: the times were computed, not measured. `configuration` is the section `study` of
+    the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
+    processes that had a hand in it: more than one where it was interrupted and resumed. `at_once`:
+    several GPUs were measured at the same time. `texts` are the lines of those `sources` that are
+    of kernels from outside of the catalog.
+    """
+
+    format: Literal[4, 5]
+    simulated: bool
+    started_utc: Utc
+    finished_utc: Utc
+    host: HostFacts
+    devices: list[DeviceFacts]
+    software: dict[str, str | dict[str, str | None] | None]
+    compile: dict[str, list[str]]
+    git: Git
+    configuration: Configured
+    seed: int
+    sources: dict[SourcePath, Sha256]
+    texts: dict[BroughtPath, Lines] = Field(default_factory=dict)
+    attempts: Number
+    at_once: bool = False
+    phases: list[Phase]
+    counters: Counters | None = None
+    accuracy: Accuracy | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Provenance":
+        names = [card.device for card in self.devices]
+        if len(set(names)) < len(names):
+            raise ValueError(f"devices: one name stands twice among {', '.join(names)}")
+        for path, lines in self.texts.items():
+            if self.sources.get(path) != lines_sha256(lines):
+                raise ValueError(f"texts: {path} is not the one that sources has")
+        return self

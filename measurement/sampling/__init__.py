@@ -1,0 +1,1 @@
+"""The order and the number of samples, taken in worker processes."""

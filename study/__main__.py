@@ -1,0 +1,80 @@
+"""Command line of a study: ``python -m study build | count``.
+
+Both commands do the work of the whole study in --config. Each result is stored under a digest of
+its inputs, so an unchanged one is copied, not computed again.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from base.command_line import CommandParser, add_command, commands_of, whole_number
+from base.errors import exit_status
+from base.progress import Progress
+
+# The folder below --out with all results so far.
+_STORE = ".store"
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="python -m study", description="The work of one study.")
+    commands = commands_of(parser)
+    build = add_command(commands, "build", "compile the cubins of a study", _build)
+    build.add_argument("--architecture", required=True, help="for example sm_90")
+    build.add_argument("--nvcc", help="compiler to use (default: the one on PATH, then wheels)")
+    count = add_command(commands, "count", "count the memory accesses of its kernels", _count)
+    cores = len(os.sched_getaffinity(0))
+    for command in (build, count):
+        command.add_argument("--config", required=True, type=Path, help="the study's config.yaml")
+        command.add_argument("--out", required=True, type=Path, help="folder for the results")
+        command.add_argument(
+            "--jobs", type=whole_number, default=cores, help="compilers or kernels at a time"
+        )
+    return parser
+
+
+def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
+    """Return a progress, and a function that shows the number done and the last of them."""
+    progress = Progress(label, total, unit)
+    return progress, lambda done, last: progress.show_share(last.stem, done)
+
+
+def _build(arguments: argparse.Namespace) -> None:
+    from kernels.cubins.compile import build_all
+    from kernels.cubins.toolchain import find_nvcc
+    from study.config import load
+    from study.plan import builds
+
+    nvcc, architecture, out = find_nvcc(arguments.nvcc), arguments.architecture, arguments.out
+    wanted = builds(load(arguments.config).study)
+    progress, announce = _announcer(architecture, len(wanted), "kernels built")
+    build_all(nvcc, wanted, architecture, out, arguments.jobs, out / _STORE, announce)
+    progress.end()
+
+
+def _count(arguments: argparse.Namespace) -> None:
+    from kernels.host_execution.counts import ORDER, count_all
+    from study.config import load
+    from study.counting import plan
+
+    config, out = arguments.config, arguments.out
+    # A quick study counts for full recordings too, but runs no large product.
+    order = ORDER if load(config).study.scope == "full" else None
+    tables = plan(load(config, "full").study, order)
+    progress, announce = _announcer("accesses", len(tables), "kernels counted")
+    count_all(tables, out, arguments.jobs, out / _STORE, announce)
+    progress.end()
+
+
+def main() -> int | None:
+    """Run the command; raises StudyError."""
+    arguments = _parser().parse_args()
+    status: int | None = arguments.run(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

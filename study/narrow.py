@@ -1,0 +1,45 @@
+"""A quick question: some variants at some sizes, without an edit of the study's file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernels.catalog.product import products_of
+from kernels.products.shape import Shape
+from study.config import Config, ConfigError, in_scope, named, read, validate
+
+# What a study asks beyond its products.
+_MORE = ("holdout_sizes", "series", "interference", "energy", "quick")
+
+
+def asked(
+    path: Path | str,
+    scope: str | None,
+    variants: Sequence[str],
+    sizes: Sequence[int],
+    series: Sequence[dict[str, Any]] = (),
+) -> Config:
+    """Return the study in the file `path`, narrowed to these GPU variants and sizes, if any.
+
+    What is not given stays, but for all that takes long and answers something else: of the CPU only
+    its BLAS is measured then. Raises ConfigError where a variant takes none of the sizes.
+    """
+    whole = validate(in_scope(read(path), scope) if scope else read(path), named(path))
+    if not (variants or sizes or series):
+        return whole
+    study = {key: value for key, value in whole.study.plain().items() if key not in _MORE}
+    study["holdout_sizes"], study["series"] = [], list(series)
+    study["variants"] = list(variants) or study["variants"]
+    study["sizes"] = list(sizes) or study["sizes"]
+    study["cpu"] |= {"variants": ["blas"], "sizes": study["sizes"], "threads": ["all"]}
+    study["protocol"] |= {"cold_starts": 0}
+    plain = whole.plain()
+    config = validate({**plain, "study": study}, named(path))
+    shapes = [Shape.square(n) for n in config.study.sizes]
+    for name in variants:
+        if not any(products_of([name], config.study.dtypes, config.study.block_sizes, shapes)):
+            raise ConfigError(
+                f"{name}: takes none of the sizes {', '.join(map(str, config.study.sizes))}; "
+                "`python -m kernels list` shows what it takes"
+            )
+    return config

@@ -1,0 +1,330 @@
+"""The catalog: sources, launch geometry, builds and their names."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cpu_reference.catalog
+from base.errors import StudyError
+from kernels.catalog import entries as catalog
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import IN_PIECES, IN_TURN, PIECES
+from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from study.config import load
+from tests.support import ROOT
+
+COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel]
+KERNELS = [
+    (name, b)
+    for name in COMPUTED
+    if VARIANTS[name].flow == IN_TURN
+    for b in VARIANTS[name].block_sizes or (None,)
+]
+BUILDS = [
+    Build(name, b, dtype, guarded)
+    for name, b in KERNELS
+    if VARIANTS[name].kernel == name
+    for dtype in VARIANTS[name].dtypes
+    for guarded in (False, True)
+    if not guarded or max(VARIANTS[name].tile(b or 0)) > 1
+]
+PARAMETERS = {
+    "square": r"const float \*a, const float \*bt?, float \*c, int n",
+    "any": r"const ELEMENT \*a, const ELEMENT \*b, ELEMENT \*c, int m, int n, int k",
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_source_defines_the_kernel(name):
+    entry = VARIANTS[name]
+    text = " ".join((ROOT / entry.source).read_text().split())
+    parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
+    bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?"
+    signature = rf'extern "C" __global__ void {bounds}{entry.kernel}\({parameters}\) \{{'
+    assert len(re.findall(signature, text)) == text.count("__global__") == 1
+
+
+def test_every_source_is_in_the_catalog_under_its_name():
+    sources = {f"kernels/{path.name}" for path in (ROOT / "kernels").glob("*.cu")}
+    instruments = {build.source for build in INSTRUMENTS}
+    assert sources == {VARIANTS[name].source for name in COMPUTED} | instruments
+    assert all(name == entry.name for name, entry in VARIANTS.items())
+    assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
+    assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == [
+        *("block_padded", "sgemm_top_pieces", "sgemm_top_graph")
+    ]
+
+
+def test_every_system_of_the_sources_is_studied():
+    """Each row of systems.csv is a variant of a catalog and of the project's own study."""
+    study = load(ROOT / "config.yaml").study
+    in_study = {
+        "gpu": {*study.variants, *(v for one in study.series for v in one.variants)},
+        "cpu": set(study.cpu.variants),
+    }
+    known = {"gpu": VARIANTS, "cpu": cpu_reference.catalog.VARIANTS}
+    with (ROOT / "data" / "published" / "systems.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        assert row["variant"] in known[row["side"]], row
+        assert row["variant"] in in_study[row["side"]], row
+        if row["side"] == "gpu":
+            assert VARIANTS[row["variant"]].origin.startswith(row["source"]) or row["source"] == "H"
+    assert {row["source"] for row in rows} == {*"VTGLH", "anchor"}
+    of_sources = {name for name, entry in VARIANTS.items() if entry.origin != "own"}
+    assert {row["variant"] for row in rows if row["side"] == "gpu"} == of_sources
+    assert in_study["gpu"] == set(VARIANTS)
+
+
+def test_each_step_is_compared_with_an_earlier_one():
+    for place, (name, entry) in enumerate(VARIANTS.items()):
+        if entry.after is not None:
+            assert entry.after in list(VARIANTS)[:place], name
+            assert set(entry.dtypes) <= set(VARIANTS[entry.after].dtypes), name
+    assert [name for name, entry in VARIANTS.items() if entry.after is None] == [
+        *("naive", "mm_naive", "bmm_naive")
+    ]
+
+
+def elements(name, launch, block):
+    """Return batch, rows and columns of C that each block of a launch computes, as the kernels do.
+
+    All have the shape (blocks, elements of C a block).
+    """
+    z, y, x, j, i = np.ogrid[tuple(slice(n) for n in (*launch.grid[::-1], *launch.threads[::-1]))]
+    if VARIANTS[name].family == "buffered":
+        rows, columns = (i, x) if name == "buffered_column" else (x, i)
+    elif name == "naive":
+        rows, columns = x * block + i, y * block + j
+    elif name.startswith("block_unroll"):
+        parts = int(name[-1])
+        rows = np.concatenate([y * block + j + p * (block // parts) for p in range(parts)], 3)
+        columns = x * block + i
+    elif name.startswith("outer_product"):
+        rows, columns = y * 16 + np.arange(16)[:, None, None, None, None], x * 64 + j * 16 + i
+    elif name == "sgemm_top":
+        height, width, _ = VARIANTS[name].tile(block)
+        place = np.arange(height * width).reshape(-1, 1, 1, 1, 1, 1) + 0 * (i[..., :1] + j[..., :1])
+        rows, columns = y * height + place // width, x * width + place % width
+    elif name.startswith("register_tile"):
+        row, column = fragments(i, name.endswith(("conflict_free", "async")))
+        patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)
+        rows, columns = y * 128 + row(patch // 8), x * 128 + column(patch % 8)
+    elif name == "sgemm_tensor":
+        warp, lane = i // 32, i % 32
+        patch = np.arange(64).reshape(64, 1, 1, 1, 1, 1)  # 4 rows of two groups of 8
+        rows = y * 128 + warp // 2 * 32 + lane // 4 + patch // 16 * 8
+        columns = x * 128 + warp % 2 * 64 + lane % 4 * 8 + patch // 8 % 2 * 32 + patch % 8
+    else:
+        rows, columns = y * block + j, x * block + i
+    whole = np.broadcast_arrays(z, rows + 0 * (z + y + x), columns + 0 * (z + y + x))
+    whole = [np.moveaxis(each, (-5, -4, -3), (0, 1, 2)) for each in whole]
+    return [each.reshape(np.prod(launch.grid), -1) for each in whole]
+
+
+def fragments(thread, conflict_free):
+    """Return where the rows and the columns of a thread's 8 x 8 elements lie, by their number."""
+    if not conflict_free:
+        return (lambda e: thread // 16 * 8 + e), (lambda e: thread % 16 * 8 + e)
+    warp, lane = thread // 32, thread % 32
+    row = warp // 4 * 32 + lane % 16 // 2 * 4
+    column = warp % 4 * 16 + lane // 16 * 8 + lane % 2 * 4
+    return (lambda e: row + e % 4 + e // 4 * 64), (lambda e: column + e % 4 + e // 4 * 64)
+
+
+def shapes(name):
+    """Return a strategy for shapes that a variant takes."""
+    most = {"register": 140, "tensor": 140}.get(VARIANTS[name].family, 70)
+    edge = st.integers(1, 270 if VARIANTS[name].has_tiles else most)
+    if VARIANTS[name].shapes == "square":
+        return edge.map(Shape.square)
+    batch = st.integers(1, 4) if VARIANTS[name].shapes == "batched" else st.just(1)
+    return st.builds(Shape, batch, edge, edge, edge)
+
+
+@st.composite
+def launches(draw):
+    name, block = draw(st.sampled_from(KERNELS))
+    return name, block, draw(shapes(name))
+
+
+@given(launches())
+@settings(deadline=None, max_examples=200)
+def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
+    name, block, shape = drawn
+    entry = VARIANTS[name]
+    launch = entry.launch(shape, block)
+    seen = entry.operands(shape, block)
+    batch, rows, columns = elements(name, launch, block)
+    inside = (batch < seen.batch) & (rows < seen.m) & (columns < seen.n)
+    assert inside.any(axis=1).all(), "a block without an element of C"
+    assert inside.sum() == seen.c_elements
+    places = (batch[inside] * seen.m + rows[inside]) * seen.n + columns[inside]
+    assert len(np.unique(places)) == seen.c_elements
+    dtype = entry.dtypes[0]
+    assert inside.all() or build_for(name, shape, block, dtype).guarded
+    buffers = VARIANTS[name].family == "buffered"
+    if not entry.has_tiles:
+        dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
+        assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
+    threads = launch.threads[0] * launch.threads[1]
+    assert entry.sums_a_thread(block) == (1 if buffers else rows.shape[1] / threads)
+
+
+def test_kernels_are_told_what_they_see():
+    shape = Shape.parse("3x17x33x65")
+    assert VARIANTS["bmm_tile"].arguments(shape, 8) == (17, 65, 33)
+    assert VARIANTS["mm_naive"].arguments(Shape.parse("17x33x65"), 8) == (17, 65, 33)
+    assert VARIANTS["block"].arguments(Shape.square(17), 8) == (17,)
+    assert VARIANTS["tile_transposed_b"].operands(Shape.square(17), 16) == Shape.square(17)
+    padded = VARIANTS["block_padded"]
+    assert padded.operands(Shape.square(17), 8) == Shape.square(24)
+    assert padded.arguments(Shape.square(17), 8) == (24,)
+    assert padded.launch(Shape.square(17), 8) == VARIANTS["block"].launch(Shape.square(24), 8)
+
+
+def test_variants_take_what_their_signature_can():
+    square, single, batched = Shape.square(8), Shape.parse("1x8x8"), Shape.parse("2x8x8x8")
+    taken = {
+        name: [shape for shape in (square, single, batched) if entry.takes(shape)]
+        for name, entry in VARIANTS.items()
+    }
+    assert taken["block"] == taken["register_tile"] == taken["block_padded"] == [square]
+    assert taken["mm_tile"] == taken["cublas_sgemm"] == taken["sgemm_top"] == [square, single]
+    assert taken["sgemm_top_pieces"] == []
+    assert taken["bmm_tile"] == taken["bmm_naive"] == [square, single, batched]
+    assert all(
+        found in ([], [square], [square, single], [square, single, batched])
+        for found in taken.values()
+    )
+
+
+def test_only_shapes_with_an_edge_that_is_worth_it_go_in_pieces_or_as_a_graph():
+    pieces, graph = VARIANTS["sgemm_top_pieces"], VARIANTS["sgemm_top_graph"]
+    shapes = [Shape.parse(text) for text in ("16", "1023", "17x1024x33", "1025", "2048")]
+    assert [str(shape) for shape in shapes if pieces.takes(shape)] == [
+        *("17x1024x33", "1025", "2048")
+    ]
+    assert [str(shape) for shape in shapes if graph.takes(shape)] == ["16", "1023", "17x1024x33"]
+    for entry in (pieces, graph):
+        assert [m for m in ("pinned", "pageable") if entry.takes_memory(m)] == ["pinned"]
+    assert VARIANTS["sgemm_top"].takes_memory("pageable")
+
+
+@given(st.integers(1, 5000), st.sampled_from(VARIANTS["sgemm_top_pieces"].block_sizes))
+def test_pieces_are_all_rows_once_in_whole_tiles(m, block):
+    entry = VARIANTS["sgemm_top_pieces"]
+    assert entry.flow == IN_PIECES
+    pieces = entry.pieces(Shape.parse(f"{m}x7x2000"), block)
+    assert len(pieces) <= PIECES
+    assert [row for first, rows in pieces for row in range(first, first + rows)] == list(range(m))
+    assert all(first % entry.tile(block)[0] == 0 for first, _ in pieces)
+
+
+def test_types_of_elements_are_what_they_say():
+    for name, element in ELEMENTS.items():
+        assert np.dtype(name) == np.dtype(element.dtype)
+        assert element.bytes == np.dtype(name).itemsize
+    assert {e.c_type for e in ELEMENTS.values()} == {"float", "double", "unsigned"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "block", "dtype", "stem"),
+    [
+        ("block", 64, 32, "float32", "block-b32-float32-exact"),
+        ("block", 65, 32, "float32", "block-b32-float32-guarded"),
+        ("block", 31, 32, "float32", "block-b32-float32-guarded"),
+        ("naive", 7, 1, "float32", "naive-b1-float32-exact"),
+        ("buffered_row", 1023, None, "float32", "buffered_row-float32-exact"),
+        ("block_padded", 65, 32, "float32", "block-b32-float32-exact"),
+        ("outer_product", 64, None, "float32", "outer_product-float32-exact"),
+        ("outer_product", 80, None, "float32", "outer_product-float32-guarded"),
+        ("register_tile", 256, None, "float32", "register_tile-float32-exact"),
+        ("register_tile", 136, None, "float32", "register_tile-float32-guarded"),
+        ("sgemm_top", 384, 192128, "float32", "sgemm_top-b192128-float32-exact"),
+        ("sgemm_top", 192, 192128, "float32", "sgemm_top-b192128-float32-guarded"),
+        ("mm_tile", "16x8x24", 8, "int32", "mm_tile-b8-int32-exact"),
+        ("mm_tile", "16x9x24", 8, "int32", "mm_tile-b8-int32-guarded"),
+        ("mm_naive", "16x9x24", 8, "float64", "mm_naive-b8-float64-exact"),
+        ("mm_naive", "16x9x25", 8, "float64", "mm_naive-b8-float64-guarded"),
+        ("bmm_tile", "3x15x8x8", 8, "float32", "bmm_tile-b8-float32-guarded"),
+        ("bmm_tile", "3x8x8x8", 8, "float32", "bmm_tile-b8-float32-exact"),
+    ],
+)
+def test_build_checks_bounds_where_the_tile_does_not_divide(name, shape, block, dtype, stem):
+    build = build_for(name, Shape.parse(shape), block, dtype)
+    assert build.stem == stem
+    assert build.kind == stem.rsplit("-", 1)[1]
+
+
+def test_a_library_needs_no_build():
+    assert build_for("cublas_sgemm", Shape.square(8), None, "float32") is None
+    assert VARIANTS["cublas_sgemm"].source is None
+    assert VARIANTS["cublas_sgemm"].sums_a_thread(None) == 0
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.stem)
+def test_the_name_of_a_build_names_it(build):
+    assert parse_build(build.stem) == build
+    assert build.source == VARIANTS[build.variant].source
+    block = {} if build.block_size is None else {"BLOCK": build.block_size}
+    element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
+    assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
+
+
+@given(launches())
+@settings(deadline=None)
+def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
+    name, block, shape = drawn
+    for dtype in VARIANTS[name].dtypes:
+        build = build_for(name, shape, block, dtype)
+        assert build in BUILDS
+        assert build.variant == VARIANTS[name].kernel
+
+
+def test_instruments_are_builds_but_no_variants():
+    assert [build.variant for build in INSTRUMENTS] == ["probes", "tensor_probe", "hold"]
+    for build in INSTRUMENTS:
+        assert build.stem == f"{build.variant}-float32-exact"
+        assert build.source == f"kernels/{build.variant}.cu"
+        assert parse_build(build.stem) == build
+        with pytest.raises(StudyError, match=f"'{build.variant}' is not in the catalog"):
+            catalog.variant(build.variant)
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        *("", "block", "block-b32", "block-exact", "block-b32-exact", "block-float32-exact"),
+        *("block-b32-float32", "block-b32-float32-fast", "block-b32-float32-exact.cubin"),
+        *("block-b32-float32-exact\n", "BLOCK-b32-float32-exact", "block-b32-half-exact"),
+        *("block-b32-float64-exact", "block-b32-int32-guarded", "mm_tile-b8-uint32-exact"),
+        *(f"block-b{b}-float32-exact" for b in ("0", "33", "-1", "032", "")),
+        *("block-b1-float32-guarded", "naive-b1-float32-guarded", "probes-float32-guarded"),
+        *("probes-b32-float32-exact", "probes", "probes-exact", "probes-float64-exact"),
+        *("block_unroll4-b6-float32-exact", "block_unroll8-b4-float32-exact"),
+        *("mm_tile-b4-int32-exact", "mm_tile-int32-exact", "outer_product-b16-float32-exact"),
+        *("buffered_row-b32-float32-exact", "buffered_row-float32-guarded"),
+        *("block_padded-b32-float32-exact", "cublas_sgemm-float32-exact"),
+        *("cublas-b32-float32-exact", "../naive-b32-float32-exact"),
+    ],
+)
+def test_a_name_of_no_build_is_refused(stem):
+    with pytest.raises(StudyError) as refused:
+        parse_build(stem)
+    assert repr(stem) in str(refused.value)
+    assert "block-b32-float32-exact" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_unknown_variant_is_refused_naming_the_known_ones():
+    with pytest.raises(StudyError) as refused:
+        catalog.variant("blok")
+    assert re.match(r"variant 'blok' is not in the catalog; it has naive, ", str(refused.value))
+    assert all(name in str(refused.value) for name in VARIANTS)

@@ -1,0 +1,164 @@
+"""What the host does with the matrices: transposed, padded, cropped, and what a pass copies."""
+
+import numpy as np
+import pytest
+
+from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices.buffers import HostBuffers, pageable, pinned
+from study.cells import cell, problems
+
+GARBAGE = 7e7  # what memory held before
+
+
+def numbers(batch, rows, columns, dtype=np.float32):
+    return np.arange(1, batch * rows * columns + 1, dtype=dtype).reshape(batch, rows, columns)
+
+
+def garbage(*shape):
+    return np.full(shape, GARBAGE, np.float32)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_b_is_transposed_product_by_product(batch):
+    b, target = numbers(batch, 4, 4), garbage(batch, 4, 4)
+    TRANSPOSED_B.b(b, target)
+    for one, other in zip(b, target, strict=True):
+        np.testing.assert_array_equal(other, one.T)
+    assert (TRANSPOSED_B.a, TRANSPOSED_B.c) == (None, None)
+    assert TRANSPOSED_B.operands(Shape.square(5), 16) == Shape.square(5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "seen"),
+    [
+        (17, 16, "32"),
+        (32, 16, "32"),
+        (1, 32, "32"),
+        (5, 1, "5"),
+        ("17x33x65", 16, "32x48x80"),
+        ("3x17x33x65", 32, "3x32x64x96"),
+    ],
+)
+def test_matrices_are_padded_to_multiples_of_the_block(shape, block, seen):
+    assert PADDED.operands(Shape.parse(shape), block) == Shape.parse(seen)
+
+
+@pytest.mark.parametrize("fill", [PADDED.a, PADDED.b], ids="ab")
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (8, 5), (3, 8), (8, 8)])
+def test_padding_is_zero_whatever_was_there(fill, rows, columns):
+    matrix, target = numbers(2, rows, columns), garbage(2, 8, 8)
+    fill(matrix, target)
+    np.testing.assert_array_equal(target[:, :rows, :columns], matrix)
+    assert (target[:, rows:] == 0).all()
+    assert (target[:, :, columns:] == 0).all()
+
+
+def test_the_product_is_what_is_inside_of_the_padded_one():
+    padded, target = numbers(2, 8, 8), garbage(2, 3, 5)
+    PADDED.c(padded, target)
+    np.testing.assert_array_equal(target, padded[:, :3, :5])
+
+
+def host_buffers(*cells, seed=1):
+    """Return inputs for these cells, and pinned buffers of them with the sizes allocated."""
+    inputs = Inputs(problems(list(cells)), seed)
+    sizes = []
+
+    def allocate(size):
+        sizes.append(size)
+        return np.full(size, 0x4C, np.uint8)  # as float32 that is 5.4e7
+
+    return inputs, pinned(inputs, allocate), sizes
+
+
+def asked(name, shape, block=None, dtype="float32"):
+    return cell("gpu0", name, dtype, Shape.parse(shape), block, "pinned")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_plain_matrices_are_copied_as_they_are(dtype):
+    one = asked("bmm_tile", "2x3x5x4", 8, dtype)
+    inputs, buffers, sizes = host_buffers(one)
+    work = buffers.work(one)
+    assert (work.before, work.after) == ((), ())
+    a, b = inputs.pair(dtype, one.shape)
+    for copied, matrix in ((work.a, a), (work.b, b)):
+        assert copied.flags.c_contiguous
+        np.testing.assert_array_equal(copied, matrix.ravel())
+        assert not np.shares_memory(copied, matrix), "a copy, in pinned memory"
+    product = buffers.product(one)
+    assert (product.shape, product.dtype) == ((2, 3, 4), dtype)
+    assert np.shares_memory(work.c, product)
+    assert work.c.size == product.size
+    assert sorted(sizes) == sorted(matrix.nbytes for matrix in (a, b, product))
+
+
+def test_pageable_matrices_are_the_inputs_themselves():
+    one = asked("naive", 6, 4)
+    inputs = Inputs(problems([one]), 1)
+    work = pageable(inputs).work(one)
+    assert np.shares_memory(work.a, inputs.a["float32"])
+    assert np.shares_memory(work.b, inputs.b["float32"])
+
+
+def test_transposed_b_is_made_anew_in_each_pass_and_a_and_c_are_not_touched():
+    one = asked("tile_transposed_b", 6, 16)
+    inputs, buffers, _ = host_buffers(one)
+    a, b = inputs.pair("float32", one.shape)
+    work = buffers.work(one)
+    np.testing.assert_array_equal(work.a, a.ravel())
+    for _ in range(2):
+        work.b.fill(GARBAGE)
+        work.prepare()
+        np.testing.assert_array_equal(work.b.reshape(6, 6), b[0].T)
+    assert np.shares_memory(work.c, buffers.product(one))
+    assert work.after == ()
+    np.testing.assert_array_equal(buffers.work(asked("block", 6, 8)).b, b.ravel())
+
+
+def test_padded_matrices_have_real_zeros_around_them_and_c_is_cropped():
+    """Also where a larger product was computed in the same memory before."""
+    larger, one = asked("block_padded", 30, 8), asked("block_padded", 10, 8)
+    inputs, buffers, _ = host_buffers(larger, one)
+    buffers.work(larger).prepare()
+    a, b = inputs.pair("float32", one.shape)
+    work = buffers.work(one)
+    assert work.a.size == work.b.size == work.c.size == 16**2
+    work.prepare()
+    for copied, matrix in ((work.a, a), (work.b, b)):
+        expected = np.zeros((16, 16), np.float32)
+        expected[:10, :10] = matrix[0]
+        np.testing.assert_array_equal(copied.reshape(16, 16), expected)
+    product = buffers.product(one)
+    product.fill(GARBAGE)
+    work.c[:] = np.arange(256)
+    assert (product == GARBAGE).all(), "not the memory that is copied to"
+    work.finish()
+    np.testing.assert_array_equal(product[0], np.arange(256).reshape(16, 16)[:10, :10])
+
+
+def test_memory_that_the_host_fills_is_made_once_for_the_largest():
+    cells = [asked("block_padded", n, 8) for n in (10, 30, 20)]
+    _, buffers, sizes = host_buffers(*cells)
+    made = len(sizes)
+    for each in (*cells, *cells):
+        buffers.work(each)
+    # For A, B and C at order 10, padded to 16, and once more at 30, padded to 32.
+    assert sizes[made:] == [4 * 16**2] * 3 + [4 * 32**2] * 3
+    first, second = buffers.work(cells[0]), buffers.work(cells[2])
+    assert np.shares_memory(first.a, second.a)
+    assert not any(
+        np.shares_memory(one, other)
+        for one, other in ((first.a, first.b), (first.b, first.c), (first.a, first.c))
+    )
+
+
+def test_types_of_elements_share_the_memory_of_c():
+    wide, narrow = asked("mm_tile", 6, 8, "float64"), asked("mm_tile", 4, 8, "int32")
+    inputs, buffers, _ = host_buffers(wide, narrow)
+    assert inputs.c_bytes == 8 * 36
+    assert np.shares_memory(buffers.product(wide), buffers.product(narrow))
+    assert buffers.product(narrow).dtype == np.int32
+    assert isinstance(buffers, HostBuffers)

@@ -1,0 +1,589 @@
+"""Building cubins: the compiler that is found, what it is told, what comes out, how it fails."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from base.errors import StudyError
+from base.files import sha256
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import block_sizes
+from kernels.cubins import compile as building
+from kernels.cubins import toolchain
+from kernels.cubins.build import PROBES, Build, parse_build
+from kernels.cubins.compile import BuildResult, build_all, build_cubin, read_result
+from kernels.cubins.machine_code import InstructionCount, multiply_adds, unrolling
+from kernels.cubins.occupancy import limits_of
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from measurement.recording.recording import TABLES
+from tests.support import ROOT
+from tests.support.cache import code, made
+from tests.support.compilers import COUNTS, program, stand_in
+
+EXACT = Build("block", 32, "float32", False)
+
+
+def few_blocks(name):
+    """Return one block size, or of tiles the two that take most registers and the smallest."""
+    sizes = block_sizes(name, [32])
+    return [*sizes[:2], sizes[-1]] if VARIANTS[name].has_tiles else sizes
+
+
+# Every kernel at few block sizes of every type of elements, exact and, if there is one, guarded.
+WANTED = [
+    Build(name, block, dtype, guarded)
+    for name, entry in VARIANTS.items()
+    if entry.kernel == name
+    for dtype in entry.dtypes
+    for block in few_blocks(name)
+    for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
+]
+# For the oldest architecture, which has the least shared memory and registers, what takes most, if
+# it can be launched there.
+OLDEST = [
+    b
+    for b in WANTED
+    if b.guarded
+    and VARIANTS[b.variant].family in ("register", "buffered")
+    and VARIANTS[b.variant].launch(Shape.square(1), b.block_size).dynamic_shared_bytes
+    <= limits_of("7.5").max_shared_bytes_per_block
+]
+ARCHITECTURES = {"sm_75": OLDEST, "sm_90": WANTED}
+# The disassembler takes longer than the compiler: one build of every kernel is read.
+READ = {b.variant: b for b in reversed(WANTED)}
+PTXAS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'block' for 'sm_90'
+ptxas info    : Function properties for block
+    40 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes cmem[0]
+"""
+
+
+@pytest.fixture(scope="module")
+def nvcc():
+    """The real compiler of this host."""
+    try:
+        return toolchain.find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def built(nvcc):
+    """The cubins of ARCHITECTURES and their results; not to be changed."""
+    read = building._instructions
+
+    def read_one(nvcc, build, cubin):
+        is_newest = cubin.parent.parent.name == "sm_90"
+        return read(nvcc, build, cubin) if is_newest and READ[build.variant] == build else ()
+
+    def build(out):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(building, "_instructions", read_one)
+            for name, each in ARCHITECTURES.items():
+                build_all(nvcc, each, name, out, 2)
+
+    inputs = [toolchain.nvcc_version(nvcc), code("kernels"), ARCHITECTURES, READ]
+    folder = made("cubins", inputs, build)
+    return folder, {
+        name: [read_result(folder / name / f"{one.stem}.cubin") for one in each]
+        for name, each in ARCHITECTURES.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_variant_compiles_exact_and_guarded(built, architecture):
+    folder, results = built
+    names = [
+        (r.architecture, r.variant, r.dtype, r.block_size, r.build) for r in results[architecture]
+    ]
+    wanted = ARCHITECTURES[architecture]
+    assert names == [(architecture, b.variant, b.dtype, b.block_size, b.kind) for b in wanted]
+    written = {path.name for path in (folder / architecture).iterdir()}
+    assert written == {f"{b.stem}{suffix}" for b in wanted for suffix in (".cubin", ".json")}
+    for build, result in zip(wanted, results[architecture], strict=True):
+        cubin = folder / architecture / f"{build.stem}.cubin"
+        content = cubin.read_bytes()
+        assert content.startswith(b"\x7fELF")
+        assert build.variant.encode() in content, "the kernel's name, by which it is launched"
+        assert result.cubin_sha256 == sha256(cubin)
+        assert read_result(cubin) == result
+
+
+@pytest.mark.slow
+def test_every_kernel_has_instructions(built, nvcc):
+    if toolchain.find_disassembler(nvcc) is None:
+        pytest.skip("no nvdisasm")
+    multiplying = {r.variant for r in built[1]["sm_90"] if multiply_adds(r.instructions, "kernel")}
+    assert multiplying == set(READ)
+
+
+def static_shared_bytes(result):
+    """Return the bytes of a kernel's tiles, by hand."""
+    words = {
+        "tile_conflict_free": 32 * 32 + 32 * 33,
+        "outer_product": 16 * 16,
+        "outer_product_unrolled": 16 * 16,
+        "outer_product_prefetch": 2 * 16 * 16,
+        "register_tile": 8 * 128 + 8 * 128,
+        "register_tile_double_buffered": 2 * (8 * 128 + 8 * 128),
+        "register_tile_conflict_free": 2 * (8 * 132 + 8 * 128),
+        "register_tile_async": 2 * (16 * 132 + 16 * 128),
+    }
+    tiles = VARIANTS[result.variant].family == "block"
+    elements = words.get(result.variant, 2 * 32 * 32 if tiles else 0)
+    return elements * ELEMENTS[result.dtype].bytes
+
+
+@pytest.mark.slow
+def test_resources_are_those_of_the_kernels(built, nvcc):
+    for result in (r for results in built[1].values() for r in results):
+        assert result.static_shared_bytes == static_shared_bytes(result), result
+        launch = VARIANTS[result.variant].launch(Shape.square(1024), result.block_size)
+        threads = launch.threads
+        assert 8 <= result.registers_per_thread <= 65536 // (threads[0] * threads[1]), result
+        assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
+        assert result.nvcc == toolchain.nvcc_version(nvcc)
+
+
+@pytest.mark.slow
+def test_guard_type_and_architecture_change_the_code(built):
+    hashes = [r.cubin_sha256 for results in built[1].values() for r in results]
+    assert len(set(hashes)) == len(hashes) == len(WANTED) + len(OLDEST)
+
+
+def test_compiler_is_told_block_size_guard_type_and_architecture(tmp_path):
+    nvcc, out = Path("nvcc"), tmp_path / "x.cubin"
+    line = building.command(nvcc, Build("block", 8, "float32", True), "sm_86", out)
+    assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(line)
+    assert line[-1] == str(ROOT / "kernels" / "block.cu")
+    line = building.command(nvcc, Build("buffered_row", None, "float32", False), "sm_86", out)
+    assert "-DGUARDED=0" in line
+    assert not [word for word in line if "BLOCK" in word]
+    c_types = {"float32": "float", "float64": "double", "int32": "unsigned"}
+    for dtype, c_type in c_types.items():
+        line = building.command(nvcc, Build("mm_tile", 8, dtype, False), "sm_86", out)
+        assert f"-DELEMENT={c_type}" in line
+
+
+TENSOR = Build("sgemm_tensor", None, "float32", False)
+
+
+def test_wgmma_takes_a_target_of_its_own():
+    def target(build, architecture):
+        line = building.command(Path("nvcc"), build, architecture, Path("x.cubin"))
+        return next(word for word in line if word.startswith("-arch="))
+
+    assert target(TENSOR, "sm_90") == "-arch=sm_90a"
+    assert target(TENSOR, "sm_80") == "-arch=sm_80"
+    assert target(EXACT, "sm_90") == target(PROBES, "sm_90") == "-arch=sm_90"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "instruction"), [("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA")]
+)
+def test_tensor_cores_multiply_as_the_architecture_can(nvcc, tmp_path, architecture, instruction):
+    result = build_cubin(nvcc, TENSOR, architecture, tmp_path / "x.cubin")
+    assert (result.spill_store_bytes, result.spill_load_bytes) == (0, 0)
+    if toolchain.find_disassembler(nvcc) is None:
+        pytest.skip("no nvdisasm")
+    found = {count.opcode: count.count for count in result.instructions if count.scope == "loop"}
+    tensor = {name for name in found if name.endswith("MMA")}
+    assert tensor == ({instruction} if instruction else set())
+    if instruction == "HGMMA":
+        assert found["HGMMA"] == 3 * 4, "three products of four times 16 steps of k"
+        assert unrolling(result.instructions, 64) == 0
+
+
+def test_probes_are_compiled_from_their_own_source(tmp_path):
+    line = building.command(Path("nvcc"), PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
+    assert line[-1] == str(ROOT / "kernels" / "probes.cu")
+    assert not [word for word in line if "BLOCK" in word]
+
+
+def test_architecture_is_named_after_the_compute_capability():
+    assert building.architecture("9.0") == "sm_90"
+    assert building.architecture("12.1") == "sm_121"
+
+
+def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >"$out"\ncat >&2 <<"END"\n{PTXAS}END')
+    out = tmp_path / "new" / "block-b32-float32-exact.cubin"
+    result = build_cubin(nvcc, EXACT, "sm_90", out)
+    assert result == BuildResult(
+        architecture="sm_90",
+        variant="block",
+        dtype="float32",
+        block_size=32,
+        build="exact",
+        registers_per_thread=63,
+        static_shared_bytes=8192,
+        spill_store_bytes=16,
+        spill_load_bytes=24,
+        stack_bytes=40,
+        nvcc="13.9.7",
+        cubin_sha256=sha256(out),
+        instructions=COUNTS,
+    )
+    assert "-arch=sm_90" in out.read_text()
+    told = json.loads(out.with_suffix(".json").read_text())
+    assert told | {"instructions": tuple(told["instructions"])} == asdict(result)
+    assert read_result(out) == result
+
+
+def test_without_a_disassembler_no_instructions_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
+    nvcc = stand_in(tmp_path / "nvcc")
+    result = build_cubin(nvcc, EXACT, "sm_90", tmp_path / f"{EXACT.stem}.cubin")
+    assert result.instructions == ()
+    assert result.instruction_rows() == []
+
+
+def test_instructions_of_the_probes_are_not_counted(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc")
+    result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / f"{PROBES.stem}.cubin")
+    assert result.instructions == ()
+
+
+def test_of_several_kernels_the_most_counts(tmp_path):
+    small = PTXAS.replace("63", "9").replace(" 8192 bytes smem,", "").replace("24 bytes", "8 bytes")
+    for text in (PTXAS + small, small + PTXAS):
+        nvcc = stand_in(tmp_path / "nvcc", f'echo >"$out"\ncat >&2 <<"END"\n{text}END')
+        result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
+        assert result.registers_per_thread == 63
+        assert result.static_shared_bytes == 8192
+        assert result.spill_load_bytes == 24
+
+
+def test_broken_probes_are_named(tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc", "echo 'error: no x' >&2; exit 1")
+    with pytest.raises(StudyError, match=r"^kernels/probes\.cu for sm_90: error: no x$"):
+        build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
+
+
+@pytest.mark.slow
+def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkeypatch):
+    source = tmp_path / "tree" / "kernels" / "block.cu"
+    source.parent.mkdir(parents=True)
+    source.write_text('extern "C" __global__ void block(float *c) { *c = undeclared; }\n')
+    monkeypatch.setattr(building, "ROOT", tmp_path / "tree")
+    out = tmp_path / "out" / "block-b32-float32-exact.cubin"
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, "sm_90", out)
+    message = str(refused.value)
+    assert re.fullmatch(r"\S*/kernels/block\.cu:1: .*undeclared.* \(nvcc\)", message)
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("architecture", "toolkit"),
+    [("sm_70", "the CUDA toolkit 12.9"), ("sm_130a", "a newer CUDA toolkit")],
+)
+def test_card_that_the_compiler_does_not_build_for_is_told_with_the_compiler_that_does(
+    tmp_path, architecture, toolkit
+):
+    script = """if [ "$arguments" = --list-gpu-code ]; then echo sm_75; echo sm_121; exit; fi
+echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; exit 1"""
+    nvcc = stand_in(tmp_path / "nvcc", script)
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, architecture, tmp_path / "x.cubin")
+    assert str(refused.value) == (
+        f"{architecture}: nvcc 13.9.7 builds for sm_75 to sm_121 only; install {toolkit} and name "
+        "its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        (
+            "echo note; echo 'a.cu(3): error: no x' >&2; echo 'more errors' >&2",
+            "a.cu(3): error: no x",
+        ),
+        ("echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
+        ("true", "the compiler failed without a message"),
+    ],
+)
+def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
+    tmp_path, script, complaint
+):
+    nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')
+    out = tmp_path / "out" / "block-b32-float32-exact.cubin"
+    out.parent.mkdir()
+    out.write_text("older")
+    with pytest.raises(StudyError) as refused:
+        build_cubin(nvcc, EXACT, "sm_90", out)
+    assert str(refused.value) == f"kernels/block.cu for sm_90: {complaint}"
+    assert out.read_text() == "older"
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.fixture
+def cubin(tmp_path):
+    """A cubin as it lies beside its JSON, without a compiler."""
+    path = tmp_path / "block-b32-float32-exact.cubin"
+    path.write_bytes(b"code")
+    facts = ("sm_90", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.0.1", sha256(path))
+    counts = (InstructionCount("kernel", "FFMA", 0, 32), InstructionCount("loop", "LDS", 128, 9))
+    result = BuildResult(*facts, counts)
+    path.with_suffix(".json").write_text(json.dumps(asdict(result)))
+    assert read_result(path) == result
+    return path
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cubin, _: cubin.write_bytes(b"cod"),
+        lambda cubin, _: cubin.write_bytes(b"Code"),
+        lambda cubin, _: cubin.unlink(),
+        lambda _, text: text.unlink(),
+        lambda _, text: text.write_text(text.read_text()[:-1]),
+        lambda _, text: text.write_text("[]"),
+        lambda _, text: text.write_text("null"),
+        lambda _, text: text.write_text("{}"),
+        lambda _, text: text.write_text(text.read_text().replace("nvcc", "gcc")),
+        lambda _, text: text.write_text(text.read_text().replace("opcode", "code")),
+        lambda _, text: text.write_bytes(b"\xff"),
+    ],
+    ids=[
+        *("cut", "altered", "gone", "no json", "cut json", "list", "null", "empty", "other key"),
+        *("other count", "binary"),
+    ],
+)
+def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
+    spoil(cubin, cubin.with_suffix(".json"))
+    with pytest.raises(
+        StudyError, match=r"block-b32-float32-exact\.cubin: missing, or not .* build it"
+    ):
+        read_result(cubin)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A tree of two kernels, a compiler that notes what it compiles, and a way to build both."""
+    (tmp_path / "kernels").mkdir()
+    for name in ("block.cu", "naive.cu", "build.py", "machine_code.py"):
+        (tmp_path / "kernels" / name).write_text(f"// {name}\n")
+    monkeypatch.setattr(building, "ROOT", tmp_path)
+    nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >>{tmp_path}/log; echo $# >"$out"')
+    wanted = [EXACT, Build("block", 8, "float32", True), Build("naive", 8, "float32", False)]
+
+    def build(name="sm_90", nvcc=nvcc):
+        """Build all; return the stems that were compiled, and what was announced."""
+        (tmp_path / "log").write_text("")
+        announced = []
+
+        def announce(done, one):
+            announced.append((done, one))
+
+        options = (wanted, name, tmp_path / "out", 2, tmp_path / "store", announce)
+        results = build_all(nvcc, *options)
+        for one, result in zip(wanted, results, strict=True):
+            assert read_result(tmp_path / "out" / name / f"{one.stem}.cubin") == result
+        assert [done for done, _ in announced] == [1, 2, 3]
+        assert {one for _, one in announced} == set(wanted)
+        lines = (tmp_path / "log").read_text().splitlines()
+        return sorted(re.search(r"/([^/ ]+)-\w{16}\.cubin ", line)[1] for line in lines)
+
+    build.folder = tmp_path
+    return build
+
+
+BLOCKS = ["block-b32-float32-exact", "block-b8-float32-guarded"]
+
+
+def test_only_what_has_changed_is_compiled_again(tree):
+    assert tree() == [*BLOCKS, "naive-b8-float32-exact"]
+    assert tree() == []
+    (tree.folder / "kernels" / "block.cu").write_text("// edited\n")
+    assert tree() == BLOCKS
+    (tree.folder / "kernels" / "block.cu").write_text("// block.cu\n")
+    assert tree() == [], "what was built before is still there"
+    shutil.rmtree(tree.folder / "out")
+    assert tree() == [], "nor does it matter what became of the cubins"
+
+
+def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch):
+    everything = [*BLOCKS, "naive-b8-float32-exact"]
+    tree()
+    assert tree(name="sm_80") == everything
+    for name in ("build.py", "machine_code.py"):
+        (tree.folder / "kernels" / name).write_text("# edited\n")
+        assert tree() == everything, name
+    monkeypatch.setattr(building, "FLAGS", ["-O1"])
+    assert tree() == everything
+    script = (tree.folder / "nvcc").read_text().replace("13.9.7", "13.9.8")
+    assert tree(nvcc=program(tree.folder / "newer", script)) == everything
+    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
+    assert tree() == everything
+
+
+def test_a_damaged_cubin_of_the_store_is_compiled_again(tree):
+    tree()
+    kept = next((tree.folder / "store" / "sm_90").glob("naive-*.cubin"))
+    kept.write_text("cut")
+    assert tree() == ["naive-b8-float32-exact"]
+
+
+def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
+    nvcc = tree.folder / "nvcc"
+    script = nvcc.read_text()
+    refusal = 'case "$arguments" in *naive.cu*) echo "error: no x" >&2; exit 1;; esac\n'
+    nvcc.write_text(script.replace("echo $#", f"{refusal}echo $#"))
+    with pytest.raises(StudyError, match=r"^kernels/naive\.cu for sm_90: error: no x$"):
+        tree()
+    nvcc.write_text(script)
+    assert tree() == ["naive-b8-float32-exact"]
+
+
+def test_rows_of_a_cubin_are_its_resources_and_its_instructions(cubin):
+    result = read_result(cubin)
+    assert list(result.row()) == list(TABLES["builds.csv"])
+    rows = result.instruction_rows()
+    assert [list(row) for row in rows] == [list(TABLES["instructions.csv"])] * 2
+    assert [(row["scope"], row["opcode"], row["bits"], row["count"]) for row in rows] == [
+        ("kernel", "FFMA", 0, 32),
+        ("loop", "LDS", 128, 9),
+    ]
+    assert {row["variant"] for row in rows} == {"block"}
+
+
+@pytest.fixture
+def run(command):
+    return partial(command, "kernels")
+
+
+def test_list_names_every_variant(run):
+    done = run("list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(VARIANTS)
+    rows = {row["name"]: row for row in json.loads(run("list", "--json").stdout)}
+    assert list(rows) == list(VARIANTS)
+    assert rows["buffered_row"]["block_sizes"] is None
+    assert rows["block_unroll4"]["block_sizes"] == [4, 8, 12, 16, 20, 24, 28, 32]
+    assert (ROOT / rows["block"]["source"]).is_file()
+    assert rows["cublas_sgemm"]["source"] is None
+    assert rows["bmm_tile"]["dtypes"] == ["float32", "float64", "int32"]
+    assert {name: row["shapes"] for name, row in rows.items() if row["shapes"] != "square"} == {
+        **dict.fromkeys(("mm_naive", "mm_tile", "cublas_sgemm"), "single"),
+        **{name: "single" for name in VARIANTS if name.startswith("sgemm_top")},
+        **dict.fromkeys(("bmm_naive", "bmm_tile"), "batched"),
+    }
+    assert rows["block_padded"]["after"] == "block"
+
+
+def test_toolchain_prints_compiler_and_version(run, tmp_path, monkeypatch):
+    nvcc = stand_in(tmp_path / "nvcc", "")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for done in (run("toolchain"), run("toolchain", "--nvcc", nvcc)):
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{nvcc} 13.9.7\n", "")
+
+
+def test_build_writes_cubin_and_json(run, tmp_path):
+    stand_in(tmp_path / "bin" / "nvcc", 'echo "$arguments" >"$out"')
+    out = tmp_path / "cubins" / "naive-b8-float32-guarded.cubin"
+    done = run(
+        *("build", "--architecture", "sm_86", "--build", "naive-b8-float32-guarded", "--out", out),
+        *("--nvcc", tmp_path / "bin" / "nvcc"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-arch=sm_86" in out.read_text()
+    result = read_result(out)
+    kernel = (result.architecture, result.variant, result.dtype, result.block_size)
+    assert kernel == ("sm_86", "naive", "float32", 8)
+    assert parse_build(out.stem).kind == result.build == "guarded"
+
+
+def test_build_all_makes_every_cubin_of_a_study(run, tmp_path):
+    nvcc = stand_in(tmp_path / "nvcc")
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["study"] |= {"variants": ["naive"], "block_sizes": [16, 32], "series": []}
+    config["study"]["quick"] = {"block_sizes": [32]}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    options = ("--all", "--config", tmp_path / "config.yaml", "--architecture", "sm_90")
+    done = run("build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.search(r"^sm_90: 6/6 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
+    wanted = [
+        f"{stem}-float32-exact"
+        for stem in ("hold", "naive-b16", "naive-b32", "probes", "tensor_probe")
+    ]
+    wanted.insert(3, "naive-b32-float32-guarded")  # of the orders below 32
+    cubins = sorted((tmp_path / "cubins" / "sm_90").glob("*.cubin"))
+    assert [path.stem for path in cubins] == wanted
+    assert [read_result(path).block_size for path in cubins] == [None, 16, 32, 32, None, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["build", "--architecture", "sm_90", "--out", "x"], "--build: is missing; name one, or"),
+        (["build", "--architecture", "sm_90", "--out", "x", "--all"], "--all: needs --config"),
+        (["count"], "--variant: is missing; name one, or give --all with --config"),
+        (["count", "--all", "--config", "config.yaml"], "--all: needs --config, the study, and"),
+        (["count", "--all", "--config", "none.yaml", "--out", "x"], "none.yaml: No such file"),
+    ],
+)
+def test_one_kernel_or_a_study_must_be_named(run, arguments, words):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {words}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--build": f"{name}-exact"}, f"build '{name}-exact' is none of the catalog")
+        for name in ("block-b33-float32", "blok-b32-float32", "block-b32-int32", "block-b32")
+    ]
+    + [
+        ({"--nvcc": "/nowhere/nvcc"}, "toolchain.nvcc: /nowhere/nvcc is no program"),
+        ({"--nvcc": sys.executable}, "does not answer --version as nvcc does"),
+        ({"--architecture": "sm_1"}, "kernels/block.cu for sm_1: nvcc fatal : no sm_1"),
+        ({"--out": "{file}/block.cubin"}, "{file}"),
+    ],
+)
+def test_wrong_input_of_build_is_one_line(run, tmp_path, changes, words):
+    nvcc = stand_in(
+        tmp_path / "nvcc",
+        'case "$arguments" in *sm_1*) echo "nvcc fatal : no sm_1"; exit 1;; esac; echo x >"$out"',
+    )
+    file = tmp_path / "file"
+    file.write_text("kept")
+    options = {
+        "--architecture": "sm_90",
+        "--build": "block-b32-float32-exact",
+        "--out": tmp_path / "out.cubin",
+        "--nvcc": nvcc,
+    } | {key: value.format(file=file) for key, value in changes.items()}
+    done = run("build", *(word for option in options.items() for word in option))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert words.format(file=file) in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert file.read_text() == "kept"
+    assert not (tmp_path / "out.cubin").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["bild"], ["build", "--out", "x"], ["list", "--jsn"], ["count", "--jobs", "0"]],
+)
+def test_wrong_command_line_ends_with_what_is_wrong(run, arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: python -m kernels.*: .*; see `python -m kernels.*\n", done.stderr)

@@ -1,0 +1,559 @@
+"""Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.cubins import machine_code, toolchain
+from kernels.cubins.machine_code import (
+    Instruction,
+    InstructionCount,
+    barriers,
+    instructions,
+    loads_by_width,
+    loops,
+    main_loop,
+    multiply_add_share,
+    multiply_adds,
+    parse,
+    unrolling,
+)
+from kernels.cubins.toolchain import find_disassembler, find_nvcc
+from tests.support import ROOT
+from tests.support.builds import cubin
+
+ARCHITECTURES = ["sm_75", "sm_90", "sm_120"]
+
+# From nvdisasm's text of outer_product for sm_90, cut to a few instructions of each part.
+OUTER_PRODUCT = """\
+	.target	sm_90
+
+//--------------------- .text.outer_product       --------------------------
+	.section	.text.outer_product,"ax",@progbits
+	.align	128
+        .global         outer_product
+        .size           outer_product,(.L_x_4 - outer_product)
+outer_product:
+.text.outer_product:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0030*/                   S2R R0, SR_CTAID.X ;
+        /*0060*/                   HFMA2.MMA R2, -RZ, RZ, 0, 0 ;
+        /*0080*/                   ISETP.GE.AND P0, PT, R11, 0x1, PT ;
+        /*0120*/              @!P0 BRA `(.L_x_0) ;
+.L_x_2:
+        /*01e0*/                   IMAD R15, R15, R11, R14 ;
+        /*01f0*/                   IMAD.WIDE R18, R15, 0x4, R18 ;
+        /*0200*/                   LDG.E R17, desc[UR8][R18.64] ;
+        /*0270*/                   STS [R28], R17 ;
+        /*0300*/                   UIADD3 UR4, UR4, 0x10, URZ ;
+        /*0350*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+.L_x_1:
+        /*0360*/                   LDG.E R15, desc[UR8][R18.64] ;
+        /*0370*/                   LDS R16, [R14+UR6+-0x200] ;
+        /*0380*/                   LDS.128 R20, [R14+UR6+-0x1c0] ;
+        /*0390*/                   IMAD.WIDE R18, R11, 0x4, R18 ;
+        /*03a0*/                   FFMA R25, R16, R15, R25 ;
+        /*03b0*/                   FFMA R24, R15.reuse, R17, R24 ;
+        /*05a0*/               @P0 BRA `(.L_x_1) ;
+        /*05b0*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*05c0*/              @!P1 BRA `(.L_x_2) ;
+.L_x_0:
+        /*0620*/                   IMAD.WIDE R26, R3, 0x4, R26 ;
+        /*0630*/                   STG.E desc[UR8][R26.64], R25 ;
+        /*10820*/                   EXIT ;
+.L_x_3:
+        /*10830*/                   BRA `(.L_x_3);
+        /*10840*/                   NOP;
+        /*10850*/                   NOP;
+.L_x_4:
+"""
+# Its last kernel, with a label that has the same name as one of the first.
+OTHER = """
+//--------------------- .text.other               --------------------------
+other:
+.text.other:
+        /*0000*/                   NOP ;
+.L_x_1:
+        /*0010*/                   DFMA R4, R8, R10, R4 ;
+        /*0020*/               @P0 BRA `(.L_x_1) ;
+        /*0030*/                   EXIT ;
+.L_x_9:
+        /*0040*/                   BRA `(.L_x_9);
+        /*0050*/                   NOP;
+"""
+
+
+def listing(text, function="f"):
+    """Parse a listing written short: a line is a label or an instruction."""
+    lines = [f".text.{function}:"]
+    for line in text.strip().splitlines():
+        word = line.strip()
+        lines.append(word if word.endswith(":") else f"        /*0000*/    {word} ;")
+    return parse("\n".join(lines), function)
+
+
+def names(code, indices):
+    return [code.instructions[index].name for index in sorted(indices)]
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Make the disassembler say what the test puts into the list."""
+    text = []
+    monkeypatch.setattr(machine_code, "_disassembled", lambda *_: "".join(text))
+    return text
+
+
+def test_instructions_are_counted_in_the_kernel_and_in_its_main_loop(said):
+    said += [OUTER_PRODUCT, OTHER]
+    counts = instructions(Path("x.cubin"), Path("nvdisasm"), "outer_product")
+    kernel = {(c.opcode, c.bits): c.count for c in counts if c.scope == "kernel"}
+    loop = {(c.opcode, c.bits): c.count for c in counts if c.scope == "loop"}
+    assert kernel == {
+        ("BAR", 0): 2,
+        ("BRA", 0): 3,
+        ("EXIT", 0): 1,
+        ("FFMA", 0): 2,
+        ("HFMA2", 0): 1,
+        ("IMAD", 0): 1,
+        ("IMAD.WIDE", 0): 3,
+        ("ISETP", 0): 1,
+        ("LDC", 0): 1,
+        ("LDG", 32): 2,
+        ("LDS", 32): 1,
+        ("LDS", 128): 1,
+        ("S2R", 0): 1,
+        ("STG", 32): 1,
+        ("STS", 32): 1,
+        ("UIADD3", 0): 1,
+    }
+    assert loop == {
+        ("BRA", 0): 1,
+        ("FFMA", 0): 2,
+        ("IMAD.WIDE", 0): 1,
+        ("LDG", 32): 1,
+        ("LDS", 32): 1,
+        ("LDS", 128): 1,
+    }
+    assert counts == sorted(counts, key=lambda c: (c.scope, c.opcode, c.bits))
+
+
+def test_kernels_of_a_cubin_are_kept_apart(said):
+    said += [OUTER_PRODUCT, OTHER]
+    counts = instructions(Path("x.cubin"), Path("nvdisasm"), "other")
+    assert [(c.scope, c.opcode, c.count) for c in counts] == [
+        ("kernel", "BRA", 1),
+        ("kernel", "DFMA", 1),
+        ("kernel", "EXIT", 1),
+        ("kernel", "NOP", 1),  # one that is executed
+        ("loop", "BRA", 1),
+        ("loop", "DFMA", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("LDG.E", 32),
+        ("LDG.E.SYS", 32),
+        ("LDG.E.64.STRONG.GPU", 64),
+        ("LDG.E.128.SYS", 128),
+        ("LDG.E.LTC128B.64.CONSTANT", 64),
+        ("LDG.E.U8", 8),
+        ("LDG.E.S16", 16),
+        ("LDS.U", 32),
+        ("LDS.U.128", 128),
+        ("STS.64", 64),
+        ("STG.E.128", 128),
+        ("LDL.64", 64),
+        ("LDC.64", 0),
+        ("ULDC.64", 0),
+        ("IMAD.U32", 0),
+        ("FFMA", 0),
+        ("CS2R.32", 0),
+    ],
+)
+def test_width_of_an_access(name, bits):
+    assert Instruction(name, False, "R0, [R2]").bits == bits
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "opcode"),
+    [
+        ("FFMA.FTZ", "R1, R2, R3, R4", "FFMA"),
+        ("BAR.SYNC.DEFER_BLOCKING", "0x0", "BAR"),
+        ("UIADD3.X", "UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
+        ("IMAD", "R25, R24.reuse, -R16, R15", "IMAD"),
+        ("IMAD", "R25, R24, R16, RZ", "IMAD"),
+        ("IMAD", "R25, R24, 0x8, R15", "IMAD.scalar"),
+        ("IMAD", "R25, R24, UR13, R15", "IMAD.scalar"),
+        ("IMAD", "R25, R24, c[0x0][0x17c], R15", "IMAD.scalar"),
+        ("IMAD.MOV.U32", "R5, RZ, RZ, R2", "IMAD.MOV"),
+        ("IMAD.WIDE.U32", "R8, R5, R2, R6", "IMAD.WIDE"),
+    ],
+)
+def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(name, operands, opcode):
+    assert Instruction(name, False, operands).opcode == opcode
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "falls_through"),
+    [
+        ("BRA `(.L_x_1)", ".L_x_1", False),
+        ("@P0 BRA `(.L_x_1)", ".L_x_1", True),
+        ("@!P0 BRA P1, `(.L_x_1)", ".L_x_1", True),
+        ("BRA.U !UP0, `(.L_x_1)", ".L_x_1", True),
+        ("BRA.U `(.L_x_1)", ".L_x_1", False),
+        ("BRA.DIV UR4, `(.L_x_1)", ".L_x_1", True),
+        ("BRA.CONV `(.L_x_1)", ".L_x_1", True),
+        ("CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rem_u64)", None, True),
+        ("BSSY.RECONVERGENT B0, `(.L_x_1)", None, True),
+        ("RET.REL.NODEC R8 `(f)", None, False),
+        ("EXIT", None, False),
+        ("@P0 EXIT", None, True),
+        ("FADD R0, R1, R2", None, True),
+    ],
+)
+def test_where_an_instruction_may_lead(line, target, falls_through):
+    (found,) = listing(line).instructions
+    assert (found.target, found.falls_through) == (target, falls_through)
+
+
+def test_end_of_the_code_is_not_counted():
+    code = listing("NOP\n FADD R0, R1, R2\n EXIT\n .L_3:\n BRA `(.L_3)\n NOP\n NOP")
+    assert names(code, range(len(code.instructions))) == ["NOP", "FADD", "EXIT"]
+    last = listing("S2R R0, SR_TID.X\n .L_3:\n FADD R0, R1, R2\n BRA `(.L_3)\n NOP")
+    assert names(last, loops(last)[1]) == ["FADD", "BRA"], "a loop that does something is code"
+
+
+def test_most_unrolled_copy_of_a_loop_is_the_main_one():
+    code = listing("""
+        S2R R0, SR_TID.X
+        .L_1:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_1)
+        .L_2:
+        FFMA R1, R2, R3, R1
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_2)
+        .L_3:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_3)
+        EXIT
+    """)
+    assert sorted(loops(code)) == [1, 3, 6]
+    assert main_loop(code) == {3, 4, 5}
+
+
+def test_of_equal_loops_the_one_with_fewer_instructions_is_the_main_one():
+    code = listing("""
+        S2R R0, SR_TID.X
+        .L_1:
+        FFMA R1, R2, R3, R1
+        IADD3 R0, R0, 0x1, RZ
+        @P0 BRA `(.L_1)
+        .L_2:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_2)
+        .L_3:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_3)
+        EXIT
+    """)
+    assert main_loop(code) == {4, 5}
+
+
+def test_of_a_loop_only_its_own_instructions_count():
+    """Two steps of the loop over k are unrolled in the tile loop, one is left to an inner loop."""
+    code = listing("""
+        S2R R0, SR_TID.X
+        .L_tile:
+        BAR.SYNC 0x0
+        FFMA R1, R2, R3, R1
+        FFMA R1, R2, R3, R1
+        .L_rest:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_rest)
+        BAR.SYNC 0x0
+        @P1 BRA `(.L_tile)
+        EXIT
+    """)
+    assert names(code, main_loop(code)) == ["BAR.SYNC", "FFMA", "FFMA", "BAR.SYNC", "BRA"]
+
+
+def test_code_out_of_line_belongs_to_the_loop_that_branches_to_it():
+    code = listing("""
+        S2R R0, SR_TID.X
+        .L_1:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_aside)
+        .L_2:
+        FFMA R1, R2, R3, R1
+        @P1 BRA `(.L_1)
+        STG.E [R2], R1
+        EXIT
+        .L_aside:
+        LDG.E R2, [R4]
+        BRA `(.L_2)
+    """)
+    assert list(loops(code)) == [1], "branching back from aside makes no loop"
+    assert names(code, main_loop(code)) == ["FFMA", "BRA", "FFMA", "BRA", "LDG.E", "BRA"]
+
+
+def test_branches_to_one_label_are_one_loop():
+    code = listing("""
+        S2R R0, SR_TID.X
+        .L_1:
+        FFMA R1, R2, R3, R1
+        @P0 BRA `(.L_2)
+        LDG.E R2, [R4]
+        BRA `(.L_1)
+        .L_2:
+        LDS R2, [R4]
+        @P1 BRA `(.L_1)
+        EXIT
+    """)
+    assert loops(code) == {1: {1, 2, 3, 4, 5, 6}}
+
+
+def test_kernel_without_multiply_adds_in_a_loop_has_no_main_loop():
+    chase = listing("S2R R0, SR_TID.X\n .L_1:\n LDG.E.64 R2, [R2]\n @P0 BRA `(.L_1)\n EXIT")
+    assert len(loops(chase)) == 1
+    assert main_loop(chase) == set()
+    straight = listing("LDG.E R2, [R2]\n FFMA R1, R2, R3, R1\n EXIT")
+    assert loops(straight) == {}
+    assert main_loop(straight) == set()
+
+
+def test_imad_counts_where_nothing_else_multiplies_and_adds():
+    integers = listing("""
+        IMAD R9, R8, c[0x0][0x17c], R7
+        .L_1:
+        IMAD R1, R2, R3, R1
+        @P0 BRA `(.L_1)
+        .L_2:
+        IMAD R9, R9, 0x8, R9
+        IMAD R9, R9, 0x8, R9
+        @P0 BRA `(.L_2)
+        EXIT
+    """)
+    assert main_loop(integers) == {1, 2}
+    floats = listing("""
+        FFMA R1, R2, R3, R1
+        .L_1:
+        IMAD R1, R2, R3, R1
+        @P0 BRA `(.L_1)
+        EXIT
+    """)
+    assert main_loop(floats) == set()
+
+
+COUNTS = [
+    InstructionCount("kernel", "FFMA", 0, 70),
+    InstructionCount("kernel", "IMAD", 0, 9),
+    InstructionCount("kernel", "LDG", 128, 4),
+    InstructionCount("kernel", "BAR", 0, 3),
+    InstructionCount("loop", "BAR", 0, 1),
+    InstructionCount("loop", "FFMA", 0, 64),
+    InstructionCount("loop", "IMAD", 0, 2),
+    InstructionCount("loop", "LDG", 32, 3),
+    InstructionCount("loop", "LDG", 128, 2),
+    InstructionCount("loop", "LDS", 128, 8),
+]
+
+
+def test_what_is_derived_from_the_counts():
+    assert multiply_adds(COUNTS, "kernel") == 70
+    assert multiply_adds(COUNTS, "loop") == 64
+    assert multiply_add_share(COUNTS, "loop") == 64 / 80
+    assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
+    assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
+    assert (barriers(COUNTS, "kernel"), barriers(COUNTS, "loop")) == (3, 1)
+    assert unrolling(COUNTS, 8) == 8
+    integers = [count for count in COUNTS if count.opcode != "FFMA"]
+    assert multiply_adds(iter(integers), "loop") == 2
+
+
+def test_kernel_without_main_loop_is_not_unrolled():
+    counts = [count for count in COUNTS if count.scope == "kernel"]
+    assert unrolling(counts, 1) == 0
+    assert multiply_add_share(counts, "loop") is None
+    assert loads_by_width(counts, "loop") == {}
+
+
+def program(path, script="exit 0"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    paths = {"purelib": str(tmp_path / "site")}
+    monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
+    real = program(tmp_path / "toolkit" / "nvcc")
+    (tmp_path / "bin").mkdir()
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.symlink_to(real)
+    wheel = tmp_path / "site" / "nvidia" / "cu13" / "bin"
+    folders = [nvcc.parent, real.parent, tmp_path / "path", wheel]
+    found = [program(folder / "nvdisasm") for folder in folders]
+    for disassembler in found:
+        assert find_disassembler(nvcc) == disassembler
+        disassembler.unlink()
+    assert find_disassembler(nvcc) is None
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "echo 'nvdisasm fatal   : no SM99' >&2; exit 1",
+            r"cannot read it \(nvdisasm fatal   : no",
+        ),
+        ("exit 1", r"cannot read it \(no message\); install the nvdisasm of nvcc's release"),
+        ("echo .text.other:", "finds no kernel naive in it; build it again, or install"),
+    ],
+)
+def test_disassembler_that_does_not_answer_is_one_line(tmp_path, script, message):
+    disassembler = program(tmp_path / "nvdisasm", script)
+    with pytest.raises(StudyError, match=message) as refused:
+        instructions(tmp_path / "naive.cubin", disassembler, "naive")
+    assert str(refused.value).startswith(f"{tmp_path}/naive.cubin: {disassembler}")
+    assert "\n" not in str(refused.value)
+
+
+def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
+    (tmp_path / "nvdisasm").write_bytes(b"\x7fELF")
+    with pytest.raises(StudyError, match=r"nvdisasm: cannot be run \(Permission denied\); install"):
+        instructions(tmp_path / "naive.cubin", tmp_path / "nvdisasm", "naive")
+
+
+@pytest.fixture(scope="module")
+def read():
+    """Compile a source for an architecture and return the counts of one of its kernels.
+
+    A cubin of several kernels is turned into text once.
+    """
+    try:
+        nvcc = find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    disassembler = find_disassembler(nvcc)
+    if disassembler is None:
+        pytest.skip("no nvdisasm beside nvcc, on PATH or in this Python environment")
+
+    def compile_and_read(source, function, architecture, *options):
+        flags = [f"-arch={architecture}", "-O3", "-std=c++17", *options]
+        return instructions(cubin(nvcc, source, flags), disassembler, function)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine_code, "_disassembled", cache(machine_code._disassembled))
+        yield compile_and_read
+
+
+def of_variant(read, name, architecture, block_size=32, element="float"):
+    defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
+    return read(ROOT / "kernels" / f"{name}.cu", name, architecture, *defines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
+    counts = of_variant(read, "naive", architecture)
+    steps = multiply_adds(counts, "loop")
+    assert steps in (4, 8, 16)
+    assert loads_by_width(counts, "loop") == {32: 2 * steps}
+    assert set(loads_by_width(counts, "kernel")) == {32}
+    assert loads_by_width(counts, "kernel", "LDS") == {}
+    assert barriers(counts, "kernel") == 0
+    assert {c.opcode for c in counts} >= {"FFMA", "EXIT", "STG", "BRA"}
+    assert 0.1 < multiply_add_share(counts, "loop") < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
+    counts = of_variant(read, "block", architecture)
+    assert multiply_adds(counts, "loop") == 32, "k is unrolled completely"
+    assert loads_by_width(counts, "loop") == {32: 2}
+    assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
+    assert not any(c.opcode == "NOP" for c in counts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture):
+    counts = of_variant(read, "register_tile", architecture)
+    assert unrolling(counts, sums_a_thread=64) == 8
+    assert loads_by_width(counts, "loop") == {128: 2}
+    assert loads_by_width(counts, "loop", "LDS") == {128: 32}
+    assert barriers(counts, "loop") == 2
+    assert multiply_add_share(counts, "loop") > 0.8
+
+
+SMALL = """
+extern "C" __global__ void vectors(const float4 *a, float *c, int n) {
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int k = threadIdx.x; k < n; k += 32) {
+        const float4 v = a[k];
+        sum += v.x * v.y + v.z * v.w;
+    }
+    c[threadIdx.x] = sum;
+}
+""" + "".join(
+    f"""
+extern "C" __global__ void steps_{element}_{unroll}(
+    const {element} *a, const {element} *b, {element} *c, int n) {{
+    {element} sum = 0;
+#pragma unroll {unroll}
+    for (int k = 0; k < n; ++k) {{
+        sum += a[k * n + threadIdx.x] * b[k];
+    }}
+    c[threadIdx.x] = sum;
+}}
+"""
+    for element in ("float", "double", "unsigned")
+    for unroll in (1, 8)
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The source of some small kernels."""
+    source = tmp_path_factory.mktemp("source") / "small.cu"
+    source.write_text(SMALL)
+    return source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_float4_is_loaded_by_one_instruction(read, small, architecture):
+    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("element", "opcode", "bits"),
+    [("float", "FFMA", 32), ("double", "DFMA", 64), ("unsigned", "IMAD", 32)],
+)
+def test_unrolling_is_seen_for_every_type(read, small, architecture, element, opcode, bits):
+    for unroll in (1, 8):
+        counts = read(small, f"steps_{element}_{unroll}", architecture)
+        found = {c.opcode: c.count for c in counts if c.scope == "loop"}
+        assert found[opcode] == unroll
+        assert unrolling(counts, sums_a_thread=1) == unroll
+        assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_addresses_of_an_integer_kernel_are_no_multiply_adds(read, architecture):
+    counts = of_variant(read, "mm_tile", architecture, 8, "unsigned")
+    assert multiply_adds(counts, "loop") in (16, 32), "whole tiles"
+    assert loads_by_width(counts, "loop").keys() == {32}

@@ -1,0 +1,301 @@
+"""Occupancy: known cases, the calculator that comes with CUDA, and the driver of a real card."""
+
+import ctypes
+import os
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.errors import StudyError
+from kernels.catalog.entries import variant
+from kernels.cubins.build import build_for
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
+from kernels.cubins.toolchain import find_nvcc
+from kernels.products.shape import Shape
+from measurement.devices.discovery import driver
+
+KIB = 1024
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        # 32x32 threads with 32 registers fill an SM of the H100.
+        (("9.0", 1024, 32, 8192), (2, 64, 64, 1.0, "warps")),
+        # One register more, and a unit of eight a thread more.
+        (("9.0", 1024, 33, 8192), (1, 32, 64, 0.5, "registers")),
+        (("9.0", 256, 128, 8192), (2, 16, 64, 0.25, "registers")),
+        # One warp a block.
+        (("9.0", 32, 16, 0), (32, 32, 64, 0.5, "blocks")),
+        (("8.9", 32, 16, 0), (24, 24, 48, 0.5, "blocks")),
+        # A block that is no whole number of warps holds its last warp nevertheless.
+        (("8.6", 1, 16, 0), (16, 16, 48, 1 / 3, "blocks")),
+        (("7.5", 33, 16, 0), (16, 32, 32, 1.0, "warps")),
+        # 1024 threads leave a third of an SM of 1536 empty.
+        (("8.6", 1024, 32, 0), (1, 32, 48, 2 / 3, "warps")),
+        # 99 KiB and the driver's KiB are the SM's 100.
+        (("8.6", 256, 32, 0, 99 * KIB), (1, 8, 48, 1 / 6, "shared memory")),
+        (("9.0", 128, 32, 48 * KIB), (4, 16, 64, 0.25, "shared memory")),
+        # Two warps a block with 200 registers: two warps in each of four parts, not 9.75 in all.
+        (("8.9", 64, 200, 0), (4, 8, 48, 1 / 6, "registers")),
+    ],
+)
+def test_occupancy_of_known_cases(asked, expected):
+    found = occupancy(*asked)
+    assert found == Occupancy(*expected)
+    assert found.fits
+
+
+@pytest.mark.parametrize(
+    ("asked", "limiter"),
+    [
+        (("9.0", 1025, 16, 0), "warps"),
+        (("9.0", 1024, 65, 0), "registers"),
+        (("9.0", 32, 256, 0), "registers"),
+        # 25 warps of 2560 registers would fit; 28, seven in each part of the SM, do not.
+        (("9.0", 800, 80, 0), "registers"),
+        (("9.0", 32, 16, 48 * KIB + 1), "shared memory"),
+        (("7.5", 32, 16, 0, 64 * KIB + 1), "shared memory"),
+        (("9.0", 32, 16, 1, 227 * KIB), "shared memory"),
+        (("9.0", 1025, 256, 49 * KIB), "warps"),
+    ],
+)
+def test_what_does_not_fit_says_why(asked, limiter):
+    found = occupancy(*asked)
+    assert not found.fits
+    assert (found.blocks_per_multiprocessor, found.active_warps, found.share) == (0, 0, 0.0)
+    assert found.limiter == limiter
+
+
+def test_of_equal_limits_the_first_is_named():
+    blocks_and_warps = occupancy("9.0", 64, 16, 0)
+    assert blocks_and_warps == Occupancy(32, 64, 64, 1.0, "warps")
+    warps_and_registers = occupancy("9.0", 1024, 32, 0)
+    assert warps_and_registers.limiter == "warps"
+    blocks_and_registers = occupancy("9.0", 32, 64, 0)
+    assert blocks_and_registers == Occupancy(32, 32, 64, 0.5, "blocks")
+    assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
+
+
+def test_unknown_compute_capability_is_refused_with_those_known():
+    with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* known are 7\.5, 8\.0, "):
+        occupancy("6.1", 32, 16, 0)
+
+
+@pytest.mark.parametrize("capability", LIMITS)
+def test_limits_are_those_of_an_sm(capability):
+    limits = limits_of(capability)
+    assert limits.max_shared_bytes_per_block == (
+        limits.shared_bytes_per_multiprocessor - limits.reserved_shared_bytes_per_block
+    )
+    assert limits.max_warps_per_multiprocessor >= 2 * limits.max_blocks_per_multiprocessor
+    assert limits.max_threads_per_block <= limits.max_warps_per_multiprocessor * WARP_SIZE
+    assert limits.max_registers_per_block == limits.registers_per_multiprocessor
+
+
+CALCULATOR = """
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include "cuda_occupancy.h"
+
+int active_blocks(int major, int minor, int threads_per_sm, int shared_per_sm, int shared_opt_in,
+                  int reserved, int threads, int registers, int static_shared, int dynamic_shared) {
+    cudaOccDeviceProp device;
+    cudaOccFuncAttributes function;
+    cudaOccDeviceState state;
+    cudaOccResult result;
+    memset(&device, 0, sizeof device);
+    memset(&function, 0, sizeof function);
+    memset(&state, 0, sizeof state);
+    device.computeMajor = major;
+    device.computeMinor = minor;
+    device.maxThreadsPerBlock = 1024;
+    device.maxThreadsPerMultiprocessor = threads_per_sm;
+    device.regsPerBlock = device.regsPerMultiprocessor = 65536;
+    device.warpSize = 32;
+    device.sharedMemPerBlock = 49152;
+    device.sharedMemPerMultiprocessor = shared_per_sm;
+    device.sharedMemPerBlockOptin = shared_opt_in;
+    device.reservedSharedMemPerBlock = reserved;
+    device.numSms = 1;
+    function.maxThreadsPerBlock = 1024;
+    function.numRegs = registers;
+    function.sharedSizeBytes = static_shared;
+    function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    function.maxDynamicSharedSizeBytes = dynamic_shared;
+    function.numBlockBarriers = 1;
+    state.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT;
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, threads,
+                                                dynamic_shared) != CUDA_OCC_SUCCESS) {
+        return -1;
+    }
+    return result.activeBlocksPerMultiprocessor;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def calculator(tmp_path_factory):
+    """CUDA's occupancy calculator: active blocks for a capability and a kernel's demands."""
+    try:
+        nvcc = find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("calculator")
+    source, library = folder / "calculator.c", folder / "calculator.so"
+    source.write_text(CALCULATOR)
+    done = subprocess.run(
+        [nvcc, "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-o", library, source],
+        capture_output=True,
+        text=True,
+    )
+    if "cuda_occupancy.h: No such file" in done.stderr:
+        pytest.skip("this CUDA toolkit comes without cuda_occupancy.h")
+    assert done.returncode == 0, done.stderr
+    active_blocks = ctypes.CDLL(str(library)).active_blocks
+
+    def ask(capability, *demands):
+        limits = LIMITS[capability]
+        return active_blocks(
+            *map(int, capability.split(".")),
+            limits.max_warps_per_multiprocessor * WARP_SIZE,
+            limits.shared_bytes_per_multiprocessor,
+            limits.max_shared_bytes_per_block,
+            limits.reserved_shared_bytes_per_block,
+            *demands,
+        )
+
+    return ask
+
+
+@pytest.mark.slow
+@given(
+    st.sampled_from(list(LIMITS)),
+    st.integers(1, 1100),
+    st.integers(0, 255),
+    st.integers(0, 48 * KIB),
+    st.one_of(st.just(0), st.integers(0, 230 * KIB)),
+)
+def test_occupancy_is_that_of_cudas_calculator(
+    calculator, capability, threads, registers, static, dynamic
+):
+    demands = (threads, registers, static, dynamic)
+    found = occupancy(capability, *demands)
+    assert found.blocks_per_multiprocessor == calculator(capability, *demands)
+
+
+@pytest.mark.parametrize("capability", LIMITS)
+def test_every_whole_warp_and_register_count_is_that_of_cudas_calculator(calculator, capability):
+    for threads in range(WARP_SIZE, 1025, WARP_SIZE):
+        for registers in range(1, 256):
+            found = occupancy(capability, threads, registers, 0).blocks_per_multiprocessor
+            assert found == calculator(capability, threads, registers, 0, 0), (threads, registers)
+
+
+@pytest.mark.parametrize("capability", LIMITS)
+def test_every_step_of_shared_memory_is_that_of_cudas_calculator(calculator, capability):
+    most = LIMITS[capability].max_shared_bytes_per_block
+    demands = [(32, 16, static, 0) for static in range(0, 48 * KIB + 1, 64)]
+    demands += [(32, 16, static + 1, 0) for static in range(0, 48 * KIB, 64)]
+    demands += [(32, 16, 100, dynamic) for dynamic in range(0, most + 256, 64)]
+    for asked in demands:
+        found = occupancy(capability, *asked).blocks_per_multiprocessor
+        assert found == calculator(capability, *asked), asked
+
+
+# A device attribute's number in cuda.h, and what it is of the limits.
+ATTRIBUTES = {
+    1: lambda limits: limits.max_threads_per_block,
+    8: lambda limits: limits.max_static_shared_bytes_per_block,
+    10: lambda _: WARP_SIZE,
+    12: lambda limits: limits.max_registers_per_block,
+    39: lambda limits: limits.max_warps_per_multiprocessor * WARP_SIZE,
+    81: lambda limits: limits.shared_bytes_per_multiprocessor,
+    82: lambda limits: limits.registers_per_multiprocessor,
+    97: lambda limits: limits.max_shared_bytes_per_block,
+    106: lambda limits: limits.max_blocks_per_multiprocessor,
+    111: lambda limits: limits.reserved_shared_bytes_per_block,
+}
+CASES = [
+    *((name, b) for name in ("naive", "block") for b in (1, 4, 8, 16, 32)),
+    *(("block_unroll4", b) for b in (4, 8, 16, 32)),
+    ("buffered_row", None),
+    ("outer_product", None),
+    ("register_tile", None),
+    ("register_tile_double_buffered", None),
+]
+
+
+class Libcuda:
+    """The CUDA driver, called by name; a status other than success is an error."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def __call__(self, name, *arguments):
+        status = getattr(self.library, name)(*arguments)
+        assert status == 0, f"{name}: CUDA error {status}"
+
+
+@contextmanager
+def current_context(cuda, device):
+    """Make the device's primary context current."""
+    context = ctypes.c_void_p()
+    cuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    cuda("cuCtxPushCurrent_v2", context)
+    try:
+        yield
+    finally:
+        cuda("cuCtxPopCurrent_v2", ctypes.byref(context))
+        cuda("cuDevicePrimaryCtxRelease_v2", device)
+
+
+@pytest.fixture
+def card_by_driver(card):
+    """The driver, and its handle of the first GPU of this host."""
+    driver()  # numbers the cards as `card` was found
+    cuda, device = Libcuda(), ctypes.c_int()
+    cuda("cuDeviceGet", ctypes.byref(device), card.index)
+    return cuda, device
+
+
+@pytest.mark.gpu
+def test_limits_are_those_that_the_driver_reports(card, card_by_driver):
+    cuda, device = card_by_driver
+    limits, value = limits_of(card.compute_capability), ctypes.c_int()
+    for number, expected in ATTRIBUTES.items():
+        cuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        assert value.value == expected(limits), f"device attribute {number}"
+
+
+@pytest.mark.gpu
+def test_occupancy_is_that_of_the_driver(card, card_by_driver, tmp_path):
+    cuda, device = card_by_driver
+    shape = Shape.square(1024)
+    builds = [build_for(name, shape, block, "float32") for name, block in CASES]
+    name = architecture(card.compute_capability)
+    results = build_all(find_nvcc(), builds, name, tmp_path, len(os.sched_getaffinity(0)))
+    with current_context(cuda, device):
+        for (kernel, block), build, result in zip(CASES, builds, results, strict=True):
+            launch = variant(kernel).launch(shape, block)
+            threads, dynamic = launch.threads[0] * launch.threads[1], launch.dynamic_shared_bytes
+            module, function, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+            cubin = tmp_path / name / f"{build.stem}.cubin"
+            cuda("cuModuleLoad", ctypes.byref(module), os.fsencode(cubin))
+            cuda("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
+            cuda(
+                "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                ctypes.byref(blocks),
+                function,
+                threads,
+                ctypes.c_size_t(dynamic),
+            )
+            cuda("cuModuleUnload", module)
+            registers, static = result.registers_per_thread, result.static_shared_bytes
+            found = occupancy(card.compute_capability, threads, registers, static, dynamic)
+            assert found.blocks_per_multiprocessor == blocks.value, build.stem

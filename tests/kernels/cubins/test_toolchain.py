@@ -1,0 +1,71 @@
+"""Finding the compiler: the configured one, the one on PATH, that of the wheels."""
+
+import sys
+
+import pytest
+
+from base.errors import StudyError, exit_status
+from kernels import __main__ as cli
+from kernels.cubins import toolchain
+from tests.support.compilers import program, stand_in
+
+
+@pytest.fixture
+def compilers(tmp_path, monkeypatch):
+    """Three compilers: a configured one, one on PATH, one of the wheels."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    paths = {"purelib": str(tmp_path / "site")}
+    monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
+    return {
+        "configured": stand_in(tmp_path / "mine" / "nvcc", ""),
+        "path": stand_in(tmp_path / "bin" / "nvcc", ""),
+        "wheel": stand_in(tmp_path / "site" / "nvidia" / "cu13" / "bin" / "nvcc", ""),
+    }
+
+
+def test_compilers_are_taken_in_order(compilers):
+    assert toolchain.find_nvcc(str(compilers["configured"])) == compilers["configured"]
+    assert toolchain.find_nvcc() == compilers["path"]
+    assert toolchain.find_nvcc("") == compilers["path"]
+    compilers["path"].unlink()
+    assert toolchain.find_nvcc() == compilers["wheel"]
+    compilers["wheel"].unlink()
+    with pytest.raises(StudyError, match=r"^nvcc: found neither on PATH nor .* install a CUDA"):
+        toolchain.find_nvcc()
+
+
+def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
+    wrong = tmp_path / "mine" / "nvc"
+    with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is no program; correct"):
+        toolchain.find_nvcc(str(wrong))
+    compilers["configured"].chmod(0o644)
+    with pytest.raises(StudyError, match="is no program"):
+        toolchain.find_nvcc(str(compilers["configured"]))
+
+
+def test_version_is_that_of_the_compiler(compilers, tmp_path):
+    assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
+    other = program(tmp_path / "other", "echo gcc 12")
+    with pytest.raises(StudyError, match="other: does not answer --version as nvcc does"):
+        toolchain.nvcc_version(other)
+    other = tmp_path / "data"
+    other.write_bytes(b"\x7fELF")
+    other.chmod(0o755)
+    with pytest.raises(StudyError, match=r"data: cannot be run \(Exec format error\)"):
+        toolchain.nvcc_version(other)
+
+
+def test_toolchain_without_a_compiler_is_one_line(compilers, monkeypatch, capsys):
+    compilers["path"].unlink()
+    compilers["wheel"].unlink()
+    monkeypatch.setattr(sys, "argv", ["kernels", "toolchain"])
+    assert exit_status(cli.main) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: nvcc: found neither on PATH nor")
+    assert said.err.count("\n") == 1
+
+
+def test_architectures_are_those_that_the_compiler_lists(tmp_path):
+    nvcc = program(tmp_path / "nvcc", "printf 'sm_100\\nsm_75\\nsm_90\\n'")
+    assert toolchain.list_architectures(nvcc) == ["sm_75", "sm_90", "sm_100"]

@@ -1,0 +1,333 @@
+"""The table of counts: lines, totals, theory, ncu's names; its command line."""
+
+import csv
+import io
+import re
+from collections import defaultdict
+from functools import partial
+
+import pytest
+import yaml
+
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import IN_TURN
+from kernels.host_execution import counts
+from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.counts import BLOCK_SIZES, COLUMNS, ORDER, count_all, table
+from kernels.products.shape import Shape
+from study.config import load
+from study.counting import plan
+from study.plan import products
+from tests.support import ROOT
+from tests.support.studies import study
+
+METRICS = {
+    "global_load_accesses": "",
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_lines": "",
+    "global_store_accesses": "",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "global_store_lines": "",
+    "shared_load_accesses": "",
+    "shared_load_requests": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_accesses": "",
+    "shared_store_requests": "smsp__sass_inst_executed_op_shared_st.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
+
+
+def rows_of(text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert list(rows[0]) == COLUMNS
+    return rows
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Strided blocks of 16: counted at 32, with bounds checks at 33; by theory at 4096."""
+    shapes = [Shape.square(n) for n in (32, 33, 4096)]
+    folder = tmp_path_factory.mktemp("builds")
+    return rows_of(table("block_strided", "float32", 16, shapes[:2], shapes[2:], folder))
+
+
+def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
+    lines = defaultdict(int)
+    for row in rows:
+        if row["line"]:
+            assert row["theory"] == ""
+            lines[row["n"], row["quantity"]] += int(row["count"])
+    totals = [row for row in rows if not row["line"] and row["n"] != "4096"]
+    assert len(totals) == 2 * len(METRICS)
+    for row in totals:
+        assert row["count"] == row["theory"]
+        assert lines[row["n"], row["quantity"]] == int(row["count"])
+    assert {(row["n"], row["build"]) for row in totals} == {("32", "exact"), ("33", "guarded")}
+
+
+@pytest.mark.slow
+def test_rows_name_type_and_shape(tmp_path):
+    shapes = [Shape.parse("2x9x5x17")], [Shape.parse("1x512x3")]
+    rows = rows_of(table("bmm_tile", "float64", 8, *shapes, tmp_path))
+    keys = ("variant", "dtype", "batch", "m", "n", "k", "block_size", "build")
+    assert {tuple(row[key] for key in keys) for row in rows} == {
+        ("bmm_tile", "float64", "2", "9", "17", "5", "8", "guarded"),
+        ("bmm_tile", "float64", "1", "1", "3", "512", "8", "guarded"),
+    }
+    stores = [row for row in rows if row["quantity"] == "global_store_accesses"]
+    assert {(row["line"] != "", row["count"]) for row in stores} == {
+        *((True, "306"), (False, "306"), (False, ""))
+    }
+    threads = 2 * 2 * 3 * 64  # blocks along z, y and x, of 8 x 8
+    first = next(row for row in stores if not row["line"])
+    assert float(first["per_thread"]) == 306 / threads
+
+
+@pytest.mark.slow
+def test_what_runs_on_padded_matrices_has_its_own_name_and_the_kernels_lines(tmp_path):
+    rows = rows_of(table("block_padded", "float32", 8, [Shape.square(17)], folder=tmp_path))
+    assert {(row["variant"], row["n"], row["build"]) for row in rows} == {
+        ("block_padded", "17", "exact")
+    }
+    loads = [row for row in rows if row["quantity"] == "global_load_accesses" and not row["line"]]
+    assert [row["count"] for row in loads] == [str(2 * 24**3 // 8)]
+
+
+def test_larger_orders_have_theory_alone(rows):
+    predicted = {row["quantity"]: row for row in rows if row["n"] == "4096"}
+    assert {quantity: row["ncu_metric"] for quantity, row in predicted.items()} == METRICS
+    assert {(row["line"], row["count"]) for row in predicted.values()} == {("", "")}
+    loads = 2 * 4096**3 // 16
+    assert int(predicted["global_load_accesses"]["theory"]) == loads
+    # 16 rows of 2 columns: 16 sectors, and words 16 apart: 2 banks, 8 wavefronts.
+    sectors, stores = predicted["global_load_sectors"], predicted["shared_store_wavefronts"]
+    assert (int(sectors["theory"]), float(sectors["per_request"])) == (loads // 32 * 16, 16)
+    assert (int(stores["theory"]), float(stores["per_request"])) == (loads // 32 * 8, 8)
+    assert int(predicted["shared_store_bank_conflicts"]["theory"]) == loads // 32 * 7
+    assert int(predicted["shared_load_bank_conflicts"]["theory"]) == 0
+    assert float(predicted["shared_load_accesses"]["per_thread"]) == 2 * 4096
+
+
+def test_lines_are_those_of_the_source(rows):
+    source = (ROOT / "kernels" / "block_strided.cu").read_text().splitlines()
+    texts = {
+        (row["n"], row["quantity"], source[int(row["line"]) - 1].strip().split(" = ")[0])
+        for row in rows
+        if row["line"] and row["quantity"].endswith("accesses")
+    }
+    assert ("32", "shared_store_accesses", "a_tile[x][y]") in texts
+    assert ("33", "shared_store_accesses", "a_tile[x][y]") in texts
+    assert ("32", "shared_load_accesses", "sum += a_tile[y][k] * b_tile[k][x];") in texts
+
+
+@pytest.fixture
+def run(command):
+    return partial(command, "kernels", "count")
+
+
+@pytest.mark.slow
+def test_command_prints_or_writes_the_table(run, tmp_path):
+    options = ("--variant", "buffered_row", "--size", 16, "--theory-size", 32, 1024)
+    printed = run(*options)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert {row["n"] for row in rows_of(printed.stdout)} == {"16", "32", "1024"}
+    written = run(*options, "--out", tmp_path / "folder" / "counts.csv")
+    assert (written.returncode, written.stdout, written.stderr) == (0, "", "")
+    assert (tmp_path / "folder" / "counts.csv").read_text() == printed.stdout
+
+
+def test_command_takes_shapes_and_types(run):
+    options = ("--variant", "mm_naive", "--block-size", 8, "--dtype", "int32")
+    done = run(*options, "--size", "9x5x17", 8, "--theory-size", "640x320x1000")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = rows_of(done.stdout)
+    assert {row["dtype"] for row in rows} == {"int32"}
+    assert {(row["m"], row["k"], row["n"]) for row in rows} == {
+        *(("9", "5", "17"), ("8", "8", "8"), ("640", "320", "1000"))
+    }
+
+
+STUDY = {
+    "variants": ["block", "buffered_row", "register_tile", "cublas_sgemm"],
+    "dtypes": ["float32"],
+    "sizes": [32, 512, 2048],
+    "holdout_sizes": [96],
+    "block_sizes": [4, 32],
+    "series": [
+        {
+            "variants": ["bmm_tile", "block"],
+            "dtypes": ["float64", "float32"],
+            "block_sizes": [8, 32],
+            "shapes": ["3x17x33x65", "3x640x320x1000", 100],
+        }
+    ],
+}
+
+
+def planned(asked, order=512, block_sizes=(8, 32)):
+    """Return the shapes that are counted and those that are predicted, as texts, by table."""
+    return {
+        one.stem: (list(map(str, one.counted)), list(map(str, one.predicted)))
+        for one in plan(asked, order, block_sizes)
+    }
+
+
+def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
+    found = planned(study(STUDY))
+    assert found["block-b4-float32"] == (["64", "70", "32"], ["96", "512", "2048"])
+    assert found["block-b32-float32"] == (["64", "70", "32", "512"], ["96", "100", "2048"])
+    assert found["buffered_row-float32"] == (["64", "70", "32", "512"], ["96"])
+    assert found["register_tile-float32"] == (["128", "70", "32", "512"], ["96", "2048"])
+    of_batches = (["64", "70", "3x17x33x65"], ["100", "3x640x320x1000"])
+    assert found["bmm_tile-b8-float64"] == found["bmm_tile-b32-float32"] == of_batches
+    assert set(found) == {
+        *("block-b4-float32", "block-b8-float32", "block-b32-float32", "buffered_row-float32"),
+        *(f"bmm_tile-b{block}-{dtype}" for block in (8, 32) for dtype in ("float32", "float64")),
+        "register_tile-float32",
+    }, "a library's product has no accesses to count"
+
+
+def test_large_products_may_be_left_to_theory():
+    found = planned(study(STUDY), order=None)
+    assert found["block-b32-float32"] == (["64", "70", "32"], ["96", "100", "512", "2048"])
+    assert set(found) == set(planned(study(STUDY)))
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """A tree of three kernels and their code, and a way to count them where tables are no work."""
+    for name in (
+        "kernels/block.cu",
+        "kernels/naive.cu",
+        "kernels/theory/cost.py",
+        "kernels/host/run.h",
+        "kernels/products/matrices.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    monkeypatch.setattr(counts, "ROOT", tmp_path)
+    made = []
+
+    def table(name, dtype, block, shapes, theory_shapes):
+        if name == "naive" and "fault" in (tmp_path / "kernels/naive.cu").read_text():
+            raise KernelFault("kernels/naive.cu:3: a fault")
+        made.append(name)
+        return f"{name} {block} {[str(one) for one in (*shapes, *theory_shapes)]}\n"
+
+    monkeypatch.setattr(counts, "table", table)
+
+    def count(**changes):
+        """Count a study; return the variants of which tables were made anew."""
+        made.clear()
+        asked = study({"variants": ["block", "naive"], "block_sizes": [4, 32]} | changes)
+        tables, announced = plan(asked, 512), []
+        options = (
+            tables,
+            tmp_path / "out",
+            2,
+            tmp_path / "store",
+            lambda n, _: announced.append(n),
+        )
+        count_all(*options)
+        assert announced == list(range(1, len(tables) + 1))
+        for one in tables:
+            shapes = [str(shape) for shape in (*one.counted, *one.predicted)]
+            text = (tmp_path / "out" / f"{one.stem}.csv").read_text()
+            assert text == f"{one.variant} {one.block_size} {shapes}\n"
+        return sorted(made)
+
+    count.folder = tmp_path
+    return count
+
+
+def test_only_what_has_changed_is_counted_again(counted):
+    everything = ["block"] * 2 + ["naive"] * 2
+    assert counted() == everything
+    assert counted() == []
+    (counted.folder / "kernels" / "naive.cu").write_text("edited")
+    assert counted() == ["naive"] * 2
+    for name in ("kernels/theory/cost.py", "kernels/host/run.h", "kernels/products/matrices.py"):
+        (counted.folder / name).write_text("edited")
+        assert counted() == everything, name
+    assert counted(sizes=[8, 512]) == everything
+    assert counted() == [], "what was counted before is still there"
+
+
+def test_all_is_counted_again_by_another_compiler(counted, monkeypatch):
+    counted()
+    monkeypatch.setattr(counts, "compiler_version", lambda: "g++ of tomorrow")
+    assert len(counted()) == 4
+
+
+def test_a_fault_ends_the_counting_and_the_other_tables_are_kept(counted):
+    source = counted.folder / "kernels" / "naive.cu"
+    source.write_text("a fault")
+    with pytest.raises(KernelFault, match=r"^kernels/naive\.cu:3: a fault$"):
+        counted()
+    source.write_text("kernels/naive.cu")
+    left = counted()
+    assert left.count("naive") == 2
+    assert len(left) < 4
+
+
+def test_command_counts_a_whole_study(command, tmp_path):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["study"] |= {"variants": ["naive"], "sizes": [32], "block_sizes": [32]}
+    config["study"] |= {"holdout_sizes": [], "series": [], "scope": "quick"}
+    config["study"]["quick"] = {"variants": ["block"]}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    done = command(
+        "study", "count", "--config", tmp_path / "config.yaml", "--out", tmp_path / "counts"
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.search(r"^accesses: 1/1 kernels counted in 0:\d\d$", done.stderr, re.MULTILINE)
+    rows = rows_of((tmp_path / "counts" / "naive-b32-float32.csv").read_text())
+    assert {row["n"] for row in rows} == {"32", "64", "70"}, "whatever is measured here"
+
+
+def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
+    own = load(ROOT / "config.yaml").study
+    tables = plan(own, ORDER, BLOCK_SIZES)
+    in_turn = {n for n, entry in VARIANTS.items() if entry.kernel and entry.flow == IN_TURN}
+    assert {one.variant for one in tables} == in_turn
+    at_order = {
+        (one.variant, one.dtype, one.block_size)
+        for one in tables
+        if Shape.square(ORDER) in one.counted
+    }
+    wanted = {
+        (one.variant, one.dtype, one.block_size)
+        for one in products(own)
+        if one.shape == Shape.square(ORDER)
+        and one.dtype == "float32"
+        and one.block_size in (None, *BLOCK_SIZES)
+        and one.variant in in_turn
+    }
+    assert at_order == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--variant", "blok", "--size", 16), "variant 'blok' is not in the catalog"),
+        (("--variant", "block", "--size", 16), "block: has no block size None; it takes: 1, 2, "),
+        (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': is none; "),
+        (
+            ("--variant", "naive", "--block-size", 8, "--size", 8, "--dtype", "int32"),
+            "naive: does not multiply int32; it takes: float32",
+        ),
+        (("--variant", "cublas_sgemm", "--size", 8), "cublas_sgemm: is a library's; there is no"),
+        (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads a block, 1024 allow"),
+    ],
+)
+def test_wrong_input_is_one_line(run, options, words):
+    done = run(*options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1

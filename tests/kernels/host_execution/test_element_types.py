@@ -1,0 +1,189 @@
+"""Host execution of float64 and 32-bit integers: references, kernels, faults, counts."""
+
+import numpy as np
+import pytest
+
+from base.errors import StudyError
+from kernels.host_execution.binding import Kernel, KernelFault, reference
+from kernels.host_execution.compiler import MODES, build_kernel
+
+C_TYPES = {"float32": "float", "float64": "double", "uint32": "unsigned", "int32": "unsigned"}
+# One element of C a thread; the batch along blockIdx.z.
+PRODUCT = """
+extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int k) {
+    __shared__ ELEMENT row[33];
+    const int column = threadIdx.x, width = blockDim.x, product = blockIdx.z;
+    const int line = product * gridDim.y + blockIdx.y;
+    if (column < k) row[column] = a[line * k + column];
+    __syncthreads();
+    ELEMENT sums[12] = {};
+    for (int i = 0; i < k; ++i) {
+        sums[7] += row[i] * b[(product * k + i) * width + column];
+    }
+    c[line * width + column] = sums[7];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def host_builds(tmp_path_factory):
+    """Folder of the builds of this module's tests."""
+    return tmp_path_factory.mktemp("builds")
+
+
+def matrices(dtype, *shape):
+    """Return seeded elements of the whole range of an integer type, or from -1 to 1."""
+    random = np.random.default_rng(7)
+    if np.issubdtype(dtype, np.floating):
+        return random.uniform(-1, 1, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def compiled(folder, tmp_path, text, mode="counted", **defines):
+    """Compile the text of a source file with a kernel called ``kernel``."""
+    source = tmp_path / "kernel.cu"
+    source.write_text(text)
+    library = build_kernel("kernel", source, defines, mode, folder)
+    return Kernel(library, source, "kernel", mode == "counted")
+
+
+def run_on(folder, tmp_path, body, p, threads=32):
+    """Run ``kernel(double *p) { body }``, counted, with one block; the body begins at line 2."""
+    text = f'extern "C" __global__ void kernel(double *p) {{\n{body}\n}}\n'
+    return compiled(folder, tmp_path, text).run((1,), (threads,), [p])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", C_TYPES)
+def test_reference_sums_in_the_order_of_k(host_builds, dtype):
+    a, b = matrices(dtype, 3, 17, 33), matrices(dtype, 3, 33, 65)
+    expected = np.zeros((3, 17, 65), dtype)
+    for k in range(33):
+        expected += a[:, :, k, None] * b[:, None, k]
+    product = reference(a, b, False, host_builds)
+    assert product.dtype == dtype
+    assert product.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-13), (np.float64, 2.0**-30)])
+def test_fused_reference_rounds_once_a_step(host_builds, dtype, step):
+    # -1 + (1 + step)(1 - step): the product is rounded to 1, unless it is fused with the sum.
+    a = np.array([[[1, 1 + step]]], dtype)
+    b = np.array([[[-1], [1 - step]]], dtype)
+    assert reference(a, b, False, host_builds) == 0
+    assert reference(a, b, True, host_builds) == -(step**2)
+
+
+def test_integers_wrap_around_fused_or_not(host_builds):
+    a, b = matrices(np.uint32, 2, 9, 40), matrices(np.uint32, 2, 40, 5)
+    wide = (a.astype(object) @ b.astype(object)) % 2**32
+    for fused in (False, True):
+        assert (reference(a, b, fused, host_builds) == wide).all()
+        signed = reference(a.view(np.int32), b.view(np.int32), fused, host_builds)
+        assert (signed.view(np.uint32) == wide).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 3, 2), np.float64)),
+        (np.zeros((1, 2, 3), np.float32), np.zeros((1, 2, 3), np.float32)),
+        (np.zeros((2, 2, 3), np.float32), np.zeros((1, 3, 2), np.float32)),
+    ],
+)
+def test_reference_of_what_does_not_fit_is_refused(host_builds, a, b):
+    with pytest.raises(ValueError, match="no products"):
+        reference(a, b, False, host_builds)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", C_TYPES)
+def test_kernel_of_a_type_equals_the_reference(host_builds, tmp_path, dtype, mode):
+    a, b = matrices(dtype, 2, 3, 33), matrices(dtype, 2, 33, 40)
+    kernel = compiled(host_builds, tmp_path, PRODUCT, mode, ELEMENT=C_TYPES[dtype])
+    c = np.zeros((2, 3, 40), dtype)
+    run = kernel.run((1, 3, 2), (40,), [a, b, c, 33])
+    assert c.tobytes() == reference(a, b, mode == "fused", host_builds).tobytes()
+    assert {count.bytes for count in run.counts} == ({c.itemsize} if mode == "counted" else set())
+
+
+def test_fma_of_doubles(host_builds, tmp_path):
+    p = np.array([1 + 2.0**-30, 1 - 2.0**-30, -1])
+    run = run_on(host_builds, tmp_path, "p[0] = fma(p[0], p[1], p[2]);", p, 1)
+    assert p[0] == -(2.0**-60)
+    assert run.stored_by[0].tolist() == [2, 2, 0, 0, 0, 0]  # by word
+
+
+@pytest.mark.parametrize(
+    "target", ["reinterpret_cast<float *>(p) + 1", "reinterpret_cast<float *>(s) + 1"]
+)
+def test_misaligned_doubles_are_refused(host_builds, tmp_path, target):
+    body = f"__shared__ double s[2];\n*reinterpret_cast<double *>({target}) = 1;"
+    with pytest.raises(
+        KernelFault, match=r"kernel\.cu:3: .* store of 8 bytes at byte 4 of .* is misaligned"
+    ):
+        run_on(host_builds, tmp_path, body, np.zeros(2), 1)
+
+
+@pytest.mark.parametrize("word", [0, 1])
+def test_half_of_a_double_races_with_the_whole(host_builds, tmp_path, word):
+    body = (
+        "__shared__ double s[1];\nif (threadIdx.x == 0) s[0] = 1;\n"
+        f"if (threadIdx.x == 1) reinterpret_cast<float *>(s)[{word}] = 1;"
+    )
+    place = rf"kernel\.cu:4: .* byte {4 * word} of shared memory races with .* at line 3"
+    with pytest.raises(KernelFault, match=place):
+        run_on(host_builds, tmp_path, body, np.zeros(1), 2)
+
+
+def test_upper_half_of_a_double_that_nobody_wrote(host_builds, tmp_path):
+    body = "__shared__ double s[1];\nreinterpret_cast<float *>(s)[0] = 1;\np[0] = s[0];"
+    with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* load of 8 bytes .* has written"):
+        run_on(host_builds, tmp_path, body, np.zeros(1), 1)
+
+
+@pytest.mark.parametrize(
+    ("index", "wavefronts", "ideal"),
+    # Half a warp at a time: 16 doubles have the 32 banks to themselves. The whole of it where lanes
+    # read in pairs.
+    [
+        *(("i", 2, 2), ("i / 2", 1, 1), ("2 * i", 4, 2), ("17 * i", 2, 2), ("16 * i", 32, 2)),
+        *(("i % 8", 2, 2), ("i % 2", 1, 1), ("i / 2 * 16", 16, 1), ("0", 1, 1)),
+    ],
+)
+def test_wavefronts_of_shared_doubles(host_builds, tmp_path, index, wavefronts, ideal):
+    body = (
+        "__shared__ double s[544];\nconst int i = threadIdx.x;\n"
+        f"for (int j = i; j < 544; j += 32) s[j] = j;\n__syncthreads();\np[i] = s[{index}];"
+    )
+    run = run_on(host_builds, tmp_path, body, np.zeros(32))
+    (load,) = (count for count in run.counts if count.operation == "shared_load")
+    assert (load.bytes, load.accesses, load.requests) == (8, 32, 1)
+    assert (load.transactions, load.ideal) == (wavefronts, ideal)
+
+
+@pytest.mark.parametrize(("index", "sectors"), [("i", 8), ("i + 1", 9), ("4 * i", 32), ("0", 1)])
+def test_sectors_of_global_doubles(host_builds, tmp_path, index, sectors):
+    body = f"const int i = threadIdx.x;\np[128 + i] = p[{index}];"
+    run = run_on(host_builds, tmp_path, body, np.zeros(160))
+    (load,) = (count for count in run.counts if count.operation == "global_load")
+    assert (load.bytes, load.requests, load.transactions) == (8, 1, sectors)
+
+
+def test_whole_structures_are_for_registers_only(host_builds, tmp_path):
+    before = "struct Four {\n    double x[4];\n};\n"
+    text = 'extern "C" __global__ void kernel(double *p) {{\n    Four four = {{}};\n    {};\n}}\n'
+    kept = compiled(host_builds, tmp_path, before + text.format("p[1] = four.x[1]"))
+    p = np.ones(4)
+    kept.run((1,), (1,), [p])
+    assert p.tolist() == [1, 0, 1, 1]
+    stored = before + text.format("*reinterpret_cast<Four *>(p) = four")
+    with pytest.raises(KernelFault, match=r"kernel\.cu:6: .* accesses of 32 bytes are not"):
+        compiled(host_builds, tmp_path, stored).run((1,), (1,), [p])
+
+
+def test_what_does_not_link_names_what_is_missing(host_builds, tmp_path):
+    text = 'void missing();\nextern "C" __global__ void kernel(float *p) {\n    missing();\n}\n'
+    with pytest.raises(StudyError, match=r"g\+\+ failed: .*undefined reference to .*missing"):
+        compiled(host_builds, tmp_path, text)

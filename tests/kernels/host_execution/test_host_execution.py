@@ -1,0 +1,177 @@
+"""The catalog's kernels on the host: bit for bit right, and counted as theory says."""
+
+import numpy as np
+import pytest
+
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.catalog.variant import IN_TURN
+from kernels.cubins.build import build_for
+from kernels.host_execution.binding import reference
+from kernels.host_execution.check import check, execute, expected_product, inputs_of, predict, sums
+from kernels.products.shape import Shape
+from tests.support.builds import in_parallel
+
+pytestmark = pytest.mark.slow
+
+# Powers of two, their neighbours, odd and even multiples of four and eight.
+BLOCKS = (None, 1, 2, 3, 4, 7, 8, 12, 16, 17, 20, 24, 28, 31, 32)
+KERNELS = [
+    (name, block, dtype)
+    for name, entry in VARIANTS.items()
+    if entry.kernel and entry.flow == IN_TURN
+    for block in entry.block_sizes or (None,)
+    if block in BLOCKS or entry.has_tiles
+    for dtype in entry.dtypes
+]
+ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded
+FEW_BLOCKS = (8, 16, 32)
+SHAPES = {
+    "single": ["32x64x96", "17x33x65", "1x512x3"],
+    "batched": [f"{b}x{s}" for b in (1, 3, 16) for s in ("17x33x65", "1x512x3")] + ["2x32x64x96"],
+}
+# Sectors a request of global loads at N = 512 by block size, by hand. At 32 they are also what an
+# H100's counters show of the first.
+SECTORS = {
+    ("naive", 8): (8 + 1) / 2,  # a warp is 8 rows of 4 columns
+    ("naive", 16): (16 + 1) / 2,
+    ("naive", 32): 16.5,
+    ("naive_coalesced", 8): (4 + 1) / 2,
+    ("naive_coalesced", 16): (2 + 2) / 2,
+    ("naive_coalesced", 32): 2.5,
+    ("block", 8): 4,
+    ("block", 16): 4,
+    ("block", 32): 4,
+    ("block_strided", 8): 8,
+    ("block_strided", 16): 16,
+    ("block_strided", 32): 32,
+    ("block_unroll4", 8): 2,  # a block is half a warp
+    ("block_unroll4", 16): 4,
+    ("block_unroll4", 32): 4,
+    ("block_unroll8", 8): 1,  # a quarter
+    ("block_unroll8", 32): 4,
+    ("block_padded", 32): 4,
+    ("tile_uncoalesced", 16): (4 + 16) / 2,
+    ("tile_uncoalesced", 32): (4 + 32) / 2,
+    ("tile_transposed_b", 16): 4,
+    ("tile_conflict_free", 32): 4,
+    ("outer_product", None): 4,
+    ("register_tile", None): 16,  # four words a lane
+    ("register_tile_conflict_free", None): 16,
+    # Words of A, 8 of each of 4 rows, and as many vectors: 8 and 2 of a thread, or 8 and 1.
+    ("register_tile_async", None): (8 * 4 + 2 * 16) / 10,
+    ("sgemm_top", 32016): (8 * 4 + 16) / 9,
+    ("sgemm_tensor", None): 16,
+    ("mm_naive", 32): 2.5,
+    ("bmm_tile", 32): 4,
+}
+
+
+def product_of(name, shape, block, dtype="float32"):
+    return Product(name, dtype, Shape.parse(shape), block)
+
+
+def shapes_of(name, block):
+    """Return what a kernel is run at: exact and guarded builds, of the few block sizes more."""
+    entry = VARIANTS[name]
+    if entry.has_tiles:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
+        rows, columns, step = entry.tile(block)
+        return (f"{rows}x{4 * step}x{columns}", 68, 70, "17x33x65", "68x20x36")
+    if entry.shapes != "square":
+        return SHAPES[entry.shapes]
+    if entry.tensor_cores:  # loads of four elements where they divide N, else of one
+        return (128, 132, 134, 17)
+    if block in FEW_BLOCKS or entry.family == "buffered":
+        return ALL_ORDERS
+    width = max(entry.tile(block or 0))
+    if width > 32:  # blocks of one row of them, of several, and in part outside
+        return (width, 2 * width, 17, width + 6, width + 4)
+    return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
+
+
+def counted(product, folder):
+    """Do what `check` does, of the counted build alone."""
+    c, run = execute(product, "counted", folder=folder)
+    assert c.tobytes() == expected_product(product, False, folder).tobytes(), product
+    assert sums(run) == predict(product), product
+    return run
+
+
+@pytest.fixture(scope="module")
+def outcomes(host_builds):
+    """What `check` says of each product: the counted run, or an exception."""
+    products = [
+        product_of(name, shape, block, dtype)
+        for name, block, dtype in KERNELS
+        for shape in shapes_of(name, block)
+    ]
+
+    def run(product):
+        if product.block_size in (None, 32, 32016) and product.dtype == "float32":
+            return check(product, folder=host_builds)
+        return counted(product, host_builds)  # the optimised builds of one size and type are enough
+
+    return in_parallel(run, products)
+
+
+@pytest.mark.parametrize(("name", "block", "dtype"), KERNELS)
+def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
+    products = [product_of(name, shape, block, dtype) for shape in shapes_of(name, block)]
+    failed = {str(one.shape): outcomes[one] for one in products}
+    assert {shape: run for shape, run in failed.items() if isinstance(run, Exception)} == {}
+    for one in products:
+        # `check` has compared; that it compared something is seen here.
+        totals = sums(outcomes[one])
+        seen = VARIANTS[name].operands(one.shape, block)
+        stores = totals["global_store"]
+        vector = 4 if stores.accesses < seen.c_elements else 1
+        assert stores.accesses * vector == seen.c_elements
+        assert totals["global_load"].transactions >= totals["global_load"].requests > 0
+
+
+def test_exact_and_guarded_builds_are_run_of_every_kernel():
+    for name, block, dtype in KERNELS:
+        builds = {
+            build_for(name, Shape.parse(shape), block, dtype) for shape in shapes_of(name, block)
+        }
+        either = max(VARIANTS[name].tile(block or 0)) > 1 and name != "block_padded"
+        assert len(builds) == 1 + either, (name, block)
+
+
+@pytest.mark.parametrize(("name", "block"), SECTORS)
+def test_sectors_a_request_at_512(name, block):
+    loads = predict(product_of(name, 512, block))["global_load"]
+    assert loads.transactions / loads.requests == SECTORS[name, block]
+
+
+def test_references_differ_and_are_the_triple_loop(host_builds):
+    a, b = inputs_of(product_of("naive", 20, 32))
+    separate, fused = (reference(a, b, kind, host_builds) for kind in (False, True))
+    expected = np.zeros((1, 20, 20), np.float32)
+    for k in range(20):
+        expected += a[:, :, k, None] * b[:, None, k]
+    np.testing.assert_array_equal(separate, expected)
+    assert (separate != fused).any()
+    # One step: the product is exact in float64, and so is its sum with 0.
+    a, b = a[:, :1, :1], b[:, :1, :1]
+    assert reference(a, b, True, host_builds) == (a.astype(np.float64) * b).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (("blok", 16, 4), "variant 'blok' is not in the catalog"),
+        (("block", 16, 33), r"block: has no block size 33; it takes: 1, 2, 3, .*, 32$"),
+        (("block", 16, None), "block: has no block size None; it takes: 1, "),
+        (("buffered_row", 16, 4), "buffered_row: has no block size 4; it takes: none"),
+        (("buffered_row", 1025, None), "buffered_row at size 1025: needs 1025 threads a block, "),
+        (("block", 16, 8, "int32"), "block: does not multiply int32; it takes: float32"),
+        (("block", "17x33x65", 8), "block at 17x33x65: takes square products only"),
+        (("mm_tile", "3x17x33x65", 8), "mm_tile at 3x17x33x65: takes single products only"),
+        (("cublas_sgemm", 16, None), "cublas_sgemm: is a library's; there is no source to execute"),
+    ],
+)
+def test_what_cannot_run_is_refused(cell, message):
+    with pytest.raises(StudyError, match=f"^{message}"):
+        predict(product_of(*cell))

@@ -1,0 +1,83 @@
+"""Kernels on the host at sizes that take seconds each: right products, counts as theory says."""
+
+import pytest
+
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.host_execution import compiler
+from kernels.host_execution.binding import reference
+from kernels.host_execution.check import execute, inputs_of, predict, sums
+from kernels.products.shape import Shape
+from tests.support.builds import in_parallel
+
+pytestmark = pytest.mark.slow
+# Products that take minutes to be counted.
+LARGE = [
+    (name, dtype, shape)
+    for shape, names in (
+        ("640x320x1000", ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")),
+        ("3x320x100x640", ("bmm_tile",)),
+    )
+    for name in names
+    for dtype in (VARIANTS[name].dtypes if (name, shape[0]) == ("mm_tile", "6") else ["float32"])
+]
+COUNTED = [
+    *((name, 32) for name in ("block", "block_strided", "block_unroll4")),
+    *((name, None) for name in ("outer_product", "register_tile")),
+]
+
+
+def modes_of(name, dtype):
+    """Return the optimised builds: one kernel of a type in both, the others in that of a card."""
+    return compiler.MODES[1:] if (name, dtype) == ("mm_tile", "float32") else ("fused",)
+
+
+def product_of(name, shape, block, dtype="float32"):
+    return Product(name, dtype, Shape.parse(shape), block)
+
+
+@pytest.fixture(scope="module")
+def large(host_builds):
+    """What the optimised builds store of the large products, and what they are to store."""
+    products = [product_of(name, shape, 32, dtype) for name, dtype, shape in LARGE]
+    inputs = {(one.dtype, one.shape): inputs_of(one) for one in products}
+    references = {
+        (one.dtype, one.shape, mode)
+        for one in products
+        for mode in modes_of(one.variant, one.dtype)
+    }
+
+    def multiply(one):
+        modes = modes_of(one.variant, one.dtype)
+        return {mode: execute(one, mode, folder=host_builds)[0] for mode in modes}
+
+    def refer(one):
+        dtype, shape, mode = one
+        return reference(*inputs[dtype, shape], mode == "fused", host_builds)
+
+    return in_parallel(multiply, products), in_parallel(refer, references)
+
+
+@pytest.mark.parametrize(("name", "dtype", "shape"), LARGE)
+def test_large_products_are_exact(large, name, dtype, shape):
+    asked = product_of(name, shape, 32, dtype)
+    found, expected = large
+    assert set(found[asked]) == set(modes_of(name, dtype))
+    for mode, c in found[asked].items():
+        assert c.dtype == dtype
+        assert c.tobytes() == expected[asked.dtype, asked.shape, mode].tobytes(), mode
+
+
+@pytest.fixture(scope="module")
+def counted(host_builds):
+    products = [product_of(name, 256, block) for name, block in COUNTED]
+    return in_parallel(lambda one: execute(one, "counted", folder=host_builds), products)
+
+
+@pytest.mark.parametrize(("name", "block"), COUNTED)
+def test_counts_of_larger_products_are_theory(counted, name, block, host_builds):
+    asked = product_of(name, 256, block)
+    product, run = counted[asked]
+    assert sums(run) == predict(asked)
+    expected = reference(*inputs_of(asked), False, host_builds)
+    assert product.tobytes() == expected.tobytes()

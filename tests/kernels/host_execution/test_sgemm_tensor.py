@@ -1,0 +1,125 @@
+"""The product on tensor cores: how its errors depend on the data, and the changes of its scales."""
+
+import numpy as np
+import pytest
+
+from base.paths import ROOT
+from kernels.catalog.entries import VARIANTS
+from kernels.cubins.build import build_for
+from kernels.host_execution.binding import Kernel
+from kernels.host_execution.compiler import build_kernel
+from kernels.products.shape import Shape
+
+ENTRY = VARIANTS["sgemm_tensor"]
+UNIT = 2.0**-24
+RNG = np.random.default_rng(5)
+
+
+def uniform(n):
+    return RNG.uniform(-1, 1, (n, n))
+
+
+def wide(n):
+    return 10 ** RNG.uniform(-6, 6, (n, n)) * RNG.choice([-1, 1], (n, n))
+
+
+def cancelling(n):
+    a, b = uniform(n), uniform(n)
+    half = n // 2
+    a[:, half:] = a[:, :half]
+    b[half:] = -b[:half] * (1 + 2.0**-12 * uniform(n)[:half])
+    return a, b
+
+
+def growing(n):
+    """A's columns grow by 20 orders of magnitude, B's rows by 10: many tiles change the scales."""
+    k = np.arange(n) / n
+    return uniform(n) * 10 ** (20 * k - 10), uniform(n) * (10 ** (10 * k - 5))[:, None]
+
+
+DATA = {
+    "uniform": lambda n: (uniform(n), uniform(n)),
+    "positive": lambda n: (abs(uniform(n)), abs(uniform(n))),
+    "wide": lambda n: (wide(n), wide(n)),
+    "cancelling": cancelling,
+    "growing": growing,
+    "shrinking": lambda n: tuple(each[::-1, ::-1] for each in growing(n)),
+    "rows and columns of any scale": lambda n: (
+        uniform(n) * 10 ** RNG.uniform(-18, 18, (n, 1)),
+        uniform(n) * 10 ** RNG.uniform(-15, 15, n),
+    ),
+    "triangles": lambda n: (np.triu(uniform(n)), np.tril(uniform(n))),
+    "zeros": lambda n: (np.zeros((n, n)), uniform(n)),
+    "against each other": lambda n: (
+        uniform(n) * (scale := 10 ** RNG.uniform(-6, 6, n)),
+        uniform(n) / scale[:, None],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def multiply(host_builds):
+    """Return a function that multiplies square matrices on the host, optimised."""
+
+    def multiplied(a, b):
+        n = len(a)
+        build = build_for("sgemm_tensor", Shape.square(n), None, "float32")
+        source = ROOT / build.source
+        library = build_kernel("sgemm_tensor", source, build.defines, "separate", host_builds)
+        launch = ENTRY.launch(Shape.square(n), None)
+        c = np.full((n, n), np.nan, np.float32)
+        arguments = [np.ascontiguousarray(each, np.float32) for each in (a, b)]
+        Kernel(library, source, "sgemm_tensor", False).run(
+            launch.grid, launch.threads, [*arguments, c, n], launch.dynamic_shared_bytes
+        )
+        return c
+
+    return multiplied
+
+
+def bound(a, b):
+    """Return the bound of docs/methods.md, with what scales leave of a line's small elements."""
+    a, b = abs(a), abs(b)
+    left = np.outer(a.max(1), b.sum(0)) + np.outer(a.sum(1), b.max(0))
+    return ENTRY.roundoffs(len(a)) * UNIT * (a @ b) + 2.0**-47 * left
+
+
+@pytest.mark.parametrize("n", [100, 256])
+@pytest.mark.parametrize("kind", DATA)
+def test_errors_are_within_the_bound(multiply, kind, n):
+    a, b = (each.astype(np.float32).astype(np.float64) for each in DATA[kind](n))
+    error = abs(multiply(a, b) - a @ b)
+    assert (error <= bound(a, b)).all(), kind
+    units = np.divide(error, UNIT * (abs(a) @ abs(b)), where=error > 0, out=0 * error).max()
+    # What FP32 sums one by one are off by: a few units. Lines with large elements that only small
+    # ones meet are the exception.
+    assert units < (20 if kind != "against each other" else 1e5), kind
+    assert (kind == "zeros") == (units == 0)
+
+
+def test_one_element_is_a_rounded_product_but_for_its_last_bits(multiply):
+    for a, b in RNG.uniform(-2, 2, (20, 2)).astype(np.float32):
+        exact = np.float64(a) * np.float64(b)
+        assert abs(multiply(a[None, None], b[None, None])[0, 0] - exact) <= 9 * UNIT * abs(exact)
+
+
+def test_what_is_no_number_stays_in_its_row_and_column(multiply):
+    a, b = uniform(130), uniform(130)
+    a[3, 5], a[7, 129], b[70, 9] = np.inf, np.nan, -np.inf
+    finite = np.isfinite(multiply(a, b))
+    expected = np.ones((130, 130), bool)
+    expected[[3, 7]], expected[:, 9] = False, False
+    np.testing.assert_array_equal(finite, expected)
+
+
+def test_largest_and_smallest_numbers_are_multiplied(multiply):
+    a, b = uniform(64), uniform(64)
+    huge, tiny = a * 3e38, b * 1e-37
+    product, exact = multiply(huge, tiny), huge.astype(np.float32) @ tiny.astype(np.float32)
+    np.testing.assert_allclose(product, exact, atol=3e38 * 1e-37 * 64 * 1e-6)
+    assert (multiply(a * 1e-30, b * 1e-30) == 0).all()
+
+
+def test_roundoffs_are_those_of_the_methods():
+    assert [ENTRY.roundoffs(k) for k in (1, 64, 65, 4096)] == [161, 161, 162, 224]
+    assert VARIANTS["block"].roundoffs(4096) == 4096

@@ -1,0 +1,360 @@
+"""The matrices and the gate: right products pass, every kind of wrong one is named."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from kernels.products import matrices
+from kernels.products.gate import judge
+from kernels.products.matrices import POISON_WORD, Inputs, reference
+from kernels.products.shape import Shape
+
+pytestmark = pytest.mark.filterwarnings("error")
+N = 5
+FLOATS = {np.float32: 24, np.float64: 53}  # bits of the mantissa, the implied one included
+
+
+def inputs_of(*shapes, dtype="float32", seed=3):
+    return Inputs([(dtype, Shape.parse(shape)) for shape in shapes], seed)
+
+
+def pair_of(shape, dtype="float32", seed=3):
+    """Return copies of the seeded A and B of one problem."""
+    pair = inputs_of(shape, dtype=dtype, seed=seed).pair(dtype, Shape.parse(shape))
+    return tuple(matrix.copy() for matrix in pair)
+
+
+@pytest.fixture
+def case():
+    """A right product of order N with its reference and bound."""
+    expected, bound = reference(*pair_of(N))
+    return expected.astype(np.float32), expected, bound
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_inputs_are_seeded_and_of_both_signs(dtype):
+    inputs = inputs_of(8, 40, 3, dtype=dtype, seed=5)
+    for matrix in (inputs.a[dtype], inputs.b[dtype]):
+        assert (matrix.dtype, matrix.shape) == (dtype, (1600,))
+        assert matrix.min() < -0.9
+        assert 0.9 < matrix.max() < 1
+        assert matrix.min() >= -1
+        assert abs(matrix.mean()) < 0.1
+    assert not np.array_equal(inputs.a[dtype], inputs.b[dtype])
+    again = inputs_of(40, dtype=dtype, seed=5)
+    np.testing.assert_array_equal(inputs.a[dtype], again.a[dtype])
+    np.testing.assert_array_equal(inputs.b[dtype], again.b[dtype])
+    assert not np.array_equal(inputs.a[dtype], inputs_of(40, dtype=dtype, seed=6).a[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_matrices_of_a_shape_are_the_same_in_every_study(dtype):
+    few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
+    for one, other in ((few.a, many.a), (few.b, many.b)):
+        assert other[dtype].size > one[dtype].size
+        np.testing.assert_array_equal(one[dtype], other[dtype][: one[dtype].size])
+
+
+def test_integers_are_of_all_their_range():
+    """So that products, and their sums, do wrap around."""
+    inputs = inputs_of(64, dtype="int32", seed=5)
+    for matrix in (inputs.a["int32"], inputs.b["int32"]):
+        assert matrix.dtype == np.int32
+        assert matrix.min() < -0.99 * 2**31
+        assert matrix.max() > 0.99 * 2**31
+        assert abs(matrix.astype(float).mean()) < 0.1 * 2**31
+        assert set(np.unique(matrix & 1)) == {0, 1}, "the lowest bits differ too"
+    assert not np.array_equal(inputs.a["int32"], inputs.b["int32"])
+
+
+def test_each_type_has_vectors_for_its_largest_matrices():
+    problems = [("float32", "2x3x5x4"), ("float32", "10x3x2"), ("float64", "7"), ("int32", "1x9x2")]
+    inputs = Inputs([(dtype, Shape.parse(shape)) for dtype, shape in problems], seed=1)
+    sizes = {dtype: (inputs.a[dtype].size, inputs.b[dtype].size) for dtype in inputs.a}
+    # 2x3x5x4 is m = 3, k = 5, n = 4, twice.
+    assert sizes == {"float32": (30, 40), "float64": (49, 49), "int32": (9, 18)}
+    assert inputs.c_bytes == 8 * 49
+
+
+def test_pairs_are_views_of_the_same_numbers_for_every_shape():
+    inputs = inputs_of(8, seed=5)
+    a, b = inputs.pair("float32", Shape.parse("3x2x5x4"))
+    assert (a.shape, b.shape) == ((3, 2, 5), (3, 5, 4))
+    assert np.shares_memory(a, inputs.a["float32"])
+    np.testing.assert_array_equal(a.ravel(), inputs.a["float32"][:30])
+    np.testing.assert_array_equal(b.ravel(), inputs.b["float32"][:60])
+
+
+def test_bound_is_highams_by_hand():
+    a = np.array([[[1, -2, 3], [0, 0, 0], [1, 1, 1]]], np.float32)
+    b = np.array([[[1, 0, -1], [2, 0, 1], [-3, 0, 4]]], np.float32)
+    expected, bound = reference(a, b)
+    np.testing.assert_array_equal(expected, [[[-12, 0, 9], [0, 0, 0], [0, 0, 4]]])
+    u = Fraction(1, 2**24)
+    gamma = float(3 * u / (1 - 3 * u))
+    absolute = np.array([[[14, 0, 15], [0, 0, 0], [6, 0, 6]]])
+    np.testing.assert_allclose(bound, gamma * absolute, rtol=1e-15)
+    assert expected.dtype == bound.dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 2, 100, 500])
+def test_bound_grows_with_k_as_gamma(k, dtype):
+    """For float64 it is twice as wide: what it is held against has an error of its own."""
+    bound = reference(np.ones((1, 3, k), dtype), np.eye(k, dtype=dtype)[None])[1]
+    u = Fraction(1, 2 ** FLOATS[dtype])
+    factor = {np.float32: 1, np.float64: 2}[dtype]
+    assert bound.shape == (1, 3, k)
+    np.testing.assert_allclose(bound, factor * float(k * u / (1 - k * u)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_a_batch_are_each_their_own(dtype):
+    a, b = pair_of("4x3x6x5", dtype)
+    expected, bound = reference(a, b)
+    assert expected.shape == bound.shape == (4, 3, 5)
+    for batch, row, column in np.ndindex(expected.shape):
+        factors = zip(a[batch, row].tolist(), b[batch, :, column].tolist(), strict=True)
+        exact = sum(Fraction(x) * Fraction(y) for x, y in factors)
+        place = batch, row, column
+        assert abs(Fraction(expected[place].item()) - exact) <= bound[place] / 2
+
+
+def wrapped(a, b):
+    """Return the product of int32 matrices modulo 2³², by Python's integers without limit."""
+    exact = a.astype(object) @ b.astype(object)
+    return ((exact + 2**31) % 2**32 - 2**31).astype(np.int64)
+
+
+@pytest.mark.parametrize("slice_", [1, 2, 7, 64, 1 << 20])
+@pytest.mark.parametrize("shape", ["5", "3x4x17x2", "1x64x1", "2x1x7x3"])
+def test_integers_wrap_around_as_pythons_do_modulo_32_bits(shape, slice_, monkeypatch):
+    """Whether k fits into one exact sum or needs several."""
+    monkeypatch.setattr(matrices, "_EXACT_SUMS", slice_)
+    a, b = pair_of(shape, "int32")
+    expected, bound = reference(a, b)
+    np.testing.assert_array_equal(expected, wrapped(a, b))
+    assert (bound == 0).all()
+    assert expected.dtype == bound.dtype == np.float64
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(np.matmul(a, b), expected)
+
+
+@pytest.mark.parametrize("a", [-(2**31), -1, 2**31 - 1])
+@pytest.mark.parametrize("b", [-(2**31), -1, 2**31 - 1])
+def test_the_ends_of_the_range_wrap_around_exactly(a, b, monkeypatch):
+    monkeypatch.setattr(matrices, "_EXACT_SUMS", 1 << 11)
+    k = (1 << 12) + 3
+    left, right = np.full((1, 1, k), a, np.int32), np.full((1, k, 1), b, np.int32)
+    expected, _ = reference(left, right)
+    assert expected[0, 0, 0] == (k * a * b + 2**31) % 2**32 - 2**31
+
+
+def test_sums_that_are_called_exact_are_exact():
+    """The largest products of halves, as often as they are summed in float64."""
+    most = matrices._EXACT_SUMS
+    assert 2 * most * (2**16 - 1) ** 2 < 2**53
+
+
+def test_an_integer_that_is_off_by_one_fails():
+    a, b = pair_of("2x3x40x4", "int32")
+    expected, bound = reference(a, b)
+    product = wrapped(a, b).astype(np.int32)
+    assert judge(product, expected, bound).passed
+    for wrong in (1, -1):
+        spoilt = product.copy()
+        spoilt[1, 2, 3] += wrong
+        verdict = judge(spoilt, expected, bound)
+        assert not verdict.passed
+        assert (verdict.worst_row, verdict.worst_column) == (5, 3), "rows of a batch go on"
+        assert (verdict.worst_error, verdict.worst_bound) == (1.0, 0.0)
+        shown, right = spoilt[1, 2, 3], product[1, 2, 3]
+        assert verdict.reason == (
+            f"1 of 24 elements wrong; worst C(5, 3) = {shown}, expected {right} ± 0"
+        )
+
+
+def test_integers_that_nobody_wrote_fail():
+    a, b = pair_of("3x3x3", "int32")
+    expected, bound = reference(a, b)
+    product = np.empty((1, 3, 3), np.int32)
+    product.view(np.uint32).fill(POISON_WORD)
+    verdict = judge(product, expected, bound)
+    assert verdict.reason.startswith("9 of 9 elements wrong; worst C(0, 0) = 2147483647, expected ")
+
+
+def test_poison_is_no_number_in_either_floating_type():
+    for dtype in FLOATS:
+        poison = np.empty(4, dtype)
+        poison.view(np.uint32).fill(POISON_WORD)
+        assert np.isnan(poison).all()
+
+
+def test_right_product_passes(case):
+    verdict = judge(*case)
+    assert verdict.passed
+    assert verdict.reason is None
+    assert 0 <= verdict.worst_error <= verdict.worst_bound
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(7.5, "7.5"), (np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")]
+)
+@pytest.mark.parametrize("place", [(0, 0), (1, 3), (4, 4)])
+def test_one_wrong_element_is_named(case, value, shown, place):
+    product, expected, bound = (matrix[0] for matrix in case)
+    product[place] = value
+    verdict = judge(product, expected, bound)
+    assert not verdict.passed
+    assert (verdict.worst_row, verdict.worst_column) == place
+    assert verdict.reason == (
+        f"1 of 25 elements wrong; worst C({place[0]}, {place[1]}) = {shown}, "
+        f"expected {expected[place]:g} ± {bound[place]:.2g}"
+    )
+    assert verdict.worst_bound == bound[place]
+    error = abs(value - expected[place])
+    np.testing.assert_equal(verdict.worst_error, error)
+
+
+def test_unwritten_elements_are_all_counted(case):
+    product, expected, bound = case
+    product[0, 2:, 1] = np.nan
+    verdict = judge(product, expected, bound)
+    assert verdict.reason.startswith("3 of 25 elements wrong; worst C(2, 1) = nan")
+    product.fill(np.nan)
+    assert judge(product, expected, bound).reason.startswith("25 of 25 elements wrong")
+
+
+def test_worst_is_not_the_largest_error_but_the_largest_multiple_of_its_bound():
+    product = np.array([[0.5, 0.0], [0.0, 3.0]], np.float32)
+    bound = np.array([[0.1, 1.0], [1.0, 2.0]])
+    verdict = judge(product, np.zeros((2, 2)), bound)
+    assert (verdict.worst_row, verdict.worst_column) == (0, 0)
+    assert (verdict.worst_error, verdict.worst_bound) == (0.5, 0.1)
+    assert verdict.reason.startswith("2 of 4 elements wrong; worst C(0, 0) = 0.5, expected 0 ± 0.1")
+
+
+def test_the_worst_element_is_found_wherever_it_stands():
+    """Large products are judged in bands of rows; the outcome is that of one."""
+    n = 800
+    expected = np.ones((n, n))
+    bound = np.full((n, n), 1e-3)
+    product = np.ones((n, n), np.float32)
+    product[3, 4] = product[790, 5] = 1.1
+    product[600, 7] = 1.5
+    verdict = judge(product, expected, bound)
+    assert (verdict.worst_row, verdict.worst_column) == (600, 7)
+    assert verdict.reason.startswith("3 of 640000 elements wrong; worst C(600, 7) = 1.5")
+    bound[3, 4] = 0  # infinitely too much, but a number
+    product[790, 6] = np.nan
+    product[795, 0] = np.inf
+    verdict = judge(product, expected, bound)
+    assert (verdict.worst_row, verdict.worst_column) == (790, 6)
+    assert verdict.reason.startswith("5 of 640000 elements wrong; worst C(790, 6) = nan")
+    assert judge(np.ones((n, n), np.float32), expected, bound).passed
+
+
+def test_a_multiple_of_the_bound_is_allowed_and_told(case):
+    product, expected, bound = case
+    product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
+    assert judge(product, expected, bound, 4.0).passed
+    assert judge(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
+    verdict = judge(product, expected, bound, 3.0)
+    assert not verdict.passed
+    assert verdict.reason.endswith(f"± {3 * bound[0, 2, 3]:.2g}")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("bound", [2.0**-20, 1.0, 2.0**10])
+def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
+    product = np.zeros((3, 3), np.float32)
+    expected = np.zeros((3, 3))
+    product[1, 2] = sign * bound
+    assert judge(product, expected, np.full((3, 3), bound)).passed
+    product[1, 2] = np.nextafter(np.float32(sign * bound), np.float32(sign * np.inf))
+    verdict = judge(product, expected, np.full((3, 3), bound))
+    assert not verdict.passed
+    assert (verdict.worst_row, verdict.worst_column) == (1, 2)
+
+
+def test_bound_is_tight_to_a_few_roundings():
+    """γ of order 8 is half a step of every one of 8 sums, or four steps."""
+    a, b = np.ones((1, 8, 8), np.float32), np.ones((1, 8, 8), np.float32)
+    (expected,), (bound,) = reference(a, b)
+    step = 2.0**-20  # between the numbers from 8 to 16
+    assert bound[0, 0] == pytest.approx(4 * step, rel=1e-6)
+    for steps, passed in ((4, True), (5, False)):
+        product = np.full((8, 8), 8, np.float32)
+        product[3, 3] += np.float32(steps * step)
+        assert judge(product, expected, bound).passed is passed
+
+
+def test_a_zero_row_allows_no_error():
+    a, b = pair_of(N)
+    a[0, 2] = 0
+    (expected,), (bound,) = reference(a, b)
+    product = expected.astype(np.float32)
+    assert (bound[2] == 0).all()
+    assert judge(product, expected, bound).passed
+    product[2, 4] = -0.0
+    assert judge(product, expected, bound).passed
+    product[2, 4] = np.float32(1e-45)
+    verdict = judge(product, expected, bound)
+    assert not verdict.passed
+    assert (verdict.worst_row, verdict.worst_column, verdict.worst_bound) == (2, 4, 0.0)
+
+
+def products(a, b):
+    """Yield products of a and b, summed in every order that comes to mind."""
+    n = a.shape[0]
+    yield a @ b
+    yield np.einsum("ik,kj->ij", a, b)
+    terms = a[:, :, None] * b[None, :, :]
+    for order in (np.arange(n), np.arange(n)[::-1], np.argsort(-np.abs(terms).sum((0, 2)))):
+        c = np.zeros((n, n), a.dtype)
+        for k in order:
+            c += terms[:, k]
+        yield c
+    yield terms.sum(axis=1, dtype=a.dtype)
+
+
+@st.composite
+def pairs(draw):
+    """Two matrices whose products cancel, over twelve orders of magnitude, without underflow."""
+    n = draw(st.integers(1, 24))
+    scale = draw(arrays.arrays(np.int8, (2, n, n), elements=st.integers(-20, 20), fill=st.just(0)))
+    digits = draw(st.integers(0, 2**32 - 1))
+    mantissa = np.random.default_rng(digits).integers(-(2**24), 2**24, (2, n, n))
+    a, b = np.ldexp(mantissa.astype(np.float32), scale.astype(np.int32) - 24)
+    half = n // 2
+    if draw(st.booleans()):  # the second half of every sum takes the first away
+        a[:, half : 2 * half] = -a[:, :half]
+        b[half : 2 * half] = b[:half]
+    return a, b
+
+
+@pytest.mark.slow
+@given(pairs())
+@settings(max_examples=150, deadline=None)
+def test_float64_products_never_fail(pair):
+    pair = [matrix.astype(np.float64) for matrix in pair]
+    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
+    for product in products(*pair):
+        assert product.dtype == np.float64
+        verdict = judge(product, expected, bound)
+        assert verdict.passed, verdict.reason
+
+
+@pytest.mark.slow
+@given(pairs())
+@settings(max_examples=150, deadline=None)
+def test_float32_products_never_fail(pair):
+    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
+    for product in products(*pair):
+        assert product.dtype == np.float32
+        verdict = judge(product, expected, bound)
+        assert verdict.passed, verdict.reason

@@ -1,0 +1,70 @@
+"""Shapes of products: their text, their sizes, and what is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.errors import StudyError
+from kernels.products.shape import LARGEST_ORDER, Shape
+
+EDGES = st.integers(1, LARGEST_ORDER)
+SHAPES = st.builds(Shape, EDGES, EDGES, EDGES, EDGES)
+
+
+@pytest.mark.parametrize(
+    ("text", "batch", "m", "k", "n", "said"),
+    [
+        ("512", 1, 512, 512, 512, "512"),
+        (512, 1, 512, 512, 512, "512"),
+        ("17x33x65", 1, 17, 33, 65, "17x33x65"),
+        ("1x512x3", 1, 1, 512, 3, "1x512x3"),
+        ("3x17x33x65", 3, 17, 33, 65, "3x17x33x65"),
+        ("1x17x33x65", 1, 17, 33, 65, "17x33x65"),
+        ("8x8x8", 1, 8, 8, 8, "8"),
+        ("1x8x8x8", 1, 8, 8, 8, "8"),
+        ("2x8x8x8", 2, 8, 8, 8, "2x8x8x8"),
+        ("007", 1, 7, 7, 7, "7"),
+    ],
+)
+def test_a_text_names_the_edges_of_a_and_of_b(text, batch, m, k, n, said):
+    shape = Shape.parse(text)
+    assert (shape.batch, shape.m, shape.k, shape.n) == (batch, m, k, n)
+    assert str(shape) == said
+
+
+@given(SHAPES)
+def test_the_text_of_a_shape_is_parsed_to_it(shape):
+    assert Shape.parse(str(shape)) == shape
+    assert shape.is_square == ("x" not in str(shape))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "0", "-1", "1.5", "512x", "x512", "17x33", "0x1x1", "1x0x1", "1x1x0", "0x1x1x1"),
+        *("1x2x3x4x5", "17X33X65", "17 x 33 x 65", " 8", "8\n", "8x8x8\n", "1e3", "²", "N", "0x10"),
+        *(0, -4, 1.5, True, None),
+    ],
+)
+def test_what_is_no_shape_is_refused_in_one_line(text):
+    with pytest.raises(StudyError) as refused:
+        Shape.parse(text)
+    said = str(refused.value)
+    assert said.startswith(f"shape {text!r}: is none; write N, MxKxN or BATCHxMxKxN with whole")
+    assert "\n" not in said
+
+
+def test_square_is_one_product_of_matrices_of_one_order():
+    assert Shape.square(7) == Shape(1, 7, 7, 7)
+    assert Shape.square(7).is_square
+    for other in (Shape(2, 7, 7, 7), Shape(1, 6, 7, 7), Shape(1, 7, 6, 7), Shape(1, 7, 7, 6)):
+        assert not other.is_square
+
+
+def test_elements_and_operations_by_hand():
+    shape = Shape.parse("3x5x7x11")  # A is 5×7, B 7×11, C 5×11
+    assert (shape.a_elements, shape.b_elements, shape.c_elements) == (105, 231, 165)
+    assert shape.flop == 2 * 3 * 5 * 7 * 11
+    assert shape.largest == 11
+    assert Shape.square(4096).flop == 2 * 4096**3
+    assert Shape(100, 2, 3, 4).largest == 4, "the batch is no edge"

@@ -1,0 +1,441 @@
+"""Totals of accesses by hand and by enumeration; the accesses of each kernel by what they reach."""
+
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.catalog.entries import VARIANTS
+from kernels.products.shape import Shape
+from kernels.theory.cost import (
+    OPERATIONS,
+    Axis,
+    GlobalAccess,
+    SharedAccess,
+    Total,
+    alike,
+    along_x,
+    along_y,
+    totals,
+)
+
+WARP = (32, 1)
+KERNELS = {name: entry for name, entry in VARIANTS.items() if entry.kernel == name}
+BYTES = {"float32": 4, "float64": 8, "int32": 4}
+
+
+def of_global(threads, *axes, element_bytes=4):
+    """Return the total of one load with such axes, each (extent, tile, offset, weight)."""
+    access = GlobalAccess("global_load", tuple(Axis(*axis) for axis in axes), element_bytes)
+    return totals([access], threads, blocks=1)["global_load"]
+
+
+def of_shared(element, threads=WARP, element_bytes=4, vector=1, times=1, blocks=1):
+    """Return the total of one load from shared memory."""
+    access = SharedAccess("shared_load", element, element_bytes, times, vector)
+    return totals([access], threads, blocks)["shared_load"]
+
+
+# ---- By hand
+
+
+@pytest.mark.parametrize(
+    ("element_bytes", "weight", "sectors", "lines"),
+    [
+        (4, 1, 4, 1),  # neighbours: 128 bytes
+        (8, 1, 8, 2),
+        (4, 4, 16, 4),  # float4
+        (4, 0, 1, 1),  # all the same
+        (4, 2, 8, 2),
+        (4, 8, 32, 8),
+        (4, 512, 32, 32),  # a column
+        (8, 512, 32, 32),
+    ],
+)
+def test_sectors_and_lines_of_one_request(element_bytes, weight, sectors, lines):
+    found = of_global(WARP, (32, 32, along_x, weight), element_bytes=element_bytes)
+    assert found == Total(32, 1, sectors, lines=lines)
+
+
+def test_rows_that_begin_within_a_sector_touch_one_more():
+    """Of 33 rows of 33 words, 0, 8, 16, 24 and 32 begin with a sector, 0 and 32 with a line."""
+    found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1))
+    assert found == Total(33 * 32, 33, 5 * 4 + 28 * 5, lines=2 + 31 * 2)
+    # Of doubles a sector holds four: each fourth row begins with one, each sixteenth with a line.
+    found = of_global(WARP, (33, 1, alike, 33), (32, 32, along_x, 1), element_bytes=8)
+    assert found == Total(33 * 32, 33, 9 * 8 + 24 * 9, lines=3 * 2 + 30 * 3)
+
+
+def test_threads_that_are_outside_take_no_part():
+    """A matrix of 5 rows of 10 words, and warps of 8×4 threads: four tiles, three in part outside.
+
+    The whole tile's words are 0–7, 10–17, 20–27 and 30–37: sectors 0 to 4. Right of it are 8–9,
+    18–19, 28–29 and 38–39, below 40–47, at the corner 48–49. Words 32 and on are a second line.
+    """
+    found = of_global((8, 4), (5, 4, along_y, 10), (10, 8, along_x, 1))
+    assert found == Total(50, 4, 5 + 4 + 1 + 1, lines=2 + 2 + 1 + 1)
+
+
+def test_a_coordinate_without_weight_says_how_often():
+    once = of_global(WARP, (32, 32, along_x, 1))
+    assert of_global(WARP, (32, 32, along_x, 1), (7, 2, alike, 0)) == once.times(4)
+    assert of_global((32, 2), (32, 32, along_x, 1), (3, 2, along_y, 0)) == once.times(3)
+
+
+@pytest.mark.parametrize(
+    ("element", "element_bytes", "vector", "wavefronts", "ideal"),
+    [
+        (along_x, 4, 1, 1, 1),
+        (alike, 4, 1, 1, 1),
+        (lambda x, y: 2 * x, 4, 1, 2, 1),
+        (lambda x, y: 32 * x, 4, 1, 32, 1),  # down a column of a tile
+        (lambda x, y: 33 * x, 4, 1, 1, 1),  # the same, padded
+        (lambda x, y: 32 * (x % 16), 4, 1, 16, 1),  # 16 words, each read twice
+        (along_x, 8, 1, 2, 2),  # doubles: half a warp at a time
+        (lambda x, y: 16 * x, 8, 1, 32, 2),
+        (lambda x, y: 17 * x, 8, 1, 2, 2),
+        (lambda x, y: 4 * x, 4, 4, 4, 4),  # float4: a quarter
+        (alike, 4, 4, 2, 2),  # all in pairs: half a warp at a time
+        (alike, 8, 1, 1, 1),
+        (lambda x, y: x // 2 * 4, 4, 4, 2, 2),  # each as its neighbour
+        (lambda x, y: (x % 2 + x // 4 * 2) * 4, 4, 4, 2, 2),  # as the one two further
+        (lambda x, y: x // 4 * 4 * (x < 16) + x * 4 * (x >= 16), 4, 4, 3, 3),  # the first half only
+        (lambda x, y: x // 2 * 32, 4, 4, 16, 2),
+        (lambda x, y: 8 * x, 4, 4, 8, 4),  # words 0–3 and 32–35 of a quarter in the same banks
+        (lambda x, y: 32 * x, 4, 4, 32, 4),
+        (lambda x, y: x // 16 * 8 + x % 2 * 4, 4, 4, 2, 2),  # two of eight words each, in pairs
+        (lambda x, y: x % 2 * 4 * 128 + x // 2, 4, 1, 2, 1),  # two rows, 512 words apart
+        (lambda x, y: x % 2 * 4 * 132 + x // 2, 4, 1, 1, 1),  # 528: 16 banks further
+    ],
+)
+def test_wavefronts_of_one_request(element, element_bytes, vector, wavefronts, ideal):
+    found = of_shared(element, element_bytes=element_bytes, vector=vector)
+    assert found == Total(32, 1, wavefronts, ideal)
+
+
+def test_lanes_without_a_thread_ask_for_nothing():
+    # 40 threads: a warp and eight lanes, one phase of float4.
+    assert of_shared(lambda x, y: 4 * x, (40, 1), vector=4) == Total(40, 2, 5, 5)
+    assert of_shared(lambda x, y: 32 * x, (10, 1)) == Total(10, 1, 10, 1)
+    assert of_global((5, 3), (5, 5, along_x, 1), (3, 3, along_y, 8)) == Total(15, 1, 3, lines=1)
+
+
+def test_shared_accesses_happen_in_every_block_as_often_as_told():
+    assert of_shared(along_x, times=3, blocks=5) == Total(32, 1, 1, 1).times(15)
+
+
+# ---- By enumeration of all threads, one after the other
+
+
+def warps_of(threads):
+    """Return the places (x, y) of the threads of each warp."""
+    places = [(x, y) for y in range(threads[1]) for x in range(threads[0])]
+    return [places[first : first + 32] for first in range(0, len(places), 32)]
+
+
+def requests_of(access, threads):
+    """Yield the elements that each warp accesses, of a global access, where it accesses any."""
+    warps = warps_of(threads)
+    offsets = [
+        [[int(axis.offset(x, y)) for axis in access.axes] for x, y in places] for places in warps
+    ]
+    extents = [axis.extent for axis in access.axes]
+    weights = [axis.weight for axis in access.axes]
+    for starts in product(*(range(0, axis.extent, axis.tile) for axis in access.axes)):
+        for warp in offsets:
+            elements = []
+            for place in warp:
+                at = [start + offset for start, offset in zip(starts, place, strict=True)]
+                if all(value < extent for value, extent in zip(at, extents, strict=True)):
+                    elements.append(sum(w * value for w, value in zip(weights, at, strict=True)))
+            if elements:
+                yield elements
+
+
+def enumerated_global(access, threads):
+    accesses = requests = sectors = lines = 0
+    for elements in requests_of(access, threads):
+        accesses += len(elements)
+        requests += 1
+        sectors += len({element * access.element_bytes // 32 for element in elements})
+        lines += len({element * access.element_bytes // 128 for element in elements})
+    return Total(accesses, requests, sectors, lines=lines)
+
+
+def phases_of(begins, width):
+    """Return the accesses of a warp that are served together: of `width` lanes, or of two such."""
+    phases = []
+    for first in range(0, len(begins), min(2 * width, 32)):
+        both = begins[first : first + 2 * width]
+        in_pairs = width < 32 and any(
+            all(both[i] == both[i ^ d] for i in range(len(both)) if i ^ d < len(both))
+            for d in (1, 2)
+        )
+        phases += [both] if in_pairs else [both[:width], both[width:]]
+    return [phase for phase in phases if phase]
+
+
+def enumerated_shared(access, threads):
+    bytes_ = access.element_bytes * access.vector
+    wavefronts = phases = 0
+    for warp in warps_of(threads):
+        begins = [int(access.element(x, y)) * access.element_bytes for x, y in warp]
+        for phase in phases_of(begins, 128 // bytes_):
+            banks = [set() for _ in range(32)]
+            for begin in phase:
+                for word in range(begin // 4, (begin + bytes_) // 4):
+                    banks[word % 32].add(word)
+            wavefronts += max(map(len, banks))
+            phases += 1
+    once = Total(threads[0] * threads[1], len(warps_of(threads)), wavefronts, phases)
+    return once.times(access.times)
+
+
+def places(most):
+    """Strategy: a function of a thread's place, with values from 0 to `most`."""
+
+    def place(along, down, beyond):
+        return lambda x, y: (along * x + down * y + beyond) % (most + 1)
+
+    return st.builds(place, *(st.integers(0, 40) for _ in range(3)))
+
+
+def axes():
+    return st.builds(
+        Axis, st.integers(1, 20), st.integers(1, 9), places(12), st.sampled_from([0, 1, 7, 16, 33])
+    )
+
+
+blocks_of_threads = st.tuples(st.integers(1, 20), st.integers(1, 5))
+
+
+@given(st.lists(axes(), min_size=1, max_size=3), st.sampled_from([4, 8]), blocks_of_threads)
+@settings(deadline=None)
+def test_global_totals_are_those_of_enumeration(axes, element_bytes, threads):
+    access = GlobalAccess("global_store", tuple(axes), element_bytes)
+    found = totals([access, access], threads, blocks=9)
+    assert found["global_store"] == enumerated_global(access, threads).times(2)
+    assert found["global_load"] == found["shared_load"] == found["shared_store"] == Total()
+
+
+@given(places(400), st.sampled_from([(4, 1), (4, 2), (4, 4), (8, 1), (8, 2)]), blocks_of_threads)
+@settings(deadline=None)
+def test_shared_totals_are_those_of_enumeration(element, width, threads):
+    # A vector begins at a multiple of its size.
+    access = SharedAccess(
+        "shared_store", lambda x, y: element(x, y) * width[1], width[0], 3, width[1]
+    )
+    found = totals([access], threads, blocks=2)["shared_store"]
+    assert found == enumerated_shared(access, threads).times(2)
+
+
+# ---- The kernels
+
+
+def cells_of(kernels, square, others):
+    """Return (name, shape, block size, dtype) for each kernel, shape, type and two block sizes."""
+    return [
+        (name, Shape.parse(text), block, dtype)
+        for name, entry in kernels.items()
+        for text in (square if entry.shapes == "square" else others[entry.shapes])
+        for block in (b for b in entry.block_sizes or (None,) if b in (None, 8, 16))
+        for dtype in entry.dtypes
+    ]
+
+
+def reached(access, threads, vector):
+    """Count how often each element of a matrix is accessed."""
+    return Counter(
+        element + i
+        for elements in requests_of(access, threads)
+        for element in elements
+        for i in range(vector)
+    )
+
+
+def vector_of(name, shape, of_a):
+    """Return how many elements are accessed at a time, of A or of the others."""
+    if of_a and name in ("register_tile_async", "sgemm_top"):
+        return 1
+    return 4 if name.startswith(VECTORS) and shape.n % (4 if "sgemm" in name else 128) == 0 else 1
+
+
+def times_of_loads(name, shape, block):
+    """Return how often each element of A is loaded, and each of B."""
+    rows, columns, _ = KERNELS[name].tile(block or 0)
+    if "naive" in name:
+        return shape.n, shape.m
+    if name.startswith("buffered"):
+        return (shape.n, 1) if name == "buffered_column" else (1, shape.m)
+    return -(-shape.n // columns), -(-shape.m // rows)
+
+
+VECTORS = ("register_tile", "sgemm")  # access four elements of a matrix at a time
+SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shape", "block", "dtype"),
+    [
+        *cells_of(KERNELS, ("19",), SMALL),
+        *(
+            (name, Shape.square(n), None, "float32")
+            for name in KERNELS
+            if name.startswith(VECTORS) and not KERNELS[name].has_tiles
+            for n in (128, 132, 134)
+        ),
+        *(("sgemm_top", Shape.square(n), 64032, "float32") for n in (64, 68, 70)),
+    ],
+    ids=str,
+)
+def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dtype):
+    """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
+    entry = KERNELS[name]
+    threads = entry.launch(shape, block).threads
+    of_a, of_b, of_c = Counter(), Counter(), Counter()
+    for access in entry.accesses(shape, block, dtype):
+        if isinstance(access, GlobalAccess):
+            assert access.element_bytes == BYTES[dtype]
+            _batch, row, _k, column = access.axes
+            matrix = of_c if access.operation == "global_store" else of_a if row.weight else of_b
+            assert matrix is of_c or bool(row.weight) != bool(column.weight)
+            matrix.update(reached(access, threads, vector_of(name, shape, matrix is of_a)))
+    a_times, b_times = times_of_loads(name, shape, block)
+    assert of_c == Counter(range(shape.c_elements))
+    assert of_a == Counter(dict.fromkeys(range(shape.a_elements), a_times))
+    assert of_b == Counter(dict.fromkeys(range(shape.b_elements), b_times))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "block", "dtype"), cells_of(KERNELS, ("19",), SMALL), ids=str
+)
+def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
+    launch = KERNELS[name].launch(shape, block)
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    accesses = KERNELS[name].accesses(shape, block, dtype)
+    expected = dict.fromkeys(OPERATIONS, Total())
+    for access in accesses:
+        if isinstance(access, GlobalAccess):
+            expected[access.operation] += enumerated_global(access, launch.threads)
+        else:
+            expected[access.operation] += enumerated_shared(access, launch.threads).times(blocks)
+    assert totals(accesses, launch.threads, blocks) == expected
+
+
+def totals_of(name, n, block):
+    """Return totals of a product of square matrices, and the launch's threads."""
+    shape = Shape.square(n)
+    sizes = KERNELS[name].block_sizes
+    if sizes is None or block not in sizes:
+        block = sizes and sizes[0]
+    launch = KERNELS[name].launch(shape, block)
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    found = totals(KERNELS[name].accesses(shape, block, "float32"), launch.threads, blocks)
+    return found, blocks * launch.threads[0] * launch.threads[1]
+
+
+@pytest.mark.parametrize("n", [256, 1024])
+@pytest.mark.parametrize("b", [16, 32])
+def test_a_thread_accesses_as_often_as_the_sources_say(n, b):
+    naive = (2 * n, 1, 0, 0)
+    buffered = (1 + n, 1, n, 1)
+    tile = (2 * n // b, 1, 2 * n, 2 * n // b)
+    outer_product = (n // 4 + n, 16, 16 * n, n // 4)
+    register_tile = (2 * n // 8, 16, 4 * n, 5 * n // 8)
+    per_thread = {
+        **dict.fromkeys(("naive", "naive_coalesced", "mm_naive", "bmm_naive"), naive),
+        **dict.fromkeys(("buffered_column", "buffered_row"), buffered),
+        **dict.fromkeys(("block", "block_strided", "mm_tile", "bmm_tile"), tile),
+        **dict.fromkeys(("tile_uncoalesced", "tile_transposed_b", "tile_conflict_free"), tile),
+        "block_unroll4": (8 * n // b, 4, 5 * n, 8 * n // b),
+        "block_unroll8": (16 * n // b, 8, 9 * n, 16 * n // b),
+        "register_tile_async": (5 * n // 8, 16, 4 * n, 5 * n // 8),
+        # 128×256 a block: 8 words of A and 4 vectors of B in each of n/16 stages and 3 of zeros.
+        "sgemm_top": (12 * n // 16, 32, 6 * (n + 1), 12 * (n // 16 + 3)),
+        # Once: 8 maxima and a scale, and 9 scales for 8 elements of C; 5 maxima, 3 scales, ratios.
+        "sgemm_tensor": (n // 4, 16, 5 * n // 64 + 9 + 8 * 9, n // 4 + 8),
+    }
+    for name in KERNELS:
+        families = {"outer_product": outer_product, "register_tile": register_tile}
+        expected = per_thread.get(name) or next(
+            counts for family, counts in families.items() if name.startswith(family)
+        )
+        found, threads = totals_of(name, n, b)
+        assert [found[operation].accesses for operation in OPERATIONS] == [
+            threads * count for count in expected
+        ], name
+
+
+@pytest.mark.parametrize(
+    ("name", "loads", "stores"),
+    [
+        ("block", 2 * 2 * 16, 2 * 2),  # two tiles of 16 steps
+        ("block_unroll4", 2 * 5 * 16, 2 * 8),
+        ("tile_conflict_free", 2 * 2 * 16, 2 * 2),
+        ("outer_product", 2 * 16 * 16, 2 * 4),
+        ("register_tile", 3 * 8 * 4, 3 * 5),  # three of 8
+    ],
+)
+def test_a_tile_that_is_in_part_outside_is_worked_through_whole(name, loads, stores):
+    found, threads = totals_of(name, 17, 16)
+    assert found["shared_load"].accesses == threads * loads
+    assert found["shared_store"].accesses == threads * stores
+
+
+@pytest.mark.parametrize(
+    ("b", "expected"),
+    [
+        (
+            16,
+            {  # wavefronts of loads and of stores over the fewest
+                "block_strided": (1, 8),
+                "tile_uncoalesced": (1, (1 + 8) / 2),
+                "tile_transposed_b": ((1 + 8) / 2, 1),
+                # Two rows of 17 words: the first word of the one and the last of the other.
+                "tile_conflict_free": (1, (1 + 2) / 2),
+            },
+        ),
+        (
+            32,
+            {
+                "block_strided": (1, 32),
+                "tile_uncoalesced": (1, (1 + 32) / 2),
+                "tile_transposed_b": ((1 + 32) / 2, 1),
+                # Loads: A's 2 of 2, in pairs, B's 8 of 4. Stores: A's four 2 of 1, B's 4 of 4.
+                "register_tile": ((2 + 8) / 6, (4 * 2 + 4) / 8),
+                "register_tile_double_buffered": ((2 + 8) / 6, (4 * 2 + 4) / 8),
+            },
+        ),
+    ],
+)
+def test_bank_conflicts_are_those_that_the_sources_speak_of(b, expected):
+    for name, entry in KERNELS.items():
+        if b == 16 and not entry.block_sizes:
+            continue
+        found, _ = totals_of(name, 256, b)
+        for operation, ratio in zip(OPERATIONS[2:], expected.get(name, (1, 1)), strict=True):
+            total = found[operation]
+            assert total.transactions == ratio * total.ideal, (name, operation)
+
+
+@pytest.mark.parametrize("tile", KERNELS["sgemm_top"].block_sizes)
+@pytest.mark.parametrize("n", [384, 388, 390])
+def test_no_shape_of_tiles_has_bank_conflicts(tile, n):
+    found, _ = totals_of("sgemm_top", n, tile)
+    for operation in OPERATIONS[2:]:
+        assert found[operation].transactions == found[operation].ideal > 0, operation
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_large_shapes_are_summed_too(name):
+    n = 1024 if name.startswith("buffered") else 4096
+    found, _ = totals_of(name, n, 16)
+    of_vectors = 4 if name.startswith(VECTORS) else 1
+    assert found["global_store"].accesses * of_vectors == n * n
+    if KERNELS[name].shapes == "batched":
+        shape = Shape.parse("1000x1021x509x257")
+        accesses = KERNELS[name].accesses(shape, 32, "float64")
+        assert totals(accesses, (32, 32), 1)["global_store"].accesses == shape.c_elements

@@ -1,0 +1,584 @@
+"""Ceilings: what is planned for a card, the arithmetic, the probes' code, and a real card."""
+
+import itertools
+import re
+import subprocess
+import time
+from collections import Counter
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.errors import StudyError
+from kernels.cubins import machine_code
+from kernels.cubins.build import PROBES, TENSOR_PROBE
+from kernels.cubins.compile import architecture, build_cubin
+from kernels.cubins.toolchain import find_disassembler, find_nvcc
+from measurement.devices import ceilings, probes
+from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings, timer_ceilings
+from measurement.devices.discovery import driver
+from measurement.devices.probes import SLOT_BYTES
+from tests.support import ROOT
+
+SOURCE = (ROOT / PROBES.source).read_text()
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+H100 = (50 * MIB, 78 * GIB)
+LEVELS = ("shared", "l1", "l2")  # that are read by the whole card
+
+
+@given(st.integers(1, 3000), st.integers(0, 10))
+def test_ring_is_one_cycle_through_every_slot(slots, seed):
+    successors = probes.random_ring(slots, seed)
+    assert successors.shape == (slots,)
+    assert successors.dtype == np.uint32, "as lay_ring reads it"
+    at, seen = 0, set()
+    for _ in range(slots):
+        at = int(successors[at])
+        seen.add(at)
+    assert at == 0
+    assert seen == set(range(slots))
+
+
+def test_ring_is_in_no_order_that_could_be_fetched_ahead():
+    successors = probes.random_ring(8192).astype(int)
+    steps = Counter((successors - np.arange(8192)).tolist())
+    assert max(steps.values()) < 10
+    assert (successors != probes.random_ring(8192, seed=1)).any()
+    np.testing.assert_array_equal(successors, probes.random_ring(8192))
+
+
+def test_rings_of_every_cyclic_order_are_equally_likely():
+    cycles = Counter(tuple(probes.random_ring(4, seed).tolist()) for seed in range(3000))
+    assert len(cycles) == 6
+    assert min(cycles.values()) > 400
+
+
+def test_ring_for_the_largest_buffer_is_made_at_once():
+    begin = time.perf_counter()
+    probes.random_ring(GIB // SLOT_BYTES)
+    assert time.perf_counter() - begin < 5
+
+
+def test_chases_of_a_card_stay_in_their_level():
+    l1, l2, dram = probes.plan_chases(*H100)
+    assert [c.level for c in (l1, l2, dram)] == ["l1", "l2", "dram"]
+    assert [c.kernel for c in (l1, l2, dram)] == [
+        "chase_through_l1",
+        "chase_past_l1",
+        "chase_past_l1",
+    ]
+    assert l1.ring_bytes == 16 * KIB
+    assert 256 * KIB < l2.ring_bytes <= H100[0] // 4, "well over any L1, well below the L2"
+    assert dram.ring_bytes == 200 * MIB
+    for resident in (l1, l2):
+        assert resident.warm_up * SLOT_BYTES == resident.ring_bytes, "one lap"
+    assert dram.warm_up == 0
+
+
+@given(st.integers(512 * KIB, 512 * MIB), st.integers(0, 200 * GIB))
+def test_chases_of_any_card_fit_it(l2_bytes, free_bytes):
+    chases = {chase.level: chase for chase in probes.plan_chases(l2_bytes, free_bytes)}
+    assert chases["l2"].ring_bytes <= l2_bytes // 8
+    assert ("dram" in chases) == (24 * l2_bytes <= free_bytes // 6 * 6)
+    if "dram" in chases:
+        ring = chases["dram"].ring_bytes
+        assert ring <= free_bytes // 6
+        assert ring == min(4 * l2_bytes, GIB)
+        assert chases["dram"].steps <= ring // SLOT_BYTES, "no slot twice"
+        assert 2 * probes.device_copy_bytes(free_bytes) > l2_bytes, "what clears the L2"
+
+
+def test_sweeps_of_a_card_stay_in_their_level():
+    shared, l1, l2 = probes.plan_sweeps(H100[0])
+    assert [(sweep.level, sweep.kernel) for sweep in (shared, l1, l2)] == [
+        ("shared", "read_shared"),
+        ("l1", "read_through_l1"),
+        ("l2", "read_past_l1"),
+    ]
+    assert l1.buffer_bytes == shared.buffer_bytes == probes.TILE_BYTES == 8 * KIB
+    assert l2.buffer_bytes == 12.5 * MIB
+    blocks_of_an_sm = 2048 // probes.THREADS
+    assert blocks_of_an_sm * (shared.buffer_bytes + KIB) <= 100 * KIB, "all are resident"
+    assert l2.buffer_bytes // probes.TILE_BYTES > 132 * blocks_of_an_sm, "no two read the same"
+
+
+@given(st.integers(32 * KIB, 512 * MIB))
+def test_sweeps_of_any_card_read_whole_tiles_within_the_l2(l2_bytes):
+    l2 = probes.plan_sweeps(l2_bytes)[-1]
+    assert l2.buffer_bytes % probes.TILE_BYTES == 0
+    assert l2_bytes // 4 - probes.TILE_BYTES < l2.buffer_bytes <= l2_bytes // 4
+    assert 2 * l2.buffer_bytes < 2**32, "the kernel adds in 32 bits"
+
+
+@pytest.mark.parametrize(
+    ("level", "bytes_a_cycle", "clock_hz"),
+    [("shared", 128, 1.98e9), ("l1", 128, 1.755e9), ("l2", 24, 1.755e9), ("l2", 30, 1.98e9)],
+)
+def test_a_sweep_counts_16_bytes_a_thread_and_load_and_is_short(level, bytes_a_cycle, clock_hz):
+    """On an H100, whose SMs can get so many bytes in a cycle."""
+    (sweep,) = (sweep for sweep in probes.plan_sweeps(H100[0]) if sweep.level == level)
+    blocks = probes.filling_blocks(132, 2048)
+    read = probes.sweep_bytes(sweep, blocks)
+    assert read == 132 * 2048 * 16 * probes.READ_LOADS * sweep.steps
+    launch_s = read / (132 * bytes_a_cycle * clock_hz)
+    assert 1e-3 < launch_s < 10e-3, "long against a launch; a round makes two"
+
+
+def test_slots_do_not_share_a_line():
+    assert SLOT_BYTES >= 128
+
+
+@pytest.mark.parametrize(
+    ("free", "largest", "count"),
+    [(80 * GIB, 256 * MIB, 9), (6 * 256 * MIB, 256 * MIB, 9), (6 * 256 * MIB - 6, 64 * MIB, 8)],
+)
+def test_copies_go_up_by_fours_to_a_sixth_of_memory(free, largest, count):
+    sizes = probes.copy_sizes(free)
+    assert (sizes[0], sizes[-1], len(sizes)) == (4096, largest, count)
+    assert all(b == 4 * a for a, b in itertools.pairwise(sizes))
+
+
+def test_copy_within_the_card_is_a_gibibyte_or_a_sixth():
+    assert probes.device_copy_bytes(80 * GIB) == GIB
+    assert probes.device_copy_bytes(3 * GIB) == 512 * MIB
+    assert probes.device_copy_bytes(3 * GIB - 1) == 511 * MIB
+    assert probes.copy_sizes(3 * GIB)[-1] <= probes.device_copy_bytes(3 * GIB)
+
+
+def test_rate_counts_two_operations_a_multiply_add():
+    """On an H100 at its highest clock, one launch at the theoretical peak."""
+    blocks = probes.filling_blocks(132, 2048)
+    assert blocks * probes.THREADS == 132 * 2048
+    assert probes.filling_blocks(46, 1536) * probes.THREADS == 46 * 1536
+    cycles = probes.fma_flop(blocks) / (2 * 128 * 132)
+    assert cycles == 2048 / 128 * 8 * probes.FMA_STEPS
+    assert 4e-3 < cycles / 1.98e9 < 20e-3, "long against a launch, short against the study"
+
+
+def test_constants_are_those_of_the_source():
+    defines = dict(re.findall(r"#define (\w+) (\d+)", SOURCE))
+    assert int(defines["CHAINS"]) == probes.CHAINS
+    assert int(defines["SHARED_POINTERS"]) == probes.SHARED_POINTERS
+    assert int(defines["READ_THREADS"]) == probes.THREADS
+    assert int(defines["READ_LOADS"]) == probes.READ_LOADS
+    assert "#define TILE_BYTES (READ_THREADS * READ_LOADS * 16)\n" in SOURCE
+    assert probes.TILE_BYTES == probes.THREADS * probes.READ_LOADS * 16
+
+
+def test_parameters_are_those_of_the_source():
+    kinds = {"float": "f", "int": "i", "unsigned": "I", "unsigned long long": "P"}
+    kernels = re.findall(r'extern "C" __global__ void (\w+)\(([^)]*)\)', SOURCE)
+    types = {
+        name: "".join(
+            "P" if "*" in parameter else kinds[parameter.rsplit(" ", 1)[0].strip()]
+            for parameter in re.split(r",\s*", parameters)
+        )
+        for name, parameters in kernels
+    }
+    assert types == probes.KERNELS
+
+
+def test_sum_of_the_chains_is_never_the_one_that_is_stored():
+    factor, addend, steps, never = probes.FMA_ARGUMENTS
+    chain = np.arange(probes.THREADS + probes.CHAINS, dtype=np.float32)
+    for _ in range(100):
+        chain = chain * np.float32(factor) + np.float32(addend)
+    assert len(set(chain)) == 1, "converged"
+    assert probes.CHAINS * chain[0] != never
+    assert steps % 32 == 0, "whole turns of the unrolled loop"
+
+
+class FakeMemory:
+    """A buffer of a FakeCuda, on the card or pinned, with as much of NumPy's array as is asked."""
+
+    def __init__(self, card, size_bytes):
+        self.card, self.size_bytes, self.base = card, size_bytes, self
+        card.held.append(self)
+
+    def free(self):
+        self.card.held.remove(self)
+
+    def fill(self, value):
+        pass
+
+    def __getitem__(self, part):
+        return self
+
+
+class FakeEvent:
+    def __init__(self, card):
+        self.card = card
+
+    def record(self, stream):
+        self.at_s = self.card.now_s
+
+    def time_till(self, later):
+        return 1e3 * (later.at_s - self.at_s)
+
+
+class FakeCuda:
+    """Driver, device, module and stream of an H100 that takes a second for each launch and copy."""
+
+    device_attribute = SimpleNamespace(
+        L2_CACHE_SIZE=H100[0], MULTIPROCESSOR_COUNT=132, MAX_THREADS_PER_MULTIPROCESSOR=2048
+    )
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.capability = (9, 0)
+        self.held, self.launches, self.zeroed = [], [], []
+
+    def get_attribute(self, value):
+        return value
+
+    def compute_capability(self):
+        return self.capability
+
+    def get_function(self, name):
+        def launch(grid, block, stream, *arguments):
+            self.launches.append((name, grid, block, arguments))
+            self.now_s += 1
+
+        return SimpleNamespace(prepare=lambda _: SimpleNamespace(prepared_async_call=launch))
+
+    def mem_get_info(self):
+        return H100[1], H100[1]
+
+    def mem_alloc(self, size_bytes):
+        return FakeMemory(self, size_bytes)
+
+    def pagelocked_empty(self, size_bytes, dtype):
+        return FakeMemory(self, size_bytes)
+
+    def memset_d32(self, buffer, word, count):
+        self.zeroed.append((buffer, word, count))
+
+    def copy(self, *_):
+        self.now_s += 1
+
+    memcpy_dtod_async = memcpy_htod_async = memcpy_dtoh_async = memcpy_htod = copy
+
+    def memcpy_dtoh(self, target, source):
+        target.fill(0)
+
+    def Event(self):  # noqa: N802
+        return FakeEvent(self)
+
+    def synchronize(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def faked():
+    """The fake card after its ceilings were measured, the ceilings, and the busy seconds."""
+    card = FakeCuda()
+    found, busy_s = gpu_ceilings(card, card, card, card, card)
+    return card, by_quantity(found), busy_s
+
+
+@pytest.mark.parametrize("sweep", probes.plan_sweeps(H100[0]), ids=lambda sweep: sweep.level)
+def test_every_level_is_read_by_the_whole_card(faked, sweep):
+    card, values, _ = faked
+    launches = [launch[1:] for launch in card.launches if launch[0] == sweep.kernel]
+    assert len(launches) == 2 * (ROUNDS + 1), "each round one in front of the one that is timed"
+    assert len({launch[:2] for launch in launches}) == 1
+    (blocks, rows), threads, arguments = launches[0]
+    assert (blocks * threads[0], rows, *threads[1:]) == (132 * 2048, 1, 1, 1)
+    assert len(arguments) == len(probes.KERNELS[sweep.kernel])
+    *buffer, steps, never, sink = arguments
+    assert (steps, never) == (sweep.steps, 1)
+    assert (sink.size_bytes, card.zeroed[0][0] is sink) == (24, False)
+    if sweep.level != "shared":
+        assert buffer[1] == sweep.buffer_bytes <= buffer[0].size_bytes
+        assert card.zeroed == [(buffer[0], 0, buffer[0].size_bytes // 4)], "its XOR is never 1"
+    read = 132 * 2048 * 32 * sweep.steps
+    np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
+
+
+def test_the_whole_card_multiplies_on_tensor_cores(faked):
+    card, values, _ = faked
+    launches = [launch[1:] for launch in card.launches if launch[0] == "fp16_products"]
+    assert len(launches) == 2 * (ROUNDS + 1)
+    (blocks, _), threads, (steps, never, _) = launches[0]
+    assert never == float("inf")
+    flop = 2 * 64 * 128 * 64 * steps * blocks * threads[0] / 128
+    np.testing.assert_array_equal(values["fp16_tensor_flop_per_s", None, None], flop / 1.0)
+
+
+def test_a_card_without_tensor_cores_has_no_rate_of_them():
+    card = FakeCuda()
+    card.capability = (7, 5)
+    names = {ceiling.quantity for ceiling in gpu_ceilings(card, card, card, card, card)[0]}
+    assert "fp32_flop_per_s" in names
+    assert "fp16_tensor_flop_per_s" not in names
+
+
+def test_busy_is_what_the_card_did_and_nothing_stays_allocated(faked):
+    card, values, busy_s = faked
+    copies = sum(name in ("h2d_bytes_per_s", "d2h_bytes_per_s") for name, _, _ in values)
+    rates = ("fp32_flop_per_s", "fp16_tensor_flop_per_s", "device_copy_bytes_per_s")
+    twice = (*rates, *(f"{x}_bytes_per_s" for x in LEVELS))
+    assert busy_s == (ROUNDS + 1) * (copies + 2 * len(twice))
+    assert {(name, None) for name in twice} <= {key[:2] for key in values}
+    assert card.held == []
+
+
+def test_smallest_step_of_a_clock_is_the_smallest_that_is_one():
+    readings = np.array([100, 100, 140, 140, 170, 300])
+    assert ceilings.smallest_step(readings) == 30e-9
+
+
+def test_rounds_are_interleaved_and_the_first_is_not_kept():
+    calls = []
+
+    def measurement(name):
+        def measure():
+            calls.append(name)
+            return [(f"{name}_s", "pinned", 4096, float(len(calls)))]
+
+        return measure
+
+    found = ceilings.in_rounds([measurement("a"), measurement("b")])
+    assert calls == ["a", "b"] * (ROUNDS + 1)
+    assert found == [
+        Ceiling(f"{name}_s", "pinned", 4096, number, float(2 * number + 1 + position))
+        for number in range(1, ROUNDS + 1)
+        for position, name in enumerate("ab")
+    ]
+
+
+def by_quantity(found):
+    """Return values by quantity, host memory and size; each has one of every round."""
+    values = {}
+    for ceiling in found:
+        key = (ceiling.quantity, ceiling.host_memory, ceiling.size_bytes)
+        values.setdefault(key, {})[ceiling.round] = ceiling.value
+    assert len(found) == ROUNDS * len(values)
+    assert {tuple(rounds) for rounds in values.values()} == {tuple(range(1, ROUNDS + 1))}
+    return {key: np.array(list(rounds.values())) for key, rounds in values.items()}
+
+
+def test_clock_of_this_host():
+    values = by_quantity(timer_ceilings())
+    assert set(values) == {("timer_resolution_s", None, None), ("empty_total_s", None, None)}
+    resolution, empty = (
+        values[name, None, None] for name in ("timer_resolution_s", "empty_total_s")
+    )
+    assert (resolution > 0).all()
+    assert (resolution < 1e-3).all()
+    assert (empty >= 0).all()
+    assert (empty < 1e-3).all()
+
+
+@pytest.fixture(scope="module")
+def nvcc():
+    """The real compiler of this host."""
+    try:
+        return find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def built(nvcc, tmp_path_factory):
+    """Build the probes for an architecture, once; return what they use, and the cubin."""
+
+    @cache
+    def of(architecture):
+        path = tmp_path_factory.mktemp(architecture) / f"{PROBES.stem}.cubin"
+        return build_cubin(nvcc, PROBES, architecture, path), path
+
+    return of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "threads"), [("sm_75", 1024), ("sm_90", 2048), ("sm_120", 1536)])
+def test_probes_are_built_like_a_variant(built, name, threads):
+    result, _ = built(name)
+    assert (result.variant, result.block_size, result.build) == ("probes", None, "exact")
+    assert result.static_shared_bytes == max(4 * probes.SHARED_POINTERS, probes.TILE_BYTES)
+    assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
+    assert result.registers_per_thread * threads <= 65536, "a full SM holds them all"
+
+
+# What a load through L1, and one past it, is called in machine code.
+THROUGH_L1 = ("STRONG.SM", "STRONG.CTA")
+PAST_L1 = ("STRONG.GPU",)
+
+
+@pytest.fixture(scope="module")
+def machine_codes(nvcc, built):
+    """Return the machine code of every probe for an architecture, by its name."""
+    disassembler = find_disassembler(nvcc)
+    if not disassembler:
+        pytest.skip("no nvdisasm on this host")
+
+    @cache
+    def of(architecture):
+        command = [disassembler, built(architecture)[1]]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {kernel: machine_code.parse(done.stdout, kernel) for kernel in probes.KERNELS}
+
+    return of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
+def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(machine_codes, name):
+    found = {
+        kernel: Counter(instruction.name for instruction in code.instructions)
+        for kernel, code in machine_codes(name).items()
+    }
+    assert found["fp32_fma"]["FFMA"] >= 32 * probes.CHAINS
+    for kernel, scopes in {"chase_through_l1": THROUGH_L1, "chase_past_l1": PAST_L1}.items():
+        loads = {operation for operation in found[kernel] if operation.startswith("LDG")}
+        assert loads <= {f"LDG.E.64.{scope}" for scope in scopes}
+        assert sum(found[kernel][load] for load in loads) > 16
+    assert not any(operation.startswith("LDG") for operation in found["chase_shared"])
+    assert sum(n for operation, n in found["chase_shared"].items() if "LDS" in operation) > 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
+def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
+    codes = machine_codes(name)
+    expected = {
+        "read_shared": {"LDS.128", "LDS.U.128"},
+        "read_through_l1": {f"LDG.E.128.{scope}" for scope in THROUGH_L1},
+        "read_past_l1": {f"LDG.E.128.{scope}" for scope in PAST_L1},
+    }
+    for kernel, names in expected.items():
+        body = max(machine_code.loops(codes[kernel]).values(), key=len)
+        loop = [codes[kernel].instructions[index] for index in body]
+        loads = [instruction.name for instruction in loop if instruction.opcode in ("LDG", "LDS")]
+        assert len(loads) == 2 * probes.READ_LOADS, "of the two steps of one turn"
+        assert set(loads) <= names
+        # An SM issues 16 instructions in the 4 cycles that the load of a warp takes at best.
+        assert len(loop) <= 9 * len(loads)
+
+
+@pytest.fixture(scope="module")
+def measured(card, nvcc, tmp_path_factory):
+    """The ceilings of the first GPU of this host, their duration in s, and its device."""
+    folder = tmp_path_factory.mktemp("cubins")
+    cubins = [folder / f"{build.stem}.cubin" for build in (PROBES, TENSOR_PROBE)]
+    for build, cubin in zip((PROBES, TENSOR_PROBE), cubins, strict=True):
+        build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
+    cuda = driver()
+    device = cuda.Device(card.index)
+    context = device.make_context()
+    try:
+        stream = cuda.Stream()
+        modules = [cuda.module_from_file(str(cubin)) for cubin in cubins]
+        gpu_ceilings(cuda, device, *modules, stream)  # what the driver keeps, it keeps from now on
+        free = cuda.mem_get_info()[0]
+        begin = time.perf_counter()
+        found, busy_s = gpu_ceilings(cuda, device, *modules, stream)
+        duration_s = time.perf_counter() - begin
+        assert 0.1 * duration_s < busy_s < duration_s
+        kept = free - cuda.mem_get_info()[0]
+        del stream, modules
+    finally:
+        context.pop()
+        context.detach()
+    return by_quantity(found), duration_s, kept, device
+
+
+@pytest.mark.gpu
+def test_every_quantity_of_a_card_is_measured_in_every_round(measured):
+    values = measured[0]
+    names = Counter(quantity for quantity, _, _ in values)
+    levels = ("shared", "l1", "l2", "dram")
+    assert set(names) == {
+        "fp32_flop_per_s",
+        *["fp16_tensor_flop_per_s"] * (measured[3].compute_capability() >= (8, 0)),
+        "device_copy_bytes_per_s",
+        "h2d_bytes_per_s",
+        "d2h_bytes_per_s",
+        *(f"{level}_bytes_per_s" for level in LEVELS),
+        *(f"{level}_latency_{unit}" for level in levels for unit in ("s", "cycles")),
+        *(f"empty_{part}_s" for part in ("total", "h2d", "kernel", "d2h")),
+        "timer_resolution_s",
+    }
+    copies = {key[1:] for key in values if key[0] == "h2d_bytes_per_s"}
+    assert copies == {key[1:] for key in values if key[0] == "d2h_bytes_per_s"}
+    assert {memory for memory, _ in copies} == {"pinned", "pageable"}
+    assert min(size for _, size in copies) == 4096
+    for key, rounds in values.items():
+        assert np.isfinite(rounds).all(), key
+        assert (rounds >= 0).all(), key
+
+
+def middle(values, name, memory=None, size=None):
+    return float(np.median(values[name, memory, size]))
+
+
+@pytest.mark.gpu
+def test_latency_grows_from_level_to_level(measured):
+    values = measured[0]
+    levels = ("shared", "l1", "l2", "dram")
+    cycles = [middle(values, f"{level}_latency_cycles") for level in levels]
+    seconds = [middle(values, f"{level}_latency_s") for level in levels]
+    assert cycles == sorted(cycles)
+    assert cycles[2] > 3 * cycles[1], "the L2 is not the L1"
+    assert cycles[3] > 1.3 * cycles[2], "DRAM is not the L2"
+    clocks = np.array(cycles) / seconds
+    assert clocks.min() > 0.2e9
+    assert clocks.max() < 4e9
+
+
+@pytest.mark.gpu
+def test_rates_are_below_what_the_card_can_do_and_near_it(measured):
+    values, _, _, device = measured
+    names = driver().device_attribute
+    clock_hz = device.get_attribute(names.CLOCK_RATE) * 1e3
+    multiprocessors = device.get_attribute(names.MULTIPROCESSOR_COUNT)
+    rate = middle(values, "fp32_flop_per_s")
+    lanes = 64 if device.compute_capability() in ((7, 0), (7, 5), (8, 0)) else 128
+    peak = 2 * lanes * multiprocessors * clock_hz
+    assert 0.5 * peak < rate < peak
+    size = max(size for name, _, size in values if name == "device_copy_bytes_per_s")
+    memory = middle(values, "device_copy_bytes_per_s", size=size)
+    largest = max(size for name, _, size in values if name == "h2d_bytes_per_s")
+    for way in ("h2d", "d2h"):
+        pinned = middle(values, f"{way}_bytes_per_s", "pinned", largest)
+        assert 1e9 < pinned < memory
+        assert pinned > middle(values, f"{way}_bytes_per_s", "pinned", 4096)
+        assert middle(values, f"{way}_bytes_per_s", "pageable", largest) < 1.1 * pinned
+
+
+@pytest.mark.gpu
+def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
+    """At most 128 bytes a cycle of an SM, and near it; the L2 is between L1 and memory."""
+    values, _, _, device = measured
+    names = driver().device_attribute
+    cycles_per_s = device.get_attribute(names.CLOCK_RATE) * 1e3
+    multiprocessors = device.get_attribute(names.MULTIPROCESSOR_COUNT)
+    widest = 128 * multiprocessors * cycles_per_s
+    narrowest = 64 * multiprocessors * cycles_per_s
+    shared, l1, l2 = (middle(values, f"{level}_bytes_per_s") for level in LEVELS)
+    assert 0.7 * narrowest < shared < 1.01 * widest
+    assert 0.7 * narrowest < l1 < 1.01 * widest
+    copies = [key for key in values if key[0] == "device_copy_bytes_per_s"]
+    assert float(np.median(values[copies[0]])) < l2 < 0.7 * l1
+
+
+@pytest.mark.gpu
+def test_empty_pass_is_short_and_its_parts_are_within_it(measured):
+    values = measured[0]
+    total_s = middle(values, "empty_total_s")
+    assert 1e-6 < total_s < 1e-3
+    parts_s = [middle(values, f"empty_{part}_s") for part in ("h2d", "kernel", "d2h")]
+    assert max(parts_s) < total_s
+
+
+@pytest.mark.gpu
+def test_ceilings_are_short_and_give_memory_back(measured):
+    _, duration_s, kept, _ = measured
+    assert kept <= 0
+    assert duration_s < 5
+    assert driver().Context.get_current() is None

@@ -1,0 +1,232 @@
+"""Cold starts: the process that is asked, what becomes of its answer, and the start itself."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, astuple, replace
+
+import numpy as np
+import pytest
+
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from kernels.cubins.build import build_for
+from kernels.cubins.compile import architecture, build_cubin
+from kernels.cubins.toolchain import find_nvcc
+from kernels.products.shape import Shape
+from measurement.devices import cold_start as module
+from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
+from measurement.devices.session import CellError
+
+REQUEST = ColdStartRequest(
+    device=1,
+    cubin="cubins/block-b32-float32-exact.cubin",
+    function="block",
+    grid=(4, 4, 1),
+    threads=(32, 32),
+    dynamic_shared_bytes=0,
+    dtype="float32",
+    shape="128",
+    arguments=(128,),
+    host_memory="pinned",
+    seed=7,
+)
+TIMES = ColdStart(0.1, 0.2, 0.01, 0.02, 1e-4, 2e-4, 5e-5, 0.331)
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """Return a function that puts a Python script in the place of the process that is started."""
+
+    def put(script):
+        monkeypatch.setattr(module, "_COMMAND", [sys.executable, "-c", script])
+
+    return put
+
+
+def test_answer_of_the_process_is_returned(child):
+    child(f"print({json.dumps(asdict(TIMES))!r})")
+    assert cold_start(REQUEST, 30) == TIMES
+
+
+def test_process_is_asked_for_the_request(child, tmp_path, monkeypatch):
+    file = tmp_path / "asked"
+    child(
+        f"import os, sys; open({str(file)!r}, 'w').write(os.getcwd() + '\\n' + sys.stdin.read())\n"
+        f"print({json.dumps(asdict(TIMES))!r})"
+    )
+    monkeypatch.chdir(tmp_path)
+    cold_start(REQUEST, 30)
+    folder, question = file.read_text().splitlines()
+    assert folder == str(module.ROOT), "where the package is found"
+    cubin = str(tmp_path / "cubins" / "block-b32-float32-exact.cubin")
+    monkeypatch.setattr(sys, "stdin", file.open())
+    sys.stdin.readline()
+    lists = {"grid": [4, 4, 1], "threads": [32, 32], "arguments": [128]}  # what JSON has
+    assert module._read_request() == replace(REQUEST, cubin=cubin, **lists)
+    assert json.loads(question)["cubin"] == cubin
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ('print(\'{"error": "cuInit failed:\\\\nno device"}\')', "cuInit failed: no device"),
+        ('print(\'{"error": "bad"}\'); raise SystemExit(134)', "bad"),
+        ("import os; os.abort()", "the process died of SIGABRT"),
+        ("import os; os.kill(os.getpid(), 9)", "the process died of SIGKILL"),
+        ("raise SystemExit(3)", "the process ended with status 3"),
+        ("raise ValueError('no\\nthing')", "thing"),
+        ("import sys; print('a', 'b ' * 300, sep='\\n', file=sys.stderr); sys.exit(1)", "b b b"),
+        ("", "answered '', no times"),
+        ("print('hello')", "answered 'hello', no times"),
+        ("print('[1, 2]')", "answered '[1, 2]', no times"),
+        ("print('{\"init_s\": 1}')", "answered '{\"init_s\": 1}', no times"),
+        ("import sys; sys.stdout.buffer.write(b'\\xff' * 999)", "answered '"),
+        (f"print({json.dumps(asdict(TIMES) | {'init_s': 'x'})!r})", "no times"),
+        (f"print({json.dumps(asdict(TIMES) | {'warm_s': 1})!r})", "no times"),
+        (f"print({json.dumps(asdict(TIMES))!r}); raise SystemExit(1)", "ended with status 1"),
+    ],
+)
+def test_failure_is_one_line(child, script, message):
+    child(script)
+    with pytest.raises(CellError) as failed:
+        cold_start(REQUEST, 30)
+    said = str(failed.value)
+    assert said.startswith("cold start: ")
+    assert message in said
+    assert "\n" not in said
+    assert len(said) < 300
+
+
+@pytest.mark.slow
+def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
+    file = tmp_path / "pid"
+    child(
+        f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid()))\n"
+        "print('{}', flush=True); time.sleep(60)"
+    )
+    begin = time.monotonic()
+    with pytest.raises(CellError, match=r"^cold start: took longer than 1\.5 s and was ended$"):
+        cold_start(REQUEST, 1.5)
+    assert 1.5 <= time.monotonic() - begin < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
+
+
+def test_process_that_cannot_be_started_is_one_line(monkeypatch):
+    monkeypatch.setattr(module, "_COMMAND", ["/nowhere/python"])
+    with pytest.raises(
+        CellError, match=r"^cold start: no process .* \(No such file or directory\)"
+    ):
+        cold_start(REQUEST, 5)
+
+
+def test_missing_pycuda_is_told_by_the_real_process(monkeypatch, tmp_path):
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\")")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(
+        CellError, match=r"^cold start: ModuleNotFoundError: No module named 'pycuda'"
+    ):
+        cold_start(REQUEST, 60)
+
+
+@pytest.mark.parametrize("question", ["", "{}", "[]", '{"n": 1', '{"order": 1}'])
+def test_no_request_is_one_line(question):
+    done = subprocess.run(
+        [sys.executable, "-m", "measurement.devices.cold_start"],
+        input=question,
+        capture_output=True,
+        text=True,
+        cwd=module.ROOT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: standard input: no request (")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("product", "fault"),
+    [
+        ([1, np.nan], "NaN"),
+        ([1, -np.inf], "infinite"),
+        ([0, 0], "nothing but zeros"),
+    ],
+)
+def test_product_that_nobody_computed_is_refused(product, fault):
+    with pytest.raises(CellError, match=fault):
+        module._check(np.array(product, np.float32))
+
+
+def test_product_with_some_zeros_is_none_of_these():
+    module._check(np.array([0, -1], np.float32))
+
+
+def test_stretches_are_timed_apart():
+    clock = module._Stretches()
+    with clock.timed("slow_s"):
+        time.sleep(0.02)
+    time.sleep(0.05)
+    with clock.timed("fast_s"):
+        pass
+    assert list(clock.times_s) == ["slow_s", "fast_s"]
+    assert 0.02 <= clock.times_s["slow_s"] < 0.05
+    assert 0 < clock.times_s["fast_s"] < 0.01
+
+
+@pytest.fixture(scope="module")
+def real(card, tmp_path_factory):
+    """A request for the block kernel on the first GPU of this host."""
+    try:
+        nvcc = find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    shape = Shape.square(1024)
+    build = build_for("block", shape, 32, "float32")
+    cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"
+    build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
+    launch = VARIANTS["block"].launch(shape, 32)
+    return ColdStartRequest(
+        device=card.index,
+        cubin=str(cubin),
+        function="block",
+        grid=launch.grid,
+        threads=launch.threads,
+        dynamic_shared_bytes=launch.dynamic_shared_bytes,
+        dtype="float32",
+        shape=str(shape),
+        arguments=VARIANTS["block"].arguments(shape, 32),
+        host_memory="pinned",
+        seed=1,
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("host_memory", ["pinned", "pageable"])
+def test_real_start_takes_its_time(real, host_memory):
+    begin = time.monotonic()
+    times = cold_start(replace(real, host_memory=host_memory), 120)
+    wall_s = time.monotonic() - begin
+    assert min(astuple(times)) > 0
+    parts_s = sum(astuple(times)) - times.total_s
+    assert parts_s <= times.total_s < wall_s
+    assert times.context_s > 1e-3, "no context is made in less"
+    assert times.kernel_s < 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"function": "blok"}, "cuModuleGetFunction failed"),
+        ({"cubin": "/nowhere/block.cubin"}, "cuModuleLoad failed"),
+        ({"device": 99}, "cuDeviceGet failed"),
+        ({"threads": (64, 64)}, "cuFuncSetBlockShape failed"),
+        ({"grid": (1, 1, 1), "threads": (0, 1)}, "failed"),
+    ],
+)
+def test_real_start_that_fails_is_one_line(real, changes, message):
+    with pytest.raises(CellError, match=f"^cold start: .*{message}"):
+        cold_start(replace(real, **changes), 120)

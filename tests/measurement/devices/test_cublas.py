@@ -1,0 +1,258 @@
+"""cuBLAS: where it is found, how it is called, what its refusals say, and a product on a card."""
+
+import ctypes
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from measurement.devices import cublas
+from measurement.devices.discovery import driver
+from measurement.devices.session import CellError, DeviceError
+
+HANDLE, STREAM = 4711, 1234
+
+
+class FakeFunction:
+    """A function of a library: takes prototypes as ctypes' do."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, *arguments):
+        return self.call(*arguments)
+
+
+class FakeCublas:
+    """A library whose products are NumPy's, of matrices in columns, at addresses in `memory`."""
+
+    def __init__(self, **statuses):
+        self.statuses = statuses
+        self.calls = []
+        self.memory = {}
+        for name in cublas._PROTOTYPES:
+            setattr(self, name, FakeFunction(self.function(name)))
+
+    def function(self, name):
+        def call(*arguments):
+            self.calls.append((name, *arguments[1:]))
+            if name == "cublasGetProperty":
+                part, value = arguments
+                value.value = (13, 2, 1)[part]
+            elif name == "cublasCreate_v2":
+                arguments[0].value = HANDLE
+            else:
+                assert arguments[0].value == HANDLE
+            if name == "cublasSgemm_v2":
+                self.sgemm(*arguments[1:])
+            return self.statuses.get(name, 0)
+
+        return call
+
+    def sgemm(self, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        """C = alpha·A·B + beta·C with A (m, k), B (k, n), C (m, n) in columns, lda.. apart."""
+        assert (op_a, op_b) == (0, 0)
+        left, right, product = (
+            self.memory[address][: columns * apart].reshape(columns, apart)[:, :rows].T
+            for address, columns, apart, rows in ((a, k, lda, m), (b, n, ldb, k), (c, n, ldc, m))
+        )
+        assert (alpha.value, beta.value) == (1.0, 0.0)
+        product[:] = left @ right
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A library that does what it is asked to, or what its `statuses` say."""
+    fake = FakeCublas()
+    monkeypatch.setattr(cublas, "find_library", lambda: fake)
+    return fake
+
+
+def test_products_of_rows_are_those_of_columns_exchanged(library):
+    random = np.random.default_rng(1)
+    m, n, k = 3, 5, 4
+    a, b = random.random((m, k), np.float32), random.random((k, n), np.float32)
+    c = np.full(m * n + 1, np.nan, np.float32)
+    library.memory = {100: a.ravel(), 200: b.ravel(), 300: c}
+    cublas.Sgemm(STREAM).multiply(100, 200, 300, m, n, k)
+    np.testing.assert_array_equal(c[:-1].reshape(m, n), a @ b)
+    assert np.isnan(c[-1])
+
+
+def test_library_is_made_ready_used_and_given_back(library):
+    sgemm = cublas.Sgemm(STREAM)
+    assert library.calls == [
+        ("cublasCreate_v2",),
+        ("cublasSetStream_v2", STREAM),
+        ("cublasSetMathMode", 2),
+    ]
+    sgemm.close()
+    assert library.calls[3:] == [("cublasDestroy_v2",)]
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "said", "destroyed"),
+    [
+        ("cublasCreate_v2", 1, "CUBLAS_STATUS_NOT_INITIALIZED", 0),
+        ("cublasSetStream_v2", 3, "CUBLAS_STATUS_ALLOC_FAILED", 1),
+        ("cublasSetMathMode", 99, "status 99", 1),
+    ],
+)
+def test_what_refuses_to_start_fails_the_cell_alone(library, function, status, said, destroyed):
+    library.statuses = {function: status}
+    with pytest.raises(CellError) as refused:
+        cublas.Sgemm(STREAM)
+    assert str(refused.value) == f"cuBLAS 13.2.1: {function} gives {said}"
+    assert not isinstance(refused.value, DeviceError)
+    assert library.calls.count(("cublasDestroy_v2",)) == destroyed
+
+
+def test_a_product_that_fails_may_have_spoiled_the_device(library):
+    library.memory = {address: np.zeros(1, np.float32) for address in (1, 2, 3)}
+    library.statuses = {"cublasSgemm_v2": 13}
+    sgemm = cublas.Sgemm(STREAM)
+    with pytest.raises(DeviceError, match=r"cublasSgemm_v2 gives CUBLAS_STATUS_EXECUTION_FAILED$"):
+        sgemm.multiply(1, 2, 3, 1, 1, 1)
+
+
+def test_without_the_library_its_installation_is_named(monkeypatch):
+    monkeypatch.setattr(cublas, "find_library", lambda: None)
+    assert cublas.version() is None
+    with pytest.raises(CellError, match=r"^cuBLAS: not found; install .* `pip install nvidia-cu"):
+        cublas.Sgemm(STREAM)
+
+
+def test_release_is_told(library):
+    assert cublas.version() == "13.2.1"
+
+
+@pytest.fixture
+def host(monkeypatch, tmp_path):
+    """A host without cuBLAS whose loader takes what `loads` names; and what it was asked for."""
+
+    class Host:
+        loads = ()
+        asked = ()
+
+        def load(self, name):
+            self.asked = (*self.asked, name)
+            if name not in self.loads:
+                raise OSError(f"{name}: cannot open shared object file")
+            return FakeCublas()
+
+        def file(self, path):
+            """Make a file below the folder of this host and return its name."""
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).touch()
+            return str(tmp_path / path)
+
+    host = Host()
+    monkeypatch.setattr(ctypes, "CDLL", host.load)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(cublas, "_TOOLKIT", tmp_path / "toolkit")
+    monkeypatch.setattr(cublas.sys, "path", [str(tmp_path / "own"), str(tmp_path / "site")])
+    cublas.find_library.cache_clear()
+    yield host
+    cublas.find_library.cache_clear()
+
+
+SONAMES = tuple(f"libcublas.so.{major}" for major in (13, 12, 11))
+
+
+def test_loader_is_asked_first_for_the_newest(host):
+    host.loads = SONAMES[1:]
+    assert cublas.find_library() is not None
+    assert host.asked == SONAMES[:2]
+    assert cublas.find_library() is cublas.find_library()
+
+
+def test_host_without_the_library_has_none(host):
+    assert cublas.find_library() is None
+    assert host.asked == SONAMES
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "toolkit/lib64/libcublas.so.12",
+        "toolkit/targets/x86_64-linux/lib/libcublas.so.13",
+        "site/nvidia/cu13/lib/libcublas.so.13",
+        "site/nvidia/cublas/lib/libcublas.so.12",
+    ],
+)
+def test_library_is_found_in_toolkit_and_wheel(host, path):
+    host.loads = (host.file(path),)
+    assert cublas.find_library() is not None
+    assert host.asked == (*SONAMES, *host.loads)
+
+
+def test_toolkit_is_the_one_of_nvcc_or_of_what_its_link_leads_to(host, monkeypatch, tmp_path):
+    nvcc = Path(host.file("cuda-13/bin/nvcc"))
+    library = host.file("cuda-13/lib64/libcublas.so.13")
+    link = tmp_path / "usr" / "bin" / "nvcc"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(nvcc)
+    host.loads = (library,)
+    for program in (nvcc, link):
+        monkeypatch.setattr(shutil, "which", {"nvcc": str(program)}.get)
+        cublas.find_library.cache_clear()
+        assert cublas.find_library() is not None
+        assert host.asked[-1] == library
+
+
+def test_library_that_does_not_load_is_passed_over(host):
+    broken = host.file("toolkit/lib64/libcublas.so.13")
+    host.loads = (host.file("site/nvidia/cu13/lib/libcublas.so.13"),)
+    assert cublas.find_library() is not None
+    assert host.asked[3:] == (broken, *host.loads)
+
+
+def test_functions_take_addresses_of_64_bits(host):
+    host.loads = SONAMES
+    library = cublas.find_library()
+    sgemm = library.cublasSgemm_v2.argtypes
+    assert len(sgemm) == 14
+    assert [at for at, kind in enumerate(sgemm) if kind is ctypes.c_void_p] == [0, 7, 9, 12]
+    assert library.cublasSetStream_v2.argtypes == [ctypes.c_void_p] * 2
+
+
+@pytest.fixture
+def real():
+    """The library of this host."""
+    if cublas.find_library() is None:
+        pytest.skip("no cuBLAS on this host")
+
+
+def test_library_of_this_host_tells_its_release(real):
+    assert re.fullmatch(r"1\d\.\d+\.\d+", cublas.version())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("m", "n", "k"), [(37, 53, 65), (1, 300, 7), (512, 256, 1024)])
+def test_product_of_a_card_is_that_of_numpy_in_full_precision(real, card, m, n, k):
+    random = np.random.default_rng(1)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    c = np.ones(m * n + 100, np.float32)  # behind the product ones must be left
+    cuda = driver()
+    context = cuda.Device(card.index).make_context()
+    try:
+        stream = cuda.Stream()
+        sgemm = cublas.Sgemm(stream.handle)
+        buffers = [cuda.mem_alloc(matrix.nbytes) for matrix in (a, b, c)]
+        for buffer, matrix in zip(buffers, (a, b, c), strict=True):
+            cuda.memcpy_htod(buffer, matrix)
+        cuda.memset_d32(buffers[2], 0x7FC00000, m * n)  # NaN, which must not be added
+        sgemm.multiply(*map(int, buffers), m, n, k)
+        stream.synchronize()
+        cuda.memcpy_dtoh(c, buffers[2])
+        sgemm.close()
+        del stream, buffers, buffer
+    finally:
+        context.pop()
+        context.detach()
+    exact = a.astype(float) @ b.astype(float)
+    bound = k * 2.0**-24 * (abs(a).astype(float) @ abs(b).astype(float))
+    assert (abs(c[: m * n].reshape(m, n) - exact) <= bound).all(), "FP32, not TF32"
+    assert (c[m * n :] == 1).all()

@@ -1,0 +1,154 @@
+"""Which GPUs are found, and one line for each thing that is missing."""
+
+import os
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from base.errors import StudyError, exit_status
+from measurement import __main__ as cli
+from measurement.devices import discovery
+from measurement.devices.discovery import CudaDevice, cuda_devices, select
+
+CARDS = [("NVIDIA H100", (9, 0)), ("NVIDIA RTX PRO 6000", (12, 0))]
+
+
+@pytest.fixture(autouse=True)
+def no_order(monkeypatch):
+    """The variable that numbers the GPUs, as it was after the test."""
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER")
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    """An NVML that finds `.count` GPUs, None where there is no driver; `.open` counts its uses."""
+    state = SimpleNamespace(count=1, open=0)
+
+    def init():
+        if state.count is None:
+            raise discovery.pynvml.NVMLError(discovery.pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+        state.open += 1
+
+    def shutdown():
+        state.open -= 1
+
+    monkeypatch.setattr(discovery.pynvml, "nvmlInit", init)
+    monkeypatch.setattr(discovery.pynvml, "nvmlShutdown", shutdown)
+    monkeypatch.setattr(discovery.pynvml, "nvmlDeviceGetCount", lambda: state.count)
+    return state
+
+
+class Device:
+    def __init__(self, index):
+        self.index = index
+
+    @staticmethod
+    def count():
+        return len(CARDS)
+
+    def name(self):
+        return CARDS[self.index][0]
+
+    def compute_capability(self):
+        return CARDS[self.index][1]
+
+
+@pytest.fixture
+def pycuda(monkeypatch):
+    """A PyCUDA that sees CARDS."""
+    package, driver = ModuleType("pycuda"), ModuleType("pycuda.driver")
+    package.driver = driver
+    driver.Error = type("Error", (Exception,), {})
+    driver.Device = Device
+    driver.init = lambda: None
+    monkeypatch.setitem(sys.modules, "pycuda", package)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
+    return driver
+
+
+def test_gpus_are_those_of_cuda(nvml, pycuda):
+    assert cuda_devices() == [
+        CudaDevice(0, "NVIDIA H100", "9.0"),
+        CudaDevice(1, "NVIDIA RTX PRO 6000", "12.0"),
+    ]
+    assert nvml.open == 0
+
+
+@pytest.mark.parametrize("count", [None, 0])
+def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
+    nvml.count = count
+    monkeypatch.setattr(discovery, "driver", lambda: pytest.fail("asked for PyCUDA"))
+    assert cuda_devices() == []
+    assert select("auto") == []
+    assert nvml.open == 0
+
+
+def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
+    h100, rtx = cuda_devices()
+    assert select("auto") == select("nvidia") == [h100, rtx]
+    assert select(1) == select("rtx pro") == [rtx]
+    with pytest.raises(StudyError, match=r"^GPU A100: not on this host, which has: 0 \(NVIDIA H"):
+        select("A100")
+    with pytest.raises(StudyError) as refused:
+        select(2)
+    assert str(refused.value).startswith(
+        "GPU 2: not on this host, which has: 0 (NVIDIA H100), 1 (NVIDIA RTX PRO 6000); set"
+    )
+
+
+def test_selection_on_a_host_without_gpu(nvml):
+    nvml.count = None
+    with pytest.raises(
+        StudyError, match=r"^GPU 0: not on this host, which has: none; set .* auto$"
+    ):
+        select(0)
+
+
+def test_missing_pycuda_is_one_line(nvml, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", None)
+    with pytest.raises(StudyError, match=r"^PyCUDA: not installed; run `make setup`.*$"):
+        cuda_devices()
+
+
+def test_missing_libcuda_is_one_line(nvml, monkeypatch, tmp_path):
+    (tmp_path / "pycuda").mkdir()
+    (tmp_path / "pycuda" / "__init__.py").touch()
+    (tmp_path / "pycuda" / "driver.py").write_text(
+        "raise ImportError('libcuda.so.1: cannot open shared object file')\n"
+    )
+    for name in ("pycuda", "pycuda.driver"):  # set first, so that what was there comes back
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StudyError, match=r"^libcuda\.so\.1: not found; install the NVIDIA driver"):
+        cuda_devices()
+
+
+def test_driver_that_does_not_start_is_one_line(nvml, pycuda):
+    def fail():
+        raise pycuda.Error("cuInit failed: unknown error")
+
+    pycuda.init = fail
+    with pytest.raises(StudyError, match=r"^CUDA: the driver does not start \(cuInit failed: unk"):
+        cuda_devices()
+
+
+def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, monkeypatch):
+    cuda_devices()
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    cuda_devices()
+    assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+
+
+def test_command_lists_the_gpus(nvml, pycuda, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["measurement", "devices"])
+    assert exit_status(cli.main) == 0
+    assert capsys.readouterr().out == (
+        "0  NVIDIA H100  compute capability 9.0\n1  NVIDIA RTX PRO 6000  compute capability 12.0\n"
+    )
+    nvml.count = 0
+    assert exit_status(cli.main) == 2

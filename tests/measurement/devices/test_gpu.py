@@ -1,0 +1,327 @@
+"""The kernels and the session on a real GPU; skipped where there is none."""
+
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from base.errors import StudyError
+from benchmarks.nvbench_kernels import stamps
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.catalog.user_supplied import read
+from kernels.catalog.variant import IN_TURN
+from kernels.cubins.build import Build, build_for
+from kernels.cubins.compile import architecture, build_all
+from kernels.cubins.toolchain import find_nvcc
+from kernels.host_execution.check import execute
+from kernels.products.elements import ELEMENTS
+from kernels.products.gate import judge
+from kernels.products.matrices import POISON_WORD, Inputs, reference
+from kernels.products.references import CACHE, References
+from kernels.products.shape import Shape
+from measurement.devices.discovery import driver
+from measurement.devices.gpu import GpuSession
+from measurement.sampling.protocol import gate
+from measurement.sampling.worker import Opening, Worker
+from study import cells as planned
+from study.cells import gpu_cells, problems
+from study.config import Series
+from study.plan import builds
+from tests.support import studies
+from tests.support.fakes import CALLED
+
+pytestmark = pytest.mark.gpu
+STUDY = {
+    "dtypes": list(ELEMENTS),
+    "sizes": [1, 17, 31, 33, 64, 100, 128, 130],
+    "holdout_sizes": [2048],
+    "variants": list(VARIANTS),
+    "block_sizes": [1, 3, 4, 8, 16, 31, 32],
+    "host_memory": ["pinned", "pageable"],
+}
+# Source L's awkward ones, alone and in batches.
+SHAPES = [
+    f"{batch}x{shape}" for batch in (1, 3, 16) for shape in ("17x33x65", "1x512x3", "640x320x1000")
+]
+KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel]
+
+
+@pytest.fixture(scope="module")
+def cubins(card, tmp_path_factory):
+    """The study's kernels for the card: their folder and their builds; not to be changed."""
+    try:
+        nvcc = find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("cubins")
+    workers = len(os.sched_getaffinity(0))
+    name = architecture(card.compute_capability)
+    wanted = builds(study(series=[shapes_of(KERNELS)]))
+    return folder, build_all(nvcc, wanted, name, folder, workers)
+
+
+def study(**changes):
+    """Return the study with other values of some keys, unchecked: it has more than a config may."""
+    return studies.study({}).model_copy(update=STUDY | changes)
+
+
+def shapes_of(variants):
+    """Return the series of all awkward shapes, unchecked: some variants take none."""
+    return Series.model_construct(
+        variants=variants, dtypes=list(ELEMENTS), block_sizes=[8, 16, 32], shapes=SHAPES
+    )
+
+
+def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "called.py").write_text(CALLED)
+    monkeypatch.setitem(VARIANTS, "called", read(tmp_path / "called.py"))
+    for text in ("17x33x65", "256"):
+        one = planned.cell("gpu0", "called", "float32", Shape.parse(text), None, "pinned")
+        given = Inputs(problems([one]), 1)
+        with GpuSession(card, given, cubins[1], cubins[0]) as session:
+            session.poison(one)
+            session.run(one)
+            verdict = judge(session.product(one), *reference(*given.pair("float32", one.shape)))
+            assert verdict.passed, verdict
+            assert 1e-6 < session.held(one, flushed=False).kernel_s < 1e-3
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    largest = [("float32", Shape.square(2048)), ("float64", Shape.square(130))]
+    awkward = [(dtype, Shape.parse(text)) for dtype in ELEMENTS for text in (*SHAPES, 130)]
+    return Inputs([*largest, *awkward], seed=1)
+
+
+@pytest.fixture
+def session(card, cubins, inputs):
+    folder, results = cubins
+    with GpuSession(card, inputs, results, folder) as session:
+        yield session
+
+
+def small_cells(variant):
+    least = VARIANTS[variant].edges[0]
+    sizes = STUDY["sizes"] if least == 1 else [least, least + 33]
+    return gpu_cells(study(variants=[variant], sizes=sizes, holdout_sizes=[]), "gpu0")
+
+
+def awkward_cells(variant):
+    """Return the cells of a variant that takes any shape."""
+    awkward = {"sizes": [17], "holdout_sizes": [], "series": [shapes_of([variant])]}
+    return gpu_cells(study(variants=[variant], **awkward), "gpu0")
+
+
+def cell(variant, n, block, memory="pinned"):
+    return planned.cell("gpu0", variant, "float32", Shape.square(n), block, memory)
+
+
+def passes(session, cells, inputs):
+    """Run the gate; return the checks by cell, and the timings of those that passed."""
+    opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
+    worker = Worker(session, inputs, References(inputs), opening)
+    results = list(gate(worker, cells, lambda _: None))
+    checks = {check.cell: check for check, _ in results}
+    return checks, {sample.cell: sample.done.timing for _, sample in results if sample}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
+    cells = small_cells(variant)
+    if not VARIANTS[variant].kernel and session.not_launchable(cells[0]):
+        pytest.skip(session.not_launchable(cells[0]))
+    checks, timings = passes(session, cells, inputs)
+    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
+    assert wrong == {}
+    assert set(timings) == set(cells)
+    in_turn = VARIANTS[variant].flow == IN_TURN
+    assert {c.host_memory for c in cells} == ({"pinned", "pageable"} if in_turn else {"pinned"})
+    for c, timing in timings.items():
+        if not in_turn:
+            assert 0 < timing.total_s < 10
+            continue
+        step = VARIANTS[c.variant].host_step
+        assert (timing.host_s is not None) == (step is not None)
+        parts = (timing.host_s or 0.0, timing.h2d_s, timing.kernel_s, timing.d2h_s)
+        assert min(parts[1:]) > 0
+        assert sum(parts) <= timing.total_s < 10
+
+
+@pytest.mark.parametrize("variant", ["mm_naive", "mm_tile", "bmm_naive", "bmm_tile"])
+def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
+    """Integers exactly: they are over all of their range, so that nearly every sum wraps around."""
+    cells = awkward_cells(variant)
+    assert {c.dtype for c in cells} == set(ELEMENTS)
+    assert {c.batch for c in cells} == ({1, 3, 16} if variant.startswith("bmm") else {1})
+    assert {(17, 33, 65), (1, 512, 3), (640, 320, 1000)} < {(c.m, c.k, c.n) for c in cells}
+    checks, _ = passes(session, cells, inputs)
+    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
+    assert wrong == {}
+    errors = [check.verdict.worst_error for c, check in checks.items() if c.dtype == "int32"]
+    assert set(errors) == {0.0}
+
+
+@pytest.mark.parametrize("variant", KERNELS)
+def test_kernels_stay_inside_the_matrices(session, variant):
+    """NaN behind A and B spoils the product where it is read; ones behind C must still be there."""
+    cells = [c for c in small_cells(variant) if c.host_memory == "pinned" and "float" in c.dtype]
+    assert cells
+    behind = np.empty(session._bytes[2] // 4, np.float32)
+    words = np.array([POISON_WORD, POISON_WORD, 1], np.uint32)
+    for asked in cells:
+        for buffer, size, word in zip(session._on_device, session._bytes, words, strict=True):
+            driver().memset_d32(buffer, int(word), size // 4)
+        session.run(asked)
+        assert np.isfinite(session.product(asked)).all(), asked
+        driver().memcpy_dtoh(behind, session._on_device[2])
+        seen = VARIANTS[variant].operands(asked.shape, asked.block_size)
+        used = seen.c_elements * ELEMENTS[asked.dtype].bytes // 4
+        assert (behind.view(np.uint32)[used:] == 1).all(), asked
+
+
+def test_kernels_take_the_time_that_they_take_on_this_card(session, card, inputs):
+    _, timings = passes(session, [cell("block_unroll4", 2048, 32)], inputs)
+    (timing,) = timings.values()
+    assert timing.kernel_s > 0
+    if any(name in card.name for name in ("H100", "H200")):
+        assert 0.3e-3 < timing.kernel_s < 3e-3
+
+
+def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
+    for memory in ("pinned", "pageable"):
+        asked = cell("block", 33, 8, memory)
+        session.poison(asked)
+        assert np.isnan(session.product(asked)).all()
+        session.run(asked)
+    pinned, pageable = (session.product(cell("block", 33, 8, m)) for m in ("pinned", "pageable"))
+    assert not np.shares_memory(pinned, pageable)
+    np.testing.assert_array_equal(pinned, pageable)
+    a, b = inputs.pair("float32", Shape.square(33))
+    np.testing.assert_allclose(pinned, a @ b, atol=1e-4)
+
+
+def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
+    asked = [cell("buffered_row", 2048, None), cell("buffered_column", 100, None)]
+    checks, timings = passes(session, asked, inputs)
+    check = checks[asked[0]]
+    most = session.limits.max_threads_per_block
+    assert (check.status, check.reason) == (
+        "not_launchable",
+        f"needs 2048 threads a block, {most} allowed",
+    )
+    assert set(timings) == {asked[1]}
+
+
+def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tmp_path):
+    folder, results = cubins
+    name = architecture(card.compute_capability)
+    for path in (folder / name).iterdir():
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name / "block-b8-float32-exact.cubin").write_bytes(b"no code")
+    asked = [cell("naive", 64, 8), cell("block", 64, 8), cell("block", 100, 8)]
+    with GpuSession(card, inputs, results, tmp_path) as session:
+        checks, _ = passes(session, asked, inputs)
+    assert [checks[c].status for c in asked] == ["passed", "failed", "passed"]
+    assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin does not load: ")
+
+
+def test_the_gate_alone_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path):
+    folder, results = cubins
+    name = architecture(card.compute_capability)
+    (tmp_path / name).mkdir()
+    cubin = Path(name, "block-b8-float32-exact.cubin")
+    (tmp_path / cubin).write_bytes((folder / cubin).read_bytes())
+    with GpuSession(card, inputs, results, tmp_path) as session:
+        checks, _ = passes(session, [cell("block", 64, 8)], inputs)
+    assert {check.status for check in checks.values()} == {"passed"}
+
+
+def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
+    """The guarded build of another block size: the launch leaves elements of C unwritten."""
+    folder, results = cubins
+    with GpuSession(card, inputs, results, folder) as session:
+        asked = cell("naive", 31, 8)
+        build = build_for("naive", asked.shape, 8, "float32")
+        session._functions[build] = session._function(Build("naive", 4, "float32", True), 1)
+        checks, _ = passes(session, [asked], inputs)
+    assert checks[asked].status == "failed"
+    assert "= nan, expected" in checks[asked].reason
+
+
+def test_contexts_are_given_back(card, cubins, inputs):
+    folder, results = cubins
+    for _, variant in itertools.product(range(2), ("block", "naive")):
+        with GpuSession(card, inputs, results, folder) as session:
+            checks, _ = passes(session, [cell(variant, 64, 8)], inputs)
+        assert {check.status for check in checks.values()} == {"passed"}
+        assert driver().Context.get_current() is None
+
+
+@pytest.mark.parametrize("n", [64, 256, 2048])
+def test_a_kernel_alone_takes_what_the_cards_own_clock_says(session, n):
+    asked = cell("block_unroll4", n, 32)
+    by_clock_s = stamps(session)
+    ratios = [session.held(asked, flushed=False).kernel_s / by_clock_s(asked) for _ in range(31)]
+    assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
+
+
+def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
+    cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
+    alone_s = [
+        np.median([session.held(asked, flushed=False).kernel_s for _ in range(31)])
+        for asked in cells
+    ]
+    assert alone_s[0] == pytest.approx(alone_s[1], rel=0.02)
+    assert session.run(cells[0]).kernel_s > alone_s[0], "there the card waits for the host"
+
+
+def test_energy_is_read_by_the_cards_counter(session):
+    found = session.energy(cell("block_unroll4", 2048, 32), 0.5)
+    assert found.energy_j == pytest.approx(found.power_w * found.launch_s)
+    assert 20 < session.idle_power_w(0.5) < found.power_w < 2000
+
+
+def test_a_card_tells_its_state_in_si_units(session):
+    session.telemetry.begin()
+    session.run(cell("block_unroll4", 2048, 32))
+    reading = session.telemetry.end()
+    assert 100e6 < reading.sm_clock_hz < 5e9
+    assert 100e6 < reading.memory_clock_hz < 50e9
+    assert 0 < reading.temperature_celsius < 120
+    assert 1 < reading.power_w < 2000
+    assert reading.throttle_reasons in range(256)
+
+
+def test_the_ceilings_are_measured_in_a_session(session):
+    names = {ceiling.quantity for ceiling in session.ceilings()[0]}
+    assert {"fp32_flop_per_s", "dram_latency_s", "empty_total_s", "timer_resolution_s"} <= names
+    assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"
+
+
+# What others run too is compared once; tensor cores sum in an order of their own.
+IN_ORDER = [
+    name for name in KERNELS if VARIANTS[name].kernel == name and not VARIANTS[name].tensor_products
+]
+
+
+@pytest.mark.parametrize("variant", IN_ORDER)
+def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
+    """With fused multiply-adds, as ptxas makes them of every product and sum here."""
+    folder = tmp_path_factory.getbasetemp() / "host_execution"
+    others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
+    for asked in (*small_cells(variant), *others):
+        if asked.host_memory == "pageable" or session.not_launchable(asked):
+            continue
+        if asked.shape.flop > Shape.parse("640x320x1000").flop:
+            continue  # more of the same: the host would take a minute
+        session.run(asked)
+        product = Product(variant, asked.dtype, asked.shape, asked.block_size)
+        expected, _ = execute(product, "fused", folder=folder)
+        np.testing.assert_array_equal(
+            session.product(asked).view(np.int32), expected.view(np.int32)
+        )

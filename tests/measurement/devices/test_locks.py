@@ -1,0 +1,68 @@
+"""One run at a time on a GPU; who it is, is told in one line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from base.errors import StudyError
+from measurement.devices import locks
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.locks import lock_file, only_run
+from tests.support import ROOT
+
+CARD = CudaDevice(1, "NVIDIA H200", "9.0")
+HOLD = """
+import sys
+from pathlib import Path
+from measurement.devices.discovery import CudaDevice
+from measurement.devices.locks import only_run
+with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording into x"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_file_is_named_by_the_card_that_it_stands_for(monkeypatch):
+    device = SimpleNamespace(pci_bus_id=lambda: "0000:18:00.0")
+    cuda = SimpleNamespace(Device=lambda index: {1: device}[index])
+    monkeypatch.setattr(locks, "driver", lambda: cuda)
+    uuids = {b"0000:18:00.0": "GPU-5ca1ab1e"}
+    monkeypatch.setattr(locks.pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(locks.pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetHandleByPciBusId", lambda bus: bus)
+    monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetUUID", uuids.__getitem__)
+    assert lock_file(CARD) == Path("/tmp", "matmul-study-GPU-5ca1ab1e.lock")
+
+
+@pytest.mark.slow
+def test_a_second_run_is_told_who_has_the_card_and_has_it_when_that_is_killed(tmp_path):
+    file = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StudyError) as refused, only_run(CARD, file, "counting"):
+            pytest.fail("two runs on one GPU")
+        holder.kill()
+        holder.wait()
+        with only_run(CARD, file, "counting"):
+            assert file.read_text().startswith(f"process {os.getpid()} of ")
+    user = locks._user()
+    assert str(refused.value) == (
+        f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; let it "
+        "end, or choose another GPU"
+    )
+
+
+def test_every_user_may_hold_the_lock(tmp_path):
+    mask = os.umask(0o077)
+    try:
+        with only_run(CARD, tmp_path / "lock", "counting"):
+            pass
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666

@@ -1,0 +1,214 @@
+"""Hardware counters: what ncu prints becomes rows of the recording, and nothing else does."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from base.errors import StudyError
+from kernels.cubins.compile import read_result
+from measurement.devices.discovery import CudaDevice
+from measurement.instruments import addition
+from measurement.instruments.check import plan
+from measurement.instruments.counters import METRICS, count, rows_of
+from measurement.recording import recording
+from tests.support.fakes import make_cubins
+from tests.support.studies import study
+
+HEADER = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *METRICS]
+
+
+def ncu_output(launches, values=None, drop=None):
+    """Return what ncu prints: messages, a header, a line of units, a line a launch.
+
+    Launches are names with threads a block and blocks along either edge.
+    """
+    quoted = lambda row: ",".join(f'"{field}"' for field in row)  # noqa: E731
+    header = [name for name in HEADER if name != drop]
+    lines = ["==PROF== Connected to process 7", "check: 2 cells run", quoted(header)]
+    lines.append(quoted(["", "", "", "", "", *(["sector"] * (len(header) - 5))]))
+    for index, (name, threads, edge) in enumerate(launches):
+        numbers = values or [f"{1000 * index + 4194304:,}"] * (len(header) - 5)
+        lines.append(quoted([index, 7, name, threads, f"({edge}, {edge}, 1)", *numbers]))
+    return "\n".join(lines) + "\n"
+
+
+CELLS = plan(["block", "buffered_row"], [8, 32], ["512"])
+
+
+def test_counters_are_given_to_the_cells_by_name_and_threads():
+    output = ncu_output([("block", "(32, 32, 1)", 16), ("block", "(8, 8, 1)", 64)])
+    rows = list(rows_of(output, CELLS))
+    assert len(rows) == 2 * len(METRICS)
+    assert [row["metric"] for row in rows] == METRICS * 2
+    first, last = rows[0], rows[-1]
+    assert (first["variant"], first["block_size"], first["n"]) == ("block", 32, 512)
+    assert first["value"] == 4194304.0
+    assert (last["variant"], last["block_size"]) == ("block", 8)
+    assert last["value"] == 4195304.0
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "ncu: ERR_NVGPUCTRPERM - no permission;"),
+        ("", "ncu: no counters in its output; reading counters may need privileges"),
+        (
+            ncu_output([("naive", "(8, 8, 1)", 64)]),
+            "ncu: naive (8, 8, 1) (64, 64, 1) was not asked for",
+        ),
+        (
+            ncu_output([("block", "(8, 8, 1)", 65)]),
+            "ncu: block (8, 8, 1) (65, 65, 1) was not asked for",
+        ),
+        (
+            ncu_output([("block", "(8, 8, 1)", 64)], drop=METRICS[0]),
+            f"ncu: {METRICS[0]} is missing for gpu block B=8 N=512",
+        ),
+        (
+            ncu_output([("block", "(8, 8, 1)", 64)], values=["n/a"] * len(METRICS)),
+            f"ncu: {METRICS[0]} is n/a for gpu block B=8 N=512",
+        ),
+    ],
+)
+def test_what_is_no_counter_is_refused(output, reason):
+    with pytest.raises(StudyError) as refused:
+        list(rows_of(output, CELLS))
+    assert str(refused.value).startswith(reason)
+
+
+@pytest.fixture
+def recorded(make_recording, tmp_path, monkeypatch):
+    """A recording of two cards whose cubins are those that this host builds."""
+    cubins = tmp_path / "cubins"
+    configuration = {
+        "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
+        "sizes": [512],
+        "holdout_sizes": [],
+        "dtypes": ["float32"],
+        "block_sizes": [8, 16, 32],
+        "series": [
+            {
+                "variants": ["mm_naive"],
+                "dtypes": ["float64", "int32"],
+                "block_sizes": [32],
+                "shapes": [512, "17x33x65"],
+            }
+        ],
+    }
+    make_cubins(cubins, study(configuration))
+    results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
+    made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, held=True)
+    builds = made.builds.iloc[:0].copy()
+    for result in results:
+        builds.loc[len(builds)] = result.row()
+    provenance = made.provenance | {"configuration": configuration}
+    tables = {name: made.table(name) for name in recording.MEASURED}
+    recording.write(made.path, provenance, tables | {"builds.csv": builds})
+
+    def build_all(nvcc, wanted, architecture, folder, workers):
+        assert {build.stem for build in wanted} <= {path.stem for path in cubins.rglob("*.cubin")}
+        return [r for r in results if r.variant != "probes"]
+
+    monkeypatch.setattr(addition, "build_all", build_all)
+    monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
+    monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
+    monkeypatch.setattr(
+        addition, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
+    )
+    return made.path
+
+
+@pytest.fixture
+def ncu(tmp_path, monkeypatch):
+    """An ncu that prints what is in a file, and keeps how it was called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    tool = folder / "ncu"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "Version 2025.3.1.0 (build 1)" && exit\n'
+        f'echo "$@" >> {folder}/called\nfor last; do :; done; cat {folder}/$last\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    launches = [(n, f"({b}, {b}, 1)", 512 // b) for n in ("naive", "block") for b in (8, 16, 32)]
+    (folder / "float32").write_text(ncu_output(launches))
+    for dtype, value in (("float64", 8), ("int32", 4)):
+        values = [str(value)] * len(METRICS)
+        (folder / dtype).write_text(ncu_output([("mm_naive", "(32, 32, 1)", 16)], values))
+    return folder
+
+
+@pytest.mark.slow
+def test_counters_are_added_to_the_recording(recorded, ncu):
+    before = recording.read(recorded)
+    made = count(recorded, 0)
+    assert len(made.counters) == 8 * len(METRICS)
+    others = made.counters[made.counters["dtype"] != "float32"]
+    assert set(zip(others["variant"], others["dtype"], others["value"], strict=True)) == {
+        ("mm_naive", "float64", 8.0),
+        ("mm_naive", "int32", 4.0),
+    }
+    edges = made.counters[["batch", "m", "n", "k"]].drop_duplicates()
+    assert edges.to_numpy().tolist() == [[1, 512, 512, 512]]
+    assert set(made.counters["device"]) == {"gpu0"}
+    assert made.provenance["counters"]["ncu"] == "2025.3.1.0"
+    for name in (*recording.TABLES, "kernels.csv.gz", "energy.csv"):
+        assert made.table(name).equals(before.table(name)), f"{name} is kept"
+    assert made.provenance["started_utc"] == before.provenance["started_utc"]
+    called = (ncu / "called").read_text()
+    assert "--variants naive block --sizes" in called, "a kernel is counted once"
+    assert "--clock-control none" in called
+    assert "--sizes 512 --block-sizes 8 16 32 --dtypes float32" in called
+    for dtype in ("float64", "int32"):
+        assert f"--variants mm_naive --sizes 512 --block-sizes 32 --dtypes {dtype}" in called
+    again = count(recorded, 0)
+    assert len(again.counters) == len(made.counters), "counted again, not added twice"
+
+
+def test_a_recording_of_which_nothing_is_counted_stays_as_it_is(recorded, ncu):
+    (ncu / "float32").write_text(ncu_output([]))
+    (ncu / "float64").write_text(ncu_output([]))
+    (ncu / "int32").write_text(ncu_output([]))
+    with pytest.raises(StudyError, match="no kernel of it could be run; nothing was changed"):
+        count(recorded, 0)
+    assert recording.read(recorded).counters.empty
+
+
+def test_without_counters_the_table_is_empty(recorded):
+    made = recording.read(recorded)
+    assert made.counters.empty
+    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "sitting"}
+
+
+def test_counters_are_held_against_the_manifest(recorded, ncu):
+    count(recorded, 0)
+    path = recorded / "counters.csv"
+    path.write_text(path.read_text().replace("4194304.0", "4194305.0"))
+    with pytest.raises(StudyError, match=r"counters\.csv was altered or cut off"):
+        recording.read(recorded)
+    path.unlink()
+    with pytest.raises(StudyError, match=r"counters\.csv is missing"):
+        recording.read(recorded)
+
+
+@pytest.mark.slow
+def test_another_card_or_other_kernels_are_refused(recorded, ncu, monkeypatch):
+    other = [CudaDevice(0, "Another GPU", "8.6")]
+    with monkeypatch.context() as patch:
+        patch.setattr(addition, "select", lambda _: other)
+        with pytest.raises(StudyError, match="was made on Simulated GPU, Simulated GPU, GPU 0 is"):
+            count(recorded, 0)
+    made = recording.read(recorded)
+    tables = {name: made.table(name) for name in recording.TABLES}
+    changed = made.builds.assign(cubin_sha256="0" * 64)
+    recording.write(recorded, made.provenance, tables | {"builds.csv": changed})
+    with pytest.raises(StudyError, match=r"its \w+ was built otherwise, by nvcc 13\.9\.7 \(here: "):
+        count(recorded, 0)
+    assert recording.read(recorded).counters.empty
+
+
+def test_without_ncu_it_is_one_line(recorded, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StudyError, match=r"^ncu: not found on PATH; install"):
+        count(recorded, 0)

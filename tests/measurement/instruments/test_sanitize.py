@@ -1,0 +1,286 @@
+"""compute-sanitizer over the kernels: what its outcomes mean, and the check that it watches."""
+
+import re
+
+import pytest
+
+from base.errors import StudyError, exit_status
+from kernels.catalog.entries import VARIANTS
+from kernels.products.elements import ELEMENTS
+from kernels.products.matrices import Inputs
+from kernels.products.shape import Shape
+from measurement.devices.discovery import CudaDevice
+from measurement.instruments import check as checker
+from measurement.instruments import sanitize as sanitizer
+from measurement.instruments.check import Outcome, builds_of, check, plan
+from measurement.instruments.sanitize import SIZES, TOOLS, sanitize
+from study.config import validate
+from tests.support.fakes import FakeDevice, FakeHardware, Fault
+from tests.support.studies import SMALL
+
+CONFIG = validate(
+    {"study": SMALL | {"block_sizes": [1, 8]}, "gpus": [{"id": "local", "device": 0}]}, "config"
+)
+# Behaves as the tool that is named by --tool: a file of that name says what it prints and returns.
+STAND_IN = """#!/bin/sh
+echo "$@" >> {folder}/commands
+while [ "$1" != --tool ]; do shift; done
+. {folder}/"$2"
+"""
+CLEAN = """
+echo ========= COMPUTE-SANITIZER
+echo check: 44 cells run, 0 failed, 0 not launchable
+echo ========= ERROR SUMMARY: 0 errors
+"""
+CLEAN_RACECHECK = CLEAN.replace(
+    "ERROR SUMMARY: 0 errors", "'RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'"
+)
+INVALID_READ = """
+echo ========= COMPUTE-SANITIZER
+echo ========= Invalid __global__ read of size 4 bytes
+echo '=========     at block+0x120'
+echo check: 44 cells run, 1 failed, 0 not launchable
+echo ========= ERROR SUMMARY: 3 errors
+exit 86
+"""
+HAZARD = """
+echo ========= COMPUTE-SANITIZER
+echo ========= Warning: Race reported between Read access and Write access
+echo check: 44 cells run, 0 failed, 0 not launchable
+echo '========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'
+"""
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host with a GPU, a compiler and a compute-sanitizer that stand in; its folder."""
+    monkeypatch.setattr(sanitizer, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
+    monkeypatch.setattr(sanitizer, "lock_file", lambda device: tmp_path / "lock")
+    monkeypatch.setattr(sanitizer, "find_nvcc", lambda _: tmp_path / "toolkit" / "nvcc")
+    monkeypatch.setattr(sanitizer, "build_all", lambda *_: [])
+    program = tmp_path / "bin" / "compute-sanitizer"
+    program.parent.mkdir()
+    program.write_text(STAND_IN.format(folder=tmp_path))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    for tool in TOOLS:
+        (tmp_path / tool).write_text(CLEAN_RACECHECK if tool == "racecheck" else CLEAN)
+    return tmp_path
+
+
+def lines(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_clean_kernels_pass_under_every_tool(host, capsys):
+    assert sanitize(CONFIG, 2, SIZES, TOOLS, host / "out") == 0
+    said = lines(capsys)
+    assert [line.split()[0] for line in said] == list(TOOLS)
+    assert all("44 cells, 0 errors, " in line and line.endswith(" s") for line in said)
+    assert (host / "out" / "memcheck.txt").read_text().startswith("========= COMPUTE-SANITIZER")
+    commands = (host / "commands").read_text().splitlines()
+    assert [f"--tool {tool} " in line for tool, line in zip(TOOLS, commands, strict=True)] == [
+        True
+    ] * len(TOOLS)
+    assert ["--leak-check no" in line for line in commands] == [True, False, False, False]
+    assert all("-m measurement.instruments.check --device 2 --cubins " in line for line in commands)
+    shapes = " ".join(SIZES)
+    assert {"17x33x65", "3x17x33x65"} < set(SIZES)
+    assert all(f"--block-sizes 1 8 --sizes {shapes} --dtypes" in line for line in commands)
+    assert all(line.endswith("--dtypes float32 float64 int32") for line in commands)
+    asked = commands[0].partition("--variants ")[2].partition(" --block-sizes")[0].split()
+    assert asked == [name for name, entry in VARIANTS.items() if entry.kernel]
+
+
+@pytest.mark.parametrize(
+    ("tool", "behaviour", "said"),
+    [
+        ("memcheck", INVALID_READ, "3 errors, Invalid __global__ read of size 4 bytes"),
+        ("racecheck", HAZARD, "1 errors, Warning: Race reported between Read access and Write"),
+        ("initcheck", CLEAN.replace("0 failed", "2 failed"), "0 errors, 2 products wrong"),
+        ("initcheck", CLEAN.replace("44 cells", "0 cells"), "0 errors, no cell ran"),
+        ("synccheck", CLEAN + "exit 3", "0 errors, ended with status 3"),
+        (
+            "synccheck",
+            "echo error: no GPU; exit 2",
+            "no result, ended with status 2: error: no GPU",
+        ),
+        ("synccheck", "kill -9 $$", "no result, ended with status -9: no message"),
+        (
+            "synccheck",
+            "echo ========= Target application terminated before first instrumented API call",
+            "no result, ended with status 0: Target application terminated before first",
+        ),
+        (
+            "memcheck",  # the tool is content with a check that died
+            "echo Segmentation fault; echo ========= ERROR SUMMARY: 0 errors",
+            "0 errors, ended with status 0: Segmentation fault",
+        ),
+    ],
+)
+def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviour, said, capsys):
+    (host / tool).write_text(behaviour)
+    assert sanitize(CONFIG, 0, ["8"], TOOLS, host / "out") == 1
+    by_tool = {line.split()[0]: line for line in lines(capsys)}
+    assert set(by_tool) == set(TOOLS)
+    errors, fault = said.split(", ")
+    assert f" cells, {errors}, " in by_tool[tool]
+    assert f" s: {fault}" in by_tool[tool]
+    assert by_tool[tool].endswith(f"; see {host}/out/{tool}.txt")
+    assert sum("; see " in line for line in by_tool.values()) == 1
+
+
+def test_only_the_tools_asked_for_run(host, capsys):
+    assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
+    assert len(lines(capsys)) == 1
+
+
+def test_sanitizer_beside_nvcc_is_found(host):
+    beside = host / "toolkit" / "compute-sanitizer"
+    beside.parent.mkdir()
+    (host / "bin" / "compute-sanitizer").rename(beside)
+    assert sanitize(CONFIG, 0, ["8"], ["memcheck"], host / "out") == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tools", "message"),
+    [
+        (["8"], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
+        (["8"], ["leakcheck"], "tool 'leakcheck': not known; choose from memcheck, racecheck, "),
+    ],
+)
+def test_what_is_missing_is_one_line(host, sizes, tools, message):
+    (host / "bin" / "compute-sanitizer").unlink()
+    with pytest.raises(StudyError) as error:
+        sanitize(CONFIG, 0, sizes, tools, host / "out")
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("size", ["0", "8x8", "1.5", "2x0x3"])
+def test_a_size_that_is_none_is_one_line(host, size):
+    with pytest.raises(StudyError, match=rf"^shape '{re.escape(size)}': is none; write N, MxKxN"):
+        sanitize(CONFIG, 0, ["8", size], TOOLS, host / "out")
+    assert not (host / "commands").exists()
+
+
+def test_plan_has_every_variant_at_each_of_its_block_sizes():
+    cells = plan(["block", "block_unroll4", "buffered_row"], [1, 8], ["17", "64", "17x33x65"])
+    assert {(c.variant, str(c.shape), c.block_size) for c in cells} == {
+        (name, n, block)
+        for n in ("17", "64")
+        for name, block in [
+            ("block", 1),
+            ("block", 8),
+            ("block_unroll4", 8),
+            ("buffered_row", None),
+        ]
+    }
+    assert {c.host_memory for c in cells} == {"pinned"}
+    stems = {build.stem for build in builds_of(cells)}
+    assert stems == {
+        f"{stem}-float32-{kind}"
+        for stem, kind in [
+            ("block-b1", "exact"),
+            ("block-b8", "exact"),
+            ("block-b8", "guarded"),
+            ("block_unroll4-b8", "exact"),
+            ("block_unroll4-b8", "guarded"),
+            ("buffered_row", "exact"),
+        ]
+    }
+
+
+def test_plan_has_every_type_and_shape_that_a_variant_takes():
+    names = ["naive", "mm_tile", "bmm_naive", "block_padded"]
+    cells = plan(names, [8], ["16", "17x33x65", "3x2x3x4"], ("float32", "float64", "int32"))
+    assert {(c.variant, c.dtype, str(c.shape)) for c in cells} == {
+        ("naive", "float32", "16"),
+        ("block_padded", "float32", "16"),
+        *(("mm_tile", t, s) for t in ELEMENTS for s in ("16", "17x33x65")),
+        *(("bmm_naive", t, s) for t in ELEMENTS for s in ("16", "17x33x65", "3x2x3x4")),
+    }
+    stems = {build.stem for build in builds_of(cells)}
+    assert "block-b8-float32-exact" in stems, "what runs on padded matrices"
+    assert not [stem for stem in stems if stem.startswith("block_padded")]
+
+
+def run_check(tmp_path, capsys, *faults):
+    """Check a device that stands in; return the outcome and what was printed."""
+    outcome = Outcome()
+    for n in ("8", "70"):
+        inputs = Inputs([("float32", Shape.parse(n))], seed=1)
+        device = FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
+        cells = plan(["naive", "buffered_row", "block"], [4], [n])
+        if not check(device, cells, inputs, outcome):
+            break
+    return str(outcome), lines(capsys)
+
+
+def test_right_products_pass(tmp_path, capsys):
+    said = "check: 5 cells run, 0 failed, 1 not launchable"
+    assert run_check(tmp_path, capsys) == (said, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("wrong", "1 of 64 elements wrong; worst C(1, 2) = "),
+        ("nan", "1 of 64 elements wrong; worst C(1, 2) = nan"),
+        ("unwritten", "8 of 64 elements wrong; worst C(3, 0) = nan"),
+        ("refused", "too many resources requested for launch"),
+    ],
+)
+def test_a_cell_that_fails_costs_itself_alone(tmp_path, capsys, kind, reason):
+    said, printed = run_check(tmp_path, capsys, Fault(kind))
+    assert said == "check: 5 cells run, 1 failed, 1 not launchable"
+    assert len(printed) == 1
+    assert printed[0].startswith(f"gpu block B=4 N=8 pinned: {reason}")
+
+
+def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
+    said, printed = run_check(tmp_path, capsys, Fault("illegal", "naive", 8))
+    assert said == "check: 1 cells run, 1 failed, 0 not launchable"
+    assert printed == [
+        "gpu naive B=4 N=8 pinned: an illegal memory access was encountered; the rest was not run"
+    ]
+
+
+@pytest.mark.parametrize(("faults", "status"), [((), 0), ((Fault("wrong"),), 1)])
+def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
+    """Cubins that stand in are read as they are; the session is a device that stands in."""
+    opened = []
+
+    def session(device, inputs, builds, cubins):
+        sizes = {dtype: vector.size for dtype, vector in inputs.a.items()}
+        opened.append((device.index, sizes, inputs.c_bytes, {build.stem for build in builds}))
+        return FakeDevice(FakeHardware(tmp_path, faults), "gpu0", inputs)
+
+    monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
+    monkeypatch.setattr(checker, "read_result", lambda path: path)
+    monkeypatch.setattr(checker, "GpuSession", session)
+    options = ["--sizes", "12", "8", "2x3x5x4", "--cubins", str(tmp_path), "--block-sizes"]
+    options += ["4", "8", "--dtypes", "float32", "int32"]
+    command = ["check", "--device", "1", "--variants", "naive", "block", "bmm_tile", *options]
+    monkeypatch.setattr("sys.argv", command)
+    assert exit_status(checker.main) == status
+    # naive and block in blocks of 4 and 8, bmm_tile in blocks of 8 of both types.
+    # block at N = 8 is wrong in either of its block sizes.
+    assert lines(capsys)[-1] == f"check: 14 cells run, {2 * status} failed, 0 not launchable"
+    assert [(index, sizes, c_bytes) for index, sizes, c_bytes, _ in opened] == [
+        (1, {"float32": 30}, 4 * 24),
+        (1, {"int32": 30}, 4 * 24),
+        (1, {"float32": 64}, 4 * 64),
+        (1, {"int32": 64}, 4 * 64),
+        (1, {"float32": 144}, 4 * 144),
+        (1, {"int32": 144}, 4 * 144),
+    ], "buffers of the very matrices"
+    assert {"naive-b4-float32-exact", "bmm_tile-b8-int32-guarded"} <= opened[0][3]
+    assert len({frozenset(stems) for *_, stems in opened}) == 1
+
+
+def test_check_command_without_its_cubins(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(checker, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
+    options = ["--block-sizes", "4", "--sizes", "8", "--cubins", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["check", "--device", "0", "--variants", "naive", *options])
+    assert exit_status(checker.main) == 2
+    assert "naive-b4-float32-exact.cubin: missing" in capsys.readouterr().err

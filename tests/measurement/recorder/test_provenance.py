@@ -1,0 +1,265 @@
+"""Where a recording comes from: what is told, and what must not be."""
+
+import getpass
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from base.errors import StudyError
+from base.files import sha256
+from kernels.catalog.limits import DeviceLimits
+from kernels.cubins.build import PROBES, Build
+from measurement.devices.discovery import CudaDevice
+from measurement.recorder import provenance
+from measurement.recorder import record as recorder
+from study.config import validate
+from tests.support import ROOT
+from tests.support.fakes import FakeHardware
+
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [8]
+  holdout_sizes: []
+  variants: [naive]
+  block_sizes: [32]
+  host_memory: [pinned]
+  cpu: { variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.5
+    min_samples: 1
+    max_samples: 1
+    gpu_cell_budget_s: 1
+    cpu_cell_budget_s: 1
+    single_pass_s: 3
+    warm_up_s: 0.001
+    cpu_warm_pass_s: 0
+    cold_starts: 0
+    hang_limit_s: 60
+gpus:
+  - { id: local, device: auto }
+"""
+
+
+def test_host_is_described():
+    host = provenance.host()
+    names = ["cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "caches"]
+    assert list(host) == [*names, "memory_bytes", "os"]
+    assert host["cpu_model"]
+    assert 1 <= host["usable_threads"] <= host["usable_cpus"] <= host["logical_cpus"]
+    assert host["memory_bytes"] > 2**28
+    assert host["os"] == f"{os.uname().sysname} {os.uname().release}"
+
+
+def test_times_are_utc():
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", provenance.utc_now())
+
+
+def record_one(tmp_path):
+    """Make a recording of this host's CPU; return the text of all that is readable in it."""
+    hardware = FakeHardware(tmp_path, gpus=0, real_cpu=True)
+    config = validate(yaml.safe_load(CONFIG), "config.yaml")
+    made = recorder.record(config, "auto", tmp_path / "r", None, None, hardware)
+    assert made.provenance["host"] == provenance.host()
+    return "".join(file.read_text() for file in made.path.iterdir() if file.suffix != ".gz")
+
+
+@pytest.mark.slow
+def test_recording_names_neither_host_nor_user_nor_place(tmp_path):
+    text = record_one(tmp_path)
+    names = [name for name in (socket.gethostname(), getpass.getuser()) if len(name) > 3]
+    assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    places = [place for place in (str(Path.home()), str(ROOT), str(tmp_path)) if place != "/"]
+    assert not [place for place in places if place in text]
+
+
+@pytest.mark.slow
+def test_names_that_the_system_tells_are_not_recorded(tmp_path, monkeypatch):
+    fields = {**platform.uname()._asdict(), "node": "secret-host"}
+    uname = os.uname_result(
+        [fields[k] for k in ("system", "node", "release", "version", "machine")]
+    )
+    monkeypatch.setattr(os, "uname", lambda: uname)
+    monkeypatch.setattr(platform, "uname", lambda: SimpleNamespace(**fields))
+    monkeypatch.setattr(socket, "gethostname", lambda: "secret-host")
+    for variable in ("USER", "LOGNAME", "USERNAME", "HOSTNAME", "LNAME"):
+        monkeypatch.setenv(variable, "secret-user")
+    assert getpass.getuser() == "secret-user"
+    assert platform.node() == "secret-host"
+    assert "secret" not in record_one(tmp_path)
+
+
+def test_every_measured_source_is_hashed():
+    builds = [Build("block", 8, "float32", guarded) for guarded in (False, True)]
+    builds += [Build("buffered_row", None, "float32", False), PROBES]
+    sources = provenance.sources(builds, [], ["naive"])
+    kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
+    assert list(sources) == ["cpu_reference/ceilings.c", "cpu_reference/naive.c", *kernels]
+    assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
+    with pytest.raises(StudyError, match="variant 'blok' is not known"):
+        provenance.sources([], [], ["blok"])
+
+
+def test_compilers_flags_are_told():
+    flags = provenance.compile_flags()
+    assert "-O3" in flags["nvcc_flags"]
+    assert "-march=native" in flags["gcc_flags"]
+
+
+def test_packages_are_told_with_their_versions():
+    packages = provenance.packages()
+    assert re.match(r"\d+\.\d+", packages["numpy"])
+    assert "pycuda" in packages
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with one commit, in the place of the project; returns its git."""
+    if not shutil.which("git"):
+        pytest.skip("git: not found on PATH")
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+    def git(*arguments):
+        name = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+        command = ["git", "-C", str(tmp_path), *name, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    (tmp_path / "file").write_text("one")
+    git("init", "--quiet")
+    git("add", "file")
+    git("commit", "--quiet", "-m", "one")
+    return git
+
+
+def test_commit_is_told_and_whether_the_tree_was_changed(repository, tmp_path):
+    commit = repository("rev-parse", "HEAD")
+    assert re.fullmatch(r"[0-9a-f]{40}", commit)
+    assert provenance.git() == {"commit": commit, "dirty": False}
+    assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
+    (tmp_path / "file").write_text("two")
+    assert provenance.git() == {"commit": commit, "dirty": True}
+    (tmp_path / "file").write_text("one")
+    (tmp_path / "new").write_text("")
+    assert provenance.git() == {"commit": commit, "dirty": True}
+
+
+def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert provenance.git() == {"commit": None, "dirty": None}
+    assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert provenance.git() == {"commit": None, "dirty": None}
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """A card whose NVML does not tell its ECC mode; `.open` counts the uses of NVML."""
+    state = SimpleNamespace(open=0)
+
+    class UnknownError(Exception):
+        pass
+
+    def unknown(_):
+        raise UnknownError
+
+    def use(change):
+        state.open += change
+
+    nvml = SimpleNamespace(
+        NVMLError=UnknownError,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        nvmlInit=lambda: use(1),
+        nvmlShutdown=lambda: use(-1),
+        nvmlDeviceGetHandleByPciBusId={b"0000:01:00.0": "card"}.__getitem__,
+        nvmlDeviceGetMaxClockInfo=lambda handle, which: {1: 1980, 2: 2619}[which],
+        nvmlDeviceGetEccMode=unknown,
+        nvmlDeviceGetEnforcedPowerLimit=lambda handle: 350_000,
+        nvmlDeviceGetMaxPcieLinkGeneration=lambda handle: 5,
+        nvmlDeviceGetMaxPcieLinkWidth=lambda handle: 16,
+        nvmlDeviceGetPersistenceMode=lambda handle: 1,
+        nvmlSystemGetDriverVersion=lambda: "600.1",
+        nvmlSystemGetCudaDriverVersion_v2=lambda: 13020,
+    )
+    attributes = {
+        "MULTIPROCESSOR_COUNT": 132,
+        "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+        "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+        "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+        "L2_CACHE_SIZE": 52428800,
+    }
+    device = SimpleNamespace(
+        pci_bus_id=lambda: "0000:01:00.0", get_attribute=attributes.__getitem__
+    )
+    names = SimpleNamespace(**{name: name for name in attributes})
+    cuda = SimpleNamespace(Device=lambda index: device, device_attribute=names)
+    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 65534, 32, 2**36, 232448, (9, 0))
+    monkeypatch.setattr(provenance, "pynvml", nvml)
+    monkeypatch.setattr(provenance.cublas, "version", lambda: "13.1.0")
+    monkeypatch.setattr(provenance, "driver", lambda: cuda)
+    monkeypatch.setattr(provenance, "read_limits", lambda *_: limits)
+    state.nvml = nvml
+    return state
+
+
+def test_gpu_is_described_in_si_units_without_serial_number(card):
+    assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == {
+        "device": "gpu3",
+        "name": "NVIDIA H100",
+        "compute_capability": "9.0",
+        "multiprocessors": 132,
+        "memory_bytes": 2**36,
+        "sm_clock_max_hz": 1_980_000_000,
+        "memory_clock_max_hz": 2_619_000_000,
+        "ecc": None,
+        "pcie_generation": 5,
+        "pcie_width": 16,
+        "power_limit_w": 350.0,
+        "persistence_mode": 1,
+        "limits": {
+            "max_threads_per_block": 1024,
+            "max_shared_bytes_per_block": 49152,
+            "max_registers_per_block": 65536,
+            "max_grid_x": 2**31 - 1,
+            "max_grid_y": 65535,
+            "max_grid_z": 65534,
+            "warp_size": 32,
+            "max_threads_per_multiprocessor": 2048,
+            "max_blocks_per_multiprocessor": 32,
+            "registers_per_multiprocessor": 65536,
+            "shared_bytes_per_multiprocessor": 233472,
+            "max_shared_bytes_per_block_optin": 232448,
+            "l2_cache_bytes": 52428800,
+        },
+    }
+    card.nvml.nvmlDeviceGetEccMode = lambda handle: [1, 1]
+    assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is True
+    card.nvml.nvmlDeviceGetEccMode = lambda handle: [0, 1]
+    assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is False
+    assert card.open == 0
+
+
+def test_driver_its_cuda_and_cublas_are_told(card):
+    assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2", "cublas": "13.1.0"}
+    assert card.open == 0
+
+
+def test_nvml_is_left_when_a_card_is_not_there(card):
+    card.nvml.nvmlDeviceGetHandleByPciBusId = {}.__getitem__
+    with pytest.raises(KeyError):
+        provenance.gpu(CudaDevice(0, "x", "9.0"))
+    assert card.open == 0

@@ -1,0 +1,386 @@
+"""Making a recording: this host's CPU, stand-ins for GPUs, and what is refused beforehand."""
+
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from base.errors import StudyError, exit_status
+from measurement import __main__ as cli
+from measurement.devices.discovery import cuda_devices
+from measurement.devices.locks import only_run
+from measurement.recorder import record as recorder
+from measurement.recording import recording
+from measurement.recording.recording import CELL, KERNEL
+from measurement.sampling import interference, measure, supervisor
+from study.cells import cpu_cells, gpu_cells
+from study.config import Study, validate
+from tests.support import ROOT, warm
+from tests.support.builds import cpu_library
+from tests.support.compilers import COUNTS, stand_in
+from tests.support.fakes import ALONE_S, CONFIG, SETTLE_S, FakeHardware, make_cubins
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
+    monkeypatch.setattr(recorder, "build_library", cpu_library)
+    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
+    monkeypatch.setattr(interference, "_SETTLE_S", SETTLE_S)
+
+
+@pytest.fixture
+def config():
+    return yaml.safe_load(CONFIG)
+
+
+@pytest.fixture
+def study(config):
+    return config["study"]
+
+
+@pytest.fixture
+def gpus(tmp_path):
+    """Two cards of one kind, simulated at the boundary of the session."""
+    (tmp_path / "hardware").mkdir()
+    return FakeHardware(tmp_path / "hardware")
+
+
+@pytest.fixture
+def no_gpu(tmp_path):
+    """A host without GPU, measured with its real CPU."""
+    (tmp_path / "hardware").mkdir()
+    return FakeHardware(tmp_path / "hardware", gpus=0, real_cpu=True)
+
+
+def record(config, *arguments):
+    """Make a recording with a configuration as it stands in the file."""
+    return recorder.record(validate(config, "config.yaml"), *arguments)
+
+
+@pytest.fixture
+def cubins(study, tmp_path):
+    """The cubins of the study, as they were built beforehand."""
+    return make_cubins(tmp_path / "cubins", Study.model_validate(study))
+
+
+def cells_of(frame):
+    """Return the cells of a table as tuples, None for what a cell has not."""
+    table = frame[CELL].astype(object)
+    return [tuple(row) for row in table.where(table.notna(), None).itertuples(index=False)]
+
+
+def planned(cells):
+    return [tuple(asdict(cell).values()) for cell in cells]
+
+
+def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
+    out = tmp_path / "new" / "host"
+    before = datetime.now(UTC).replace(microsecond=0)
+    made = record(config, "auto", out, None, None, no_gpu)
+    assert made.path == out
+    read = recording.read(out)
+    cells = planned(cpu_cells(Study.model_validate(study), 1))
+    assert cells_of(read.checks) == cells
+    assert set(read.checks["status"]) == {"passed"}
+    assert read.checks["build"].isna().all()
+    assert (read.checks["worst_error"] <= read.checks["worst_bound"]).all()
+    assert sorted(set(cells_of(read.samples)), key=str) == sorted(cells, key=str)
+    counts = read.samples.groupby(["variant", "n", "block_size"], dropna=False).size()
+    assert counts.between(6, 8).all()
+    assert (read.samples["total_s"] > 0).all()
+    assert read.samples[["host_s", "h2d_s", "kernel_s", "d2h_s"]].isna().all(axis=None)
+    assert read.samples["round"].min() == 1
+    assert read.builds.empty
+    assert read.instructions.empty
+    facts = read.provenance
+    started, finished = (
+        datetime.strptime(facts[key], "%Y-%m-%dT%H:%M:%S%z")
+        for key in ("started_utc", "finished_utc")
+    )
+    assert before <= started <= finished <= datetime.now(UTC)
+    assert read.samples["time_unix_s"].between(started.timestamp(), finished.timestamp() + 1).all()
+    assert facts["simulated"] is False
+    assert facts["devices"] == []
+    assert facts["configuration"] == study
+    assert facts["seed"] == 11
+    assert set(facts["sources"]) == {
+        f"cpu_reference/{name}.c" for name in ("naive", "blocked", "ceilings")
+    }
+    assert facts["software"]["nvcc"] is None
+    assert facts["attempts"] == 1
+    assert {(phase["device"], phase["phase"]) for phase in facts["phases"]} == {
+        ("cpu", phase) for phase in ("start", "ceilings", "checking", "pilot", "sampling")
+    }
+    assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
+    clocks = {"timer_resolution_s", "empty_total_s"}
+    assert set(read.ceilings["quantity"]) > clocks | {"fp32_flop_per_s", "memory_bytes_per_s"}
+    assert read.kernels.empty
+    assert read.energy.empty
+    assert read.cold_starts.empty
+    assert read.interference.empty
+    assert capfd.readouterr().out == ""
+
+
+def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_path):
+    made = record(config, "auto", tmp_path / "r", cubins, None, gpus)
+    asked = Study.model_validate(study)
+    cells = [*gpu_cells(asked, "gpu0"), *gpu_cells(asked, "gpu1"), *cpu_cells(asked, 1)]
+    assert cells_of(made.checks) == planned(cells)
+    checks = made.checks.set_index(["device", "variant", "n"]).sort_index()
+    refused = checks[checks["status"] != "passed"]
+    assert set(refused.index) == {("gpu0", "buffered_row", 70), ("gpu1", "buffered_row", 70)}
+    assert set(refused["status"]) == {"not_launchable"}
+    assert set(refused["reason"]) == {"needs 70 threads a block, 64 allowed"}
+    assert set(checks.loc[("gpu1", "block", 8), "build"]) == {"exact"}
+    assert set(checks.loc[("gpu1", "block", 70), "build"]) == {"guarded"}
+    passed = made.checks[made.checks["status"] == "passed"]
+    assert set(cells_of(made.samples)) == set(cells_of(passed))
+    on_gpu = made.samples[made.samples["device"] != "cpu"]
+    assert set(on_gpu["total_s"]) == {4e-3}
+    assert set(on_gpu["kernel_s"]) == {2e-3}
+    assert (on_gpu.groupby(CELL, dropna=False).size() == 6).all()
+    assert on_gpu["host_s"].isna().all()
+    of_series = made.checks[made.checks["variant"] == "bmm_tile"]
+    assert set(of_series["dtype"]) == {"int32", "float64"}
+    assert set(zip(*(of_series[edge] for edge in ("batch", "m", "n", "k")), strict=True)) == {
+        (2, 3, 4, 5)
+    }
+    built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "hold", "naive", "naive"]
+    built += ["probes", "tensor_probe"]
+    assert sorted(made.builds["variant"]) == built
+    devices = ["gpu0", "gpu1"]
+    assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
+    assert len(gpus.lines("close")) == len(gpus.lines("open"))
+    assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
+    assert set(on_gpu["throttle_reasons"]) == {0}
+    alone = made.kernels.groupby(KERNEL, dropna=False).size()
+    assert set(alone) == {6}
+    assert len(alone) == 2 * 7, "a kernel's copies do not matter to it"
+    assert set(alone.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
+    assert set(made.kernels["kernel_s"]) == {ALONE_S}
+    assert set(made.kernels["caches"]) == {"warm"}
+    assert set(made.kernels["sm_clock_hz"]) == {1_500_000_000}
+    assert set(zip(made.energy["variant"], made.energy["n"], strict=True)) == {
+        ("naive", 8),
+        ("block", 8),
+        ("buffered_row", 8),
+    }
+    assert set(made.energy["energy_j"]) == {500 * ALONE_S}
+    assert set(made.energy["idle_power_w"]) == {100}
+    assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
+    assert set(made.cold_starts["host_memory"]) == {"pageable"}
+    assert set(made.ceilings["device"]) == {*devices, "cpu"}
+    pairs = made.interference.groupby(["device", "n", "host_memory", "neighbours"]).size()
+    assert len(pairs) == 2 * 2 * 2 * 2
+    assert set(pairs) == {12}
+    phases = [phase["phase"] for phase in made.provenance["phases"] if phase["device"] == "gpu1"]
+    of_passes = ["cold_starts", "start", "ceilings", "checking", "pilot", "sampling"]
+    assert list(dict.fromkeys(phases)) == [*of_passes, "kernels", "energy", "neighbours"]
+    facts = made.provenance
+    assert [device["device"] for device in facts["devices"]] == ["gpu0", "gpu1"]
+    assert (facts["software"]["nvcc"], facts["software"]["driver"]) == ("13.9.7", "600.1")
+    measured = [*study["variants"], "bmm_tile"]
+    assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
+
+
+def test_gpus_at_once_sample_while_the_others_do_and_the_recording_says_so(
+    config, gpus, cubins, tmp_path
+):
+    one, other = FakeHardware(tmp_path / "one"), gpus
+    one.folder.mkdir()
+    in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
+    made = record(config, "auto", tmp_path / "r", cubins, None, other, True)
+    assert not in_turn.provenance["at_once"]
+    assert made.provenance["at_once"]
+    for name in ("checks", "samples", "kernels", "energy"):
+        rows = [getattr(each, name) for each in (in_turn, made)]
+        counts = [table.groupby(["device", "variant", "n"]).size().to_dict() for table in rows]
+        assert counts[0] == counts[1], name
+    for found, overlaps in ((in_turn, False), (made, True)):
+        begun = found.samples.groupby("device")["time_unix_s"]
+        assert (begun.min()["gpu1"] < begun.max()["gpu0"]) == overlaps
+    assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
+
+
+def test_one_gpu_is_not_at_once(config, gpus, cubins, tmp_path):
+    made = record(config, 1, tmp_path / "r", cubins, None, gpus, True)
+    assert not made.provenance["at_once"]
+
+
+def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
+    record(config, "auto", tmp_path / "r", cubins, None, gpus)
+    cores = sorted(os.sched_getaffinity(0))
+    used = {
+        device: {line.rsplit(" ", 1)[1] for line in gpus.lines(f"run {device} ")}
+        for device in ("gpu0", "gpu1", "cpu")
+    }
+    assert used["gpu0"] == used["cpu"] == {str(cores[-1])}
+    assert used["gpu1"] == {str(cores[-2 % len(cores)])}
+
+
+def test_short_kernels_are_timed_in_several_processes(config, gpus, cubins, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "_SHORT_S", 1.0)
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
+    assert len(gpus.lines("open gpu")) == len(gpus.lines("close gpu")) == 4, "of 8 rounds"
+    assert set(made.kernels.groupby(KERNEL, dropna=False).size()) == {6}
+
+
+def test_a_card_that_does_not_tell_its_energy_is_recorded_without(config, gpus, cubins, tmp_path):
+    silent = replace(gpus, tells_energy=False)
+    made = record(config, 0, tmp_path / "r", cubins, None, silent)
+    assert made.energy.empty
+    assert len(made.kernels)
+
+
+def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
+    made = record(config, 1, tmp_path / "r", cubins, None, gpus)
+    assert set(made.checks["device"]) == {"gpu1", "cpu"}
+    assert [device["device"] for device in made.provenance["devices"]] == ["gpu1"]
+
+
+def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):
+    nvcc = stand_in(tmp_path / "toolkit" / "nvcc")
+    config["toolchain"] = {"nvcc": str(nvcc)}
+    made = record(config, 0, tmp_path / "r", None, None, gpus)
+    assert set(made.builds["architecture"]) == {"sm_86"}
+    assert set(made.builds["nvcc"]) == {"13.9.7"}
+    assert len(made.builds) == 10
+    counted = made.instructions.groupby(["variant", "dtype", "build"])["count"].sum()
+    assert len(counted) == 7, "all but the instruments"
+    assert set(counted) == {sum(one.count for one in COUNTS)}
+    assert gpus.lines("open") == ["open gpu0", "open cpu"]
+
+
+def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
+    study["protocol"] |= {"min_samples": 20, "max_samples": 20}
+    study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
+    counts = made.samples.groupby(CELL, dropna=False).size().groupby("device").agg(set)
+    assert counts.to_dict() == {"gpu0": {7}, "cpu": {12}}
+
+
+def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):
+    study["protocol"]["single_pass_s"] = 1e-3
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)
+    assert (made.samples["round"] == 0).all()
+    assert not made.samples.duplicated(CELL).any()
+    passed = made.checks[made.checks["status"] == "passed"]
+    assert set(cells_of(made.samples)) == set(cells_of(passed))
+
+
+def refusal(*arguments):
+    """Return the message with which a recording is refused."""
+    with pytest.raises(StudyError) as refused:
+        record(*arguments)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_without_gcc_nothing_is_written(config, no_gpu, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out = tmp_path / "new" / "r"
+    assert refusal(config, "auto", out, None, None, no_gpu).startswith("gcc: not found")
+    assert not out.parent.exists()
+
+
+def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
+    config["toolchain"] = {"nvcc": str(tmp_path / "none")}
+    assert "none is no program" in refusal(config, "auto", tmp_path / "r", None, None, gpus)
+    assert gpus.lines() == []
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("suffix", [".cubin", ".json"])
+def test_missing_cubin_is_named_before_anything_is_measured(config, gpus, cubins, tmp_path, suffix):
+    (cubins / "sm_86" / f"block-b4-float32-guarded{suffix}").unlink()
+    said = refusal(config, "auto", tmp_path / "r", cubins, None, gpus)
+    assert said.startswith(f"{cubins}/sm_86/block-b4-float32-guarded.cubin: missing, or not")
+    assert gpus.lines() == []
+    assert not (tmp_path / "r").exists()
+
+
+def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp_path):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("years of work")
+    said = refusal(config, "auto", out, None, None, no_gpu)
+    assert said.startswith(f"{out}: is not empty and no recording")
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_a_new_recording_replaces_the_older_one(config, no_gpu, tmp_path):
+    first = record(config, "auto", tmp_path / "r", None, None, no_gpu)
+    config["study"]["cpu"]["sizes"] = [8]
+    record(config, "auto", tmp_path / "r", None, None, no_gpu)
+    again = recording.read(tmp_path / "r")
+    assert len(again.checks) < len(first.checks)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hardware", "r"]
+
+
+def test_command_records_and_sums_up(config, no_gpu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recorder, "Host", lambda: no_gpu)
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    out = tmp_path / "r"
+    monkeypatch.setattr(sys, "argv", ["m", "record", "--config", str(file), "--out", str(out)])
+    assert exit_status(cli.main) == 0
+    samples = len(recording.read(out).samples)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"{out}: {samples} samples; cells: 6 passed"
+
+
+def run(*arguments):
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "measurement", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_missing_configuration_is_one_line(tmp_path):
+    file = tmp_path / "config.yaml"
+    done = run("record", "--config", file, "--out", tmp_path / "r")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (f"error: {file}: No such file or directory; name a configuration file\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("device", ["-1", "0.5", "²", ""])
+def test_device_that_is_no_index_and_no_name_is_told_so(tmp_path, monkeypatch, capsys, device):
+    arguments = ["m", "record", "--config=config.yaml", f"--device={device}", f"--out={tmp_path}/r"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        exit_status(cli.main)
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: python -m measurement record: argument --device: ")
+    assert repr(device) in last
+
+
+def test_gpu_of_a_host_that_has_none_is_one_line(tmp_path):
+    try:
+        if cuda_devices():
+            pytest.skip("this host has a GPU")
+    except StudyError as error:
+        pytest.skip(f"this host has a GPU; {error}")
+    done = run("record", "--config", "config.yaml", "--device", "0", "--out", tmp_path / "r")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: GPU 0: not on this host, which has: none; set the entry's device to one of them, "
+        "or to auto\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_another_run_has_is_refused_before_anything_is_written(config, gpus, tmp_path):
+    (card,) = gpus.select(1)
+    with only_run(card, gpus.lock_file(card), "recording into elsewhere"):
+        said = refusal(config, "auto", tmp_path / "new" / "r", None, None, gpus)
+    assert said.startswith("GPU 1 (Stand-in): in use by process ")
+    assert said.endswith(", recording into elsewhere; let it end, or choose another GPU")
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,387 @@
+"""Recordings: written whole or not at all, read as written, refused by name when broken."""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from base.errors import StudyError
+from measurement.recording import recording
+from measurement.recording.recording import CELL, MANIFEST, MEASURED, TABLES, RecordingError
+from tests.support.broken import edit, edit_cell, edit_provenance, seal
+
+FILES = ["provenance.json", *MEASURED]
+
+
+@pytest.fixture(scope="module")
+def small(make_recording, tmp_path_factory):
+    """A small recording of a GPU and its host; not to be changed."""
+    folder = tmp_path_factory.mktemp("recordings") / "small"
+    return make_recording(folder, sizes=(32, 512), holdout=(), samples=2, held=True)
+
+
+@pytest.fixture
+def broken(small, tmp_path):
+    """A copy of the recording to be broken."""
+    return shutil.copytree(small.path, tmp_path / "broken")
+
+
+def frames(source):
+    return {name: source.table(name).copy() for name in MEASURED}
+
+
+def one_of_each(source):
+    """Return its tables with one sample of each cell."""
+    return frames(source) | {"samples.csv.gz": source.samples.drop_duplicates(CELL)}
+
+
+def refusal(folder):
+    """Return what is wrong with the recording; the message names its folder and a remedy."""
+    with pytest.raises(RecordingError) as refused:
+        recording.read(folder)
+    message = str(refused.value)
+    assert isinstance(refused.value, StudyError)
+    assert "\n" not in message
+    start, end = (
+        f"recording {folder}: ",
+        "; restore the folder from version control or record it again",
+    )
+    assert message.startswith(start)
+    assert message.endswith(end)
+    return message.removeprefix(start).removesuffix(end)
+
+
+def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
+    cells = pd.DataFrame(
+        [
+            ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned", None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 8, "pinned", None),
+        ],
+        columns=CELL,
+    )
+    samples = cells[:2].assign(
+        round=[0, 1],
+        position=[1, 0],
+        time_unix_s=[1.7e9, 1700000000.123456],
+        total_s=[1 / 3, 1e-10],
+        host_s=[None, 2 / 3],
+        h2d_s=[None, 0.1 + 0.2],
+        kernel_s=[None, 1e-12],
+        d2h_s=[None, 1e10],
+        sm_clock_hz=[None, 1980000000],
+        memory_clock_hz=[None, 2619000000],
+        temperature_celsius=[None, 31],
+        power_w=[None, 119.873],
+        throttle_reasons=[None, 0],
+        other_threads_s=[1e-9, None],
+        cpu_clock_before_hz=[3_700_000_000, None],
+        cpu_clock_after_hz=[2**33, None],
+    )
+    checks = cells.assign(
+        build=[None, "exact", "guarded"],
+        status=["passed", "passed", "failed"],
+        reason=[None, "NA", 'wrong, "NA", ± 1\nNULL'],  # a text, not a gap
+        worst_row=[None, 2**31, 1],
+        worst_column=[0, 3, 2],
+        worst_error=[0.0, 1 / 3, float("inf")],
+        worst_bound=[1e-300, 1.0, 0.0],
+    )
+    path = tmp_path / "new" / "one"
+    kept = ("builds.csv", "instructions.csv", "ceilings.csv")
+    others = {name: one if name in kept else one[:0] for name, one in frames(small).items()}
+    tables = others | {"samples.csv.gz": samples, "checks.csv": checks}
+    written = recording.write(path, small.provenance, tables)
+    assert {file.name for file in path.iterdir()} == {MANIFEST, *FILES}
+    again = recording.read(str(path))
+    assert again.path == path
+    assert again.provenance == small.provenance
+    for name, frame in (("samples.csv.gz", samples), ("checks.csv", checks)):
+        wanted = frame.astype(TABLES[name])[list(TABLES[name])]
+        for read in (written, again):
+            found = read.samples if name.startswith("samples") else read.checks
+            assert set(found.pop("sitting")) == {0}
+            pd.testing.assert_frame_equal(found, wanted, check_exact=True)
+    pd.testing.assert_frame_equal(again.builds, small.builds)
+    pd.testing.assert_frame_equal(again.instructions, small.instructions)
+    assert again.samples.isna().sum().sum() == 15
+    assert {c: str(t) for c, t in again.builds.dtypes.items()} == (
+        TABLES["builds.csv"] | {"sitting": "Int64"}
+    )
+
+
+def test_columns_are_written_in_the_order_of_the_format(small, tmp_path):
+    mixed = {name: frame[frame.columns[::-1]] for name, frame in frames(small).items()}
+    again = recording.write(tmp_path / "r", small.provenance, mixed)
+    pd.testing.assert_frame_equal(again.samples, small.samples)
+
+
+def test_tables_may_be_empty(small, tmp_path):
+    none = {name: frame.iloc[:0] for name, frame in frames(small).items()}
+    again = recording.write(tmp_path / "r", small.provenance, none)
+    assert again.samples.empty
+    types = TABLES["samples.csv.gz"] | {"sitting": "Int64"}
+    assert {c: str(t) for c, t in again.samples.dtypes.items()} == types
+
+
+def test_equal_data_give_equal_bytes(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(recording.gzip.time, "time", lambda: 1.9e9)
+    recording.write(tmp_path / "again", small.provenance, frames(small))
+    for name in (MANIFEST, *FILES):
+        assert (tmp_path / "again" / name).read_bytes() == (small.path / name).read_bytes(), name
+
+
+def test_manifest_is_one_of_sha256sum(small):
+    lines = (small.path / MANIFEST).read_text().splitlines()
+    assert sorted(line.split("  ")[1] for line in lines) == sorted(FILES)
+    for line in lines:
+        digest, name = line.split("  ")
+        assert hashlib.sha256((small.path / name).read_bytes()).hexdigest() == digest
+
+
+def test_older_recording_is_replaced(small, broken):
+    few = one_of_each(small)
+    recording.write(broken, small.provenance, few)
+    assert len(recording.read(broken).samples) == len(few["samples.csv.gz"]) < len(small.samples)
+    assert [path.name for path in broken.parent.iterdir()] == ["broken"]
+
+
+def test_empty_folder_is_filled(small, tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    recording.write(folder, small.provenance, frames(small))
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_table_left_of_an_older_recording_is_replaced(small, tmp_path):
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "batches.csv.gz").write_text("of a format before")
+    recording.write(tmp_path / "left", small.provenance, frames(small))
+    assert recording.read(tmp_path / "left").samples.equals(small.samples)
+
+
+def test_folder_with_something_else_is_refused_and_untouched(small, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(RecordingError, match="mine: is not empty and no recording; name another"):
+        recording.write(tmp_path / "mine", small.provenance, frames(small))
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
+
+
+@pytest.mark.parametrize("every", [True, False], ids=["every rename", "the last rename"])
+def test_an_interrupted_write_keeps_the_older_recording(small, broken, monkeypatch, every):
+    before = {path.name: path.read_bytes() for path in broken.iterdir()}
+    rename = os.replace
+    interrupted = []
+
+    def interrupt(source, target):
+        if every or (Path(target) == broken and not interrupted):
+            interrupted.append(source)
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(recording.os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        recording.write(broken, small.provenance, one_of_each(small))
+    assert [path.name for path in broken.parent.iterdir()] == ["broken"]
+    assert {path.name: path.read_bytes() for path in broken.iterdir()} == before
+
+
+def test_an_interrupted_first_write_leaves_nothing(small, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording.os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        recording.write(tmp_path / "new", small.provenance, frames(small))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path, older):
+    target = broken if older else tmp_path / "new"
+    before = sorted(path.name for path in tmp_path.iterdir())
+    bad = frames(small)
+    bad["checks.csv"]["status"] = "fine"
+    with pytest.raises(RecordingError, match="status 'fine' is none of"):
+        recording.write(target, small.provenance, bad)
+    with pytest.raises(RecordingError, match="the file: lacks format, "):
+        recording.write(target, {}, frames(small))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    if older:
+        pd.testing.assert_frame_equal(recording.read(broken).checks, small.checks)
+
+
+def test_missing_folder_is_named(tmp_path):
+    with pytest.raises(
+        RecordingError, match=r"recording .*/none: no such folder; correct the path"
+    ):
+        recording.read(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordingError, match="file: no such folder"):
+        recording.read(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
+    file = broken / name
+    data = file.read_bytes()
+    middle = len(data) // 2
+    altered = f"{name} was altered or cut off (its SHA-256 is not the manifest's)"
+    for spoilt in (
+        data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        data[:-1],
+        data + b"\n",
+        b"",
+    ):
+        file.write_bytes(spoilt)
+        assert refusal(broken) == altered
+    file.unlink()
+    assert refusal(broken) == f"{name} is missing"
+    file.write_bytes(data)
+    manifest = broken / MANIFEST
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join(line for line in lines if name not in line))
+    assert refusal(broken) == f"{MANIFEST} does not list {name}"
+
+
+def test_manifest_missing_or_no_manifest_is_named(broken):
+    (broken / MANIFEST).write_text("hash name\n")
+    assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
+    (broken / MANIFEST).write_bytes(b"\xff  x\n")
+    assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
+    (broken / MANIFEST).unlink()
+    assert refusal(broken) == f"{MANIFEST} is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "fault"),
+    [
+        ("checks.csv", "status", "skipped", "checks.csv: column status 'skipped' is none of"),
+        ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
+        ("checks.csv", "n", "12.5", "checks.csv: column n: "),
+        ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
+        ("instructions.csv", "count", "some", "instructions.csv: column count: "),
+        ("instructions.csv", "bits", "", "instructions.csv: column bits is empty in row 3"),
+        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s has no time in row 3"),
+        ("checks.csv", "worst_error", "small", "checks.csv: column worst_error: "),
+        ("checks.csv", "device", "", "checks.csv: column device is empty in row 3"),
+        ("builds.csv", "registers_per_thread", "many", "builds.csv: column registers_per_thread: "),
+        ("builds.csv", "cubin_sha256", "", "builds.csv: column cubin_sha256 is empty in row 3"),
+        ("samples.csv.gz", "round", "first", "samples.csv.gz: column round: "),
+        ("samples.csv.gz", "total_s", "", "samples.csv.gz: column total_s is empty in row 3"),
+        ("samples.csv.gz", "kernel_s", "fast", "samples.csv.gz: column kernel_s: "),
+    ],
+)
+def test_wrong_value_is_named_with_its_column(broken, name, column, value, fault):
+    edit_cell(broken, name, column, value)
+    seal(broken)
+    assert refusal(broken).startswith(fault)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.replace("round", "turn").replace("variant", "kernel"),
+        lambda header: header.replace("round,", "").replace("variant,", ""),
+        lambda header: header + ",note",
+        lambda header: header.replace("round", "device").replace("variant", "device"),
+    ],
+    ids=["renamed", "missing", "added", "twice"],
+)
+def test_wrong_columns_are_named_with_the_right_ones(broken, name, change):
+    def cut(text):
+        header, *rows = text.splitlines()
+        wanted = change(header).split(",")
+        return "\n".join(
+            [",".join(wanted), *(r.split(",", 1)[0] + "," * (len(wanted) - 1) for r in rows)]
+        )
+
+    edit(broken, name, cut)
+    seal(broken)
+    said = refusal(broken)
+    assert said.startswith(f"{name} has the columns [")
+    assert said.endswith(f"not {list(TABLES[name])}")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no gzip",
+        gzip.compress(b"device,variant\n" * 999)[:-20],
+        gzip.compress(b"\xff\xfe"),
+        gzip.compress(b""),
+        gzip.compress(b"a,b\n1,2\n1,2,3,4\n"),
+        gzip.compress(b"a")[:10] + b"\xff" * 20,
+    ],
+    ids=["plain", "cut", "no text", "empty", "ragged", "garbage"],
+)
+def test_unreadable_samples_are_named(broken, data):
+    (broken / "samples.csv.gz").write_bytes(data)
+    seal(broken)
+    assert refusal(broken).startswith("samples.csv.gz cannot be read (")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        (["format"], 2, "format: 2 is not allowed; input should be 4"),
+        (
+            ["started_utc"],
+            "yesterday",
+            "started_utc: 'yesterday' is not allowed; string should match",
+        ),
+        (["simulated"], "no", "simulated: 'no' is not allowed; input should be a valid boolean"),
+        (
+            ["host", "logical_cpus"],
+            0,
+            "host.logical_cpus: 0 is not allowed; input should be greater",
+        ),
+        (["host", "caches"], [{"level": 1}], "host.caches[0]: lacks bytes, shared_by; add it ("),
+        (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
+        (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
+        (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
+        (
+            ["sources", "kernels/block.cu"],
+            "abc",
+            "sources.kernels/block.cu: 'abc' is not allowed; ",
+        ),
+        (
+            ["git", "dirty"],
+            "yes",
+            "git.dirty: 'yes' is not allowed; input should be a valid boolean",
+        ),
+        (
+            ["machine"],
+            "x",
+            "the file: unknown key machine; allowed: format, simulated, started_utc, ",
+        ),
+        (["counters"], None, "the file: counters has no value; give it one, or leave the key out"),
+    ],
+)
+def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
+    edit_provenance(broken, path, value)
+    seal(broken)
+    assert refusal(broken).startswith(f"provenance.json: {fault}")
+
+
+@pytest.mark.parametrize("key", ["host", "devices", "sources", "seed", "finished_utc"])
+def test_lacking_provenance_is_named(broken, key):
+    provenance = json.loads((broken / "provenance.json").read_text())
+    del provenance[key]
+    (broken / "provenance.json").write_text(json.dumps(provenance))
+    seal(broken)
+    assert refusal(broken).startswith(f"provenance.json: the file: lacks {key}; add it (required: ")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe"])
+def test_provenance_that_is_no_json_is_named(broken, data):
+    (broken / "provenance.json").write_bytes(data)
+    seal(broken)
+    assert refusal(broken).startswith("provenance.json is no JSON (")

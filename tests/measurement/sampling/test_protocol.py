@@ -1,0 +1,386 @@
+"""The protocol on a device of scripted times and faults, and the interval of a median."""
+
+import itertools
+from collections import Counter, defaultdict
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from base.intervals import interval_ranks, median_interval
+from kernels.products.matrices import POISON_WORD, Inputs
+from kernels.products.references import References
+from kernels.products.shape import Shape
+from measurement.devices.session import CellError, Timing
+from measurement.devices.telemetry import NotedTelemetry, Reading
+from measurement.recording.recording import TABLES
+from measurement.sampling import worker
+from measurement.sampling.protocol import Check, Protocol, Sample, gate, take
+from measurement.sampling.worker import Opening, Pass, Worker
+from study import cells as planning
+
+PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
+INPUTS = Inputs(PROBLEMS, seed=1)
+
+
+def cell(variant="block", shape=4, memory="pinned", dtype="float32"):
+    return planning.cell("gpu0", variant, dtype, Shape.parse(shape), 4, memory)
+
+
+class FakeSession:
+    """Multiplies with numpy; `times` and `faults` are scripts by cell, `limits` keeps from running.
+
+    A fault spoils the product, or raises what the device would.
+    """
+
+    def __init__(self, times=None, faults=None, limits=None):
+        self.times = times or {}
+        self.faults = faults or {}
+        self.limits = limits or {}
+        self.log = []
+        self.c = {}
+        self.telemetry = NotedTelemetry()
+
+    def not_launchable(self, cell):
+        return self.limits.get(cell)
+
+    def build(self, cell):
+        return "exact"
+
+    def poison(self, cell):
+        self.log.append(("poison", cell))
+        self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)
+        self.c[cell].view(np.uint32).fill(POISON_WORD)
+
+    def run(self, cell):
+        self.log.append(("run", cell))
+        a, b = INPUTS.pair(cell.dtype, cell.shape)
+        c = self.c.setdefault(cell, np.empty((cell.batch, cell.m, cell.n), cell.dtype))
+        self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(c)
+        total_s = next(self.times[cell]) if cell in self.times else 1e-3
+        return Timing(total_s, 5e-5, 1e-4, 2e-4, 3e-4)
+
+    def product(self, cell):
+        return self.c[cell]
+
+
+NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
+
+
+def worker_of(session, warm_up_s=0.0, warm_pass_s=0.0):
+    """A worker in this process."""
+    warm = (warm_up_s, warm_pass_s)
+    opening = Opening(lambda _: session, tuple(PROBLEMS), 1, NOWHERE, *warm, 0)
+    return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
+
+
+def check(session, cells):
+    """Run the gate; return checks and first passes."""
+    announced = []
+    results = list(gate(worker_of(session), cells, announced.append))
+    assert announced == [check.cell for check, _ in results]
+    return [check for check, _ in results], [sample for _, sample in results if sample]
+
+
+def spoil(row, column, value):
+    def fault(c):
+        a, b = INPUTS.pair("float32", Shape.square(c.shape[1]))
+        np.matmul(a, b, out=c)
+        c[0, row, column] = value
+
+    return fault
+
+
+def refuse(_):
+    raise CellError("an illegal memory access was encountered")
+
+
+CELLS = [cell(name, n) for n in (4, 8) for name in ("naive", "block", "buffered_row")]
+
+
+def test_gate_passes_right_products_with_their_first_pass():
+    session = FakeSession()
+    checks, passes = check(session, CELLS)
+    assert [c.status for c in checks] == ["passed"] * 6
+    assert [c.cell for c in checks] == [p.cell for p in passes] == CELLS
+    assert {c.reason for c in checks} == {None}
+    assert {c.build for c in checks} == {"exact"}
+    assert {p.round for p in passes} == {0}
+    assert [p.position for p in passes] == [0, 1, 2, 3, 4, 5]
+    assert {p.total_s for p in passes} == {1e-3}
+    for row in (c.row() for c in checks):
+        assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
+
+
+def test_gate_checks_every_cell_once_on_a_poisoned_product():
+    session = FakeSession()
+    cells = [*CELLS[::-1], cell(memory="pageable")]
+    checks, _ = check(session, cells)
+    assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
+    assert [c.cell.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
+    assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
+
+
+def test_cells_of_one_product_are_checked_together_whatever_their_type():
+    """So that the reference of each is needed once; the least work comes first."""
+    shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
+    cells = [
+        cell(name, shape, dtype=dtype)
+        for dtype in ("int32", "float32")
+        for name in ("bmm_naive", "bmm_tile")
+        for shape in shapes
+    ]
+    checks, passes = check(FakeSession(), cells)
+    assert len(passes) == len(cells)
+    together = [(str(c.cell.shape), c.cell.dtype) for c in checks]
+    assert together == [
+        (shape, dtype)
+        for shape in ("3x4x5", "4", "2x3x5x4")
+        for dtype in ("float32", "int32")
+        for _ in range(2)
+    ]
+    assert {row["worst_bound"] for row in (c.row() for c in checks) if row["dtype"] == "int32"} == {
+        0.0
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "worst"),
+    [
+        (refuse, "an illegal memory access was encountered", (None, None)),
+        (spoil(2, 1, 9), "1 of 16 elements wrong; worst C(2, 1) = 9, expected", (2, 1)),
+        (spoil(3, 0, np.nan), "1 of 16 elements wrong; worst C(3, 0) = nan, expected", (3, 0)),
+        (spoil(0, 3, -np.inf), "1 of 16 elements wrong; worst C(0, 3) = -inf, expected", (0, 3)),
+        (lambda c: None, "16 of 16 elements wrong; worst C(0, 0) = nan, expected", (0, 0)),
+    ],
+    ids=["error", "wrong", "nan", "infinity", "unwritten"],
+)
+def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason, worst):
+    faulty = cell("block")
+    session = FakeSession(faults={faulty: fault})
+    checks, passes = check(session, CELLS)
+    failed = [c for c in checks if c.status == "failed"]
+    assert [c.cell for c in failed] == [faulty]
+    assert failed[0].reason.startswith(reason)
+    row = failed[0].row()
+    assert (row["worst_row"], row["worst_column"]) == worst
+    assert [c.status for c in checks].count("passed") == 5
+    assert [p.cell for p in passes] == [c for c in CELLS if c != faulty]
+    wanted = {p.cell: 2 for p in passes}
+    steps = take(worker_of(session).sample, wanted, Counter(), 2, (1,))
+    assert {cell for cell, *_ in steps} == set(CELLS) - {faulty}
+    assert session.log.count(("run", faulty)) == 1
+
+
+def test_what_cannot_be_launched_is_recorded_and_never_run():
+    big = cell("buffered_row", 8)
+    session = FakeSession(limits={big: "needs 8 threads a block, 7 allowed"})
+    checks, passes = check(session, CELLS)
+    refused = next(c for c in checks if c.cell == big)
+    assert (refused.status, refused.build) == ("not_launchable", "exact")
+    assert refused.reason == "needs 8 threads a block, 7 allowed"
+    assert refused.row()["worst_error"] is None
+    assert big not in [logged for _, logged in session.log]
+    assert len(passes) == 5
+
+
+def test_rows_are_those_of_the_tables():
+    session = FakeSession()
+    checks, passes = check(session, CELLS[:1])
+    assert list(checks[0].row()) == list(TABLES["checks.csv"])
+    assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
+    timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
+    row = Sample(cell(), 2, 5, Pass(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
+    assert (row["throttle_reasons"], row["sm_clock_hz"]) == (4, None)
+    assert row["total_s"] == 0.3333333333
+    assert row["host_s"] == 0.1428571429
+    assert row["h2d_s"] is None
+    assert row["kernel_s"] == 1e-10
+    assert row["time_unix_s"] == 1700000000.333333
+    assert (row["round"], row["position"]) == (2, 5)
+
+
+def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
+    return Protocol(0.95, width, least, most, budget, single)
+
+
+def test_fewer_than_six_samples_have_no_interval_at_95_percent():
+    assert protocol().fewest == 6
+    assert Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest == 2
+
+
+@pytest.mark.parametrize(
+    ("reach", "count"),  # of the pilot's interval over the wanted one, and samples
+    [(0.0, 9), (1.0, 9), (1.22, 9), (1.25, 10), (2.0, 24), (3.0, 54), (5.0, 100)],
+)
+def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
+    pilot = [100.0, 100.0, 100.0, 100.0, 100.0, 100.0 + reach]
+    assert protocol(least=9).samples(100.0, pilot) == count
+    assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
+
+
+def test_a_pilot_that_scatters_little_gets_the_least_number():
+    assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
+    assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
+
+
+def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
+    wide = [1.0, 2.0] * 3
+    assert protocol().samples(1.5, wide) == 100
+    assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first pass"
+    assert protocol(budget=4.0).samples(1.5, wide) == 6
+    assert protocol(budget=12.0, least=9).samples(1.0, [1.5] * 6) == 8
+
+
+def test_what_gets_the_fewest_anyway_needs_no_pilot():
+    asked = protocol(budget=3.0)
+    assert asked.wants_pilot(5.0, []), "a first pass is slow: others may take a tenth of it"
+    assert not asked.wants_pilot(5.01, [])
+    assert asked.samples(5.01, []) == 6
+    assert asked.wants_pilot(5.0, [0.5])
+    assert not asked.wants_pilot(5.0, [0.51])
+    assert asked.samples(5.0, [0.51]) == 6
+
+
+def test_a_long_pass_is_the_only_sample():
+    asked = protocol(single=1.0)
+    assert not asked.wants_pilot(1.01, [])
+    assert asked.samples(1.01, []) == 1
+    assert asked.wants_pilot(1.0, [])
+
+
+def test_short_passes_are_warmed_up_for_and_long_ones_are_not(monkeypatch):
+    short, long = cell("naive"), cell("block")
+    session = FakeSession({short: itertools.repeat(1e-3), long: itertools.repeat(2e-2)})
+    clock = itertools.count()
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 1e-3)
+    device = worker_of(session, warm_up_s=0.0025)
+    for asked, passes in [(short, 3 + 1), (short, 3 + 1), (long, 3 + 1), (long, 1)]:
+        session.log.clear()
+        done = device.sample(asked)
+        assert session.log == [("run", asked)] * passes
+        assert done.timing.total_s == (1e-3 if asked == short else 2e-2)
+    assert device.busy_s == pytest.approx(13 * 6e-4), "the host's own work is not the device's"
+
+
+def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monkeypatch):
+    asked, longer = cell("naive"), cell("block")
+    session = FakeSession({asked: itertools.repeat(2e-2), longer: itertools.repeat(6e-2)})
+    clock = itertools.count()
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 2e-2)
+    device = worker_of(session, warm_up_s=1e-3, warm_pass_s=5e-2)
+    for c, passes in [(asked, 2), (asked, 2), (longer, 2), (longer, 1), (asked, 2)]:
+        session.log.clear()
+        device.sample(c)
+        assert session.log == [("run", c)] * passes
+
+
+def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell: None):
+    """Measure a cell for each count as often; return the cells, and what each round measured."""
+    cells = [cell(f"v{index}") for index in range(len(counts))]
+    rounds = defaultdict(list)
+    wanted = dict(zip(cells, counts, strict=True))
+    taken = Counter() if taken is None else taken
+    for step in take(measure, wanted, taken, most, (seed,)):
+        if isinstance(step, Check):
+            rounds["failed"].append(step)
+        else:
+            one, number, position, _ = step
+            rounds[number].append((one, position))
+    return cells, rounds
+
+
+def test_every_cell_is_measured_as_often_as_wanted_and_spread_over_the_rounds():
+    cells, rounds = rounds_of([20, 5, 1, 7, 20])
+    found = {c: [n for n, visited in rounds.items() if c in dict(visited)] for c in cells}
+    assert [len(numbers) for numbers in found.values()] == [20, 5, 1, 7, 20]
+    assert found[cells[1]] == [1, 5, 9, 13, 17]
+    assert found[cells[2]] == [1]
+    gaps = np.diff(found[cells[3]])
+    assert set(gaps) == {2, 3}
+    for visited in rounds.values():
+        assert [position for _, position in visited] == list(range(len(visited)))
+
+
+def test_order_is_shuffled_anew_each_round_and_set_by_the_seed():
+    cells, rounds = rounds_of([20] * 10)
+    orders = {tuple(c for c, _ in visited) for visited in rounds.values()}
+    assert len(orders) == 20
+    assert tuple(cells) not in orders
+    assert rounds_of([20] * 10)[1] == rounds
+    assert rounds_of([20] * 10, seed=2)[1] != rounds
+
+
+def test_sampling_goes_on_where_it_was_interrupted():
+    counts = [3, 7, 20, 9]
+    whole = [(n, *step) for n, steps in rounds_of(counts)[1].items() for step in steps]
+    for stop in range(1, len(whole)):
+        done = Counter(c for _, c, _ in whole[:stop])
+        left = rounds_of(counts, taken=done)[1]
+        assert [(n, *step) for n, steps in left.items() for step in steps] == whole[stop:], stop
+
+
+def test_a_cell_that_fails_on_the_way_is_measured_no_more():
+    passes = Counter()
+
+    def measure(one):
+        passes[one] += 1
+        if (one.variant, passes[one]) == ("v1", 3):
+            raise CellError("no luck")
+
+    cells, rounds = rounds_of([20, 20, 5], measure=measure)
+    (check,) = rounds["failed"]
+    assert (check.cell, check.status, check.reason) == (cells[1], "failed", "no luck")
+    assert [passes[c] for c in cells] == [20, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"),
+    [
+        (0, None),
+        (1, None),
+        (5, None),
+        (6, (0, 5)),
+        (8, (0, 7)),
+        (9, (1, 7)),
+        (20, (5, 14)),
+        (100, (39, 60)),
+    ],
+)
+def test_ranks_of_the_interval_by_hand(count, ranks):
+    assert interval_ranks(count, 0.95) == ranks
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+def test_ranks_are_the_innermost_that_reach_the_confidence(confidence):
+    for count in range(2, 60):
+        reach = [
+            rank
+            for rank in range(count // 2)
+            if 1 - 2 * sum(comb(count, k) for k in range(rank + 1)) / 2**count >= confidence
+        ]
+        expected = (reach[-1], count - 1 - reach[-1]) if reach else None
+        assert interval_ranks(count, confidence) == expected
+
+
+@pytest.mark.parametrize("count", [6, 20, 101])
+def test_interval_covers_the_median_as_often_as_it_says(count):
+    rng = np.random.default_rng(count)
+    repeats = 4000
+    draws = rng.exponential(size=(repeats, count))
+    bounds = np.array([median_interval(sample)[1:] for sample in draws])
+    covered = np.mean((bounds[:, 0] <= np.log(2)) & (np.log(2) <= bounds[:, 1]))
+    low, _ = interval_ranks(count, 0.95)
+    exact = 1 - 2 * sum(comb(count, k) for k in range(low + 1)) / 2**count
+    assert exact >= 0.95
+    assert covered == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / repeats))
+
+
+def test_interval_of_unordered_values():
+    values = np.array([9.0, 1.0, 5.0, 3.0, 7.0, 2.0])
+    assert median_interval(values) == (4.0, 1.0, 9.0)
+    assert median_interval(values, confidence=0.6)[1:] == (2.0, 7.0)
+    median, low, high = median_interval(values[:5])
+    assert median == 5.0
+    assert np.isnan([low, high]).all()

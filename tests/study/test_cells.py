@@ -1,0 +1,122 @@
+"""Cells: which a study plans, which matrices they need, and how they are told."""
+
+import pytest
+
+from kernels.products.shape import Shape
+from study import cells as planning
+from study.cells import cpu_cells, gpu_cells, problems
+from tests.support.studies import study
+
+STUDY = {
+    "dtypes": ["float32"],
+    "variants": ["block_unroll4", "buffered_row"],
+    "sizes": [64, 8],
+    "holdout_sizes": [16],
+    "block_sizes": [2, 4, 8],
+    "host_memory": ["pinned", "pageable"],
+    "cpu": {
+        "variants": ["blocked", "packed", "naive"],
+        "sizes": [32, 8],
+        "size_limits": [{"variant": "naive", "largest_size": 31}],
+        "block_sizes": [4, 16],
+        "threads": [1, "all"],
+    },
+}
+SERIES = {
+    "variants": ["bmm_naive", "mm_tile", "block"],
+    "dtypes": ["int32", "float32"],
+    "block_sizes": [8],
+    "shapes": ["2x3x5x4", 8],
+}
+
+
+def cells_of(device, products, memories):
+    """Return a cell of each of (variant, type of elements, shape, block size) and memory."""
+    return {
+        planning.cell(device, name, dtype, Shape.parse(shape), block, memory)
+        for name, dtype, shape, block in products
+        for memory in memories
+    }
+
+
+def test_planned_cells_are_every_combination_that_exists_small_orders_first():
+    cells = gpu_cells(study(STUDY), "gpu1")
+    assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
+    products = [
+        (variant, "float32", n, block)
+        for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
+        for n in (8, 16, 64)
+    ]
+    assert set(cells) == cells_of("gpu1", products, ("pinned", "pageable"))
+
+
+def test_products_of_tensor_cores_have_a_bound_of_their_own():
+    def multiple(device, name, k):
+        return planning.cell(device, name, "float32", Shape(1, k, k, k)).bound_multiple
+
+    assert multiple("gpu0", "block", 4096) == multiple("cpu", "naive", 64) == 1
+    assert multiple("cpu", "blas", 64) == 1, "is in no catalog of kernels"
+    assert multiple("gpu0", "sgemm_tensor", 64) == 161 / 64
+    assert multiple("gpu0", "sgemm_tensor", 4096) == 224 / 4096
+
+
+def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
+    cells = cpu_cells(study(STUDY), 3)
+    assert [c.n for c in cells] == [8] * 5 + [32] * 4
+    assert {(c.variant, c.n, c.block_size, c.threads) for c in cells} == {
+        ("naive", 8, None, 1),  # stops before 32
+        *(("packed", n, None, threads) for n in (8, 32) for threads in (1, 3)),
+        *(("blocked", n, block, 1) for n in (8, 32) for block in (4, 16)),
+    }
+    # All of one core is one.
+    assert {c.threads for c in cpu_cells(study(STUDY), 1)} == {1}
+    assert len(cpu_cells(study(STUDY), 1)) == 7
+
+
+def test_cells_of_a_series_are_those_that_its_variants_take_by_their_work():
+    more = study(STUDY | {"series": [SERIES]})
+    added = [c for c in gpu_cells(more, "gpu0") if c not in gpu_cells(study(STUDY), "gpu0")]
+    products = [
+        ("bmm_naive", "int32", "2x3x5x4", 8),
+        ("bmm_naive", "float32", "2x3x5x4", 8),
+        ("bmm_naive", "int32", 8, 8),
+        ("bmm_naive", "float32", 8, 8),
+        ("mm_tile", "int32", 8, 8),
+        ("mm_tile", "float32", 8, 8),
+        ("block", "float32", 8, 8),
+    ]
+    assert set(added) == cells_of("gpu0", products, ("pinned", "pageable"))
+    work = [c.shape.flop for c in gpu_cells(more, "gpu0")]
+    assert work == sorted(work)
+    assert cpu_cells(more, 2) == cpu_cells(study(STUDY), 2)
+
+
+def test_matrices_are_made_for_what_a_kernel_sees_too():
+    cells = [
+        planning.cell("gpu0", "block_padded", "float32", Shape.square(10), 8, "pinned"),
+        planning.cell("gpu0", "tile_transposed_b", "float32", Shape.square(10), 16, "pinned"),
+        planning.cell("gpu0", "bmm_tile", "int32", Shape.parse("2x3x5x4"), 8, "pinned"),
+        planning.cell("cpu", "blocked", "float32", Shape.square(3), 8),
+    ]
+    found = problems(cells)
+    assert len(found) == len(set(found)) == 4
+    wanted = [("float32", 10), ("float32", 16), ("int32", "2x3x5x4"), ("float32", 3)]
+    assert set(found) == {(dtype, Shape.parse(shape)) for dtype, shape in wanted}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("gpu0", "block", "float32", 4, 4, "pinned"), "gpu0 block B=4 N=4 pinned"),
+        (("cpu", "naive", "float32", 9, None, None, 1), "cpu naive N=9"),
+        (("cpu", "packed", "float32", 9, None, None, 16), "cpu packed N=9 16 threads"),
+        (
+            ("gpu0", "bmm_tile", "int32", "3x17x33x65", 8, "pageable"),
+            "gpu0 bmm_tile int32 B=8 3x17x33x65 pageable",
+        ),
+        (("gpu1", "cublas_sgemm", "float32", "17x33x65"), "gpu1 cublas_sgemm 17x33x65"),
+    ],
+)
+def test_a_cell_is_told_in_a_few_words(asked, said):
+    device, name, dtype, shape, *rest = asked
+    assert str(planning.cell(device, name, dtype, Shape.parse(shape), *rest)) == said

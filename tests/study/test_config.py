@@ -1,0 +1,495 @@
+"""The configuration: what is allowed passes, every kind of mistake is one line that helps."""
+
+import copy
+
+import pytest
+import yaml
+
+from kernels.catalog.entries import VARIANTS
+from study.config import ConfigError, load, validate
+from tests.support import ROOT
+
+CONFIG = """
+study:
+  seed: 1
+  dtypes: [float32]
+  sizes: [256, 512, 1024]
+  holdout_sizes: [384]
+  variants: [naive, block]
+  block_sizes: [8, 16, 32]
+  host_memory: [pinned, pageable]
+  cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64], threads: [1] }
+  protocol:
+    confidence: 0.95
+    relative_half_width: 0.01
+    min_samples: 6
+    max_samples: 60
+    gpu_cell_budget_s: 1
+    cpu_cell_budget_s: 2.5
+    single_pass_s: 3
+    warm_up_s: 0.001
+    cpu_warm_pass_s: 0
+    caches: flushed
+    cold_starts: 0
+    hang_limit_s: 60
+gpus:
+  - { id: local, device: auto }
+"""
+
+
+@pytest.fixture
+def config():
+    return yaml.safe_load(CONFIG)
+
+
+def set_at(config, path, value):
+    """Return the configuration with `value` at a path such as ("study", "sizes", 2)."""
+    changed = copy.deepcopy(config)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    if isinstance(place, list) and path[-1] == len(place):
+        place.append(value)
+    else:
+        place[path[-1]] = value
+    return changed
+
+
+def fault(config):
+    """Return the message with which a configuration is refused."""
+    with pytest.raises(ConfigError) as refused:
+        validate(config, "config.yaml")
+    message = str(refused.value)
+    assert "\n" not in message
+    assert message.startswith("config.yaml: ")
+    return message.removeprefix("config.yaml: ")
+
+
+def test_the_projects_own_configuration_is_allowed():
+    assert load(ROOT / "config.yaml").study.dtypes == ["float32"]
+
+
+def test_allowed_configuration_is_returned_as_it_is(config, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    assert load(file).plain() == config
+
+
+QUICK = {"sizes": [256], "cpu": {"sizes": [128]}, "protocol": {"cpu_cell_budget_s": 0.5}}
+
+
+def test_quick_values_are_in_the_place_of_the_studys_own(config):
+    config["study"]["quick"] = QUICK
+    full = validate(config, "config.yaml").study
+    assert (full.scope, full.sizes, full.cpu.sizes) == ("full", [256, 512, 1024], [256])
+    config["study"]["scope"] = "quick"
+    quick = validate(config, "config.yaml").study
+    assert (quick.scope, quick.sizes, quick.cpu.sizes) == ("quick", [256], [128])
+    assert quick.cpu.variants == full.cpu.variants
+    assert quick.protocol.cpu_cell_budget_s == 0.5
+    assert quick.protocol.hang_limit_s == full.protocol.hang_limit_s
+
+
+def test_a_recording_tells_scope_and_what_it_left(config):
+    config["study"] |= {"scope": "quick", "quick": QUICK}
+    plain = validate(config, "config.yaml").study.plain()
+    assert plain["scope"] == "quick"
+    assert plain["cpu"]["sizes"] == [128]
+    assert "quick" not in plain, "no recording is made anew because of what it does not use"
+
+
+@pytest.mark.parametrize("scope", ["quick", "full"])
+@pytest.mark.parametrize(
+    ("quick", "message"),
+    [
+        ({"sizs": [8]}, "unknown key sizs; did you mean sizes? "),
+        ({"cpu": {"sizes": [0]}}, "0 is not allowed; allowed: a whole number from 1 to 46340"),
+        ({"protocol": {"max_samples": 2}}, "2 is less than min_samples; "),
+    ],
+)
+def test_wrong_quick_values_are_refused_in_every_scope(config, scope, quick, message):
+    config["study"] |= {"scope": scope, "quick": quick}
+    assert message in fault(config)
+
+
+def test_explicit_device_and_toolchain_are_allowed(config):
+    changed = set_at(config, ("gpus", 0), {"id": "my-4090", "device": 0})
+    changed["toolchain"] = {"nvcc": "/usr/local/cuda/bin/nvcc"}
+    read = validate(changed, "config.yaml")
+    assert (read.gpus[0].device, read.toolchain.nvcc) == (0, "/usr/local/cuda/bin/nvcc")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            ("study", "interference"),
+            {"variant": "blok", "block_size": 8},
+            "study.interference.variant: unknown variant blok; did you mean block? allowed: "
+            + ", ".join(VARIANTS),
+        ),
+        (
+            ("study", "block_size_limits"),
+            [{"block_size": 1, "largest": 64}],
+            "study.block_size_limits[0]: unknown key largest; did you mean largest_size? "
+            "allowed: block_size, largest_size",
+        ),
+        (
+            ("study", "protocol", "cold_starts"),
+            -1,
+            "study.protocol.cold_starts: -1 is not allowed; allowed: a whole number from 0 to 2^53",
+        ),
+        (
+            ("study", "sizes", 2),
+            0,
+            "study.sizes[2]: 0 is not allowed; allowed: a whole number from 1 to 46340",
+        ),
+        (
+            ("study", "holdout_sizes", 0),
+            -5,
+            "study.holdout_sizes[0]: -5 is not allowed; allowed: a whole number from 1 to 46340",
+        ),
+        (
+            ("study", "cpu", "sizes", 0),
+            "256",
+            "study.cpu.sizes[0]: '256' is not allowed; allowed: a whole number from 1 to 46340",
+        ),
+        (
+            ("study", "sizes", 0),
+            256.0,
+            "study.sizes[0]: 256.0 is not allowed; allowed: a whole number from 1 to 46340",
+        ),
+        (
+            ("study", "sizes", 0),
+            True,
+            "study.sizes[0]: True is not allowed; allowed: a whole number from 1 to 46340",
+        ),
+        (
+            ("study", "block_sizes"),
+            [8, 16],
+            "study.block_sizes: lacks 32, the block size of the baseline naive; add it: every gain "
+            "is over that kernel",
+        ),
+        (
+            ("study", "block_sizes", 0),
+            64,
+            "study.block_sizes[0]: 64 is not allowed; allowed: a whole number from 1 to 32",
+        ),
+        (
+            ("study", "block_sizes", 0),
+            0,
+            "study.block_sizes[0]: 0 is not allowed; allowed: a whole number from 1 to 32",
+        ),
+        (
+            ("study", "sizes"),
+            256,
+            "study.sizes: 256 is not allowed; input should be a valid list",
+        ),
+        (
+            ("study", "cpu"),
+            ["naive"],
+            "study.cpu: ['naive'] is not a mapping of keys to values; "
+            "allowed: the keys variants, sizes, size_limits, block_sizes, threads",
+        ),
+        (("study", "sizes"), [], "study.sizes: is empty; it needs one entry or more"),
+        (("study", "sizes"), [32, 48, 32], "study.sizes: 32 stands there twice; remove one"),
+        (
+            ("study", "holdout_sizes", 0),
+            256,
+            "study.holdout_sizes: 256 is in study.sizes too; a size is either fitted or held out",
+        ),
+        (
+            ("study", "host_memory", 0),
+            "mapped",
+            "study.host_memory[0]: 'mapped' is not allowed; input should be 'pinned' or 'pageable'",
+        ),
+        (
+            ("study", "dtypes", 0),
+            "float16",
+            "study.dtypes[0]: 'float16' is not allowed; input should be 'float32'",
+        ),
+        (
+            ("study", "variants", 0),
+            "nave",
+            "study.variants[0]: unknown variant nave; did you mean naive? allowed: "
+            + ", ".join(VARIANTS),
+        ),
+        (
+            ("study", "cpu", "variants", 0),
+            "block",
+            "study.cpu.variants[0]: unknown variant block; did you mean blocked? "
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
+        ),
+        (
+            ("study", "cpu", "threads", 0),
+            2,
+            "study.cpu.threads[0]: 2 is not allowed; allowed: 1 or all",
+        ),
+        (
+            ("study", "cpu", "threads", 0),
+            True,
+            "study.cpu.threads[0]: True is not allowed; allowed: 1 or all",
+        ),
+        (
+            ("study", "cpu", "size_limits"),
+            [{"variant": "navie", "largest_size": 8}],
+            "study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? "
+            "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
+        ),
+        (
+            ("study", "protocol", "confidence"),
+            1,
+            "study.protocol.confidence: 1 is not allowed; allowed: a number above 0 and below 1",
+        ),
+        (
+            ("study", "protocol", "gpu_cell_budget_s"),
+            float("nan"),
+            "study.protocol.gpu_cell_budget_s: nan is not allowed; "
+            "allowed: a number above 0 to 1e6",
+        ),
+        (
+            ("study", "protocol", "cpu_warm_pass_s"),
+            float("inf"),
+            "study.protocol.cpu_warm_pass_s: inf is not allowed; allowed: a number from 0 to 1e6",
+        ),
+        (
+            ("study", "protocol", "warm_up_s"),
+            True,
+            "study.protocol.warm_up_s: True is not allowed; allowed: a number from 0 to 1e6",
+        ),
+        (
+            ("study", "protocol", "max_samples"),
+            1,
+            "study.protocol.max_samples: 1 is less than min_samples; "
+            "allowed: a whole number from 6",
+        ),
+        (
+            ("gpus", 0, "id"),
+            "my card",
+            "gpus[0].id: 'my card' is not allowed; "
+            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
+        ),
+        (
+            ("gpus", 0, "id"),
+            4090,
+            "gpus[0].id: 4090 is not allowed; "
+            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": "1"},
+            "gpus[0].device: '1' is not allowed; allowed: auto, a whole number from 0, or a "
+            "part of a GPU's name",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": -1},
+            "gpus[0].device: -1 is not allowed; allowed: auto, a whole number from 0, or a "
+            "part of a GPU's name",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a"},
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": 0, "recording": "data/recordings/a"},
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "slurm": "gpu:h100"},
+            "gpus[0].slurm: 'gpu:h100' is not allowed; allowed: a model of GPU as `scontrol show "
+            "node` names it (gpu:MODEL:1)",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "recording": "data/recordings/a", "at_once": True},
+            "gpus[0]: at_once says how GPUs are measured here; it goes with device alone",
+        ),
+        (
+            ("gpus", 0),
+            {"id": "a", "device": 0, "recording": None},
+            "gpus[0]: recording has no value; give it one, or leave the key out",
+        ),
+        (
+            ("gpus", 0),
+            {"device": 0},
+            "gpus[0]: lacks id; add it (required: id)",
+        ),
+        (
+            ("gpus",),
+            [{"id": "a", "device": 0}, {"id": "b", "device": 1}, {"id": "a", "device": 2}],
+            "gpus: a is the id of [0] and [2]; ids must differ",
+        ),
+        (
+            ("gpus", 0, "id"),
+            "published",
+            "gpus[0].id: published is taken; give the entry another id",
+        ),
+        (
+            ("gpu",),
+            [],
+            "the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain",
+        ),
+        (
+            ("study", "cpu", "size"),
+            [256],
+            "study.cpu: unknown key size; did you mean sizes? "
+            "allowed: variants, sizes, size_limits, block_sizes, threads",
+        ),
+        (
+            ("toolchain",),
+            {"cuda": "/usr"},
+            "toolchain: unknown key cuda; allowed: nvcc",
+        ),
+    ],
+)
+def test_mistake_names_key_and_what_is_allowed(config, path, value, message):
+    assert fault(set_at(config, path, value)) == message
+
+
+SERIES = {
+    "variants": ["mm_tile", "bmm_naive"],
+    "dtypes": ["int32", "float64"],
+    "block_sizes": [8],
+    "shapes": [64, "17x33x65"],
+}
+
+
+def test_series_of_any_shapes_and_types_are_allowed(config):
+    shapes = [64, "64", "17x33x65", "3x17x33x65"]
+    config["study"]["series"] = [SERIES, SERIES | {"dtypes": ["float32"], "shapes": shapes}]
+    assert validate(config, "config.yaml").plain() == config
+    config["study"]["series"] = [{**SERIES, "variants": ["buffered_row"]}]
+    config["study"]["series"][0] |= {"dtypes": ["float32"], "block_sizes": [], "shapes": [7]}
+    assert validate(config, "config.yaml").plain() == config
+    config["study"]["series"] = []
+    assert validate(config, "config.yaml").plain() == config
+
+
+NO_SHAPE = (
+    "is not allowed; allowed: a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
+    "3x17x33x65 (a batch of them), each matrix of less than 2^31 elements"
+)
+NOTHING = (
+    "takes none of the series' shapes with its dtypes and block_sizes; `python -m kernels list` "
+    "shows what it takes"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"variants": ["mm_tile", "mm_tyle"]},
+            ".variants[1]: unknown variant mm_tyle; did you mean mm_tile? allowed: "
+            + ", ".join(VARIANTS),
+        ),
+        ({"shapes": [64, "17x33"]}, f".shapes[1]: '17x33' {NO_SHAPE}"),
+        ({"shapes": [64, "17 x 33 x 65"]}, f".shapes[1]: '17 x 33 x 65' {NO_SHAPE}"),
+        ({"shapes": ["2x0x3"]}, f".shapes[0]: '2x0x3' {NO_SHAPE}"),
+        ({"shapes": [0]}, f".shapes[0]: 0 {NO_SHAPE}"),
+        ({"shapes": [64.0]}, f".shapes[0]: 64.0 {NO_SHAPE}"),
+        ({"shapes": []}, ".shapes: is empty; it needs one entry or more"),
+        ({"shapes": ["8x8x4", "8x8x4"]}, ".shapes: '8x8x4' stands there twice; remove one"),
+        (
+            {"dtypes": ["float16"]},
+            ".dtypes[0]: 'float16' is not allowed; input should be 'float32', 'float64' or 'int32'",
+        ),
+        ({"variants": ["mm_tile", "block"]}, f": block {NOTHING}"),
+        (
+            {"variants": ["block"], "dtypes": ["float32"], "shapes": ["17x33x65"]},
+            f": block {NOTHING}",
+        ),
+        (
+            {"variants": ["bmm_tile", "mm_tile"], "shapes": ["3x8x8x8"]},
+            f": mm_tile {NOTHING}",
+        ),
+        ({"block_sizes": [4]}, f": mm_tile {NOTHING}"),
+        ({"block_sizes": []}, f": mm_tile {NOTHING}"),
+        (
+            {"block_size": [8]},
+            ": unknown key block_size; did you mean block_sizes? "
+            "allowed: variants, dtypes, block_sizes, shapes",
+        ),
+    ],
+)
+def test_mistake_in_a_series_is_one_line(config, changes, message):
+    config["study"]["series"] = [SERIES, SERIES | changes]
+    assert fault(config) == f"study.series[1]{message}"
+
+
+def test_missing_key_of_a_series_is_named(config):
+    config["study"]["series"] = [{key: SERIES[key] for key in ("variants", "dtypes", "shapes")}]
+    assert fault(config) == (
+        "study.series[0]: lacks block_sizes; add it "
+        "(required: variants, dtypes, block_sizes, shapes)"
+    )
+
+
+def test_block_sizes_lack_that_of_the_baseline_only_where_it_is_not_measured(config):
+    config["study"] |= {"variants": ["block"], "block_sizes": [8]}
+    assert validate(config, "config.yaml").study.block_sizes == [8]
+
+
+def test_missing_key_is_named(config):
+    del config["study"]["cpu"]["sizes"]
+    assert fault(config) == (
+        "study.cpu: lacks sizes; add it (required: variants, sizes, block_sizes, threads)"
+    )
+
+
+@pytest.mark.parametrize("content", [None, [], "text", 3])
+def test_no_mapping_at_all(content):
+    assert fault(content) == (
+        f"the file: {content!r} is not a mapping of keys to values; "
+        "allowed: the keys study, gpus, report, toolchain"
+    )
+
+
+def test_an_entry_may_list_several_recordings(config):
+    config["gpus"] = [{"id": "a", "recordings": ["one", "two"]}, {"id": "b", "recording": "three"}]
+    config["gpus"].append({"id": "c", "device": 0})
+    found = validate(config, "config.yaml").gpus
+    assert [gpu.folders for gpu in found] == [["one", "two"], ["three"], []]
+
+
+def test_unknown_key_wins_over_what_its_absence_entails(config):
+    config["gpus"] = [{"id": "a", "recordng": "data/recordings/a"}]
+    assert fault(config) == (
+        "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, "
+        "recordings, device, slurm, at_once"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("study: [1\ngpus: 2\n", "line 2, column 5: "),
+        ("gpus: []\nstudy: {}\ngpus: []\n", "line 3, column 1: the key gpus stands twice"),
+        ("study:\n\tsizes: [1]\n", "line 2, column 1: "),
+    ],
+)
+def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(file)
+    assert str(refused.value).startswith(f"{file}: {place}")
+    assert "\n" not in str(refused.value)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file or directory; "):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_file_that_is_no_text(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="no text in UTF-8"):
+        load(file)

@@ -1,0 +1,85 @@
+"""A quick question: the study narrowed, this user's own file over it, the answer as a table."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from measurement.recorder.answer import answer
+from study.cells import gpu_cells
+from study.config import ConfigError, load
+from study.narrow import asked
+from tests.support.fakes import CONFIG
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return tmp_path / "config.yaml"
+
+
+def test_only_what_is_asked_is_measured(path):
+    study = asked(path, None, ["block"], [12]).study
+    assert {(cell.variant, cell.n) for cell in gpu_cells(study, "gpu0")} == {("block", 12)}
+    assert (study.cpu.variants, study.cpu.sizes) == (["blas"], [12])
+    assert (study.interference, study.energy, study.protocol.cold_starts) == (None, None, 0)
+    assert study.seed == 11
+    other = {"variants": ["mm_tile"], "dtypes": ["float64"], "block_sizes": [8], "shapes": [12]}
+    more = gpu_cells(asked(path, None, ["block"], [12], [other]).study, "gpu0")
+    assert {(cell.variant, cell.dtype) for cell in more} == {
+        ("block", "float32"),
+        ("mm_tile", "float64"),
+    }
+    assert asked(path, None, [], []) == load(path)
+
+
+def test_a_question_in_the_quick_scope_has_its_protocol(path):
+    path.write_text(CONFIG.replace("  seed: 11", "  seed: 11\n  quick: { block_sizes: [4, 32] }"))
+    assert asked(path, "quick", ["block"], [12]).study.scope == "quick"
+
+
+def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
+    with pytest.raises(ConfigError, match=r"^sgemm_top_graph: takes none of the sizes 2048; "):
+        asked(path, None, ["sgemm_top_graph"], [2048])
+    with pytest.raises(ConfigError, match=r"unknown variant blok; did you mean block\?"):
+        asked(path, None, ["blok"], [8])
+
+
+def test_what_a_user_has_locally_is_in_the_place_of_the_study(path):
+    own = path.with_name("config.local.yaml")
+    own.write_text("study: { sizes: [9], protocol: { min_samples: 7 } }\n")
+    config = load(path)
+    assert (config.study.sizes, config.study.protocol.min_samples) == ([9], 7)
+    assert config.study.protocol.max_samples == 8
+    own.write_text("study: { sizes: [0] }\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml with config\.local\.yaml: study\.sizes"):
+        load(path)
+    own.write_text("# nothing yet\n")
+    assert load(path).study.plain() == yaml.safe_load(CONFIG)["study"]
+    own.write_text("- study\n")
+    with pytest.raises(ConfigError, match=r"config\.local\.yaml: is not a mapping"):
+        load(path)
+
+
+@pytest.mark.slow
+def test_the_answer_has_every_kernel_once_the_fastest_first(gpu_recording):
+    on_gpu = gpu_recording.samples["device"] != "cpu"
+    recording = replace(gpu_recording, kernels=gpu_recording.samples[on_gpu])
+    kernels = recording.kernels
+    squares = kernels[(kernels["m"] == kernels["n"]) & (kernels["dtype"] == "float32")]
+    largest = squares["n"].max()
+    own = squares[squares["n"] == largest].assign(block=lambda rows: rows["block_size"].fillna(0))
+    own = own[own["batch"] == 1]
+    medians = own.groupby(["variant", "block"])["kernel_s"].median()
+    variant, block = medians.idxmin()
+    lines = answer(recording)
+    rows = [line for line in lines if re.match(rf"  \w+ +\S+ +{largest} +float32", line)]
+    on_cpu = next(at for at, line in enumerate(lines) if line.endswith("(cpu)"))
+    of_gpu = [line for line in rows if lines.index(line) < on_cpu]
+    assert len(of_gpu) == len(medians)
+    assert of_gpu[0].split()[:2] == [variant, str(block or "–")]
+    assert of_gpu[0].split()[4] == f"{medians.min() * 1e3:.4g}"
+    assert "of cuBLAS" in lines[1]
+    assert lines[on_cpu + 1].endswith("total ms")
+    assert any(re.search("not launchable: needs .* threads", line) for line in lines)

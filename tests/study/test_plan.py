@@ -1,0 +1,233 @@
+"""What a study asks for: its products, within its limits, and the builds that they need."""
+
+from collections import Counter
+
+import pytest
+
+from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.product import Product, block_sizes
+from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
+from kernels.products.elements import ELEMENTS
+from kernels.products.shape import Shape
+from study import plan
+from study.cells import gpu_cells
+from study.config import load
+from study.plan import builds, products
+from tests.support import ROOT
+from tests.support.studies import study
+
+SERIES = [
+    {
+        "variants": ["mm_naive", "bmm_tile", "block"],
+        "dtypes": ["int32", "float32"],
+        "block_sizes": [8, 32],
+        "shapes": [64, "17x33x65", "3x17x33x65"],
+    },
+    {
+        "variants": ["outer_product", "block_padded", "cublas_sgemm"],
+        "dtypes": ["float32"],
+        "block_sizes": [32],
+        "shapes": [100, "64x32x64"],
+    },
+]
+STUDY = {
+    "dtypes": ["float32"],
+    "variants": [
+        name for name, v in VARIANTS.items() if v.shapes == "square" or name == "sgemm_top"
+    ],
+    "sizes": [64, 100],
+    "holdout_sizes": [96],
+    "block_sizes": [1, 3, 4, 25, 32],
+    "host_memory": ["pinned", "pageable"],
+}
+WITH_SERIES = STUDY | {"series": SERIES}
+OWN = load(ROOT / "config.yaml").study
+
+
+def product(name, dtype, shape, block=None):
+    return Product(name, dtype, Shape.parse(shape), block)
+
+
+def products_of(series):
+    """Return the products of a series as it stands in a config."""
+    keys = ("variants", "dtypes", "block_sizes")
+    shapes = [Shape.parse(text) for text in series["shapes"]]
+    return list(plan.products_of(*(series[key] for key in keys), shapes))
+
+
+def test_a_series_has_what_each_of_its_variants_takes():
+    assert products_of(SERIES[0]) == [
+        *(
+            product("mm_naive", dtype, shape, block)
+            for dtype in ("int32", "float32")
+            for block in (8, 32)
+            for shape in (64, "17x33x65")
+        ),
+        *(
+            product("bmm_tile", dtype, shape, block)
+            for dtype in ("int32", "float32")
+            for block in (8, 32)
+            for shape in (64, "17x33x65", "3x17x33x65")
+        ),
+        *(product("block", "float32", 64, block) for block in (8, 32)),
+    ]
+    assert products_of(SERIES[1]) == [
+        product("outer_product", "float32", 100),
+        product("block_padded", "float32", 100, 32),
+        product("cublas_sgemm", "float32", 100),
+        product("cublas_sgemm", "float32", "64x32x64"),
+    ]
+
+
+def test_the_square_orders_come_first_then_the_series_without_repeats():
+    squares, both = products(study(STUDY)), products(study(WITH_SERIES))
+    assert both[: len(squares)] == squares
+    assert max(Counter(both).values()) == 1
+    assert {(one.dtype, one.shape.is_square) for one in squares} == {("float32", True)}
+    assert {one.shape.n for one in squares} == {64, 96, 100}
+    repeated = {
+        product("block", "float32", 64, 32),
+        product("outer_product", "float32", 100),
+        product("block_padded", "float32", 100, 32),
+    }
+    assert repeated <= set(squares)
+    added = [one for series in SERIES for one in products_of(series)]
+    assert both[len(squares) :] == [one for one in added if one not in repeated]
+
+
+def test_a_study_without_series_is_one_of_square_matrices():
+    assert products(study(STUDY | {"series": []})) == products(study(STUDY))
+    sizes = [one.shape for one in products(study(STUDY)) if one.variant == "buffered_row"]
+    assert sizes == [Shape.square(n) for n in (64, 100, 96)]
+
+
+def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
+    limits = [{"block_size": 1, "largest_size": 64}, {"block_size": 32, "largest_size": 64}]
+    limited = study(WITH_SERIES | {"block_size_limits": limits})
+    gone = set(products(study(WITH_SERIES))) - set(products(limited))
+    assert gone
+    assert gone == {
+        one
+        for one in products(study(WITH_SERIES))
+        if one.block_size in (1, 32) and max(one.shape.m, one.shape.n, one.shape.k) > 64
+    }
+    assert product("mm_naive", "int32", "17x33x65", 32) in gone, "its longest edge counts"
+    assert product("mm_naive", "int32", "17x33x65", 8) not in gone
+    assert product("outer_product", "float32", 100) not in gone
+    assert products(study(STUDY | {"block_size_limits": []})) == products(study(STUDY))
+
+
+def test_the_longest_edge_of_any_matrix_counts():
+    shapes = ["65x2x3", "2x65x3", "2x3x65", "100x2x3x64"]
+    series = {"variants": ["bmm_naive"], "dtypes": ["int32"], "block_sizes": [8], "shapes": shapes}
+    limits = [{"block_size": 8, "largest_size": 64}]
+    limited = study(STUDY | {"series": [series], "block_size_limits": limits})
+    kept = [str(one.shape) for one in products(limited) if one.variant == "bmm_naive"]
+    assert kept == ["100x2x3x64"]
+
+
+def test_the_lowest_of_several_limits_of_a_block_size_holds():
+    limits = [{"block_size": 1, "largest_size": size} for size in (99, 64)]
+    for several in (limits, limits[::-1]):
+        limited = study(STUDY | {"block_size_limits": several})
+        assert {one.shape.n for one in products(limited) if one.block_size == 1} == {64}
+
+
+def test_a_variant_takes_the_block_sizes_that_it_can():
+    wanted = [1, 3, 4, 6, 8, 32]
+    assert block_sizes("block", wanted) == wanted
+    assert block_sizes("block_unroll4", wanted) == [4, 8, 32]
+    assert block_sizes("block_unroll8", wanted) == [8, 32]
+    assert block_sizes("tile_conflict_free", wanted) == [32]
+    assert block_sizes("buffered_row", wanted) == [None]
+    assert block_sizes("register_tile", []) == [None]
+    assert block_sizes("block_unroll4", [1, 3]) == []
+    assert block_sizes("sgemm_top", [1, 32]) == list(VARIANTS["sgemm_top"].block_sizes)
+
+
+def test_unknown_variant_is_refused_naming_the_known_ones():
+    with pytest.raises(StudyError) as refused:
+        products_of(SERIES[0] | {"variants": ["mm_naive", "blok"]})
+    said = str(refused.value)
+    assert said.startswith("variant 'blok' is not in the catalog; it has naive, ")
+    assert all(name in said for name in VARIANTS)
+
+
+@pytest.mark.parametrize(
+    "asked", [study(STUDY), study(WITH_SERIES), OWN], ids=["squares", "series", "own"]
+)
+def test_a_studys_builds_are_those_of_its_cells_without_repeats(asked):
+    found = builds(asked)
+    assert max(Counter(found).values()) == 1
+    cells = gpu_cells(asked, "gpu0")
+    of_cells = {build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells}
+    assert set(found) == (of_cells - {None}) | set(INSTRUMENTS)
+    assert tuple(found[-3:]) == INSTRUMENTS
+    assert len({build.stem for build in found}) == len(found)
+
+
+def test_every_build_of_the_projects_own_study_is_parsed_by_its_name():
+    found = builds(OWN)
+    assert len(found) > 60
+    for build in found:
+        assert parse_build(build.stem) == build
+        assert (ROOT / build.source).is_file()
+
+
+def test_the_projects_own_study_has_every_variant_and_type_of_elements():
+    found = products(OWN)
+    assert {one.variant for one in found} == set(VARIANTS)
+    for name, entry in VARIANTS.items():
+        assert {one.dtype for one in found if one.variant == name} == set(entry.dtypes)
+    batched = {one.shape.batch for one in found if one.variant == "bmm_tile"}
+    assert batched == {1, 3, 16}
+    assert {str(one.shape) for one in found if one.variant == "mm_tile"} >= {
+        *("17x33x65", "1x512x3", "640x320x1000")
+    }
+
+
+def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
+    limited = study(STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]})
+    gone = set(builds(study(STUDY))) - set(builds(limited))
+    assert gone == {
+        Build(name, 32, "float32", True)
+        for name, entry in VARIANTS.items()
+        if name in STUDY["variants"] and entry.kernel == name and 32 in (entry.block_sizes or ())
+    }
+
+
+def test_guarded_builds_only_where_a_shape_needs_them():
+    guarded = {(b.variant, b.block_size) for b in builds(study(STUDY)) if b.guarded}
+    any_block = ("naive", "naive_coalesced", "block", "block_strided")
+    assert guarded == {
+        *((name, block) for name in any_block for block in (3, 25, 32)),
+        *(("block_unroll4", 32), ("block_unroll8", 32)),
+        *((f"tile_{kind}", 32) for kind in ("uncoalesced", "transposed_b", "conflict_free")),
+        *((f"outer_product{step}", None) for step in ("", "_unrolled", "_prefetch")),
+        *(
+            (f"register_tile{step}", None)
+            for step in ("", "_double_buffered", "_conflict_free", "_async")
+        ),
+        *(("sgemm_top", tile) for tile in VARIANTS["sgemm_top"].block_sizes),
+        ("sgemm_tensor", None),
+    }
+    exact = [b for b in builds(study(STUDY)) if not b.guarded]
+    assert Build("block_strided", 25, "float32", False) in exact
+    assert Build("block_strided", 3, "float32", False) in exact, "96 is a multiple of 3"
+    assert Build("outer_product", None, "float32", False) in exact, "64 takes all of its tiles"
+    assert Build("register_tile", None, "float32", False) not in exact
+    without = study(STUDY | {"holdout_sizes": []})
+    assert Build("block_strided", 3, "float32", False) not in builds(without)
+    assert Build("block", 3, "float32", False) in builds(without), "padded matrices need it"
+
+
+def test_types_of_elements_are_builds_of_their_own():
+    stems = {build.stem for build in builds(study(WITH_SERIES))}
+    assert {
+        *("mm_naive-b8-int32-exact", "mm_naive-b8-float32-exact", "mm_naive-b32-int32-guarded"),
+        *("bmm_tile-b8-int32-guarded", "bmm_tile-b32-float32-guarded"),
+    } <= stems
+    assert not [stem for stem in stems if "float64" in stem]
+    assert set(ELEMENTS) == {"float32", "float64", "int32"}
+    assert variant("mm_naive").dtypes == tuple(ELEMENTS)

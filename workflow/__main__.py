@@ -1,0 +1,8 @@
+"""``python -m workflow``: the same as ``gemm-study``."""
+
+import sys
+
+from workflow.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())
