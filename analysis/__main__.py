@@ -37,7 +37,7 @@ def _parser() -> CommandParser:
                 action="append",
                 default=[],
                 metavar="ID=PATH",
-                help="a recording's id and folder; once for each, and for each further sitting",
+                help="a recording's id and folder; once for each, and for each further session",
             )
         return added
 
@@ -126,12 +126,12 @@ def add_compare(commands: Commands) -> None:
         "--tables",
         metavar="DIR",
         type=Path,
-        help="tables of a report, whose cards with several sittings tell how far these lie apart",
+        help="tables of a report, whose GPUs with several sessions tell how far these lie apart",
     )
     parser.add_argument(
         "--telemetry",
         action="store_true",
-        help="list the cells whose total times are apart, with the state of the cards",
+        help="list the cells whose total times are apart, with the state of the GPUs",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
 
@@ -207,7 +207,7 @@ def outcomes(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
 def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
     """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
 
-    Folders of one id are sittings of one recording.
+    Folders of one id are sessions of one recording.
     """
     paths: dict[str, list[Path]] = {}
     for argument in arguments:
@@ -262,24 +262,24 @@ def compare_recordings(
 ) -> int:
     """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
 
-    With `telemetry`, cells that do not agree are listed with the state of both cards. Every
-    comparison is written to the file `csv` if there is one. Verdicts allow for how far sittings of
-    one card lie apart, as the `tables` of a report tell, if there are any.
+    With `telemetry`, cells that do not agree are listed with the state of both GPUs. Every
+    comparison is written to the file `csv` if there is one. Verdicts allow for how far sessions of
+    one GPU lie apart, as the `tables` of a report tell, if there are any.
     """
     from analysis.data.store import Store
     from analysis.stats import significance
-    from analysis.stats.sittings import Known
+    from analysis.stats.sessions import Known
     from analysis.trust import agreement, compare
     from measurement.recording.recording import read
 
     threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
-    known = Known.of(Store(tables)["sittings"]) if tables else None
+    known = Known.of(Store(tables)["sessions"]) if tables else None
     frame = compare.compare(*recordings, threshold, known)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
-    notes = [*compare.notes(*recordings), compare.sittings_note(frame)]
+    notes = [*compare.notes(*recordings), compare.sessions_note(frame)]
     lines += [f"note: {note}" for note in notes]
     lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
     lines += [agreement.agreement_line(frame)]
@@ -328,12 +328,12 @@ def _figures(arguments: argparse.Namespace) -> None:
 
 def _report(arguments: argparse.Namespace) -> None:
     from analysis.archive.citation import Maker
-    from analysis.data.sittings import folders_by_sitting
+    from analysis.data.sessions import folders_by_session
     from analysis.render.page import render
     from measurement.recorder.provenance import git
 
     places, _ = outcomes(arguments.recording)
-    recordings = folders_by_sitting(recording_paths(places))
+    recordings = folders_by_session(recording_paths(places))
     maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
     folders = (arguments.tables, arguments.figures, recordings, arguments.template)
     render(*folders, arguments.out, arguments.focus, maker)
@@ -341,11 +341,11 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _crate(arguments: argparse.Namespace) -> None:
     from analysis.archive.crate import Recordings, Study, write_crate
-    from analysis.data.sittings import folders_by_sitting
+    from analysis.data.sessions import folders_by_session
     from measurement.recorder.provenance import git
 
     places, _ = outcomes(arguments.recording)
-    recordings = folders_by_sitting(recording_paths(places))
+    recordings = folders_by_session(recording_paths(places))
     config, tables, report = arguments.config, arguments.tables, arguments.report
     if config and tables and report:
         study = Study(config, recordings, tables, report, git()["commit"])

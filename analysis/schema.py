@@ -87,10 +87,10 @@ _TEXT = _names(
     intensity part start after_variant architecture nvcc cubin_sha256 item commit stale_sources
     phase verdict throttle_reasons kind recording_a recording_b gpu_a gpu_b ncu_metric explanation
     series limiter after changed bound claim measured above below rule compute_capability limit
-    unit system side stands_at implementation first direction data model opponent place kernels
+    unit system side listed_in implementation first direction data model cpu_baseline location kernels
     parameter matrices units method adds role worst_variant basis of started_utc finished_utc
-    environment.value next_variant own_variant gain_variant gain_host_memory gain_verdict
-    kernel_timing way_verdict other_host_memory worth_place worth_host_memory worth_verdict idea
+    environment.value next_variant own_variant speedup_variant speedup_host_memory speedup_verdict
+    kernel_timing implementation_verdict other_host_memory break_even_location break_even_host_memory break_even_verdict idea
     test length property kernel_variant pinned_variant pageable_variant
     """
 )
@@ -105,8 +105,8 @@ _FLAG = _names(
 )
 _COUNT = _names(
     """
-    batch m n k block_size threads sitting sittings samples kernel_samples samples_a samples_b
-    launches rounds cells cells_agreeing cells_inside medians_judged medians_inside first_sittings
+    batch m n k block_size threads session sessions samples kernel_samples samples_a samples_b
+    launches rounds cells cells_agreeing cells_inside medians_evaluated medians_inside first_sessions
     naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples cpu_blas_all_samples
     cpu_best_samples
     cells_passed cells_failed cells_not_launchable cells_without_interval cases draws seed table
@@ -114,14 +114,14 @@ _COUNT = _names(
     after_block_size after_threads cpu_own_block_size cpu_best_block_size cpu_best_threads
     cpu_blas_all_threads registers_per_thread static_shared_bytes dynamic_shared_bytes
     spill_store_bytes spill_load_bytes stack_bytes threads_per_block blocks_per_multiprocessor
-    warps_per_multiprocessor instructions multiply_adds loop_instructions loop_multiply_adds
+    warps_per_multiprocessor instructions fmas loop_instructions loop_fmas
     loop_barriers logical_cpus usable_cpus usable_threads of_capability of_driver multiprocessors
-    worst_row worst_column parameters orders judged judged_within judged_from_n worst_block_size
+    worst_row worst_column parameters evaluated evaluated_within evaluated_from_n worst_block_size
     kinds kernel_block_size pinned_block_size pageable_block_size
     worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
-    totals_wide medians_compared medians_found_again sizes holdout_sizes neighbours
+    totals_wide medians_compared medians_reproduced sizes holdout_sizes neighbours
     least_n_kernels least_n_near
-    next_block_size own_block_size gain_n gain_block_size worth_least_n worth_largest_n
+    next_block_size own_block_size speedup_n speedup_block_size break_even_least_n break_even_largest_n
     audit_constants.kernels
     samples_throttled_a samples_throttled_b loses_at wins_at least_n_kernels least_n_near
     loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 loop_shared_loads_32
@@ -138,71 +138,71 @@ _DECLARED = {
     "summary": (
         "every measured cell: medians, intervals, rates",
         "recording gpu device variant dtype batch m n k block_size host_memory threads build "
-        "series samples sittings total_s± host_s± h2d_s± pass_kernel_s± d2h_s± overhead_s "
+        "series samples sessions total_s± host_s± h2d_s± in_run_kernel_s± d2h_s± overhead_s "
         "kernel_s± kernel_timing kernel_samples flop_per_s kernel_flop_per_s",
     ),
-    "gains": (
-        "gains over the naive kernel and over five baselines on the CPU, with intervals",
-        "source machine n variant block_size host_memory total_gain± kernel_gain± "
-        "cpu_naive_gain± cpu_own_gain± cpu_blas_gain± cpu_blas_all_gain± cpu_best_gain± "
-        "sittings samples naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples "
+    "speedups": (
+        "speedups over the naive kernel and over five baselines on the CPU, with intervals",
+        "source machine n variant block_size host_memory total_speedup± kernel_speedup± "
+        "cpu_naive_speedup± cpu_own_speedup± cpu_blas_speedup± cpu_blas_all_speedup± cpu_best_speedup± "
+        "sessions samples naive_samples cpu_naive_samples cpu_own_samples cpu_blas_samples "
         "cpu_blas_all_samples cpu_best_samples cpu_own_variant cpu_own_block_size "
         "cpu_blas_all_threads cpu_best_variant cpu_best_block_size cpu_best_threads",
     ),
     "answers": (
-        "the three answers on each card: fastest way, gain over its CPU, break-even",
-        "recording gpu sittings n variant block_size host_memory threads total_s± is_library "
-        "way_verdict next_variant next_block_size next_total_s± own_variant own_block_size "
-        "own_total_s± other_host_memory other_total_s± gain_n gain_variant gain_block_size "
-        "gain_host_memory cpu_best_variant cpu_best_threads gain± gain_verdict worth_place "
-        "worth_n± worth_least_n worth_largest_n worth_host_memory worth_verdict",
+        "the three answers on each GPU: fastest way, speedup over its CPU, break-even",
+        "recording gpu sessions n variant block_size host_memory threads total_s± is_library "
+        "implementation_verdict next_variant next_block_size next_total_s± own_variant own_block_size "
+        "own_total_s± other_host_memory other_total_s± speedup_n speedup_variant speedup_block_size "
+        "speedup_host_memory cpu_best_variant cpu_best_threads speedup± speedup_verdict break_even_location "
+        "break_even_n± break_even_least_n break_even_largest_n break_even_host_memory break_even_verdict",
     ),
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
         "recording gpu variant idea is_library after n block_size samples kernel_s± "
         "kernel_flop_per_s share_of_library units share_of_units moved_bytes bound "
-        "share_of_bound gain± verdict",
+        "share_of_bound speedup± verdict",
     ),
     "table1": (
         "published and measured Table 1",
-        "source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s gain±",
+        "source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s speedup±",
     ),
     "table2": (
         "published and measured Table 2",
-        "source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s gain±",
+        "source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s speedup±",
     ),
     "table3": (
         "published and measured Table 3",
-        "source machine n naive_time_s± buffered_column_time_s± buffered_column_gain±",
+        "source machine n naive_time_s± buffered_column_time_s± buffered_column_speedup±",
     ),
     "table4": (
         "published and measured Table 4",
         "source machine n naive_time_s± naive_flop_per_s buffered_column_time_s± "
-        "buffered_column_flop_per_s buffered_column_gain± buffered_row_time_s± "
-        "buffered_row_flop_per_s buffered_row_gain±",
+        "buffered_column_flop_per_s buffered_column_speedup± buffered_row_time_s± "
+        "buffered_row_flop_per_s buffered_row_speedup±",
     ),
     "table5": (
         "published and measured Table 5",
-        "source machine n naive_time_s± block_1_time_s± block_1_gain± block_2_time_s± "
-        "block_2_gain± block_4_time_s± block_4_gain± block_8_time_s± block_8_gain± "
-        "block_16_time_s± block_16_gain± block_32_time_s± block_32_gain±",
+        "source machine n naive_time_s± block_1_time_s± block_1_speedup± block_2_time_s± "
+        "block_2_speedup± block_4_time_s± block_4_speedup± block_8_time_s± block_8_speedup± "
+        "block_16_time_s± block_16_speedup± block_32_time_s± block_32_speedup±",
     ),
     "table6": (
         "published and measured Table 6",
-        "source machine n naive_time_s± block_unroll4_4_time_s± block_unroll4_4_gain± "
-        "block_unroll4_8_time_s± block_unroll4_8_gain± block_unroll4_16_time_s± "
-        "block_unroll4_16_gain± block_unroll4_32_time_s± block_unroll4_32_gain±",
+        "source machine n naive_time_s± block_unroll4_4_time_s± block_unroll4_4_speedup± "
+        "block_unroll4_8_time_s± block_unroll4_8_speedup± block_unroll4_16_time_s± "
+        "block_unroll4_16_speedup± block_unroll4_32_time_s± block_unroll4_32_speedup±",
     ),
-    "cards": (
-        "the fastest way on each card, over that on the first card",
-        "gpu gpu_name sittings n quantity host_memory variant block_size time_s± first "
-        "first_sittings ratio± basis verdict",
+    "gpu_comparison": (
+        "the fastest way on each GPU, over that on the first GPU",
+        "gpu gpu_name sessions n quantity host_memory variant block_size time_s± first "
+        "first_sessions ratio± basis verdict",
     ),
     "fleet": (
-        "source V's Figure 2: its fastest kernel on each card, and what the card is",
+        "source V's Figure 2: its fastest kernel on each GPU, and what the GPU is",
         "recording gpu gpu_name simulated n kernel_variant kernel_block_size kernel_flop_per_s± "
         "pinned_variant pinned_block_size pinned_flop_per_s± pageable_variant "
-        "pageable_block_size pageable_flop_per_s± multiprocessors multiply_add_flop_per_s "
+        "pageable_block_size pageable_flop_per_s± multiprocessors fma_flop_per_s "
         "memory_bytes_per_s link_bytes_per_s allowed_flop_per_s",
     ),
     "fleet_ranks": (
@@ -211,20 +211,20 @@ _DECLARED = {
     ),
     "systems": (
         "the sources' systems: where they stand and how they fare",
-        "source system side variant stands_at recording gpu cells_passed cells_failed "
+        "source system side variant listed_in recording gpu cells_passed cells_failed "
         "cells_not_launchable best_flop_per_s dtype batch m n k block_size host_memory "
         "threads",
     ),
     "recordings": (
         "the recordings and whether they are stale",
         "recording gpu device gpu_name cpu_model live simulated at_once started_utc finished_utc "
-        "commit dirty sittings samples cells_passed cells_failed cells_not_launchable stale "
+        "commit dirty sessions samples cells_passed cells_failed cells_not_launchable stale "
         "stale_sources",
     ),
     "missing": ("GPUs that were to be measured and were not, and why", "recording reason"),
     "checks": (
         "the correctness gate, cell by cell",
-        "recording sitting device variant dtype batch m n k block_size host_memory threads build "
+        "recording session device variant dtype batch m n k block_size host_memory threads build "
         "status reason worst_row worst_column worst_error worst_bound",
     ),
     "builds": (
@@ -233,26 +233,26 @@ _DECLARED = {
         "static_shared_bytes spill_store_bytes spill_load_bytes stack_bytes nvcc cubin_sha256",
     ),
     "environment": (
-        "hosts, cards and software",
+        "hosts, GPUs and software",
         "recording item value",
     ),
     "ladder": (
-        "what each step gains over the step before, and what it changed",
+        "what each step speedups over the step before, and what it changed",
         "recording gpu variant block_size after after_block_size dtype batch m n k "
-        "host_memory quantity time_s after_time_s gain± verdict energy_j flop_per_j changed",
+        "host_memory quantity time_s after_time_s speedup± verdict energy_j flop_per_j changed",
     ),
     "accuracy": (
         "errors of products of several kinds of matrices, in units of 2⁻²⁴·|A|·|B|",
         "recording gpu variant dtype batch m n k block_size matrices worst_units rms_units "
         "over_library",
     ),
-    "passes": (
-        "passes in pieces and as graphs, beside the plain pass of the same kernel",
+    "end_to_end_modes": (
+        "passes in pieces and as graphs, beside the plain run of the same kernel",
         "recording gpu variant block_size after after_block_size dtype batch m n k host_memory "
-        "total_s after_total_s gain± verdict parts_s limit limit_s share_of_limit",
+        "total_s after_total_s speedup± verdict parts_s limit limit_s share_of_limit",
     ),
     "energy": (
-        "what a product takes of energy, by the card's own counter",
+        "what a product takes of energy, by the GPU's own counter",
         "recording gpu variant dtype batch m n k block_size launches duration_s launch_s power_w "
         "idle_power_w energy_j flop_per_j",
     ),
@@ -261,12 +261,12 @@ _DECLARED = {
         "recording architecture variant dtype block_size build registers_per_thread "
         "static_shared_bytes dynamic_shared_bytes spill_store_bytes spill_load_bytes "
         "threads_per_block blocks_per_multiprocessor warps_per_multiprocessor occupancy "
-        "limiter instructions multiply_adds loop_instructions loop_multiply_adds "
+        "limiter instructions fmas loop_instructions loop_fmas "
         "loop_barriers loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 "
         "loop_shared_loads_32 loop_shared_loads_64 loop_shared_loads_128 "
         "loop_shared_stores_32 loop_shared_stores_64 loop_shared_stores_128 "
         "widest_global_loads_bits widest_shared_loads_bits widest_shared_stores_bits "
-        "multiply_add_share loop_multiply_add_share unrolling batch m n k "
+        "fma_share loop_fma_share unrolling batch m n k "
         "shared_load_conflicts_per_request shared_store_conflicts_per_request "
         "flop_per_byte_accessed flop_per_byte_of_sectors",
     ),
@@ -293,7 +293,7 @@ _DECLARED = {
         "batch m n k cases value± expected verdict rule",
     ),
     "limits": (
-        "what a card allows a launch, by table and by driver",
+        "what a GPU allows a launch, by table and by driver",
         "recording gpu compute_capability limit unit of_capability of_driver agree",
     ),
     "models": (
@@ -303,9 +303,9 @@ _DECLARED = {
     ),
     "model_comparison": (
         "how well each model predicts the sizes that it was not fitted to",
-        "source machine quantity kernels model adds after parameters cells orders log_rms "
-        "left_out_log_rms± left_out_factor± over_best± verdict gain± aicc aicc_above_least "
-        "judged_from_n judged_factor judged judged_within worst_variant worst_block_size worst_n "
+        "source machine quantity kernels model adds after parameters cells sizes log_rms "
+        "left_out_log_rms± left_out_factor± over_best± verdict speedup± aicc aicc_above_least "
+        "evaluated_from_n evaluated_factor evaluated evaluated_within worst_variant worst_block_size worst_n "
         "worst_factor",
     ),
     "model_tests": (
@@ -345,13 +345,13 @@ _DECLARED = {
     ),
     "curves": (
         "times of kernels and of the CPU between the measured sizes",
-        "recording gpu opponent variant block_size threads n samples time_s± filled_s slope "
+        "recording gpu cpu_baseline variant block_size threads n samples time_s± filled_s slope "
         "outer_slope half_width_between half_width_beyond half_width left_out_between "
         "left_out_beyond",
     ),
     "break_even": (
-        "from which matrix size on a card is faster than its CPU",
-        "recording gpu host_memory kernels opponent sittings least_n largest_n place n± "
+        "from which matrix size on a GPU is faster than its CPU",
+        "recording gpu host_memory kernels cpu_baseline sessions least_n largest_n location n± "
         "loses_at wins_at cells_without_interval draws seed",
     ),
     "predictions": (
@@ -361,12 +361,12 @@ _DECLARED = {
     ),
     "cpu_hosts": (
         "hosts: CPU, threads, caches, BLAS",
-        "recording sitting cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
+        "recording session cpu_model logical_cpus usable_cpus usable_threads memory_bytes l1_bytes "
         "l1_shared_by l2_bytes l2_shared_by l3_bytes l3_shared_by blas blas_version "
         "blas_architecture",
     ),
     "cpu_clock": (
-        "the clock of the CPU before and after its passes",
+        "the clock of the CPU before and after its runs",
         "recording threads samples clock_before_hz clock_before_min_hz clock_before_max_hz "
         "clock_after_hz clock_after_min_hz clock_after_max_hz tolerance samples_moved "
         "others_at_work others_at_work_max",
@@ -374,7 +374,7 @@ _DECLARED = {
     "cpu_ladder": (
         "what each step of the CPU's ladder gains, on one thread and on all",
         "recording variant block_size threads time_s after_variant after_block_size "
-        "after_threads after_time_s n gain± verdict efficiency±",
+        "after_threads after_time_s n speedup± verdict efficiency±",
     ),
     "cpu_roofline": (
         "each CPU variant beside the ceilings of its host",
@@ -384,7 +384,7 @@ _DECLARED = {
         "memory_bound_s bound bound_s share_of_bound",
     ),
     "cpu_split": (
-        "gains over the naive CPU loop, split into their parts",
+        "speedups over the naive CPU loop, split into their parts",
         "recording gpu machine host_memory n start part variant block_size threads time_s "
         "after_variant after_block_size after_threads after_time_s factor± share±",
     ),
@@ -392,8 +392,8 @@ _DECLARED = {
         "clocks, temperature, power and throttling, cell by cell",
         "recording gpu device variant dtype batch m n k block_size host_memory threads "
         "samples samples_throttled throttle_reasons sm_clock_hz sm_clock_min_hz "
-        "memory_clock_hz temperature_max_celsius power_w total_s± pass_kernel_s± "
-        "unmarked_total_s± unmarked_pass_kernel_s±",
+        "memory_clock_hz temperature_max_celsius power_w total_s± in_run_kernel_s± "
+        "unmarked_total_s± unmarked_in_run_kernel_s±",
     ),
     "back_to_back": (
         "short kernels launched back to back, and one at a time",
@@ -407,12 +407,12 @@ _DECLARED = {
         "total_s± warm_total_s± ratio±",
     ),
     "ceilings": (
-        "the most that card, link, CPU and clock do",
+        "the most that GPU, link, CPU and clock do",
         "recording gpu device quantity host_memory size_bytes threads rounds value±",
     ),
     "phases": (
         "how long each part of a measurement took",
-        "recording gpu sitting device phase wall_s busy_s share_not_busy",
+        "recording gpu session device phase wall_s busy_s share_not_busy",
     ),
     "interference": (
         "passes beside the traffic of a host's other GPUs",
@@ -425,29 +425,29 @@ _DECLARED = {
         "recording_a gpu_a recording_b gpu_b kind quantity tolerance cells cells_agreeing share",
     ),
     "agreement_cells": (
-        "cells whose medians do not, with the state of both cards",
+        "cells whose medians do not, with the state of both GPUs",
         "recording_a gpu_a recording_b gpu_b kind quantity variant dtype batch m n k "
         "block_size host_memory threads samples_a samples_b median_a_s± median_b_s± ratio± "
         "sm_clock_a_hz sm_clock_b_hz temperature_max_a_celsius temperature_max_b_celsius "
         "power_a_w power_b_w samples_throttled_a samples_throttled_b",
     ),
-    "sittings": (
-        "how far sittings lie from each other, and whether intervals hold one that was left out",
-        "recording gpu quantity host_memory host_work threads length sittings cells between_log_sd "
-        "common_log_sd noise_log_sd freedom mean_factor another_factor medians_judged "
+    "sessions": (
+        "how far sessions lie from each other, and whether intervals hold one that was left out",
+        "recording gpu quantity host_memory host_work threads length sessions cells between_log_sd "
+        "common_log_sd noise_log_sd degrees_of_freedom mean_factor another_factor medians_evaluated "
         "medians_inside inside_share",
     ),
     "threats": (
-        "what speaks against the numbers, card by card",
+        "what speaks against the numbers, GPU by GPU",
         "recording gpu samples samples_throttled share_throttled share_moved sm_clock_low_hz "
         "sm_clock_high_hz totals totals_without_interval totals_wide medians_compared "
-        "medians_found_again cells_failed stale dirty simulated",
+        "medians_reproduced cells_failed stale dirty simulated",
     ),
     "audit_cells": (
         "every published cell: rate by its time, gain without the start-up constant",
         "table machine implementation n block_size time_s rounding_s printed_flop_per_s "
         "flop_per_s± rate_agrees constant_s± above_constant_s naive_time_s naive_constant_s "
-        "gain warm_gain± m0_limit",
+        "speedup warm_speedup± m0_limit",
     ),
     "audit_constants": (
         "start-up constants of the published tables",
@@ -466,9 +466,9 @@ _DECLARED = {
     ),
     "audit_cpu": (
         "what the published CPU columns are",
-        "table machine n before_n cpu_time_s cpu_flop_per_s growth n3_growth tuned_gain "
+        "table machine n before_n cpu_time_s cpu_flop_per_s growth n3_growth tuned_speedup "
         "tuned_flop_per_s tuned_least_flop_per_s tuned_most_flop_per_s headline_s "
-        "over_headline said_gain verdict",
+        "over_headline said_speedup verdict",
     ),
 }
 
@@ -483,7 +483,7 @@ _UNIT_OF_ENDING = (
     ("_j", JOULE),
     ("latency_s", US),
     ("_s", MS),
-    ("gain", TIMES),
+    ("speedup", TIMES),
     ("ratio", TIMES),
     ("factor", TIMES),
     ("share", PERCENT),
@@ -495,7 +495,7 @@ _UNITS = {
     "error_share": PERCENT,
     "growth": TIMES,
     "n3_growth": Unit(1.0, "times", None),
-    "tuned_gain": Unit(1.0, "times", None),
+    "tuned_speedup": Unit(1.0, "times", None),
     "over_headline": TIMES,
     "static_shared_bytes": BYTES,
     "dynamic_shared_bytes": BYTES,
@@ -522,7 +522,7 @@ _UNITS = {
     "expected": PLAIN,
     "audit_cells.time_s": PRINTED_S,
     "audit_cells.naive_time_s": PRINTED_S,
-    "audit_cells.gain": TIMES,
+    "audit_cells.speedup": TIMES,
     "audit_cells.printed_flop_per_s": PRINTED_GFLOPS,
     "audit_pairs.time_s": PRINTED_S,
     "audit_pairs.other_time_s": PRINTED_S,
@@ -550,7 +550,7 @@ _HEADINGS = {
     "block_size": "B",
     "dtype": "elements",
     "gpu": "card",
-    "gpu_name": "card's name",
+    "gpu_name": "GPU's name",
     "cpu_time_s": "CPU time",
     "gpu_time_s": "GPU time",
     "cpu_flop_per_s": "CPU rate",
@@ -560,7 +560,7 @@ _HEADINGS = {
     "host_s": "host work",
     "h2d_s": "copy in",
     "kernel_s": "kernel",
-    "pass_kernel_s": "kernel, in the pass",
+    "in_run_kernel_s": "kernel, in the run",
     "kernel_timing": "kernel timed",
     "d2h_s": "copy out",
     "bytes_per_s": "bandwidth",
@@ -568,17 +568,17 @@ _HEADINGS = {
     "kernel_flop_per_s": "rate, kernel",
     "pinned_flop_per_s": "rate, pinned memory",
     "pageable_flop_per_s": "rate, pageable memory",
-    "multiply_add_flop_per_s": "FMA rate",
+    "fma_flop_per_s": "FMA rate",
     "memory_bytes_per_s": "memory",
     "link_bytes_per_s": "link",
     "allowed_flop_per_s": "both allow",
-    "total_gain": "gain over naive, total",
-    "kernel_gain": "gain over naive, kernel",
-    "cpu_naive_gain": "gain over the naive loop",
-    "cpu_own_gain": "gain over own C code",
-    "cpu_blas_gain": "gain over BLAS, one thread",
-    "cpu_blas_all_gain": "gain over BLAS, all threads",
-    "cpu_best_gain": "gain over the best CPU version",
+    "total_speedup": "speedup over naive, total",
+    "kernel_speedup": "speedup over naive, kernel",
+    "cpu_naive_speedup": "speedup over the naive loop",
+    "cpu_own_speedup": "speedup over own C code",
+    "cpu_blas_speedup": "speedup over BLAS, one thread",
+    "cpu_blas_all_speedup": "speedup over BLAS, all threads",
+    "cpu_best_speedup": "speedup over the best CPU version",
     "energy_j": "energy a product",
     "flop_per_j": "rate a watt",
     "energy.duration_s": "read over",
@@ -591,21 +591,21 @@ _HEADINGS = {
     "model_comparison.after": "after",
     "left_out_log_rms": "left-out error (log RMS)",
     "left_out_factor": "left-out error as a factor",
-    "judged": "cells judged",
-    "judged_within": "within 1.5 ×",
+    "evaluated": "cells evaluated",
+    "evaluated_within": "within 1.5 ×",
     "log_rms": "fit error (log RMS)",
     "model_tests.log_rms": "error (log RMS)",
     "error_factor": "error as a factor",
     "cells_inside": "in their 95 % interval",
     "inside_share": "share in it",
     "interval_factor": "interval as a factor",
-    "between_log_sd": "between sittings (log SD)",
+    "between_log_sd": "between sessions (log SD)",
     "common_log_sd": "common to all cells (log SD)",
     "noise_log_sd": "noise of a median (log SD)",
-    "freedom": "degrees of freedom",
+    "degrees_of_freedom": "degrees of degrees_of_freedom",
     "mean_factor": "interval of a mean, as a factor",
-    "another_factor": "interval of one more sitting, as a factor",
-    "medians_judged": "medians left out",
+    "another_factor": "interval of one more session, as a factor",
+    "medians_evaluated": "medians left out",
     "medians_inside": "of these in their interval",
     "aicc": "AICc",
     "aicc_above_least": "AICc above the least",
@@ -613,12 +613,12 @@ _HEADINGS = {
     "printed_flop_per_s": "rate as printed",
     "audit_cells.flop_per_s": "rate from the time",
     "rate_agrees": "agree",
-    "warm_gain": "gain without the constant",
+    "warm_speedup": "speedup without the constant",
     "is_empty": "no longer than the constant",
     "of_capability": "by the guide",
     "of_driver": "by the driver",
-    "multiply_add_share": "FMA share",
-    "loop_multiply_add_share": "FMA share of the loop",
+    "fma_share": "FMA share",
+    "loop_fma_share": "FMA share of the loop",
     "registers_per_thread": "registers a thread",
     "static_shared_bytes": "shared memory",
     "spill_store_bytes": "spilled",
@@ -629,7 +629,7 @@ _HEADINGS |= {
     f"{variant}_{b}_{what}": f"{heading}, B = {b}"
     for variant, blocks in (("block", (1, 2, 4, 8, 16, 32)), ("block_unroll4", (4, 8, 16, 32)))
     for b in blocks
-    for what, heading in (("time_s", "time"), ("gain", "gain"))
+    for what, heading in (("time_s", "time"), ("speedup", "speedup"))
 }
 
 

@@ -15,7 +15,7 @@ from analysis.cpu import claims as cpu_claims
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
-from analysis.data import brought, ceilings
+from analysis.data import ceilings, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.published_claims import Statement
@@ -25,19 +25,19 @@ from analysis.kernels import (
     accuracy,
     claims,
     counts,
+    end_to_end_modes,
     energy,
     glance,
     ladder,
     limits,
     machine_code,
-    passes,
     roofline,
 )
 from analysis.models import ratios
 from analysis.models import tables as model_tables
-from analysis.overview import answers, cards, gains
+from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import fleet, source_tables, systems
-from analysis.trust import agreement, interference, overheads, sittings, telemetry, threats
+from analysis.trust import agreement, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
 from measurement.recording.recording import CELL, Recording
@@ -77,7 +77,7 @@ def compute(
 ) -> Frames:
     """Return every table by its name.
 
-    `paths` are the folders of the recordings by id, each a sitting, `built` the cubins of this
+    `paths` are the folders of the recordings by id, each a session, `built` the cubins of this
     tree, `counted` the tables of memory accesses that `python -m kernels count` wrote. `progress`
     is called in the processes too, and so has to be a function of a module. `missing` says by id
     why there is no recording. Raises StudyError naming the recording that cannot be used.
@@ -103,11 +103,13 @@ def compute(
     own.claims.extend(claims.on_accesses(theory))
     frames = _joined(own, parts)
     sources = [source for part in parts for source in part.sources]
-    brought.check_same(sources)
+    user_supplied.check_same(sources)
     frames |= {
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),
-        "cards": cards.cards_table(sources, frames["summary"], frames["sittings"]),
+        "gpu_comparison": gpu_comparison.gpu_comparison_table(
+            sources, frames["summary"], frames["sessions"]
+        ),
         "systems": systems.systems_table(published.systems, frames),
     }
     frames["fleet"] = fleet.fleet_table(sources, frames["summary"], frames["ceilings"])
@@ -140,9 +142,9 @@ def _of_recording(
     """Return the part of one recording."""
     loaded = data.load({identifier: folders})
     progress(f"tables of {identifier}")
-    with brought.adopted(loaded[identifier]):
+    with user_supplied.adopted(loaded[identifier]):
         part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "sitting", "total_s", "host_s", "kernel_s"]]
+    samples = loaded[identifier].samples[[*CELL, "session", "total_s", "host_s", "kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 
@@ -160,7 +162,7 @@ def _part(
     frames = {f"table{number}": frame for number, frame in twins.items()}
     frames |= {
         "summary": data.summary_table(sources),
-        "gains": gains.gains_table(sources),
+        "speedups": speedups.speedups_table(sources),
         "recordings": data.recordings_table(sources),
         "checks": data.checks_table(loaded),
         "builds": data.builds_table(loaded, built),
@@ -171,7 +173,7 @@ def _part(
         "ceilings": ceilings.ceilings_table(sources),
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
-        "sittings": sittings.sittings_table(sources),
+        "sessions": sessions.sessions_table(sources),
         "limits": limits.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),
@@ -191,7 +193,9 @@ def _part(
         "ladder": ladder.ladder_table(sources, code, used),
         "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
     }
-    frames["passes"] = passes.passes_table(frames["ladder"], frames["summary"])
+    frames["end_to_end_modes"] = end_to_end_modes.end_to_end_modes_table(
+        frames["ladder"], frames["summary"]
+    )
     frames |= model_tables.model_tables(times, sources, code, progress)
     frames["model_ratios"] = ratios.ratios_table(sources, frames["models"])
     for source in sources:

@@ -3,10 +3,10 @@
     python -m benchmarks.coverage [--cells N]
 
 For each kind of noise, N cells are simulated: a pilot, the number of samples that it asks for
-(`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a sitting. Noise
+(`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a session. Noise
 with memory is a first-order autoregressive process from sample to sample (of a cell with two modes:
-of which mode it is in); drift is linear over the sitting. The interval is that of the tables
-(`base.intervals.ranks_of_series`), the truth the median over the whole sitting. Beside it
+of which mode it is in); drift is linear over the session. The interval is that of the tables
+(`base.intervals.ranks_of_series`), the truth the median over the whole session. Beside it
 stands the rule that looks at its interval after every sample and stops where it is narrow enough.
 """
 

@@ -1,4 +1,4 @@
-"""Whether kernel times follow the host: recordings of one kind of card, in pairs.
+"""Whether kernel times follow the host: recordings of one GPU model, in pairs.
 
     python -m benchmarks.kernels_and_hosts DIR DIR ...
 
@@ -6,7 +6,7 @@ For every pair of those with kernels timed alone it prints how many medians of k
 2 %, how many of the others take less than 5 µs, and Spearman's rank correlation, across cells, of
 the ratio of the two kernel times with the ratio of what the same passes take beside their kernels,
 by host memory. What is chance is told by hosts that cannot know of the kernels: those of all pairs
-of recordings, also of other cards, that share none with this pair. Beside each correlation stands
+of recordings, also of other GPUs, that share none with this pair. Beside each correlation stands
 what 95 % of theirs are at most, and how many are at least as large on the cells that both have.
 Near orders have both ratios alike, whosever hosts these are; what takes cells for independent, or
 shapes for exchangeable, takes that for the host.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.many_recordings [--recordings N] [--kinds K] [--keep DIR]
 
-Writes N simulated recordings of one GPU each, of K kinds of card, which differ in what they can do,
+Writes N simulated recordings of one GPU each, of K GPU models, which differ in what they can do,
 and runs `python -m
 analysis tables`, `figures` and `report` on them. For each it prints seconds and the most memory
 that its processes held together (their proportional set sizes, sampled), and last the size of the
@@ -104,7 +104,7 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--recordings", type=int, default=50, metavar="N")
-    parser.add_argument("--kinds", type=int, default=10, metavar="K", help="of card (10)")
+    parser.add_argument("--kinds", type=int, default=10, metavar="K", help="of GPU (10)")
     parser.add_argument("--keep", type=Path, metavar="DIR")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

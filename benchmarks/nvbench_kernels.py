@@ -3,7 +3,7 @@
 What one process does to a kernel of 8 µs, by where the driver puts its code and matrices, is up to
 4 %: both tools work here in one context, that of the CUDA runtime, on the same matrices, in turns.
 
-nvbench runs everything that is registered in one go, so that `benchmarks.held_against_nvbench`
+nvbench runs everything that is registered in one go, so that `benchmarks.compare_with_nvbench`
 starts this module anew for each of its rounds. It leaves two files in the folder. In nvbench's own
 there is for every kernel the isolated ("cold") time of one launch and of a train of many. nvbench
 holds the stream until all of them are queued, which it does not for its batches: those of cuBLAS,
@@ -60,7 +60,7 @@ WINDOWS = 11  # of ours after each of nvbench's two, by every way
 _SEED = 1
 REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
 
-Ways = tuple[float, float, float]  # seconds a launch: warm, flushed, by the card's clock
+Ways = tuple[float, float, float]  # seconds a launch: warm, flushed, by the GPU's clock
 
 
 def label(name: str, block_size: int | None, n: int) -> str:
@@ -80,7 +80,7 @@ def wanted() -> list[Build]:
 
 
 def stamps(session: GpuSession) -> Callable[[Cell], float]:
-    """Return what times a launch by the card's own clock (%globaltimer), in seconds."""
+    """Return what times a launch by the GPU's own clock (%globaltimer), in seconds."""
     cuda, stream = session._cuda, session._stream
     stamp = session._module(HOLD).get_function("stamp").prepare("P")
     clock = cuda.mem_alloc(16)
@@ -107,8 +107,8 @@ def windows(session: GpuSession, kernel: Kernel) -> list[Ways]:
     taken = (
         [way(asked) for _ in range(WINDOWS)]
         for way in (
-            lambda asked: session.held(asked, flushed=False).kernel_s,
-            lambda asked: session.held(asked, flushed=True).kernel_s,
+            lambda asked: session.kernel_time(asked, flushed=False).kernel_s,
+            lambda asked: session.kernel_time(asked, flushed=True).kernel_s,
             stamps(session),
         )
     )
@@ -120,7 +120,7 @@ def benchmark(
 ) -> Callable[[Any], None]:
     """Return what nvbench calls for a kernel.
 
-    `cuda` is `cuda.bindings.driver`, `addresses` are those of A, B and C on the card; `after` is
+    `cuda` is `cuda.bindings.driver`, `addresses` are those of A, B and C on the GPU; `after` is
     called when nvbench has done its own.
     """
     name, block_size, n = kernel

@@ -5,7 +5,7 @@
 Builds the cubins, then lets ``python -m measurement record`` measure each cell in 20 samples on
 GPU 0, with the protocol of config.yaml otherwise. No configuration names exactly these 44 cells, so
 that they are two recordings one after the other, and every cost is the sum of both: each starts its
-own processes, measures the card's ceilings and one small cell of the CPU. Cold starts and launches
+own processes, measures the GPU's ceilings and one small cell of the CPU. Cold starts and launches
 back to back are left out. With `--tuner`, kernel_tuner times the same 44 kernels (kernel alone, 30
 launches, compiling included) right after. The exit status is 1 if measuring on the GPU exceeds
 12 s.

@@ -72,7 +72,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             BLAS,
             "CPU BLAS",
-            "anchor",
+            "reference",
             "numpy's BLAS",
             parallel=True,
             compiled=False,
@@ -80,7 +80,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             MKL,
             "CPU MKL",
-            "anchor",
+            "reference",
             "Intel's library, where it is installed",
             parallel=True,
             compiled=False,
@@ -88,7 +88,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             BLIS,
             "CPU BLIS",
-            "anchor",
+            "reference",
             "BLIS as it is on PyPI, where it is installed",
             compiled=False,
         ),

@@ -144,7 +144,7 @@ class Library:
         return run
 
     def fma_flop_per_s(self, threads: int = 1) -> float:
-        """Measure once, in 2 ms, the rate of fused multiply-adds in registers."""
+        """Measure once, in 2 ms, the rate of fused FMAs in registers."""
         return float(self._call("fma_rate", ctypes.c_long(_FMA_ROUNDS), threads))
 
     def clock_hz(self) -> float:

@@ -146,9 +146,9 @@ class ProtocolSettings(Section):
     max_samples: Samples
     gpu_cell_budget_s: Positive
     cpu_cell_budget_s: Positive
-    single_pass_s: Positive  # a longer pass is the only sample of its cell
-    warm_up_s: NotNegative  # before each sample of a cell with a shorter pass
-    cpu_warm_pass_s: NotNegative  # CPU cells with a shorter pass run once before each sample
+    single_run_s: Positive  # a longer run is the only sample of its cell
+    warm_up_s: NotNegative  # before each sample of a cell with a shorter run
+    cpu_warm_run_s: NotNegative  # CPU cells with a shorter run run once before each sample
     caches: Literal["warm", "flushed"] = "warm"  # as a kernel that is timed alone finds them
     cold_starts: Count
     hang_limit_s: HangLimit  # a cell that does not answer for so long has failed
@@ -221,7 +221,7 @@ class Study(Section):
         if BASELINE in info.data.get("variants", []) and BASELINE_BLOCK not in block_sizes:
             raise ValueError(
                 f"lacks {BASELINE_BLOCK}, the block size of the baseline {BASELINE}; add it: every "
-                "gain is over that kernel"
+                "speedup is over that kernel"
             )
         return block_sizes
 
@@ -238,9 +238,9 @@ def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 
 
 class Gpu(Section):
-    """One entry a card: a `recording` made earlier, a live `device` of this host, or of a cluster.
+    """One entry a GPU: a `recording` made earlier, a live `device` of this host, or of a cluster.
 
-    `recordings` are several of one kind of card, each of them a sitting: one uninterrupted
+    `recordings` are several of one GPU model, each of them a session: one uninterrupted
     measuring on one host. `device` is a CUDA index, a part of a GPU's name, or "auto" for all GPUs
     of this host (none is fine). Several are measured one after the other, or `at_once`. `slurm` is
     a model of GPU as Slurm calls it, of which a node measures one.
@@ -274,7 +274,7 @@ class Gpu(Section):
         given = (self.recording, self.recordings, self.device, self.slurm)
         if sum(source is not None for source in given) != 1:
             raise ValueError(
-                "give one of recording (a folder), recordings (folders, each a sitting), device "
+                "give one of recording (a folder), recordings (folders, each a session), device "
                 "(auto, a CUDA index or a GPU's name) and slurm (a model of GPU)"
             )
         if self.at_once and self.device is None:

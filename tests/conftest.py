@@ -91,7 +91,7 @@ def cpu_recording() -> Recording:
 
 @pytest.fixture(scope="session")
 def computed(gpu_recording: Recording, cpu_recording: Recording) -> Path:
-    """The folder of all tables of these two, called card and host; not to be changed."""
+    """The folder of all tables of these two, called GPU and host; not to be changed."""
     from tests.support.report_data import chain  # a second to import
 
     return chain({"card": gpu_recording.path, "host": cpu_recording.path})

@@ -47,7 +47,7 @@ def test_without_a_gpu_none_is_listed_and_that_is_said(command, monkeypatch):
 
 
 def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
-    """A collection in the middle of a pass would be timed."""
+    """A collection in the middle of a run would be timed."""
     here, there = multiprocessing.Pipe()
     monkeypatch.setattr("measurement.sampling.worker.signal.signal", lambda *_: None)
     monkeypatch.setattr("measurement.sampling.worker.keep_to_one_core", lambda _: None)

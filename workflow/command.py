@@ -61,7 +61,7 @@ def add_try(commands: Commands) -> None:
         "GPU. What is wrong is told in one line, with file and line.",
         [
             "gemm-study try mine.cu",
-            "gemm-study try mine.cu --architecture sm_90 --card data/recordings/h200-sxm-pair",
+            "gemm-study try mine.cu --architecture sm_90 --GPU data/recordings/h200-sxm-pair",
             "gemm-study try mine.cu --device 0 --size 1024 4096",
             "gemm-study try torch_matmul.py --device 0",
         ],
@@ -89,7 +89,7 @@ def add_try(commands: Commands) -> None:
         "--card",
         type=Path,
         metavar="DIR",
-        help="recording of the card on whose roofline it is placed (default: the report's)",
+        help="recording of the GPU on whose roofline it is placed (default: the report's)",
     )
     parser.add_argument(
         "--config",

@@ -23,7 +23,7 @@ from kernels.catalog.user_supplied import CALL, adopt
 from kernels.catalog.variant import IN_TURN, Variant
 from kernels.cubins.build import Build, build_for
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
-from kernels.cubins.machine_code import LOOP, loads_by_width, multiply_add_share, unrolling
+from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
 from kernels.cubins.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
 from kernels.host_execution.binding import KernelFault
@@ -66,7 +66,7 @@ def attempt(
 ) -> Iterator[str]:
     """Yield, line by line, what becomes of the kernel in the file `path`.
 
-    `card` is the recording of the card on whose roofline it is placed (None: the first one of the
+    `GPU` is the recording of the GPU on whose roofline it is placed (None: the first one of the
     study in `config`); `architectures` such as sm_90 are built for (none: all that nvcc can). With
     the index of a `device` it is timed there, at `sizes`. Raises StudyError, naming file and line,
     where the kernel is wrong.
@@ -212,7 +212,7 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"
     heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
-    heads += ["occupancy", "multiply-adds of the loop", "steps of k a turn", "widest loads"]
+    heads += ["occupancy", "FMAs of the loop", "steps of k a turn", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
     if find_disassembler(nvcc) is None:
         yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
@@ -233,7 +233,7 @@ def _machine_code(entry: Variant, result: BuildResult) -> list[str]:
     counts = result.instructions
     if not counts:
         return [*cells, ABSENT, ABSENT, ABSENT]
-    share = multiply_add_share(counts, LOOP)
+    share = fma_share(counts, LOOP)
     steps = unrolling(counts, max(1, entry.sums_a_thread(result.block_size)))
     widths = [f"{kind} {max(of)}" for kind in ("LDG", "LDS") if (of := _widths(result, kind))]
     texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
@@ -244,7 +244,7 @@ def _widths(result: BuildResult, opcode: str) -> dict[int, int]:
     return loads_by_width(result.instructions, "kernel", opcode)
 
 
-# ---- On the roofline of a recorded card
+# ---- On the roofline of a recorded GPU
 
 
 def _recorded(study: Config) -> Path:
@@ -252,19 +252,19 @@ def _recorded(study: Config) -> Path:
     entries = [gpu for gpu in study.gpus if gpu.folders]
     entries.sort(key=lambda gpu: gpu.id != study.report.focus)
     if not entries:
-        raise StudyError("--card: is missing; name the recording of a card to compare with")
+        raise StudyError("--GPU: is missing; name the recording of a GPU to compare with")
     return ROOT / entries[0].folders[0]
 
 
 def _placed(counted: Counted, after: str | None, card: Path) -> tuple[list[str], Sequence[str]]:
-    """Return lines on where the kernel would stand on a card, and its neighbours' names."""
+    """Return lines on where the kernel would stand on a GPU, and its neighbours' names."""
     from analysis.data.recordings import load as load_recordings  # pandas and all, for a second
     from analysis.data.recordings import sources, with_gpu
     from analysis.kernels.standing import largest_order, standing
 
     found = with_gpu(sources(load_recordings({card.name: [card]})))
     if not found:
-        raise StudyError(f"--card: {card}: is of a host without GPU; name another recording")
+        raise StudyError(f"--GPU: {card}: is of a host without GPU; name another recording")
     order = largest_order(found[0])
     pairs = list(counted.items())
     extended = {

@@ -27,8 +27,8 @@ CELLS_COLUMNS = [
     *("table", "machine", "implementation", "n", "block_size", "time_s", "rounding_s"),
     *("printed_flop_per_s", "flop_per_s", "flop_per_low_s", "flop_per_high_s", "rate_agrees"),
     *("constant_s", "constant_low_s", "constant_high_s", "above_constant_s"),
-    *("naive_time_s", "naive_constant_s", "gain"),
-    *("warm_gain", "warm_gain_low", "warm_gain_high", "m0_limit"),
+    *("naive_time_s", "naive_constant_s", "speedup"),
+    *("warm_speedup", "warm_speedup_low", "warm_speedup_high", "m0_limit"),
 ]
 CONSTANTS_COLUMNS = [
     *("machine", "first_table", "last_table", "constant_s", "constant_low_s", "constant_high_s"),
@@ -132,12 +132,12 @@ def constants_table(published: pd.DataFrame) -> pd.DataFrame:
 
 
 def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFrame:
-    """Return every printed cell with its rate, and its gain as printed and without the constant.
+    """Return every printed cell with its rate, and its speedup as printed and without the constant.
 
     flop_per_s is 2n³/time_s, with the bounds that the rounding of the time leaves; rate_agrees
-    says whether the printed rate, rounded too, meets them. gain is the naive time of the same table
-    over the cell's; warm_gain is that of both times less the constant that they hold (Table 6 of
-    its own kernels: none). m0_limit is what M0 bounds the gain of a buffered kernel by, whatever ρ
+    says whether the printed rate, rounded too, meets them. speedup is the naive time of the same table
+    over the cell's; warm_speedup is that of both times less the constant that they hold (Table 6 of
+    its own kernels: none). m0_limit is what M0 bounds the speedup of a buffered kernel by, whatever ρ
     is: 2/(1 + 1/n).
     """
     cells = published.assign(rounding_s=published["time_s"].map(half_unit))
@@ -169,9 +169,9 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
         found |= {"constant_low_s": constant.low, "constant_high_s": constant.high}
     if is_naive:
         return found
-    found |= {"naive_time_s": row["naive_time_s"], "gain": row["naive_time_s"] / row["time_s"]}
+    found |= {"naive_time_s": row["naive_time_s"], "speedup": row["naive_time_s"] / row["time_s"]}
     if constant is not None:
-        found |= _warm_gain(row, constant, is_cold) | {"naive_constant_s": constant.value}
+        found |= _warm_speedup(row, constant, is_cold) | {"naive_constant_s": constant.value}
     if str(row["implementation"]).startswith("gpu_buffered"):
         found["m0_limit"] = 2 / (1 + 1 / row["n"])
     return found
@@ -199,26 +199,26 @@ def cold_constant(constants: pd.DataFrame, machine: str) -> Constant | None:
     return Constant(*(float(own.iloc[0][name]) for name in names))
 
 
-def _warm_gain(row: dict[str, Any], constant: Constant, is_cold: bool) -> dict[str, object]:
-    """Return a gain without the constant, and the least and largest that rounding allows.
+def _warm_speedup(row: dict[str, Any], constant: Constant, is_cold: bool) -> dict[str, object]:
+    """Return a speedup without the constant, and the least and largest that rounding allows.
 
     A time that is not above the constant has an infinite gain.
     """
     naive, time_s = row["naive_time_s"], row["time_s"]
 
-    def gain(above: float, below: float, start: float) -> float:
+    def speedup(above: float, below: float, start: float) -> float:
         rest = below - start if is_cold else below
         return max(above - start, 0.0) / rest if rest > 0 else np.inf
 
     starts = {constant.low, constant.high} if constant.low == constant.low else {constant.value}
     corners = [
-        gain(naive + up * row["naive_rounding_s"], time_s + down * row["rounding_s"], start)
+        speedup(naive + up * row["naive_rounding_s"], time_s + down * row["rounding_s"], start)
         for up, down, start in product((-1, 1), (-1, 1), starts)
     ]
     return {
-        "warm_gain": gain(naive, time_s, constant.value),
-        "warm_gain_low": min(corners),
-        "warm_gain_high": max(corners),
+        "warm_speedup": speedup(naive, time_s, constant.value),
+        "warm_speedup_low": min(corners),
+        "warm_speedup_high": max(corners),
     }
 
 

@@ -60,8 +60,8 @@ def _bounded(name: str, values: list[float]) -> dict[str, float]:
 
 CPU_COLUMNS = [
     *("table", "machine", "n", "before_n", "cpu_time_s", "cpu_flop_per_s", "growth", "n3_growth"),
-    *("tuned_gain", "tuned_flop_per_s", "tuned_least_flop_per_s", "tuned_most_flop_per_s"),
-    *("headline_s", "over_headline", "said_gain", "verdict"),
+    *("tuned_speedup", "tuned_flop_per_s", "tuned_least_flop_per_s", "tuned_most_flop_per_s"),
+    *("headline_s", "over_headline", "said_speedup", "verdict"),
 ]
 NAIVE, AS_CAPTIONED, NEITHER = "naive", "as captioned", "neither"
 _ABOUT = 1.25  # a factor that a rounded figure of a text leaves on either side
@@ -70,13 +70,13 @@ _ABOUT = 1.25  # a factor that a rounded figure of a text leaves on either side
 def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Return what the CPU columns of Tables 1 and 2 are: naive, or cache-optimised as captioned.
 
-    tuned_flop_per_s is what a version faster by the gain that the text states would reach. Verdict:
+    tuned_flop_per_s is what a version faster by the speedup that the text states would reach. Verdict:
     `AS_CAPTIONED` where the column reaches the rate that the text states of a cache-optimised
     version, `NAIVE` where it does not, but tuned_flop_per_s does; both within a factor of 1.25.
     over_headline is the column's time over that of the stated best rate, on the same machine.
     """
     least, most = (statements[f"tuned_cpu_{end}_flop_per_s"].value for end in ("least", "most"))
-    tuned = statements["tuned_cpu_gain"].value
+    tuned = statements["tuned_cpu_speedup"].value
     headline = headline_table(published, statements)
     rows = []
     for table, cells in published[~on_gpu(published)].groupby("table"):
@@ -90,7 +90,7 @@ def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> p
             "n": n,
             "cpu_time_s": time_s,
             "cpu_flop_per_s": rate,
-            "tuned_gain": tuned,
+            "tuned_speedup": tuned,
             "tuned_flop_per_s": tuned * rate,
             "tuned_least_flop_per_s": least,
             "tuned_most_flop_per_s": most,
@@ -104,7 +104,7 @@ def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> p
         if not same.empty:
             row["headline_s"] = float(same["headline_s"].iloc[0])
             row["over_headline"] = time_s / row["headline_s"]
-            row["said_gain"] = statements["gain_over_cpu"].value
+            row["said_speedup"] = statements["speedup_over_cpu"].value
         rows.append(row)
     return pd.DataFrame(rows, columns=CPU_COLUMNS).astype({"before_n": "Int64"})
 

@@ -17,7 +17,7 @@ SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V,"
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]
 OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
-# What gains over the CPU are over, from the plainest to what is hardest to beat.
+# What speedups over the CPU are over, from the plainest to what is hardest to beat.
 BASELINES = {
     "naive": "the naive loop, one thread",
     "own": "the fastest of this study's C, one thread",

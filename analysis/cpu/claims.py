@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pandas as pd
 
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
-from analysis.cpu.split import CLAIMED_CACHE_GAIN, WHOLE
+from analysis.cpu.split import CLAIMED_CACHE_SPEEDUP, WHOLE
 from analysis.data.recordings import Source, once_a_recording, with_gpu
-from analysis.domain import NOT_MEASURED, SOURCE_ORDER
+from analysis.domain import NOT_MEASURED, SOURCE_SIZE
 from analysis.kernels.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Row, Rule
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import ratios
 
 _SWEPT = "blocked"
-CACHE_GAIN = "cache optimisation makes the CPU's loop 35 times faster"
+CACHE_SPEEDUP = "cache optimisation makes the CPU's loop 35 times faster"
 CACHE_RATE = "a cache-optimised CPU does 5 to 6 GFLOP/s"
 BLOCK_SIZE = "the speed of cache blocking depends strongly on the size of the block"
 OVER_NAIVE = "a GPU is more than 2000 times as fast as the naive loop of a CPU"
@@ -54,16 +54,16 @@ def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[Row]:
     head: Row = {"place": ON_CPU, "recording": source.recording_id, "source": "V"}
     head["quantity"] = "total"
     for claim, sides, rule, expected in (
-        (CACHE_GAIN, (naive, optimised), ABOUT, CLAIMED_CACHE_GAIN),
+        (CACHE_SPEEDUP, (naive, optimised), ABOUT, CLAIMED_CACHE_SPEEDUP),
         (BLOCK_SIZE, (slowest, fastest(swept)), ABOVE, STRONGLY),
     ):
-        row = head | {"claim": claim, "measured": "not measured"} | _judged_by(rule, expected)
+        row = head | {"claim": claim, "measured": "not measured"} | _evaluated_by(rule, expected)
         yield row | _ratio(source, *sides, rule, expected)
-    row = head | {"claim": CACHE_RATE, "measured": "GFLOP/s"} | _judged_by(ABOUT, CLAIMED_RATE)
+    row = head | {"claim": CACHE_RATE, "measured": "GFLOP/s"} | _evaluated_by(ABOUT, CLAIMED_RATE)
     yield row | _rate(optimised)
 
 
-def _judged_by(rule: Rule, expected: float) -> Row:
+def _evaluated_by(rule: Rule, expected: float) -> Row:
     """Return what is expected, by which rule, and the verdict as long as nothing is measured."""
     return {"expected": expected, "rule": rule.text, "verdict": NOT_MEASURED}
 
@@ -103,11 +103,11 @@ def _rate(optimised: pd.DataFrame) -> Row:
 
 
 def _on_whole(source: Source, split: pd.DataFrame, start: str) -> Row:
-    """Return a claim on a GPU's gain over a stage of its host's CPU."""
+    """Return a claim on a GPU's speedup over a stage of its host's CPU."""
     claim, rule, expected = _WHOLES[start]
     row: Row = {"place": ON_GPU_AND_CPU, "recording": source.recording_id, "gpu": source.label}
     row |= {"claim": claim, "source": "V", "quantity": "total", "measured": "not measured"}
-    row |= _judged_by(rule, expected)
+    row |= _evaluated_by(rule, expected)
     memory = source.memory("total")
     own = split[(split["gpu"] == source.label) & (split["host_memory"] == memory)]
     own = own[(own["start"] == start) & (own["part"] == WHOLE)]
@@ -130,7 +130,7 @@ def _on_whole(source: Source, split: pd.DataFrame, start: str) -> Row:
 def _order(orders: set[int]) -> int | None:
     if not orders:
         return None
-    return SOURCE_ORDER if SOURCE_ORDER in orders else int(max(orders))
+    return SOURCE_SIZE if SOURCE_SIZE in orders else int(max(orders))
 
 
 def _named(cell: pd.Series) -> str:

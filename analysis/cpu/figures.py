@@ -21,7 +21,7 @@ _PINNED = "pinned"  # the part that follows GPU: what pinned memory adds
 
 
 def cpu_split(store: Store, devices: Devices) -> Figure | None:
-    """Draw what gains over the naive CPU loop are made up of, published and on every card."""
+    """Draw what speedups over the naive CPU loop are made up of, published and on every GPU."""
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
     frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
@@ -32,7 +32,7 @@ def cpu_split(store: Store, devices: Devices) -> Figure | None:
 
 
 def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
-    """Return the parts of one gain; where pinned memory gains more, that is one more part."""
+    """Return the parts of one speedup; where pinned memory gains more, that is one more part."""
     kinds = {kind: own for kind, own in rows.groupby("host_memory", dropna=False) if len(own)}
     if not kinds:
         return None
@@ -52,7 +52,7 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
 
 
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of each CPU version by size on every host, below its multiply-adds."""
+    """Draw the rate of each CPU version by size on every host, below its FMAs."""
     hosts = _hosts(_cpu_cells(store), style.panelled(_by_focus(devices)), store)
     return plots.rates(hosts) if hosts else None
 
@@ -82,7 +82,7 @@ def _cpu_cells(store: Store) -> pd.DataFrame:
 
 
 def _by_focus(devices: Devices) -> list[Device]:
-    """Return the hosts, that of the card in focus first."""
+    """Return the hosts, that of the GPU in focus first."""
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
 

@@ -12,21 +12,21 @@ from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
 LEVELS = (1, 2, 3)
-# A clock that changes by more than this from before a pass to after it has moved.
+# A clock that changes by more than this from before a run to after it has moved.
 MOVED = 0.02
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
 _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
 def hosts_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a sitting: its host's CPU, caches for data, and BLAS.
+    """Return one row a session: its host's CPU, caches for data, and BLAS.
 
     usable_threads is how many threads may really run at once. What is not known is empty.
     """
-    sittings = {source.recording_id: source.recording.sittings for source in found}
+    sessions = {source.recording_id: source.recording.sessions for source in found}
     rows = [
-        {"recording": name, "sitting": at, **_facts(told)}
-        for name, hosts in sittings.items()
+        {"recording": name, "session": at, **_facts(told)}
+        for name, hosts in sessions.items()
         for at, told in enumerate(hosts)
     ]
     sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
@@ -45,10 +45,10 @@ def clock_table(found: list[Source]) -> pd.DataFrame:
     """Return the clock at which the CPU's passes began and ended, by number of threads.
 
     Medians and extremes over the samples of which it is known; samples_moved counts those whose
-    clock after the pass is off that before by more than `tolerance`. others_at_work is the CPU time
-    of other threads of the process over the time of the passes, of all of them and of the cell with
+    clock after the run is off that before by more than `tolerance`. others_at_work is the CPU time
+    of other threads of the process over the time of the runs, of all of them and of the cell with
     the most: none where products run on one thread. Of single passes it would mislead: a system
-    books the time of a thread at its ticks, which may be longer than a pass.
+    books the time of a thread at its ticks, which may be longer than a run.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in found)

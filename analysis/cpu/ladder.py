@@ -1,11 +1,11 @@
-"""The steps of the CPU's ladder: what each gains over the step before, on one thread and on all."""
+"""The steps of the CPU's ladder: what each speedups over the step before, on one thread and on all."""
 
 import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, with_threads
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
-from analysis.domain import CPU, step_verdict
+from analysis.domain import CPU, verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
@@ -28,14 +28,14 @@ STEPS = pd.DataFrame(
 def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
     """Return one row a step, order and recording; each side with its fastest block size there.
 
-    gain is the time of the step before over the step's own, with its interval from the draws of
+    speedup is the time of the step before over the step's own, with its interval from the draws of
     both medians; the verdict is that of `analysis.kernels.ladder`. efficiency, of steps from one
-    thread of a variant to all: the gain over the number of threads.
+    thread of a variant to all: the speedup over the number of threads.
     """
     frames = []
     for source, cells in once_a_recording((source, source.orders) for source in found):
         steps = _pairs(cells[cells["device"] == CPU])
-        frames.append(_judged(source, steps).assign(recording=source.recording_id))
+        frames.append(_evaluated(source, steps).assign(recording=source.recording_id))
     return stacked("cpu_ladder", frames)
 
 
@@ -50,15 +50,15 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
     return steps.merge(before, on=["after_variant", "after_on", "n"])
 
 
-def _judged(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
+def _evaluated(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
     """Return steps with their gain, verdict and, of one variant's, their efficiency."""
     bounds = ratios(
         source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]
     )
-    words = [step_verdict(*values) for values in zip(*bounds, strict=True)]
-    steps = steps.assign(**bounded("gain", *bounds), verdict=words)
+    words = [verdict(*values) for values in zip(*bounds, strict=True)]
+    steps = steps.assign(**bounded("speedup", *bounds), verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)
     alike = steps["variant"] == steps["after_variant"]
-    for gain, efficiency in renaming("gain", "efficiency").items():
-        steps[efficiency] = (steps[gain] / threads).where(alike)
+    for speedup, efficiency in renaming("speedup", "efficiency").items():
+        steps[efficiency] = (steps[speedup] / threads).where(alike)
     return steps

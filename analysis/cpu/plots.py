@@ -48,7 +48,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Whole:
-    """A gain: two lines of text, and its parts in order, as in cpu_split.csv.
+    """A speedup: two lines of text, and its parts in order, as in cpu_split.csv.
 
     A column `rough` marks those of too few runs for an interval.
     """
@@ -59,7 +59,7 @@ class Whole:
 
 
 def split(wholes: Sequence[Whole]) -> Figure:
-    """Draw what gains are made up of, a bar each, on a logarithmic axis.
+    """Draw what speedups are made up of, a bar each, on a logarithmic axis.
 
     A part begins where the one before ends; one that loses leads back, as a thinner bar.
     """
@@ -83,7 +83,7 @@ def split(wholes: Sequence[Whole]) -> Figure:
 
 
 def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
-    """Draw one gain; return the least and the largest value that its parts reach."""
+    """Draw one speedup; return the least and the largest value that its parts reach."""
     reached = [1.0]
     for part in whole.parts.to_dict("records"):
         factor = float(part["factor"])
@@ -92,7 +92,7 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
         text, colour, hatch = palette.SPLIT[str(part["part"])]
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
         (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
-        tell = style.gain if part["rough"] else style.times
+        tell = style.speedup if part["rough"] else style.times
         way = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
         low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
         hover(bar, [style.said(f"{whole.name}, {text}{way}", factor, low, high, tell)])
@@ -137,7 +137,7 @@ def rates(hosts: Sequence[Host]) -> Figure:
             style.points(axis, own, "n", RATE, look, None, names=said, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
             if (_PEAK, threads) in host.ceilings:
-                text = f"multiply-adds, {_threads(threads)}"
+                text = f"FMAs, {_threads(threads)}"
                 _peak(axis, host.ceilings[_PEAK, threads], min(best["n"]), text)
         axis.set_title(label(host.name))
         axis.set_xlabel("matrix size N (logarithmic)")
@@ -167,7 +167,7 @@ def _threads(threads: int) -> str:
 
 
 def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
-    """Draw the rate of multiply-adds across the panel, with its text above it from `x` on."""
+    """Draw the rate of FMAs across the panel, with its text above it from `x` on."""
     peak = flop_per_s / 1e9
     axis.axhline(peak, color=INK, linewidth=1.2)
     how: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
@@ -228,7 +228,7 @@ def roofline(host: Host) -> Figure:
         for threads in sorted(set(found["threads"])):
             peak = host.ceilings.get((_PEAK, threads), np.nan)
             if np.isfinite(peak):
-                _peak(axis, peak, ends[0], f"multiply-adds, {_threads(threads)}")
+                _peak(axis, peak, ends[0], f"FMAs, {_threads(threads)}")
             _roofs(axis, ends, roofs, host.ceilings, threads)
         for row in found.to_dict("records"):
             _version(axis, row, column, looks[True, str(row["variant"])])
@@ -248,7 +248,7 @@ def _roofs(
     ceilings: Ceilings,
     threads: int,
 ) -> None:
-    """Draw the rate that each memory allows, up to that of multiply-adds if that is known."""
+    """Draw the rate that each memory allows, up to that of FMAs if that is known."""
     peak = ceilings.get((_PEAK, threads), np.inf)
     for quantity, (text, line) in roofs.items():
         if (quantity, threads) in ceilings:

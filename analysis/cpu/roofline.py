@@ -1,7 +1,7 @@
 """How near each CPU variant comes to what its host can do at most, level by level of its memory.
 
 The bytes that a product moves are by formula (`analysis.cpu.traffic`), the rates measured: of
-multiply-adds, and of STREAM's triad over arrays that lie in memory or in one of the caches. What
+FMAs, and of STREAM's triad over arrays that lie in memory or in one of the caches. What
 passes between two levels takes at least its bytes over the rate of the farther one.
 """
 

@@ -1,4 +1,4 @@
-"""A GPU's gain over the naive CPU loop, split into what tuned the CPU and what the GPU adds.
+"""A GPU's speedup over the naive CPU loop, split into what tuned the CPU and what the GPU adds.
 
 The source's "2000 times" is the time of its naive CPU loop over that of its fastest kernel, its "60
 times" that of its cache-optimised CPU program over the same kernel. Each is a product of factors,
@@ -18,7 +18,7 @@ from analysis.data.cells import is_library
 from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import CPU, PUBLISHED, SOURCE_ORDER
+from analysis.domain import CPU, PUBLISHED, SOURCE_SIZE
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval
 
@@ -26,7 +26,7 @@ GPU, WHOLE = "gpu", "whole"
 # Where a whole begins, and the steps that follow: those of the CPU's stages, and the GPU.
 STARTS = ("naive", "source")
 # What the source says of its own program: cache optimisation makes it so many times faster.
-CLAIMED_CACHE_GAIN = 35.0
+CLAIMED_CACHE_SPEEDUP = 35.0
 _SIDE = ["variant", "block_size", "threads", "time_s"]
 Row = dict[str, object]
 
@@ -37,7 +37,7 @@ def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFram
     A part is the step to the CPU's stage of that name (`analysis.cpu.cells.stages`) or, `GPU`, to
     the fastest kernel of this study with its copies; of a `WHOLE` it is all of them. factor is the
     time before over the time after, share its logarithm over the whole's, each with an interval
-    from the draws of the medians. A stage that was not measured, or brought nothing faster, is left
+    from the draws of the medians. A stage that was not measured, or user-supplied nothing faster, is left
     out: the next part holds it. All is at the source's order if it was measured, else at the
     largest.
     """
@@ -79,7 +79,7 @@ def _order(start: pd.DataFrame, gpu: pd.DataFrame) -> int | None:
     orders = set(start["n"]) & set(gpu["n"])
     if not orders:
         return None
-    return SOURCE_ORDER if SOURCE_ORDER in orders else int(max(orders))
+    return SOURCE_SIZE if SOURCE_SIZE in orders else int(max(orders))
 
 
 def _at(cells: pd.DataFrame, n: int) -> int | None:
@@ -116,7 +116,7 @@ def _published(published: pd.DataFrame) -> Iterator[Row]:
 
     Cache optimisation is what it says it is; the GPU's factor is what is left.
     """
-    at_order = published[published["n"] == SOURCE_ORDER]
+    at_order = published[published["n"] == SOURCE_SIZE]
     wholes = []
     for machine, times in at_order.groupby("machine"):
         cpu = times[times["implementation"] == "cpu_naive"]
@@ -127,13 +127,13 @@ def _published(published: pd.DataFrame) -> Iterator[Row]:
     if not wholes:
         return
     whole, machine, slow, fast = max(wholes, key=lambda found: found[0])
-    head = {"recording": PUBLISHED, "machine": MACHINES[machine], "n": SOURCE_ORDER}
+    head = {"recording": PUBLISHED, "machine": MACHINES[machine], "n": SOURCE_SIZE}
     kernel = {"variant": fast["implementation"].removeprefix("gpu_"), "time_s": fast["time_s"]}
     kernel |= {"block_size": fast["block_size"]}
     loop = {"after_variant": "naive", "after_threads": 1, "after_time_s": slow["time_s"]}
-    rest = whole / CLAIMED_CACHE_GAIN
+    rest = whole / CLAIMED_CACHE_SPEEDUP
     for start, part, factor, of in (
-        ("naive", "source", CLAIMED_CACHE_GAIN, whole),
+        ("naive", "source", CLAIMED_CACHE_SPEEDUP, whole),
         ("naive", GPU, rest, whole),
         ("naive", WHOLE, whole, whole),
         ("source", GPU, rest, rest),

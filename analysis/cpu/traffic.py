@@ -52,7 +52,7 @@ def matrix_bytes(n: int) -> int:
 def _naive(n: int, _block: int, cache_bytes: int) -> float:
     """Inner products of a row of A and a column of B, which is a line of 64 bytes an element.
 
-    If a row and the lines of a column do not fit, every multiply-add waits for a line of B, and the
+    If a row and the lines of a column do not fit, every FMA waits for a line of B, and the
     row of A and the line of C come anew with each product too. If they fit, the column's lines
     serve the 16 columns that share them, and B comes once for each row of A.
     """
@@ -67,7 +67,7 @@ def _naive(n: int, _block: int, cache_bytes: int) -> float:
 def _loop_order(n: int, _block: int, cache_bytes: int) -> float:
     """Rows of B are added to a row of C, which stays.
 
-    B streams by for each row, 4 bytes a multiply-add. A row of C that does not fit comes anew with
+    B streams by for each row, 4 bytes a FMA. A row of C that does not fit comes anew with
     each row of B.
     """
     row = ELEMENT_BYTES * n
@@ -79,7 +79,7 @@ def _loop_order(n: int, _block: int, cache_bytes: int) -> float:
 
 
 def _column_buffered(n: int, _block: int, cache_bytes: int) -> float:
-    """A streams by for each column of B, of which the copy stays: 4 bytes a multiply-add.
+    """A streams by for each column of B, of which the copy stays: 4 bytes a FMA.
 
     The column's own lines are fetched for one element each, as are those of C's column. A copy that
     does not fit comes anew with each row of A.
@@ -120,7 +120,7 @@ _FORMULAS: dict[str, Formula] = {
     "blocked": _blocked,
 }
 
-# Bytes that the innermost loop loads and stores for each multiply-add, as it is written: two
+# Bytes that the innermost loop loads and stores for each FMA, as it is written: two
 # elements for an inner product, three (one of them stored) for a row that is added to.
 _ASKED_BYTES = {"naive": 8, "column_buffered": 8, "loop_order": 12, "blocked": 12}
 
@@ -131,5 +131,5 @@ def asked_bytes(variant: str, n: int) -> float:
     Elements that the compiler keeps in registers are asked for less often. Of variants that hold
     C in registers by themselves (`is_bound`) it is the least: A, B and C once.
     """
-    per_multiply_add = _ASKED_BYTES.get(variant)
-    return 3.0 * matrix_bytes(n) if per_multiply_add is None else float(per_multiply_add * n**3)
+    per_fma = _ASKED_BYTES.get(variant)
+    return 3.0 * matrix_bytes(n) if per_fma is None else float(per_fma * n**3)

@@ -1,4 +1,4 @@
-"""What a card, its link, the CPU and their clocks do at most, as measured."""
+"""What a GPU, its link, the CPU and their clocks do at most, as measured."""
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ def ceilings_table(found: list[Source]) -> pd.DataFrame:
 
 
 def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
-    """Return by quantity what a card can do at most by itself: no copies from or to its host."""
+    """Return by quantity what a GPU can do at most by itself: no copies from or to its host."""
     own = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
     return dict(own.set_index("quantity")["value"].astype(float))
 

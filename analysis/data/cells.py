@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.domain import CPU, HOST_MEMORY_ORDER, ORDERS, SOURCE_ORDER
+from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE
 from kernels.catalog.entries import LIBRARIES
 from kernels.catalog.product import BASELINE_BLOCK
 
@@ -14,13 +14,13 @@ def is_library(cells: pd.DataFrame) -> pd.Series:
 
 def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the study's square matrices that were timed, copies included."""
-    return summary[(summary["series"] == ORDERS) & summary["total_s"].notna()]
+    return summary[(summary["series"] == SIZES) & summary["total_s"].notna()]
 
 
 def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the GPU's naive kernel in blocks of 32×32 alone.
 
-    That launch is the source's, and the baseline of every gain; other variants keep all their block
+    That launch is the source's, and the baseline of every speedup; other variants keep all their block
     sizes, of which a table or figure then takes the best.
     """
     naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
@@ -36,4 +36,4 @@ def compared_memory(gpu_cells: pd.DataFrame) -> str:
 def comparison_size(gpu_cells: pd.DataFrame) -> int:
     """Return the source's matrix size where it was measured, else the largest that was."""
     sizes = {int(n) for n in gpu_cells["n"]}
-    return SOURCE_ORDER if SOURCE_ORDER in sizes else max(sizes)
+    return SOURCE_SIZE if SOURCE_SIZE in sizes else max(sizes)

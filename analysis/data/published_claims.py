@@ -1,4 +1,4 @@
-"""Figures of the text of source V and of its card, which stand in none of its tables."""
+"""Figures of the text of source V and of its GPU, which stand in none of its tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from base.errors import StudyError
 FIELDS = ["statement", "n", "value", "factor", "said"]
 STATEMENTS = (
     "best_flop_per_s",
-    "gain_over_cpu",
-    "tuned_cpu_gain",
+    "speedup_over_cpu",
+    "tuned_cpu_speedup",
     "tuned_cpu_least_flop_per_s",
     "tuned_cpu_most_flop_per_s",
     "link_bytes_per_s",

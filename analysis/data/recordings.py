@@ -11,19 +11,19 @@ import pandas as pd
 
 from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.data.kernel_times import kernel_times
-from analysis.data.sittings import sitting_names, together
-from analysis.domain import CPU, HELD, ORDERS, PUBLISHED, SHAPE, SHAPES, STATUSES, TREE
+from analysis.data.sessions import session_names, together
+from analysis.domain import CPU, KERNEL_ONLY, PUBLISHED, SHAPE, SHAPES, SIZES, STATUSES, TREE
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
-from analysis.stats.sittings import Sittings
+from analysis.stats.sessions import Sessions
 from base.errors import StudyError
 from base.files import sha256
 from base.paths import ROOT
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import BASELINE_BLOCK
 from kernels.cubins.compile import BuildResult
-from measurement.recording.files import RecordingError, brought, read_provenance
-from measurement.recording.provenance_schema import BROUGHT
+from measurement.recording.files import RecordingError, read_provenance, user_supplied
+from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
 # Host memory whose times are used where the layout of a table has no place for both: for totals
@@ -70,24 +70,24 @@ class Source:
     def cells(self) -> pd.DataFrame:
         """Medians of this GPU's and its host's CPU's samples, with the kernel's own times.
 
-        They are those of `summarise`, over all sittings. kernel_s is that of `kernel_times`;
-        kernel_timing says how it was taken, kernel_samples how often. pass_kernel_s is the part of
-        a pass by its events, and overhead_s what copies, kernel_s and the host's work leave of it.
+        They are those of `summarise`, over all sessions. kernel_s is that of `kernel_times`;
+        kernel_timing says how it was taken, kernel_samples how often. in_run_kernel_s is the part of
+        a run by its events, and overhead_s what copies, kernel_s and the host's work leave of it.
         """
         samples, times = self._samples("total"), self._samples("kernel")
-        several = self.sittings("total")
+        several = self.sessions("total")
         cells = several.summary() if several else summarise(samples)
-        cells = cells.rename(columns=renaming("kernel_s", "pass_kernel_s"))
+        cells = cells.rename(columns=renaming("kernel_s", "in_run_kernel_s"))
         kernels = self._groups("kernel")  # they are those of `cells`
-        several = self.sittings("kernel")
+        several = self.sessions("kernel")
         bounds = (
             several.bounds("kernel") if several else kernels.medians(times["kernel_s"], series=True)
         )
         cells[with_bounds("kernel_s")] = bounds.T
         cells["kernel_samples"] = pd.array(kernels.sums(times["kernel_s"].notna()), "Int64")
         cells["kernel_timing"] = times["kernel_timing"].groupby(kernels.number).first().to_numpy()
-        held = (cells["kernel_timing"] == HELD).fillna(False)
-        apart = cells["pass_kernel_s"] - cells["kernel_s"]
+        held = (cells["kernel_timing"] == KERNEL_ONLY).fillna(False)
+        apart = cells["in_run_kernel_s"] - cells["kernel_s"]
         return cells.assign(overhead_s=cells["overhead_s"] + apart.where(held, 0.0))
 
     def _samples(self, part: str) -> pd.DataFrame:
@@ -109,22 +109,22 @@ class Source:
     def _by_cell(self) -> dict[str, Groups]:
         return {}
 
-    def sittings(self, part: str) -> Sittings | None:
-        """Return a part of the times by sittings, where there are several."""
-        return self._kernel_sittings if part == "kernel" else self._pass_sittings
+    def sessions(self, part: str) -> Sessions | None:
+        """Return a part of the times by sessions, where there are several."""
+        return self._kernel_sessions if part == "kernel" else self._pass_sessions
 
     @cached_property
-    def _pass_sittings(self) -> Sittings | None:
+    def _pass_sessions(self) -> Sessions | None:
         return _several(self._samples("total"))
 
     @cached_property
-    def _kernel_sittings(self) -> Sittings | None:
+    def _kernel_sessions(self) -> Sessions | None:
         return _several(self._kernel_times.assign(host_s=float("nan")))
 
     @cached_property
     def orders(self) -> pd.DataFrame:
         """The `cells` of the series of orders; their index stays."""
-        return self.cells[self.series == ORDERS]
+        return self.cells[self.series == SIZES]
 
     @property
     def gpu_orders(self) -> pd.DataFrame:
@@ -139,14 +139,14 @@ class Source:
         cells = self.cells
         square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
         main = square & (cells["dtype"] == "float32") & cells["n"].isin(planned)
-        return pd.Series(SHAPES, cells.index).mask(main | (cells["device"] == CPU), ORDERS)
+        return pd.Series(SHAPES, cells.index).mask(main | (cells["device"] == CPU), SIZES)
 
     @cached_property
     def draws(self) -> dict[str, FloatArray]:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
         found = {}
         for part in ("total", "kernel"):
-            several, column = self.sittings(part), f"{part}_s"
+            several, column = self.sessions(part), f"{part}_s"
             samples = self._samples(part)
             found[part] = (
                 several.draws(part, column) if several else bootstrap_cells(samples, column)
@@ -158,7 +158,7 @@ class Source:
 
         They are other draws than `draws`, and than those of other sources, to be compared with.
         """
-        several, groups = self.sittings(quantity), self._groups(quantity)
+        several, groups = self.sessions(quantity), self._groups(quantity)
         keys = several.cells if several else groups.keys
         places = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
         seed = f"{self.label} {quantity}"
@@ -168,7 +168,7 @@ class Source:
 
     @property
     def checks(self) -> pd.DataFrame:
-        """Checks of this GPU's and its host's CPU's cells, in every sitting."""
+        """Checks of this GPU's and its host's CPU's cells, in every session."""
         return self.own(self.recording.checks)
 
     @property
@@ -206,8 +206,8 @@ class Source:
         return frame[frame["device"].isin([CPU, self.device])]
 
 
-def _several(samples: pd.DataFrame) -> Sittings | None:
-    return Sittings(samples) if samples["sitting"].nunique() > 1 else None
+def _several(samples: pd.DataFrame) -> Sessions | None:
+    return Sessions(samples) if samples["session"].nunique() > 1 else None
 
 
 def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
@@ -220,7 +220,7 @@ def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
 
 
 def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
-    """Read the recordings by id, those of several sittings as one (`analysis.data.sittings`).
+    """Read the recordings by id, those of several sessions as one (`analysis.data.sessions`).
 
     Raises StudyError naming the first that cannot be used.
     """
@@ -238,7 +238,7 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
         checks = recording.checks
         unknown = set(checks.loc[checks["device"] != CPU, "variant"]) - set(VARIANTS)
         kept = {Path(path).stem for path in recording.provenance.get("texts", {})}
-        for name in sorted((unknown | set(brought(recording.provenance))) - kept):
+        for name in sorted((unknown | set(user_supplied(recording.provenance))) - kept):
             raise StudyError(
                 f"recording {identifier!r}: holds {name}, which is not in the catalog; leave the "
                 "recording out, or try the kernel again (`gemm-study try`), which keeps its source"
@@ -299,13 +299,13 @@ def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
-        if not path.startswith(f"{BROUGHT}/")  # of which the tree has none
+        if not path.startswith(f"{USER_SUPPLIED}/")  # of which the tree has none
         if not (root / path).is_file() or sha256(root / path) != digest
     ]
 
 
 def is_live(recording: Recording, root: Path = ROOT) -> bool:
-    """Tell whether a recording was made by the workflow here, not brought along in data/."""
+    """Tell whether a recording was made by the workflow here, not user-supplied along in data/."""
     return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
 
 
@@ -347,14 +347,14 @@ def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
 def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
     """Return one row a source: what it is, when and from what it was measured, whether it is stale.
 
-    The counts are those of the GPU and of its host's CPU together, in all sittings. A source
+    The counts are those of the GPU and of its host's CPU together, in all sessions. A source
     without GPU has an empty `gpu`.
     """
     rows = []
     for source in found:
-        provenance, sittings = source.recording.provenance, source.recording.sittings
-        commits = [sitting["git"]["commit"] for sitting in sittings]
-        dirty = [sitting["git"]["dirty"] for sitting in sittings]
+        provenance, sessions = source.recording.provenance, source.recording.sessions
+        commits = [session["git"]["commit"] for session in sessions]
+        dirty = [session["git"]["dirty"] for session in sessions]
         statuses = source.checks["status"]
         changed = stale_sources(provenance, root)
         rows.append(
@@ -365,13 +365,13 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
                 "gpu_name": source.gpu_name,
                 "cpu_model": provenance["host"]["cpu_model"],
                 "live": is_live(source.recording, root),
-                "simulated": any(sitting["simulated"] for sitting in sittings),
-                "at_once": any(sitting.get("at_once", False) for sitting in sittings),
-                "started_utc": min(sitting["started_utc"] for sitting in sittings),
-                "finished_utc": max(sitting["finished_utc"] for sitting in sittings),
+                "simulated": any(session["simulated"] for session in sessions),
+                "at_once": any(session.get("at_once", False) for session in sessions),
+                "started_utc": min(session["started_utc"] for session in sessions),
+                "finished_utc": max(session["finished_utc"] for session in sessions),
                 "commit": " ".join(dict.fromkeys(filter(None, commits))) or None,
                 "dirty": True if True in dirty else None if None in dirty else False,
-                "sittings": len(sittings),
+                "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
@@ -416,7 +416,7 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return the provenance as text, one row a fact: recording, item (dotted path), value.
 
-    Of several sittings each has its rows, under a name of its own (`sitting_names`). The sources
+    Of several sessions each has its rows, under a name of its own (`session_names`). The sources
     and the phases are left out.
     """
     return from_rows(
@@ -425,7 +425,7 @@ def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
             {"recording": name, "item": item, "value": value}
             for identifier, recording in recordings.items()
             for name, provenance in zip(
-                sitting_names(identifier, len(recording.sittings)), recording.sittings, strict=True
+                session_names(identifier, len(recording.sessions)), recording.sessions, strict=True
             )
             for item, value in _facts({**provenance, "sources": {}, "texts": {}, "phases": []})
         ),

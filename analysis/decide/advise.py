@@ -24,7 +24,7 @@ from base.command_line import aligned
 from base.errors import StudyError
 
 TABLES = ("predictors", "transfers", "curves", "break_even")
-OPPONENTS = {
+CPU_BASELINES = {
     "naive": "naive loop, one thread",
     "own": "fastest of this study, one thread",
     "own_all": "fastest of this study, all threads",
@@ -38,7 +38,7 @@ Tables = Mapping[str, Sequence[Row]]
 def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
     """Return the answer as text; raises StudyError for a GPU, order or table that there is not.
 
-    The time is that of a whole pass of float32 matrices of order `n` from and to host memory of
+    The time is that of a whole run of float32 matrices of order `n` from and to host memory of
     the kind `memory`, ``pinned`` or ``pageable``.
     """
     if n < 1:
@@ -49,7 +49,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
         if gpu not in known:
             raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
         found = predictor(gpu, memory, read["predictors"], read["transfers"], read["curves"])
-        opponents = _opponents(read, gpu)
+        cpu_baselines = _cpu_baselines(read, gpu)
     except (KeyError, ValueError) as error:
         raise StudyError(f"{tables}: holds no such tables ({error}); `make report` does") from None
     if found is None or not found.candidates(n):
@@ -63,7 +63,7 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
             f"--n {n}: three such matrices do not fit into the {found.memory_bytes / 1e9:.3g} GB "
             f"of {gpu}; the largest have order {largest}"
         )
-    return "\n".join(_lines(found, opponents, read["break_even"], n, memory))
+    return "\n".join(_lines(found, cpu_baselines, read["break_even"], n, memory))
 
 
 def _read(path: Path) -> list[Row]:
@@ -76,7 +76,7 @@ def _read(path: Path) -> list[Row]:
 
 def _lines(
     found: Predictor,
-    opponents: Sequence[tuple[str, Curve]],
+    cpu_baselines: Sequence[tuple[str, Curve]],
     crossings: Sequence[Row],
     n: int,
     memory: str,
@@ -96,16 +96,18 @@ def _lines(
     notes = list(_kernel_notes(kernel, n))
     outside: dict[str, list[str]] = {}  # names of what was measured in the same orders
     rows = [("on the CPU", "takes", "the GPU's speedup", "the GPU is faster from")]
-    for name, curve in opponents:
+    for name, curve in cpu_baselines:
         cpu = _on_cpu(curve, n)
         mark = "" if curve.measures(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
         break_even = _break_even(crossings, found.label, memory, name)
-        rows.append((OPPONENTS[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
+        rows.append((CPU_BASELINES[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
         if mark:
-            outside.setdefault(_outside(curve, n), []).append(OPPONENTS[name])
-    yield from aligned(rows) if opponents else ["Of the CPU of its host too little was measured."]
+            outside.setdefault(_outside(curve, n), []).append(CPU_BASELINES[name])
+    yield from (
+        aligned(rows) if cpu_baselines else ["Of the CPU of its host too little was measured."]
+    )
     yield ""
     yield from notes
     for orders, names in outside.items():
@@ -134,12 +136,12 @@ def _outside(curve: Curve, n: int) -> str:
     return f"N = {n} is outside of the orders {least} to {most} that were measured"
 
 
-def _opponents(read: Tables, label: str) -> list[tuple[str, Curve]]:
+def _cpu_baselines(read: Tables, label: str) -> list[tuple[str, Curve]]:
     """Return the curves of the CPU of a GPU's host, in the order of `OPPONENTS`."""
     recording = next(row["recording"] for row in read["predictors"] if row["gpu"] == label)
-    own = [row for row in read["curves"] if row["opponent"] and row["recording"] == recording]
-    found = {first["opponent"]: curve for first, curve in curves(own)}
-    return [(name, found[name]) for name in OPPONENTS if name in found]
+    own = [row for row in read["curves"] if row["cpu_baseline"] and row["recording"] == recording]
+    found = {first["cpu_baseline"]: curve for first, curve in curves(own)}
+    return [(name, found[name]) for name in CPU_BASELINES if name in found]
 
 
 def _on_cpu(curve: Curve, n: int) -> Prediction:
@@ -147,9 +149,9 @@ def _on_cpu(curve: Curve, n: int) -> Prediction:
     return combined(parts, {"product": curve.half_width_at(n)})
 
 
-def _break_even(rows: Sequence[Row], label: str, memory: str, opponent: str) -> str:
-    """Return from which order on a GPU is faster than an opponent, in words."""
-    key = {"gpu": label, "host_memory": memory, "kernels": "study", "opponent": opponent}
+def _break_even(rows: Sequence[Row], label: str, memory: str, cpu_baseline: str) -> str:
+    """Return from which order on a GPU is faster than an CPU baseline, in words."""
+    key = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": cpu_baseline}
     for row in rows:
         if all(row[name] == value for name, value in key.items()):
             return break_even_text(row)
@@ -158,7 +160,7 @@ def _break_even(rows: Sequence[Row], label: str, memory: str, opponent: str) -> 
 
 def break_even_text(row: Row) -> str:
     """Return a row of break_even.csv in words."""
-    place, least, largest = (row[name] for name in ("place", "least_n", "largest_n"))
+    place, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
     if place == "below":
         return f"below N = {least}, the smallest measured"
     if place == "above":

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.data.cells import is_library
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.decide.curves import Misses, curve, left_out, opponents
+from analysis.decide.curves import Misses, cpu_baselines, curve, left_out
 from analysis.decide.predictors import Curve
 from analysis.schema import bounded
 from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, seeded
@@ -101,7 +101,7 @@ def side(cells: pd.DataFrame, draws: FloatArray, by: list[str]) -> Side | None:
 
 
 def break_even_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a GPU, kind of host memory, kernels and CPU opponent.
+    """Return one row a GPU, kind of host memory, kernels and CPU CPU baseline.
 
     kernels are those of this `STUDY` or of a `LIBRARY`; place says where the break-even is, between
     least_n and largest_n, the orders that both sides have. n is the break-even where it is
@@ -112,12 +112,12 @@ def break_even_table(found: list[Source]) -> pd.DataFrame:
     """
     frames = []
     for source in with_gpu(found):
-        rows = opponents(source).rename(columns={"time_s": "total_s"})
+        rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
         sides = {
-            str(name): side(own, source.draws["total"], ["opponent"])
-            for name, own in rows.groupby("opponent", sort=False)
+            str(name): side(own, source.draws["total"], ["cpu_baseline"])
+            for name, own in rows.groupby("cpu_baseline", sort=False)
         }
-        cpu = Opponents({name: one for name, one in sides.items() if one})
+        cpu = CpuBaselines({name: one for name, one in sides.items() if one})
         cells = source.gpu_orders
         cells = cells[cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
@@ -129,50 +129,50 @@ def break_even_table(found: list[Source]) -> pd.DataFrame:
                 names = {"host_memory": memory, "kernels": kernels}
                 frame = pd.DataFrame(_rows(gpu, cpu, f"{memory}, {kernels}"))
                 names |= {"recording": source.recording_id, "gpu": source.label}
-                names |= {"sittings": chosen["sittings"].max()}
+                names |= {"sessions": chosen["sessions"].max()}
                 frames.append(frame.assign(**names))
     return stacked("break_even", frames)
 
 
 @dataclass(frozen=True)
-class Opponents:
+class CpuBaselines:
     """The sides of a host's CPU by name."""
 
     sides: dict[str, Side]
     _known: dict[tuple[str, bytes], FloatArray] = field(default_factory=dict)
 
     def draws(self, name: str, n: FloatArray) -> FloatArray:
-        """Return `Side.draws` of an opponent, made once for the same `n`."""
+        """Return `Side.draws` of an CPU baseline, made once for the same `n`."""
         key = (name, n.tobytes())
         if key not in self._known:
             self._known[key] = self.sides[name].draws(n, seeded("break-even", name))
         return self._known[key]
 
 
-def _rows(gpu: Side, cpu: Opponents, seed: str) -> Iterator[dict[str, object]]:
-    """Yield the break-even with every opponent; `seed` is of the draws of the GPU's side."""
+def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]]:
+    """Yield the break-even with every CPU baseline; `seed` is of the draws of the GPU's side."""
     first, last = gpu.orders[[0, -1]]
     grid = np.geomspace(first, last, int(np.ceil(_STEPS * np.log2(last / first))) + 1)
     grid = np.unique(np.concatenate([grid[1:-1], *(s.orders for s in (gpu, *cpu.sides.values()))]))
     grid = grid[(grid >= first) & (grid <= last)]
     medians, draws = gpu.log_s(grid), gpu.draws(grid, seeded("break-even", seed))
-    for name, opponent in cpu.sides.items():
-        least, largest = opponent.orders[[0, -1]]
+    for name, cpu_baseline in cpu.sides.items():
+        least, largest = cpu_baseline.orders[[0, -1]]
         both = (grid >= least) & (grid <= largest)
-        common = np.intersect1d(gpu.orders, opponent.orders)
+        common = np.intersect1d(gpu.orders, cpu_baseline.orders)
         if not both.any() or not len(common):
             continue
         asked = grid[both]
-        (n,) = crossings(asked, medians[both] - opponent.log_s(asked))
+        (n,) = crossings(asked, medians[both] - cpu_baseline.log_s(asked))
         ahead = draws[both] - cpu.draws(name, asked)
-        lost = common[(gpu.log_s(common) >= opponent.log_s(common))[:, 0]]
+        lost = common[(gpu.log_s(common) >= cpu_baseline.log_s(common))[:, 0]]
         won = common[common > lost[-1]] if len(lost) else common
         place = {0.0: BELOW, np.inf: ABOVE}.get(n, MEASURED)
         yield {
-            "opponent": name,
+            "cpu_baseline": name,
             "least_n": round(asked[0]),
             "largest_n": round(asked[-1]),
-            "place": place,
+            "location": place,
             **bounded(
                 "n",
                 n if place == MEASURED else np.nan,
@@ -180,7 +180,7 @@ def _rows(gpu: Side, cpu: Opponents, seed: str) -> Iterator[dict[str, object]]:
             ),
             "loses_at": int(lost[-1]) if len(lost) else None,
             "wins_at": int(won[0]) if len(won) else None,
-            "cells_without_interval": gpu.unsure + opponent.unsure,
+            "cells_without_interval": gpu.unsure + cpu_baseline.unsure,
             "draws": DRAWS,
             "seed": SEED,
         }

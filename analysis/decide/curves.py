@@ -26,10 +26,10 @@ from kernels.catalog.entries import VARIANTS
 # fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
 # matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
-# The CPU's ways that a GPU is compared with: the baselines of gains and, beside the BLAS on all
+# The CPU's ways that a GPU is compared with: the baselines of speedups and, beside the BLAS on all
 # threads, the fastest of this project on all.
 OWN_ALL, BEST = "own_all", "best"
-OPPONENTS = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
+CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 _UPPER = (1 + CONFIDENCE) / 2
 
 
@@ -126,12 +126,12 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
     curve goes through with the slope d log(filled_s)/d log n; outer_slope, in the first and last
     row, goes on beyond. half_width_between and half_width_beyond are those of 95 % prediction
     intervals one octave away, from that many orders left out (for kernels, of all of a GPU's
-    together); half_width is that of the widest measured interval. Held-out orders take no part.
+    together); half_width is that of the widest measured interval. TimedKernel-out orders take no part.
     """
     frames = []
-    on_cpu = ((source, opponents(source)) for source in found)
+    on_cpu = ((source, cpu_baselines(source)) for source in found)
     for source, rows in once_a_recording(on_cpu):
-        own = [_curves(cells, None) for _, cells in rows.groupby("opponent", sort=False)]
+        own = [_curves(cells, None) for _, cells in rows.groupby("cpu_baseline", sort=False)]
         for cells in own:
             frames.append(_with_scatter([cells]).assign(recording=source.recording_id))
         if source.device:
@@ -163,7 +163,7 @@ def kernel_cells(source: Source) -> pd.DataFrame:
     return cells.sort_values(["variant", "block_size", "n"])
 
 
-def opponents(source: Source) -> pd.DataFrame:
+def cpu_baselines(source: Source) -> pd.DataFrame:
     """Return the CPU's cells that stand for `OPPONENTS` at each order, with that column.
 
     Where several do, the fastest one does. A host that has one thread has no cells on all. The
@@ -176,8 +176,8 @@ def opponents(source: Source) -> pd.DataFrame:
         found[name]
         .rename(columns=renaming("total_s", "time_s"))
         .sort_values("n")
-        .assign(opponent=name)
-        for name in OPPONENTS
+        .assign(cpu_baseline=name)
+        for name in CPU_BASELINES
     ]
     return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.decide import plots
-from analysis.decide.advise import OPPONENTS
+from analysis.decide.advise import CPU_BASELINES
 from analysis.decide.break_even import STUDY
 from analysis.decide.plots import ByCard
 from analysis.decide.transfer_tables import PASSES
@@ -17,11 +17,11 @@ from analysis.drawing import style
 
 
 def break_even(store: Store, devices: Devices) -> Figure | None:
-    """Draw from which size on each card is faster than each CPU version, with its copies."""
+    """Draw from which size on each GPU is faster than each CPU version, with its copies."""
     frame = store["break_even"]
-    frame = frame[(frame["kernels"] == STUDY) & frame["opponent"].isin(OPPONENTS)]
+    frame = frame[(frame["kernels"] == STUDY) & frame["cpu_baseline"].isin(CPU_BASELINES)]
     by_card = _by_card(frame, devices)
-    return plots.break_even(by_card, OPPONENTS, _memories(by_card)) if by_card else None
+    return plots.break_even(by_card, CPU_BASELINES, _memories(by_card)) if by_card else None
 
 
 def copies(store: Store, devices: Devices) -> Figure | None:
@@ -35,13 +35,13 @@ def copies(store: Store, devices: Devices) -> Figure | None:
 
 
 def predictions(store: Store, devices: Devices) -> Figure | None:
-    """Draw predicted over measured times of passes at sizes that no fit saw."""
+    """Draw predicted over measured times of runs at sizes that no fit saw."""
     by_card = _by_card(store["predictions"], devices)
     return plots.predictions(by_card, _memories(by_card)) if by_card else None
 
 
 def _by_card(frame: pd.DataFrame, devices: Devices, most: int = style.MOST_COLOURS) -> ByCard:
-    """Return the rows of each card by its name, that in focus first; none without rows."""
+    """Return the rows of each GPU by its name, that in focus first; none without rows."""
     cards = devices.gpus[:most]
     found = {card.short: frame[frame["gpu"] == card.label] for card in cards}
     return {name: rows for name, rows in found.items() if len(rows)}

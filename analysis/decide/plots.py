@@ -1,6 +1,6 @@
-"""Drawings of break-even sizes, copies and predictions; each card has a colour.
+"""Drawings of break-even sizes, copies and predictions; each GPU has a colour.
 
-Rows come by the name of their card, with the columns of the CSV tables.
+Rows come by the name of their GPU, with the columns of the CSV tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,16 @@ WAYS = {"h2d": "to the card", "d2h": "back"}
 _LINES = {"pinned": "-", "pageable": "--"}
 
 
-def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence[str]) -> Figure:
-    """Draw break-even sizes, a row an opponent and a panel a kind of host memory.
+def break_even(
+    by_card: ByCard, cpu_baselines: Mapping[str, str], memories: Sequence[str]
+) -> Figure:
+    """Draw break-even sizes, a row an CPU baseline and a panel a kind of host memory.
 
-    Where a card is faster at every measured size, or not at the largest, an arrow points out of
+    Where a GPU is faster at every measured size, or not at the largest, an arrow points out of
     what was measured.
     """
     every = pd.concat(list(by_card.values()))
-    shown = [name for name in opponents if (every["opponent"] == name).any()]
+    shown = [name for name in cpu_baselines if (every["cpu_baseline"] == name).any()]
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_card))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
@@ -37,11 +39,11 @@ def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence
     for axis, memory in zip(axes, memories, strict=True):
         for number, (card, own) in enumerate(by_card.items()):
             cells = own[own["host_memory"] == memory]
-            y = cells["opponent"].map(shown.index) + rows.offset(number, len(by_card))
-            said = [f"{card}, {memory}, {opponents[name]}" for name in cells["opponent"]]
+            y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_card))
+            said = [f"{card}, {memory}, {cpu_baselines[name]}" for name in cells["cpu_baseline"]]
             _crossings(axis, cells.assign(y=y, name=said), looks[card])
             rows.key(axis, looks[card], card)
-        names = [opponents[name] for name in shown]
+        names = [cpu_baselines[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
         axis.set_title(f"{memory} memory")
         axis.set_xlabel("matrix size N (logarithmic)")
@@ -52,15 +54,15 @@ def break_even(by_card: ByCard, opponents: Mapping[str, str], memories: Sequence
 
 
 def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
-    """Draw the break-even sizes of one card; `cells` have height y and name."""
-    crossed = cells[cells["place"] == MEASURED]
+    """Draw the break-even sizes of one GPU; `cells` have height y and name."""
+    crossed = cells[cells["location"] == MEASURED]
     ends = [crossed["least_n"], crossed["largest_n"]]
     low, high = (crossed[f"n_{end}"].clip(*ends) for end in ("low", "high"))
     crossed = crossed.assign(n_low=low, n_high=high)
     names = ("n", "n_low", "n_high")
     rows.dots(axis, crossed, names, list(crossed["y"]), look, list(crossed["name"]))
     for place, end, marker in ((BELOW, "least_n", 8), (ABOVE, "largest_n", 9)):
-        own = cells[cells["place"] == place]
+        own = cells[cells["location"] == place]
         if len(own):
             how: dict[str, Any] = {"color": look.colour, "marker": marker}
             drawn = axis.scatter(own[end], own["y"], s=40, **how)
@@ -89,7 +91,7 @@ def copies(by_card: ByCard, fits: ByCard) -> Figure:
         for memory, line in _LINES.items():
             axis.plot([], [], line, color=INK, linewidth=1.1, label=f"{memory}, fitted model")
         axis.set_title(WAYS[way])
-        axis.set_xlabel("size of a pass's copies (logarithmic)")
+        axis.set_xlabel("size of a run's copies (logarithmic)")
         axis.set_xscale("log", base=2)
         _byte_ticks(axis, every.loc[every["direction"] == way, "size_bytes"])
     axes[0].set_ylabel("rate in GB/s (logarithmic)")

@@ -15,7 +15,7 @@ from analysis.decide.predictors import Kernel, Predictor, Row, predictor
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.schema import bounded, renaming
 
-# Held-out orders are to be predicted to this share of their medians, in the median.
+# TimedKernel-out orders are to be predicted to this share of their medians, in the median.
 ERROR_BOUND = 0.15
 
 

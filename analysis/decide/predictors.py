@@ -1,4 +1,4 @@
-"""What a pass takes at any order: copies, kernel and overhead, each with what it may be off by.
+"""What a run takes at any order: copies, kernel and overhead, each with what it may be off by.
 
 Fitted numbers are read from tables (see `analysis.decide.transfers` and `analysis.decide.curves`).
 Nothing here needs more than numpy and the catalog, so that `python -m analysis advise` answers at
@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 Row = Mapping[str, str]  # of a CSV table, as text
 
 ELEMENT_BYTES = 4
-# What a pass takes beside its kernel: how many times a latency, and the matrices that move. Its
+# What a run takes beside its kernel: how many times a latency, and the matrices that move. Its
 # overhead is what no event sees.
 MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
 
@@ -121,7 +121,7 @@ class Curve:
 
 
 def fill(variant: str, block_size: int | None, n: int, multiprocessors: int) -> float:
-    """Return by how much a launch takes longer for its last blocks not filling the card.
+    """Return by how much a launch takes longer for its last blocks not filling the GPU.
 
     Blocks are dealt out to the multiprocessors, and the launch ends with the one that has most:
     that many blocks over the mean (NVIDIA, Matrix Multiplication Background User's Guide, 2020,
@@ -195,7 +195,7 @@ class Predictor:
     kernels: Sequence[Kernel]
 
     def predict(self, kernel: Kernel, n: int) -> Prediction:
-        """Return the time of a whole pass: copies in, kernel, copy back, overhead.
+        """Return the time of a whole run: copies in, kernel, copy back, overhead.
 
         The parts' intervals are taken as independent: the squares of their half-widths in seconds
         add up.
@@ -260,8 +260,10 @@ def curves(rows: Iterable[Row]) -> list[tuple[Row, Curve]]:
     """Return the curves in rows of curves.csv, each with its first row."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        key = tuple(row[name] for name in ("recording", "gpu", "opponent", "variant", "block_size"))
-        groups.setdefault(key if not row["opponent"] else key[:3], []).append(row)
+        key = tuple(
+            row[name] for name in ("recording", "gpu", "cpu_baseline", "variant", "block_size")
+        )
+        groups.setdefault(key if not row["cpu_baseline"] else key[:3], []).append(row)
     return [(own[0], _curve(own)) for own in groups.values()]
 
 

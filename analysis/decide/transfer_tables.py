@@ -1,8 +1,8 @@
 """Copies as they were measured, and the transfer model fitted to them.
 
 Fitted are the copies of whole passes, of square float32 matrices (two copies in, one back), and
-beside them single copies out of buffers that nothing touched before. What a pass takes beyond
-copies and kernel (``overhead``) is described in the same way. Held-out orders take no part.
+beside them single copies out of buffers that nothing touched before. What a run takes beyond
+copies and kernel (``overhead``) is described in the same way. TimedKernel-out orders take no part.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from analysis.schema import TABLES, bounded, interval_columns
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
 from base.intervals import median_interval
 
-PASSES, SINGLE = "passes", "single copies"
+PASSES, SINGLE = "end-to-end runs", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
 _LEAST_SIZES = {LINE: 3, KNEE: 6}
 _BETTER = 0.8  # a knee is used where its left-out error is below this share of the line's
@@ -77,8 +77,8 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     """Return the row of one fit; `spreads` are those of the cells of each size."""
     errors = _rms(left_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
-    freedom = len(points.time_s) - PARAMETERS[model]
-    width = np.hypot(student_t.ppf(_UPPER, freedom) * errors, norm.ppf(_UPPER) * spread)
+    degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
+    width = np.hypot(student_t.ppf(_UPPER, degrees_of_freedom) * errors, norm.ppf(_UPPER) * spread)
     row: dict[str, Any] = {
         "model": model,
         "sizes": len(points.time_s),
@@ -121,7 +121,7 @@ def _points(own: pd.DataFrame) -> Points:
 def points_table(source: Source) -> pd.DataFrame:
     """Return the copies of a GPU's passes, and single ones, as in transfer_points without fits.
 
-    A row of passes is the median over the cells' medians at one order, a row of single copies the
+    A row of runs is the median over the cells' medians at one order, a row of single copies the
     median over the rounds of one size.
     """
     rows = []

@@ -76,9 +76,12 @@ def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
     6.1.2). Where no latency was found, one is fitted beside another bandwidth all the same. 0 or
     infinity stands for an end to which the data set no bound.
     """
-    freedom = len(points.time_s) - PARAMETERS[LINE]
+    degrees_of_freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
-    limit = least * (1 + float(fisher.ppf(CONFIDENCE, 1, freedom)) / freedom) + 1e-12
+    limit = (
+        least * (1 + float(fisher.ppf(CONFIDENCE, 1, degrees_of_freedom)) / degrees_of_freedom)
+        + 1e-12
+    )
     # Seconds of each copy: latencies, and bytes at the bandwidth; one is held, the other fitted.
     work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
     held, free = (0, 1) if which == "latency_s" else (1, 0)

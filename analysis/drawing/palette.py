@@ -1,4 +1,4 @@
-"""The same colour and marker in every figure, for a variant, a size, a card: without a library."""
+"""The same colour and marker in every figure, for a variant, a size, a GPU: without a library."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -125,7 +125,7 @@ def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
 
 
 def card_looks(labels: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each card, for figures in which the colour tells cards apart."""
+    """Return a look for each GPU, for figures in which the colour tells GPUs apart."""
     return _in_turn(labels, _COLOURS[1:])
 
 

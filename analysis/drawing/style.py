@@ -36,13 +36,13 @@ def theme() -> AbstractContextManager[None]:
     return mpl.rc_context(settings | {"text.parse_math": False})
 
 
-# With more cards than these, a panel a card or a colour a card is no longer read: what is compared
-# is then the first card alone, or the first ones.
+# With more GPUs than these, a panel a GPU or a colour a GPU is no longer read: what is compared
+# is then the first GPU alone, or the first ones.
 MOST_PANELS, MOST_COLOURS = 6, 8
 
 
 def panelled(cards: Sequence[Device]) -> Sequence[Device]:
-    """Return the cards that get a panel each: all, or the first alone where they are too many."""
+    """Return the GPUs that get a panel each: all, or the first alone where they are too many."""
     return cards if len(cards) <= MOST_PANELS else cards[:1]
 
 
@@ -170,17 +170,17 @@ def seconds(value: float) -> str:
 
 
 def times(value: float, digits: int = 4) -> str:
-    """Return a gain or a ratio as hovering says it: 14.17 ×."""
+    """Return a speedup or a ratio as hovering says it: 14.17 ×."""
     return f"{rounded(value, digits)}\u00a0×"
 
 
-def gain(value: float) -> str:
+def speedup(value: float) -> str:
     """Return a measured gain as `times` does; one without interval `said` makes rough."""
     return times(value)
 
 
 def about(value: float) -> str:
-    """Return a gain of too few runs for an interval, as an order of magnitude: about 8000 ×."""
+    """Return a speedup of too few runs for an interval, as an order of magnitude: about 8000 ×."""
     return f"about {times(order_of_magnitude(value))}"
 
 
@@ -264,7 +264,7 @@ def said(
     """Return what hovering over a mark says: its name, value and, where known, interval."""
     shown = tell(value)
     if not (np.isfinite(low) and np.isfinite(high)):
-        return f"{name}: {about(value) if tell is gain else shown}"
+        return f"{name}: {about(value) if tell is speedup else shown}"
     unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
     bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
     return f"{name}: {shown} ({' to '.join(bounds)})"

@@ -16,7 +16,7 @@ def accuracy_table(found: list[Source]) -> pd.DataFrame:
 
     worst_units and rms_units are errors of an element of C in units of 2⁻²⁴·|A|·|B|, the largest
     and the root of the mean square; over_library is the worst over that of the library. Of several
-    sittings the largest: they have the same matrices.
+    sessions the largest: they have the same matrices.
     """
     return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
 

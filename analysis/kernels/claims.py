@@ -103,7 +103,7 @@ _TIMES = (
         expected=2.0,
     ),
     _Compared(
-        "more than four elements a thread gain nothing",
+        "more than four elements a thread speedup nothing",
         *("V", "block_unroll4", "block_unroll8"),
         blocks=(32, 32),
         rule=_NOT_ABOVE,

@@ -1,4 +1,4 @@
-"""Memory accesses of every kernel: by theory, counted on the host, by a card's hardware counters.
+"""Memory accesses of every kernel: by theory, counted on the host, by a GPU's hardware counters.
 
 The rules by which a counter that is not theory's is explained are those of `explanations`.
 """
@@ -90,14 +90,14 @@ def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame:
-    """Return every total of a launch: theory, the host's count and a card's counter.
+    """Return every total of a launch: theory, the host's count and a GPU's counter.
 
     `merged` is theory where the compiler merges loads along rows of shared memory to 16 bytes.
 
     One row a kernel (`_KERNEL`), quantity and GPU that has a counter of it; where no
     GPU has one, a single row without recording, gpu and counter. Counters of kernels that
     `counted` lacks are left out. `agrees`: whether all that was counted, on the host or by the
-    card, is theory's exactly; empty where nothing was. `explanation`: of a counter that is not
+    GPU, is theory's exactly; empty where nothing was. `explanation`: of a counter that is not
     theory's, see `explanations`.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})

@@ -1,4 +1,4 @@
-"""What a product takes of energy, by the card's own counter."""
+"""What a product takes of energy, by the GPU's own counter."""
 
 import pandas as pd
 
@@ -12,10 +12,10 @@ _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "e
 
 
 def energy_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a kernel whose energy was read, of several sittings their medians.
+    """Return one row a kernel whose energy was read, of several sessions their medians.
 
     energy_j is that of one product, flop_per_j 2·batch·m·n·k over it: operations a second and watt,
-    of the whole card. idle_power_w is the card's with a context open and nothing running.
+    of the whole GPU. idle_power_w is the GPU's with a context open and nothing running.
     """
     return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(found)])
 

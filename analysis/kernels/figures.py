@@ -25,7 +25,7 @@ _MEMORY = ("pinned", "pageable")
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of every kernel of glance.csv: bars of the focus, points of other cards."""
+    """Draw the rate of every kernel of glance.csv: bars of the focus, points of other GPUs."""
     glance = store["glance"]
     gpus = [gpu for gpu in devices.gpus if (glance["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]
@@ -43,7 +43,7 @@ def _in_tera(glance: pd.DataFrame) -> pd.DataFrame:
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate over the matrix size, a panel a card."""
+    """Draw the kernel's rate over the matrix size, a panel a GPU."""
     panels = {
         gpu.short: fastest(_shown(_kernels(store, gpu)), "variant", "n")
         for gpu in style.panelled(devices.gpus)
@@ -53,7 +53,7 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
-    """Return the timed kernels of a card at the study's sizes, with rates."""
+    """Return the timed kernels of a GPU at the study's sizes, with rates."""
     cells = of_sizes(store["summary"])
     own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
     memory = next((kind for kind in _MEMORY if (own["host_memory"] == kind).any()), None)
@@ -70,7 +70,7 @@ def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def rate_block(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate over the block size at the source's matrix size, a panel a card."""
+    """Draw the kernel's rate over the block size at the source's matrix size, a panel a GPU."""
     panels = {}
     for gpu in style.panelled(devices.gpus):
         cells = _kernels(store, gpu)
@@ -90,7 +90,7 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of a pass of the kernel of this study that is fastest, by matrix size."""
+    """Draw the parts of a run of the kernel of this study that is fastest, by matrix size."""
     if devices.focus is None:
         return None
     glance = store["glance"]
@@ -107,7 +107,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
 
 
 def roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernels of the card in focus below its measured ceilings."""
+    """Draw the kernels of the GPU in focus below its measured ceilings."""
     if devices.focus is None:
         return None
     rows = store["roofline"]

@@ -1,4 +1,4 @@
-"""The ladder at a glance: each kernel at its largest size, beside the library and the card."""
+"""The ladder at a glance: each kernel at its largest size, beside the library and the GPU."""
 
 from collections.abc import Mapping
 
@@ -6,14 +6,14 @@ import pandas as pd
 
 from analysis.data.cells import is_library, of_sizes, without_swept_naive
 from analysis.data.frames import from_rows, stacked
-from analysis.domain import CPU, step_verdict
+from analysis.domain import CPU, verdict
 from analysis.schema import renaming, with_bounds
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 
-# The host memory whose copies disturb the card least.
+# The host memory whose copies disturb the GPU least.
 _MEMORY = ("pinned", "pageable")
-_GAIN = with_bounds("gain")
+_SPEEDUP = with_bounds("speedup")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
 _KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
 _KERNEL_OF = ("gpu", "variant", "n", "block_size")
@@ -21,14 +21,14 @@ _BOUNDS = ("units", "moved_bytes", "share_of_units", "bound", "share_of_bound")
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row a card and kernel of square matrices, in the catalog's order.
+    """Return one row a GPU and kernel of square matrices, in the catalog's order.
 
-    Each kernel has its fastest block size (naive: 32) at the largest of the card's sizes that it
+    Each kernel has its fastest block size (naive: 32) at the largest of the GPU's sizes that it
     took. share_of_library: the library's kernel time at that size over its own. What bounds it, the
     bytes that it moves, its units and its share of their rate are those of
-    `analysis.kernels.roofline`. The gain is over the step before (`analysis.kernels.ladder`), of
+    `analysis.kernels.roofline`. The speedup is over the step before (`analysis.kernels.ladder`), of
     kernel times at the same size; over the naive kernel it is that of its blocks of 32×32
-    (`analysis.overview.gains`).
+    (`analysis.overview.speedups`).
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
@@ -49,7 +49,7 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _names() -> list[str]:
-    """Return the ladder, the library and what was brought.
+    """Return the ladder, the library and what was user-supplied.
 
     What takes other types of elements too stands beside it.
     """
@@ -57,16 +57,16 @@ def _names() -> list[str]:
 
 
 def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:
-    """Return the gains of a card's kernels over the step before: variant, n, block_size, bounds."""
-    ladder, gains = frames["ladder"], frames["gains"]
+    """Return the speedups of a GPU's kernels over the step before: variant, n, block_size, bounds."""
+    ladder, speedups = frames["ladder"], frames["speedups"]
     square = (ladder["m"] == ladder["n"]) & (ladder["k"] == ladder["n"]) & (ladder["batch"] == 1)
     steps = ladder[square & (ladder["gpu"] == gpu) & (ladder["host_memory"] == memory)]
     steps = steps[(steps["quantity"] == "kernel") & (steps["dtype"] == "float32")]
-    steps = steps.loc[steps["after"] != BASELINE, ["variant", "n", *_GAIN]]
-    own = gains[(gains["source"] == gpu) & (gains["host_memory"] == memory)]
-    own = own.rename(columns=renaming("kernel_gain", "gain"))
+    steps = steps.loc[steps["after"] != BASELINE, ["variant", "n", *_SPEEDUP]]
+    own = speedups[(speedups["source"] == gpu) & (speedups["host_memory"] == memory)]
+    own = own.rename(columns=renaming("kernel_speedup", "speedup"))
     after_naive = [name for name, v in VARIANTS.items() if v.after == BASELINE]
-    own = own.loc[own["variant"].isin(after_naive), ["variant", "n", "block_size", *_GAIN]]
+    own = own.loc[own["variant"].isin(after_naive), ["variant", "n", "block_size", *_SPEEDUP]]
     return pd.concat([steps, own], ignore_index=True)
 
 
@@ -82,6 +82,6 @@ def _row(cells: pd.DataFrame, library: pd.Series, steps: pd.DataFrame) -> dict[s
     known = step["block_size"].isna() | (step["block_size"] == best["block_size"])
     step = step[known.fillna(True).astype(bool)]
     if not step.empty:
-        bounds = {name: float(step.iloc[0][name]) for name in _GAIN}
-        row |= bounds | {"verdict": step_verdict(*bounds.values())}
+        bounds = {name: float(step.iloc[0][name]) for name in _SPEEDUP}
+        row |= bounds | {"verdict": verdict(*bounds.values())}
     return row

@@ -1,4 +1,4 @@
-"""The steps of the sources' ladders: what each gains over the step before, and what it changed.
+"""The steps of the sources' ladders: what each speedups over the step before, and what it changed.
 
 A step is a variant of which the catalog says what it comes `after`. Both sides have the same
 matrices, host memory and, where both take one, block size: `PAGE_BLOCK` for the tiles of source T,
@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import CPU, step_verdict
+from analysis.domain import CPU, verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
@@ -34,8 +34,8 @@ def ladder_table(
 ) -> pd.DataFrame:
     """Return one row a step, shape, type of elements, host memory, quantity and GPU.
 
-    gain is the time of the step before over the step's own, with its interval from the draws of
-    both medians. Verdict: `PAYS` where the interval lies above 1, `DOES_NOT_PAY` where its upper
+    speedup is the time of the step before over the step's own, with its interval from the draws of
+    both medians. Verdict: `FASTER` where the interval lies above 1, `SLOWER` where its upper
     bound is 1 or below, undecided where it holds 1 inside. changed says what differs between the
     two builds in `machine_code` (`analysis.kernels.machine_code`). With the kernel's time stands
     what a product takes of `energy` (`analysis.kernels.energy`).
@@ -61,8 +61,8 @@ def _steps(source: Source, quantity: str) -> pd.DataFrame:
     bounds = ratios(
         source.cells[f"{quantity}_s"], source.draws[quantity], steps["after_row"], steps["row"]
     )
-    words = [step_verdict(*values) for values in zip(*bounds, strict=True)]
-    return steps.assign(quantity=quantity, **bounded("gain", *bounds), verdict=words)
+    words = [verdict(*values) for values in zip(*bounds, strict=True)]
+    return steps.assign(quantity=quantity, **bounded("speedup", *bounds), verdict=words)
 
 
 _KEY = ["device", "variant", *_SAME[:-1], "block_size", "host_memory"]
@@ -130,7 +130,7 @@ _FACTS = (
     ("registers_per_thread", "registers a thread {}"),
     ("occupancy", "occupancy {} %"),
     ("spill_store_bytes", "bytes spilled {}"),
-    ("loop_multiply_add_share", "multiply-adds of the loop {} %"),
+    ("loop_fma_share", "FMAs of the loop {} %"),
     ("unrolling", "steps of k a turn {}"),
     ("loop_barriers", "barriers a turn {}"),
     ("widest_global_loads_bits", "widest global load {} bits"),

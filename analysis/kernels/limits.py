@@ -1,4 +1,4 @@
-"""What a card allows a launch (source H's table): by its compute capability and by its driver."""
+"""What a GPU allows a launch (source H's table): by its compute capability and by its driver."""
 
 from dataclasses import dataclass
 

@@ -21,9 +21,9 @@ from kernels.cubins.machine_code import (
     LOOP,
     InstructionCount,
     barriers,
+    fma_share,
+    fmas,
     loads_by_width,
-    multiply_add_share,
-    multiply_adds,
     unrolling,
 )
 from kernels.cubins.occupancy import LIMITS, occupancy
@@ -104,11 +104,11 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
     """Return the mix of instructions of a kernel, of which a thread computes `sums` elements."""
     row: dict[str, object] = {
         "instructions": sum(count.count for count in counts if count.scope == KERNEL),
-        "multiply_adds": multiply_adds(counts, KERNEL),
-        "multiply_add_share": multiply_add_share(counts, KERNEL),
+        "fmas": fmas(counts, KERNEL),
+        "fma_share": fma_share(counts, KERNEL),
         "loop_instructions": sum(count.count for count in counts if count.scope == LOOP),
-        "loop_multiply_adds": multiply_adds(counts, LOOP),
-        "loop_multiply_add_share": multiply_add_share(counts, LOOP),
+        "loop_fmas": fmas(counts, LOOP),
+        "loop_fma_share": fma_share(counts, LOOP),
         "loop_barriers": barriers(counts, LOOP),
         "unrolling": unrolling(counts, sums),
     }

@@ -22,10 +22,10 @@ _ROOFS = {
 
 
 def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
-    """Draw the rate of every kernel as a bar of the first card, and as points of the others.
+    """Draw the rate of every kernel as a bar of the first GPU, and as points of the others.
 
-    `cards` are rows of glance.csv by title, with rates in TFLOP/s; `peak` is the first card's
-    measured rate of multiply-adds, NaN where that is not known.
+    `GPUs` are rows of glance.csv by title, with rates in TFLOP/s; `peak` is the first GPU's
+    measured rate of FMAs, NaN where that is not known.
     """
     (first, rows), *others = cards.items()
     places = {variant: place for place, variant in enumerate(rows["variant"])}
@@ -59,7 +59,7 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
         )
         axis.plot([], [], look.marker, color=look.colour, label=label(title))
     if np.isfinite(peak):
-        axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="multiply-add rate")
+        axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA rate")
     axis.set_yticks(list(places.values()), [label(name) for name in places])
     axis.invert_yaxis()
     axis.margins(x=0.08)
@@ -75,7 +75,7 @@ def _tera(value: float) -> str:
 
 
 def rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
-    """Draw rates of kernels over the column `x`, called `name`, a panel for each card."""
+    """Draw rates of kernels over the column `x`, called `name`, a panel for each GPU."""
     shown = pd.concat(panels.values())
     looks = palette.looks((False, variant) for variant in shown["variant"].unique())
     known = [key for key in looks if key[1] in set(shown["variant"]) and not key[0]]
@@ -129,13 +129,13 @@ def split(cells: pd.DataFrame) -> Figure:
         axis.set_xlabel("matrix size N")
         axis.set_ylim(0, 108)
         axis.grid(visible=False, axis="x")
-    axes[0].set_ylabel("share of the pass in %")
+    axes[0].set_ylabel("share of the run in %")
     style.legend(figure, axes, columns=4)
     return figure
 
 
 def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
-    """Draw the kernels below the ceilings of their card.
+    """Draw the kernels below the ceilings of their GPU.
 
     `rows` have variant, flop_per_byte_of_sectors and rates in GFLOP/s; `ceilings` are those of
     ceilings.csv by quantity, of which each may be missing.
@@ -168,7 +168,7 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
 def _draw_ceilings(
     axis: Axes, span: np.ndarray, ceilings: Mapping[str, float], peak: float
 ) -> None:
-    """Draw the rate that each memory allows at these intensities, up to that of multiply-adds."""
+    """Draw the rate that each memory allows at these intensities, up to that of FMAs."""
     if np.isfinite(peak):
         axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
         how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}

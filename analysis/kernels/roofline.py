@@ -1,6 +1,6 @@
-"""How near each kernel comes to what its card can do at most, and which ceiling is the nearest.
+"""How near each kernel comes to what its GPU can do at most, and which ceiling is the nearest.
 
-Every ceiling bounds the time of a launch from below: the card's rate of multiply-adds the flop (on
+Every ceiling bounds the time of a launch from below: the GPU's rate of FMAs the flop (on
 tensor cores: their rate that of the products of parts), the bandwidth of the first-level cache the
 sectors that are asked of it, that of shared memory the wavefronts, that of device memory the bytes
 of A, B and C once. Sectors and wavefronts are those of theory; of wavefronts as few as there are if
@@ -42,8 +42,8 @@ def roofline_table(
     """Return one row a GPU and variant, with its fastest block size at its largest order.
 
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
-    `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the card's rate of
-    multiply-adds over the bandwidth of its memory: by source L, a kernel below it is bound by
+    `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the GPU's rate of
+    FMAs over the bandwidth of its memory: by source L, a kernel below it is bound by
     memory. moved_bytes are those of the sectors that are asked of the first-level cache,
     share_of_units is the rate of the kernel over that of the units that it multiplies on. The bound
     is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A
@@ -84,7 +84,7 @@ def product_of(cell: dict[str, Any]) -> Product:
 def placed(
     cell: dict[str, Any], rates: dict[str, float], counted: dict[Product, Launch]
 ) -> dict[str, object]:
-    """Return a cell with its bounds by a card's ceilings (`rates`), and where it stands below them.
+    """Return a cell with its bounds by a GPU's ceilings (`rates`), and where it stands below them.
 
     `counted` has the accesses of its launch, where they are known. kernel_s may be NaN.
     """
@@ -111,7 +111,7 @@ def placed(
     row["units"] = TENSOR if parts else FP32
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
-    # Of what was brought nothing is counted here, so that a nearer bound may be unknown.
+    # Of what was user-supplied nothing is counted here, so that a nearer bound may be unknown.
     counts_known = launch or not VARIANTS[product.variant].file
     return row | nearest_bound(bounds if counts_known else {}, time_s)
 

@@ -1,4 +1,4 @@
-"""Where a kernel that a card has never run would stand on its roofline, beside those it has."""
+"""Where a kernel that a GPU has never run would stand on its roofline, beside those it has."""
 
 from collections.abc import Collection, Mapping
 
@@ -20,17 +20,17 @@ NEIGHBOURS = 2
 
 
 def largest_order(source: Source) -> int:
-    """Return the largest matrix size at which a card's kernels were timed."""
+    """Return the largest matrix size at which a GPU's kernels were timed."""
     return int(fastest(source)["n"].max())
 
 
 def standing(
     source: Source, counted: Mapping[Product, Mapping[str, Total]], also: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the kernels of `counted` on a card's roofline, the catalog's nearest, and `also`.
+    """Return the kernels of `counted` on a GPU's roofline, the catalog's nearest, and `also`.
 
     `counted` has the totals of memory accesses by operation of each launch, all of one order that
-    the card's kernels were timed at. Columns: variant, block_size, flop_per_byte_of_sectors, bound,
+    the GPU's kernels were timed at. Columns: variant, block_size, flop_per_byte_of_sectors, bound,
     bound_flop_per_s (the rate that the nearest ceiling leaves), kernel_s, kernel_flop_per_s and
     share_of_bound (NaN where nothing was timed), is_own (of `counted`). The fastest by its bound
     comes first; libraries, of which no accesses are known, come last.

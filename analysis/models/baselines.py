@@ -1,7 +1,7 @@
 """The plainest things that could predict a kernel's time: what a model has to stand beside.
 
 Each knows nothing of a kernel but its own times, so that it says nothing of another kernel, block
-size or card.
+size or GPU.
 """
 
 from collections.abc import Callable

@@ -121,13 +121,15 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "after": MODELS[one.model].after,
                 "parameters": one.data.design.shape[1],
                 "cells": len(one.data.log_times),
-                "orders": len(np.unique(one.data.orders)),
+                "sizes": len(np.unique(one.data.orders)),
                 "log_rms": one.log_rms,
                 **bounded("left_out_log_rms", found[index], *percentile_interval(errors[index])),
                 **bounded("over_best", found[index] / found[best], *over_best),
                 "verdict": (BEST if index == best else verdict) if known else "",
                 **bounded(
-                    "gain", found[0] / found[index], *percentile_interval(errors[0] / errors[index])
+                    "speedup",
+                    found[0] / found[index],
+                    *percentile_interval(errors[0] / errors[index]),
                 ),
                 "aicc": criteria[index],
                 "aicc_above_least": criteria[index] - criteria.min(),

@@ -31,7 +31,7 @@ _UNCOALESCED = ("naive", "buffered_column")
 MODELLED_SET, ALL_SET = "modelled", "all"
 FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
 CONSTANT, RHO = "tau0", "rho"
-# Terms from M5 on were chosen by looking at times of this card: others had no say in them.
+# Terms from M5 on were chosen by looking at times of this GPU: others had no say in them.
 CHOSEN_ON = "NVIDIA H100 80GB HBM3"
 Column = Callable[[pd.DataFrame], FloatArray]
 
@@ -65,7 +65,7 @@ class Model:
 
 
 def m0_eta(rho: npt.ArrayLike, block_size: npt.ArrayLike) -> FloatArray:
-    """Return M0's gain of `block` over `naive`, η = ρB/(ρ + B); arguments broadcast, no units."""
+    """Return M0's speedup of `block` over `naive`, η = ρB/(ρ + B); arguments broadcast, no units."""
     rho, block_size = np.asarray(rho, float), np.asarray(block_size, float)
     with np.errstate(divide="ignore"):  # ρ = 0 has η = 0, ρ = ∞ has η = B
         return np.asarray(1 / (1 / block_size + 1 / rho))
@@ -209,8 +209,7 @@ MODELS: dict[str, Model] = {
         Model(
             "M5",
             "instructions issued",
-            "a multiprocessor issues a few instructions a cycle, be they multiply-adds, loads or "
-            "addresses",
+            "a multiprocessor issues a few instructions a cycle, be they FMAs, loads or addresses",
             _SECTORS | {"c_I": _counted("instructions")},
             ("c_G", "c_S"),
             "M4",

@@ -12,13 +12,13 @@ from analysis.drawing import palette, style
 from analysis.models import plots
 from analysis.models.comparison import BEST
 from analysis.models.definitions import ALL_SET, FITTED, HELD_OUT, MODELLED_SET, MODELS, RHO, UNSEEN
-from analysis.models.plots import Gains, Series
+from analysis.models.plots import Series, Speedups
 
 _PLAINEST = "M0"
 
 
 def model(store: Store, devices: Devices) -> Figure | None:
-    """Draw the gain of `block` over `naive` by block size, measured and by two models."""
+    """Draw the speedup of `block` over `naive` by block size, measured and by two models."""
     compared = _of(store["model_comparison"], MODELLED_SET)
     predictions = _of(store["model_predictions"], MODELLED_SET)
     fitted = predictions[predictions["role"] == FITTED]
@@ -28,33 +28,33 @@ def model(store: Store, devices: Devices) -> Figure | None:
     for source, name in _sources(style.panelled(devices.gpus)).items():
         best = _best(compared, source)
         own = rho[rho["source"] == source]
-        cells = gains_of(_of_model(fitted, source, best))
+        cells = speedups_of(_of_model(fitted, source, best))
         if len(cells) and len(own):
             bounds = tuple(float(own[f"value{end}"].iloc[0]) for end in ("", "_low", "_high"))
-            found.append(Gains(f"{_titled(name, cells)}, {best}", cells, bounds))
-    return plots.gains(found) if found else None
+            found.append(Speedups(f"{_titled(name, cells)}, {best}", cells, bounds))
+    return plots.speedups(found) if found else None
 
 
-def gains_of(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the gains of `block` over `naive` at the same size, measured and predicted.
+def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the speedups of `block` over `naive` at the same size, measured and predicted.
 
     `cells` are rows of model_predictions.csv of one model. Columns: machine, n, block_size, gain,
-    gain_low, gain_high (from the ends of both medians' intervals), predicted_gain.
+    speedup_low, speedup_high (from the ends of both medians' intervals), predicted_speedup.
     """
     names = ["time_s", "time_low_s", "time_high_s", "predicted_s"]
     naive = cells[cells["variant"] == "naive"].set_index("n")[names]
     block = cells[(cells["variant"] == "block") & cells["block_size"].notna()]
     pairs = block.join(naive.add_suffix("_naive"), on="n", how="inner")
     return pairs.assign(
-        gain=pairs["time_s_naive"] / pairs["time_s"],
-        gain_low=pairs["time_low_s_naive"] / pairs["time_high_s"],
-        gain_high=pairs["time_high_s_naive"] / pairs["time_low_s"],
-        predicted_gain=pairs["predicted_s_naive"] / pairs["predicted_s"],
+        speedup=pairs["time_s_naive"] / pairs["time_s"],
+        speedup_low=pairs["time_low_s_naive"] / pairs["time_high_s"],
+        speedup_high=pairs["time_high_s_naive"] / pairs["time_low_s"],
+        predicted_speedup=pairs["predicted_s_naive"] / pairs["predicted_s"],
     )
 
 
 def errors(store: Store, devices: Devices) -> Figure | None:
-    """Draw by how much each model is off at sizes left out of its fit, on every card."""
+    """Draw by how much each model is off at sizes left out of its fit, on every GPU."""
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
     cards = _sources(devices.gpus[: style.MOST_COLOURS])
@@ -84,7 +84,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
 
 
 def residuals(store: Store, devices: Devices) -> Figure | None:
-    """Draw the errors of the plainest and of the best model on the card in focus, by B and by N."""
+    """Draw the errors of the plainest and of the best model on the GPU in focus, by B and by N."""
     source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
     cells = _of(store["model_predictions"], MODELLED_SET)
     cells = cells[cells["source"] == source]
@@ -108,18 +108,18 @@ def _best(compared: pd.DataFrame, source: str) -> str:
 
 
 def _sources(cards: Sequence[Device]) -> dict[str, str]:
-    """Return what models were fitted to, by name in the tables: the published times, then cards."""
+    """Return what models were fitted to, by name in the tables: the published times, then GPUs."""
     return {PUBLISHED: PUBLISHED, **{card.label: card.short for card in cards}}
 
 
 def _titled(name: str, rows: pd.DataFrame) -> str:
-    """Return a source's name; of the published times, with their card."""
+    """Return a source's name; of the published times, with their GPU."""
     card = str(rows["machine"].iloc[0]).split(" + ")[-1]
     return f"{name}, {card}" if name == PUBLISHED else name
 
 
 def _looks(names: dict[str, str]) -> list[palette.Look]:
-    """Return the looks of the published times, grey, and of the cards."""
+    """Return the looks of the published times, grey, and of the GPUs."""
     cards = [name for name in names if name != PUBLISHED]
     return [palette.Look(palette.GREY, "d", "-"), *palette.card_looks(cards).values()]
 

@@ -15,13 +15,13 @@ from analysis.drawing.svg import INK, hover, label
 from analysis.models.definitions import m0_eta
 from kernels.catalog.entries import VARIANTS
 
-_GAIN = ("gain", "gain_low", "gain_high")
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _NO_BLOCK = 0.5  # where cells without a block size stand on an axis of block sizes
 
 
 @dataclass(frozen=True)
-class Gains:
-    """A panel of gains: rows of `analysis.models.figures.gains_of`; M0's ρ with low and high."""
+class Speedups:
+    """A panel of gains: rows of `analysis.models.figures.speedups_of`; M0's ρ with low and high."""
 
     title: str
     cells: pd.DataFrame
@@ -30,19 +30,19 @@ class Gains:
 
 @dataclass(frozen=True)
 class Series:
-    """What was measured on one card, or published: its name, rows of a table, and look."""
+    """What was measured on one GPU, or published: its name, rows of a table, and look."""
 
     name: str
     rows: pd.DataFrame
     look: palette.Look
 
 
-def gains(panels: Sequence[Gains]) -> Figure:
-    """Draw measured gains over B, M0's curve with the interval of ρ, and the best model's."""
+def speedups(panels: Sequence[Speedups]) -> Figure:
+    """Draw measured speedups over B, M0's curve with the interval of ρ, and the best model's."""
     figure, axes = style.panels(len(panels), columns=3, height=2.5)
     looks = palette.size_looks(n for panel in panels for n in panel.cells["n"])
     blocks = sorted({int(size) for panel in panels for size in panel.cells["block_size"]})
-    gained = pd.concat([panel.cells["gain"] for panel in panels])
+    gained = pd.concat([panel.cells["speedup"] for panel in panels])
     for axis, panel in zip(axes, panels, strict=True):
         _m0(axis, panel.rho, blocks[-1])
         axis.plot([], [], ":", color=INK, linewidth=1.1, label="best model, at each N")
@@ -50,16 +50,16 @@ def gains(panels: Sequence[Gains]) -> Figure:
             names = [f"N = {plain_number(n)}, B = {size}" for size in own["block_size"]]
             text = f"N = {plain_number(n)}"
             look = looks[int(n)]
-            style.points(axis, own, "block_size", _GAIN, look, text, False, names, style.times)
+            style.points(axis, own, "block_size", _SPEEDUP, look, text, False, names, style.times)
             sizes = own["block_size"].to_numpy(dtype=float)
-            axis.plot(sizes, own["predicted_gain"], ":", color=look.colour, linewidth=1.1)
+            axis.plot(sizes, own["predicted_speedup"], ":", color=look.colour, linewidth=1.1)
         axis.set_title(label(panel.title))
         axis.set_xlabel("block size B (logarithmic)")
         axis.set_ylim(gained.min() / 2, gained.max() * 2)
         style.log_axis(axis, "y")
         style.ticks_at(axis, blocks)
     for axis in axes[::3]:
-        axis.set_ylabel("gain of block over naive\n(logarithmic)")
+        axis.set_ylabel("speedup of block over naive\n(logarithmic)")
     style.legend(figure, axes, columns=5)
     return figure
 
@@ -115,7 +115,7 @@ def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
     """Draw the factors by which predictions miss, one row a kernel, one panel a role.
 
     `found` have rows of model_predictions.csv of one model; `titles` are those of the roles. A line
-    reaches over all cells of a kernel on a card, its dot is their median; cells outside of their 95
+    reaches over all cells of a kernel on a GPU, its dot is their median; cells outside of their 95
     % prediction interval are marked, with that interval.
     """
     kernels = {
@@ -157,7 +157,7 @@ def _in_catalog(kernel: str) -> int:
 
 
 def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
-    """Draw the cells of one card; `cells` have the height y of their kernel's row."""
+    """Draw the cells of one GPU; `cells` have the height y of their kernel's row."""
     measured = cells["time_s"]
     cells = cells.assign(
         factor=cells["predicted_s"] / measured,

@@ -34,7 +34,7 @@ from analysis.models.definitions import (
     UNSEEN,
     is_modelled,
 )
-from analysis.models.judging import half_width, judge, variant_errors
+from analysis.models.evaluation import evaluate, half_width, variant_errors
 from analysis.models.work import GpuFacts, with_work
 from analysis.schema import bounded, renaming, with_bounds
 from analysis.stats.estimates import CONFIDENCE, DRAWS, SEED, FloatArray
@@ -56,7 +56,7 @@ class Case:
     """One set of times to fit together, under the `labels` of `_LABELS`.
 
     `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are bootstrap draws of
-    their medians, shape (cells, DRAWS), NaN where there are none. `clock_hz` is the card's clock
+    their medians, shape (cells, DRAWS), NaN where there are none. `clock_hz` is the GPU's clock
     while it was measured, NaN: not known; so is the number of its `multiprocessors`.
     """
 
@@ -81,7 +81,7 @@ def model_tables(
     """Return the tables of `_TABLES` by name.
 
     `code` is `analysis.kernels.machine_code.machine_code_table`. Published times hold the copies,
-    those of a card are its kernel's. A model whose work is not known of a card or kernel is left
+    those of a GPU are its kernel's. A model whose work is not known of a GPU or kernel is left
     out.
     """
     found: dict[str, list[pd.DataFrame]] = {name: [] for name in _TABLES}
@@ -223,7 +223,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     plain = baselines(_data(case), fitted["n"].to_numpy(dtype=float))
     compared = comparison(candidates, DRAWS, *key)
     worst = pd.DataFrame([_worst(one, fitted) for one in candidates])
-    judged = judge(candidates, plain, fitted, predictions, DRAWS, *key)
+    evaluated = evaluate(candidates, plain, fitted, predictions, DRAWS, *key)
     seen = predictions[candidates[0].model]
     shown = [predictions[best.model]]
     if best is not candidates[0]:
@@ -231,7 +231,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     return {
         "models": pd.concat(parameters, ignore_index=True),
         "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
-        "model_tests": judged.assign(chosen_here=CHOSEN_ON in case.labels["machine"]),
+        "model_tests": evaluated.assign(chosen_here=CHOSEN_ON in case.labels["machine"]),
         "model_steps": steps(candidates, fitted),
         "model_predictions": pd.concat(shown, ignore_index=True),
     }
@@ -273,10 +273,10 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
     """
     residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_ORDER]
     row: dict[str, object] = {
-        "judged_from_n": LEAST_ORDER,
-        "judged_factor": FACTOR,
-        "judged": len(residual),
-        "judged_within": int((residual.abs() <= np.log(FACTOR)).sum()),
+        "evaluated_from_n": LEAST_ORDER,
+        "evaluated_factor": FACTOR,
+        "evaluated": len(residual),
+        "evaluated_within": int((residual.abs() <= np.log(FACTOR)).sum()),
     }
     if residual.empty:
         return row
@@ -293,7 +293,7 @@ def _predictions(case: Case, one: Candidate, known: Uncertainty, whole: bool) ->
     """Return a row for each cell that a model predicts; the fitted ones only if asked for.
 
     Intervals of fitted variants are of the draws of `Uncertainty`, those of others by the errors of
-    variants left out (`analysis.models.judging.half_width`).
+    variants left out (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
     design = MODELS[one.model].design(cells)

@@ -1,7 +1,7 @@
-"""What a launch asks of a card: what models from M4 on charge for.
+"""What a launch asks of a GPU: what models from M4 on charge for.
 
 Nothing of it is timed: accesses follow from the kernel's source (`kernels.theory.cost`) or from the
-card's counters, instructions and registers from the machine code, the rest from the launch.
+GPU's counters, instructions and registers from the machine code, the rest from the launch.
 """
 
 from collections.abc import Iterator
@@ -50,8 +50,8 @@ class GpuFacts:
 def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
     """Return `cells` (variant, n, block_size: square matrices of float32) with `COLUMNS`.
 
-    A counter of the card goes before theory, in which the compiler merges loads of shared memory as
-    it can. NaN: not known, for want of a card, its limits, its machine code, or a kernel's source.
+    A counter of the GPU goes before theory, in which the compiler merges loads of shared memory as
+    it can. NaN: not known, for want of a GPU, its limits, its machine code, or a kernel's source.
     """
     codes = {} if card is None else _by_build(card.code)
     counters = {} if card is None else _by_kernel(card.counters)
@@ -139,9 +139,9 @@ def _instructions(product: Product, code: dict[str, float]) -> float:
     one is counted too rarely.
     """
     adds = product.shape.k * variant(product.variant).sums_a_thread(product.block_size)
-    if not code["loop_multiply_adds"] > 0:
+    if not code["loop_fmas"] > 0:
         return float("nan")
-    rounds = adds / code["loop_multiply_adds"]
+    rounds = adds / code["loop_fmas"]
     return code["instructions"] + (rounds - 1) * code["loop_instructions"]
 
 
@@ -155,7 +155,7 @@ def _steps(product: Product) -> int:
 
 
 def _by_build(code: pd.DataFrame) -> dict[tuple[object, ...], dict[str, float]]:
-    names = ["instructions", "loop_instructions", "loop_multiply_adds"]
+    names = ["instructions", "loop_instructions", "loop_fmas"]
     names += ["registers_per_thread", "static_shared_bytes"]
     own = code[code["dtype"] == _DTYPE]
     values = own[names].astype("Float64").to_numpy(dtype=float, na_value=np.nan)

@@ -1,1 +1,1 @@
-"""The answers, the published tables beside ours, and the cards compared."""
+"""The answers, the published tables beside ours, and the GPUs compared."""

@@ -1,4 +1,4 @@
-"""The figures of the overview: one product on the card and on its CPU, and card beside card."""
+"""The figures of the overview: one product on the GPU and on its CPU, and GPU beside GPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _CPU_ONE = palette.Look(palette.PURPLE, "<", "--")
 _CPU_ALL = palette.Look(INK, "^", "--")
 _CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
 
-# The panels of what is compared card by card: quantity, host memory, title.
+# The panels of what is compared GPU by GPU: quantity, host memory, title.
 _COMPARED = (
     ("total", "pinned", "pinned memory, copies included"),
     ("total", "pageable", "pageable memory, copies included"),
@@ -48,7 +48,7 @@ def headline(store: Store, devices: Devices) -> Figure | None:
     """Draw the time of one product over N on the device in focus and on the CPU of its host.
 
     The fastest way from each kind of host memory, and of the CPU the naive loop, the fastest on one
-    core and on all. An arrow shows the gain over the CPU that answers.csv states.
+    core and on all. An arrow shows the speedup over the CPU that answers.csv states.
     """
     if devices.focus is None:
         return None
@@ -68,7 +68,7 @@ def headline(store: Store, devices: Devices) -> Figure | None:
     style.log_axis(axis, "y")
     axis.yaxis.set_major_formatter(FuncFormatter(style.plain_time))
     style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]), 0.05)
-    _mark_gain(axis, store["answers"], devices.focus, lines)
+    _mark_speedup(axis, store["answers"], devices.focus, lines)
     figure.draw_without_rendering()  # the layout, of which the place of texts depends
     _name_at_the_ends(axis, lines)
     return figure
@@ -93,12 +93,12 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
             yield _Line(text, look, fastest.sort_values("n"))
 
 
-def _mark_gain(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
-    """Draw an arrow between the two times of the gain over the CPU, and write the gain below."""
-    own = answers[(answers["gpu"] == device.label) & answers["gain"].notna()]
+def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
+    """Draw an arrow between the two times of the speedup over the CPU, and write the speedup below."""
+    own = answers[(answers["gpu"] == device.label) & answers["speedup"].notna()]
     if own.empty:
         return
-    n = int(own["gain_n"].iloc[0])
+    n = int(own["speedup_n"].iloc[0])
     rows = pd.concat([line.rows for line in lines])
     rows = rows[rows["n"] == n]
     ends = rows.groupby(rows["device"] == CPU)["total_s"].min().sort_values()
@@ -107,7 +107,9 @@ def _mark_gain(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_L
     below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
     first = own.iloc[0]
     text = (
-        style.about(first["gain"]) if pd.isna(first["gain_low"]) else style.times(first["gain"], 3)
+        style.about(first["speedup"])
+        if pd.isna(first["speedup_low"])
+        else style.times(first["speedup"], 3)
     )
     axis.annotate(text, (n, ends.iloc[0]), **below, va="top", fontsize=11, weight="bold")
 
@@ -133,13 +135,13 @@ def _name_at_the_ends(axis: Axes, lines: list[_Line]) -> None:
 
 
 def cards(store: Store, devices: Devices) -> Figure | None:
-    """Draw the time of the fastest way on each card over that on the first card, by size.
+    """Draw the time of the fastest way on each GPU over that on the first GPU, by size.
 
     A panel for each kind of host memory, copies included, and one for the kernel alone; a colour a
-    card, of which `style.MOST_COLOURS` are drawn. The band is what would not matter.
+    GPU, of which `style.MOST_COLOURS` are drawn. The band is what would not matter.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
-    frame = store["cards"]
+    frame = store["gpu_comparison"]
     frame = frame[frame["ratio"].notna() & frame["gpu"].isin(titles)]
     shown = list(frame["gpu"].unique())[: style.MOST_COLOURS]
     frame = frame[frame["gpu"].isin(shown)]

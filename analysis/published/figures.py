@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.data.cells import compared_memory
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.domain import PUBLISHED, SOURCE_ORDER
+from analysis.domain import PUBLISHED, SOURCE_SIZE
 from analysis.drawing import palette, style
 from analysis.drawing.rates import RATE
 from analysis.drawing.rows import dots, key
@@ -20,11 +20,11 @@ _SWEPT = {
     "block": ("table5", (1, 2, 4, 8, 16, 32)),
     "block_unroll4": ("table6", (4, 8, 16, 32)),
 }
-_GAIN = ("gain", "gain_low", "gain_high")
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # What the source's text says of its own Figure 2, in GFLOP/s.
 _MOST_CARDS = (100, 300)
-# What fleet.csv has of each card's performance, and over what it is drawn.
+# What fleet.csv has of each GPU's performance, and over what it is drawn.
 _PERFORMANCE = {
     "kernel": ("kernel alone", palette.Look(palette.ORANGE, "D", "-")),
     "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
@@ -32,63 +32,65 @@ _PERFORMANCE = {
 }
 _PROPERTIES = {
     "memory_bytes_per_s": (1e-9, "bandwidth of the memory in GB/s"),
-    "multiply_add_flop_per_s": (1e-12, "rate of multiply-adds in TFLOP/s"),
+    "fma_flop_per_s": (1e-12, "rate of FMAs in TFLOP/s"),
     "multiprocessors": (1.0, "multiprocessors"),
     "link_bytes_per_s": (1e-9, "bandwidth of the link in GB/s"),
 }
 
 
-def gain_block(store: Store, devices: Devices) -> Figure | None:
-    """Draw the gain over the naive kernel by block size, copies included: published and measured.
+def speedup_block(store: Store, devices: Devices) -> Figure | None:
+    """Draw the speedup over the naive kernel by block size, copies included: published and measured.
 
     At the source's matrix size, a panel for each of its swept kernels.
     """
     cards = list(devices.gpus[: style.MOST_COLOURS])
     looks = palette.card_looks([gpu.label for gpu in cards])
-    found = {name: _printed_gains(store, name) for name in _SWEPT}
+    found = {name: _printed_speedups(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
     for axis, (name, printed) in zip(axes, found.items(), strict=True):
         if len(printed):
             look = palette.Look(INK, "X", ":")
-            style.points(axis, printed, "block_size", _GAIN, look, _PRINTED, tell=style.times)
+            style.points(axis, printed, "block_size", _SPEEDUP, look, _PRINTED, tell=style.times)
         for gpu in cards:
-            rows = _measured_gains(store, gpu.label, name)
+            rows = _measured_speedups(store, gpu.label, name)
             if len(rows):
                 look = looks[gpu.label]
-                style.points(axis, rows, "block_size", _GAIN, look, gpu.short, tell=style.gain)
+                style.points(
+                    axis, rows, "block_size", _SPEEDUP, look, gpu.short, tell=style.speedup
+                )
         axis.set_title(name)
         axis.set_xlabel("block size B (logarithmic)")
         style.log_axis(axis, "y")
         style.ticks_at(axis, _SWEPT[name][1])
     style.same_y(axes)
-    axes[0].set_ylabel("gain over naive (logarithmic)")
+    axes[0].set_ylabel("speedup over naive (logarithmic)")
     style.legend(figure, axes, columns=4)
     return figure
 
 
-def _printed_gains(store: Store, name: str) -> pd.DataFrame:
+def _printed_speedups(store: Store, name: str) -> pd.DataFrame:
     """Return a kernel's published gains at the source's matrix size: block_size, gain, bounds."""
     table, blocks = _SWEPT[name]
     frame = store[table]
-    row = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_ORDER)]
-    gains = [{"block_size": b, "gain": g} for b in blocks for g in row[f"{name}_{b}_gain"]]
-    rows = pd.DataFrame(gains, columns=["block_size", *_GAIN]).astype(float)
-    return rows[rows["gain"].notna()]
+    row = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_SIZE)]
+    speedups = [{"block_size": b, "speedup": g} for b in blocks for g in row[f"{name}_{b}_speedup"]]
+    rows = pd.DataFrame(speedups, columns=["block_size", *_SPEEDUP]).astype(float)
+    return rows[rows["speedup"].notna()]
 
 
-def _measured_gains(store: Store, label_of: str, name: str) -> pd.DataFrame:
-    frame = store["gains"]
-    own = frame[(frame["source"] == label_of) & (frame["n"] == SOURCE_ORDER)]
-    own = own[(own["variant"] == name) & own["total_gain"].notna()]
+def _measured_speedups(store: Store, label_of: str, name: str) -> pd.DataFrame:
+    frame = store["speedups"]
+    own = frame[(frame["source"] == label_of) & (frame["n"] == SOURCE_SIZE)]
+    own = own[(own["variant"] == name) & own["total_speedup"].notna()]
     own = own[own["host_memory"] == compared_memory(own)]
-    names = {f"total_{column}": column for column in _GAIN}
+    names = {f"total_{column}": column for column in _SPEEDUP}
     return own.rename(columns=names).sort_values("block_size")
 
 
 def figure2(store: Store, devices: Devices) -> Figure | None:
-    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each card.
+    """Draw the source's Figure 2: the fastest of its kernels at its matrix size, on each GPU.
 
-    The fastest card is at the top.
+    The fastest GPU is at the top.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     cards = store["fleet"]
@@ -98,7 +100,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     n = int(cards["n"].iloc[0])
     places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
-    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text, most cards")
+    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text, most GPUs")
     for name, (text, look) in _PERFORMANCE.items():
         rows = cards[cards[f"{name}_flop_per_s"].notna()]
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
@@ -124,9 +126,9 @@ def _in_gflops(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def fleet(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rates of Figure 2 over what each card is, a panel a property.
+    """Draw the rates of Figure 2 over what each GPU is, a panel a property.
 
-    Nothing where all cards are of one kind.
+    Nothing where all GPUs are of one kind.
     """
     cards = store["fleet"]
     if cards["gpu_name"].nunique() < 2:
@@ -158,7 +160,7 @@ def _printed_rate(store: Store, n: int) -> float | None:
 
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "gain-block": gain_block,
+    "speedup-block": speedup_block,
     "figure2": figure2,
     "fleet": fleet,
 }

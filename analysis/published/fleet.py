@@ -1,8 +1,8 @@
-"""Source V's Figure 2 as a table, and what of a card goes with how fast its kernels are there.
+"""Source V's Figure 2 as a table, and what of a GPU goes with how fast its kernels are there.
 
 The source says that neither bandwidth nor the number of units decides, but the balance of both.
 Here the balance is what both allow together: a tile of 32×32 does `TILE_FLOP_PER_BYTE` operations
-for each byte that it loads, so a card can do no more than the smaller of its rate of multiply-adds
+for each byte that it loads, so a GPU can do no more than the smaller of its rate of FMAs
 and that many operations a byte of its memory's bandwidth.
 """
 
@@ -22,17 +22,17 @@ from kernels.catalog.entries import VARIANTS
 
 _SOURCE_V = {name for name, entry in VARIANTS.items() if entry.origin.startswith("V")}
 TILE_FLOP_PER_BYTE = 8.0
-# Performance at the source's size, and what of a card may go with it.
+# Performance at the source's size, and what of a GPU may go with it.
 QUANTITIES = {"kernel": "kernel", "pinned": "total", "pageable": "total"}
 PROPERTIES = {
     "memory bandwidth": "memory_bytes_per_s",
-    "multiply-add rate": "multiply_add_flop_per_s",
+    "FMA rate": "fma_flop_per_s",
     "multiprocessors": "multiprocessors",
     "link": "link_bytes_per_s",
     "balance": "allowed_flop_per_s",
 }
-_ALONE = ("memory bandwidth", "multiply-add rate", "multiprocessors")
-# Of so many kinds of card, a perfect order is found by chance less often than once in a hundred
+_ALONE = ("memory bandwidth", "FMA rate", "multiprocessors")
+# Of so many GPU models, a perfect order is found by chance less often than once in a hundred
 # (twice in 6!), which is what five properties at once ask for; of fewer it is not.
 LEAST_KINDS = 6
 _LEVEL = 0.05 / len(PROPERTIES)
@@ -45,8 +45,8 @@ def fleet_table(found: list[Source], summary: pd.DataFrame, ceilings: pd.DataFra
     """Return one row a GPU: the rate of the fastest of the source's kernels, and its properties.
 
     At the source's matrix size, or the largest that was measured: of the kernel alone, and of
-    complete passes from pinned and from pageable memory. `summary` and `ceilings` are the tables of
-    these names. Bandwidth is that of a copy within the card, the link that of the largest copy to
+    end-to-end runs from pinned and from pageable memory. `summary` and `ceilings` are the tables of
+    these names. Bandwidth is that of a copy within the GPU, the link that of the largest copy to
     it from pinned memory. What was not measured is empty.
     """
     cells = of_sizes(summary)
@@ -71,11 +71,11 @@ def fleet_table(found: list[Source], summary: pd.DataFrame, ceilings: pd.DataFra
 
 
 def _properties(known: pd.Series) -> dict[str, object]:
-    """Return what a card's ceilings, by quantity, say of it."""
+    """Return what a GPU's ceilings, by quantity, say of it."""
     units, memory = known.get("fp32_flop_per_s"), known.get("device_copy_bytes_per_s")
     allowed = min(units, TILE_FLOP_PER_BYTE * memory) if units and memory else None
     return {
-        "multiply_add_flop_per_s": units,
+        "fma_flop_per_s": units,
         "memory_bytes_per_s": memory,
         "link_bytes_per_s": known.get("h2d_bytes_per_s"),
         "allowed_flop_per_s": allowed,
@@ -83,7 +83,7 @@ def _properties(known: pd.Series) -> dict[str, object]:
 
 
 def _performance(cells: pd.DataFrame) -> dict[str, object]:
-    """Return the highest rates of a card's cells, of one size, and the kernel of the first."""
+    """Return the highest rates of a GPU's cells, of one size, and the kernel of the first."""
     row: dict[str, object] = {"n": cells["n"].iloc[0]}
     for name, part in QUANTITIES.items():
         own = cells if name == "kernel" else cells[cells["host_memory"] == name]
@@ -98,9 +98,9 @@ def _performance(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def fleet_ranks_table(fleet: pd.DataFrame) -> pd.DataFrame:
-    """Return how each property of a card ranks the kinds of card as their performance does.
+    """Return how each property of a GPU ranks the GPU models as their performance does.
 
-    Cards of one name are one kind, of which the median is taken; simulated ones take part where
+    GPUs of one name are one kind, of which the median is taken; simulated ones take part where
     nothing else does. rank_correlation is Spearman's, p_value the share of random orders that go
     together as much, in either direction. A verdict is given from `LEAST_KINDS` on, at 5 % over all
     properties. Of the balance it is that of the claim: `HOLDS` where it ranks the kinds as their

@@ -17,37 +17,37 @@ from analysis.stats.estimates import FloatArray, ratio_intervals
 class Entry:
     """One implementation in a table; its columns start with `name`.
 
-    `gain` names the columns of its gain over the table's first entry (empty: has none), `rate`
+    `gain` names the columns of its speedup over the table's first entry (empty: has none), `rate`
     says whether the table prints flop/s.
     """
 
     name: str
     implementation: str
     block_size: int | None = None
-    gain: str = ""
+    speedup: str = ""
     rate: bool = False
 
 
 _NAIVE = Entry("naive", "gpu_naive")
 _CPU_AND_GPU = (
     Entry("cpu", "cpu_naive", rate=True),
-    Entry("gpu", "gpu_naive", gain="gain", rate=True),
+    Entry("gpu", "gpu_naive", speedup="speedup", rate=True),
 )
 
 
 def _swept(name: str, block_sizes: tuple[int, ...]) -> tuple[Entry, ...]:
     """Return an entry for each block size of a variant."""
-    return tuple(Entry(f"{name}_{b}", f"gpu_{name}", b, f"{name}_{b}_gain") for b in block_sizes)
+    return tuple(Entry(f"{name}_{b}", f"gpu_{name}", b, f"{name}_{b}_speedup") for b in block_sizes)
 
 
 LAYOUTS: dict[int, tuple[Entry, ...]] = {
     1: _CPU_AND_GPU,
     2: _CPU_AND_GPU,
-    3: (_NAIVE, Entry("buffered_column", "gpu_buffered_column", gain="buffered_column_gain")),
+    3: (_NAIVE, Entry("buffered_column", "gpu_buffered_column", speedup="buffered_column_speedup")),
     4: (
         Entry("naive", "gpu_naive", rate=True),
-        Entry("buffered_column", "gpu_buffered_column", None, "buffered_column_gain", rate=True),
-        Entry("buffered_row", "gpu_buffered_row", None, "buffered_row_gain", rate=True),
+        Entry("buffered_column", "gpu_buffered_column", None, "buffered_column_speedup", rate=True),
+        Entry("buffered_row", "gpu_buffered_row", None, "buffered_row_speedup", rate=True),
     ),
     5: (_NAIVE, *_swept("block", (1, 2, 4, 8, 16, 32))),
     6: (_NAIVE, *_swept("block_unroll4", (4, 8, 16, 32))),
@@ -81,7 +81,7 @@ def build(
     time_high_s in seconds; the numbers of its index are rows of `draws` (bootstrap medians, shape
     (cells, draws)), which give the gains' intervals. Without draws, and for single cells without
     samples enough, the bounds are NaN. Every entry has NAME_time_s, NAME_time_low_s,
-    NAME_time_high_s; then NAME_flop_per_s = 2n³/t and GAIN, GAIN_low, GAIN_high as the layout says.
+    NAME_time_high_s; then NAME_flop_per_s = 2n³/t and FASTER, SPEEDUP_low, SPEEDUP_high as the layout says.
     """
     cells = {entry: _cells_of(entry, times) for entry in layout}
     orders = sorted({int(n) for cell in cells.values() for n in cell.index})
@@ -94,10 +94,10 @@ def build(
             table[f"{entry.name}_flop_per_s"] = (
                 2.0 * table["n"] ** 3 / table[f"{entry.name}_time_s"]
             )
-        if entry.gain:
-            gain = (baseline["time_s"] / cell["time_s"]).to_numpy()
-            bounds = _gain_bounds(baseline["row"], cell["row"], draws)
-            table = table.assign(**bounded(entry.gain, gain, *bounds))
+        if entry.speedup:
+            speedup = (baseline["time_s"] / cell["time_s"]).to_numpy()
+            bounds = _speedup_bounds(baseline["row"], cell["row"], draws)
+            table = table.assign(**bounded(entry.speedup, speedup, *bounds))
     return table
 
 
@@ -111,7 +111,7 @@ def _cells_of(entry: Entry, times: pd.DataFrame) -> pd.DataFrame:
     return times[chosen.fillna(False)].rename_axis("row").reset_index().set_index("n")
 
 
-def _gain_bounds(
+def _speedup_bounds(
     baseline: pd.Series, cell: pd.Series, draws: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of baseline over cell, NaN where either row of draws is missing."""

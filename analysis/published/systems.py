@@ -28,7 +28,7 @@ class System:
     variant: str
 
     @property
-    def stands_at(self) -> str:
+    def listed_in(self) -> str:
         """Path of its source file, or the name of the library."""
         catalog = cpu_reference.catalog.VARIANTS if self.side == "cpu" else VARIANTS
         entry = catalog[self.variant]
@@ -69,10 +69,10 @@ def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> 
     best = timed.loc[timed.groupby(on)["best_flop_per_s"].idxmax()]
     rows = []
     for system in systems:
-        named = {name: getattr(system, name) for name in (*FIELDS, "stands_at")}
+        named = {name: getattr(system, name) for name in (*FIELDS, "listed_in")}
         where = places[system.side][["recording", "gpu", "device"]]
         rows.append(where.assign(**named) if len(where) else pd.DataFrame([named]))
-    table = pd.concat(rows).reindex(columns=[*on[:2], "gpu", *FIELDS, "stands_at"])
+    table = pd.concat(rows).reindex(columns=[*on[:2], "gpu", *FIELDS, "listed_in"])
     table = table.merge(counts.reset_index(), how="left", on=on)
     counted = table["recording"].notna()
     table.loc[counted, list(counts)] = table.loc[counted, list(counts)].fillna(0)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from analysis.domain import CPU, ORDERS
+from analysis.domain import CPU, SIZES
 from analysis.drawing import palette
 from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
@@ -58,13 +58,13 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     matrices. `titles` gives each measured subject its title by label, in the order of the controls;
     a simulated one says so in its title. `focus` is the label that is chosen at first.
 
-    The result has focus, time_unit_s, cards (label, title, recording), kernels (name, group,
+    The result has focus, time_unit_s, GPUs (label, title, recording), kernels (name, group,
     colour, shape, and chosen: whether it is shown at first) and rows. Rows are columns of equal
     length: numbers with six significant digits, times in units of time_unit_s, null where there is
     none; texts as `values` and, by row, their index among them as `codes`. CPU rows have no gpu:
-    they belong to every card of their recording.
+    they belong to every GPU of their recording.
     """
-    cells = summary[summary["series"] == ORDERS].reset_index(drop=True)
+    cells = summary[summary["series"] == SIZES].reset_index(drop=True)
     keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
     kernels = sorted(set(keys), key=_place)
     names = {key: visible(f"CPU {key[1]}" if key[0] else key[1]) for key in kernels}

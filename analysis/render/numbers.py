@@ -50,13 +50,13 @@ def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
     A measured gain without interval, of too few runs, is an order of magnitude: "about 8000".
     """
     value = float(row[name])
-    if _is_gain(name) and _has_no_interval(row, name):
+    if _is_speedup(name) and _has_no_interval(row, name):
         return about(value, unit)
     return show(value, unit, value if like is None else like)
 
 
-def _is_gain(name: str) -> bool:
-    return name == "factor" or name.endswith("gain")
+def _is_speedup(name: str) -> bool:
+    return name == "factor" or name.endswith("speedup")
 
 
 def _has_no_interval(row: Row, name: str) -> bool:
@@ -93,7 +93,7 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
     """Return the ratio of two cells, each a row and a column: "2.31 ×", or as a percentage.
 
-    A gain is an order of magnitude where either time has no interval.
+    A speedup is an order of magnitude where either time has no interval.
     """
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:

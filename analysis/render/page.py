@@ -64,7 +64,7 @@ def render(
     """Write the report to `out`, whole or not at all.
 
     `recordings` are the folders by id; only provenance and manifest are read. `focus` names the
-    card that the essay is about. `maker` is what the page says of its own making, where a command
+    GPU that the essay is about. `maker` is what the page says of its own making, where a command
     makes it. Raises StoreError naming the table, figure, recording or template that is missing.
     """
     store = Store(tables_dir)

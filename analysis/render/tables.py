@@ -16,10 +16,10 @@ from analysis.schema import Unit, column, interval_columns
 Caller = Callable[[], str]
 # Their published rows are shown with the digits of the source.
 SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
-# With more than these a table is no longer read: the card in focus has it for itself.
+# With more than these a table is no longer read: the GPU in focus has it for itself.
 MOST_ROWS, MOST_COLUMNS = 400, 8
-_NOTE = " Of <code>{}</code> alone; those of other cards are in the CSV."
-# The columns that say of which card a row is, by the first of them that a table has.
+_NOTE = " Of <code>{}</code> alone; those of other GPUs are in the CSV."
+# The columns that say of which GPU a row is, by the first of them that a table has.
 _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
 # Names as the tables have them, in a fixed-width face.
@@ -46,8 +46,8 @@ def table(
     """Return a table of some rows: a figure with title, caption (of `caller`) and link to the CSV.
 
     `columns` names them, separated by spaces; ``total_s±`` shows the interval too. `units` are
-    other than the schema's. `marks` is what stands beside the names of cards: "SIMULATED". Of more
-    than `MOST_ROWS` those of the card in `focus` are shown alone, and the caption says so.
+    other than the schema's. `marks` is what stands beside the names of GPUs: "SIMULATED". Of more
+    than `MOST_ROWS` those of the GPU in `focus` are shown alone, and the caption says so.
     """
     note = Markup("")
     if focus and len(rows) > MOST_ROWS:
@@ -69,7 +69,7 @@ def table(
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
-    """Tell which rows are of a card or its host, or of no card: of the sources or the tree."""
+    """Tell which rows are of a GPU or its host, or of no GPU: of the sources or the tree."""
     owner = next((name for name in _OWNERS if name[0] in frame), ())
     if not owner:
         return pd.Series(True, frame.index)
@@ -95,7 +95,7 @@ def pivot(
     """Return a table with a row for each `index` and a column for each of `across`.
 
     `values` names the column that cells show, as in `table`. Of more than `MOST_COLUMNS` that of
-    the card in `focus` is shown alone, and the caption says so.
+    the GPU in `focus` is shown alone, and the caption says so.
     """
     name, wide = values.removesuffix("±"), values.endswith("±")
     heads, note = rows.values(across), Markup("")

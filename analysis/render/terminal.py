@@ -10,7 +10,7 @@ from analysis.schema import Unit, column
 
 
 def answers(tables_dir: Path | str, focus: str | None = None) -> str:
-    """Return the three answers on the card in focus, and on what was measured on this host.
+    """Return the three answers on the GPU in focus, and on what was measured on this host.
 
     Raises StoreError where a table is missing or `focus` was not measured.
     """
@@ -28,18 +28,20 @@ def answers(tables_dir: Path | str, focus: str | None = None) -> str:
 
 
 def _of(device: Device, row: Row) -> str:
-    way, gain, worth = _number(row, "total_s"), _number(row, "gain"), ABSENT
-    places = {"measured": f"N = {_number(row, 'worth_n', Unit(1.0, '', 0))}"}
-    places |= {"below": f"below N = {_number(row, 'worth_least_n')}"}
-    places |= {"above": f"above N = {_number(row, 'worth_largest_n')}"}
-    worth = places.get(row["worth_place"], ABSENT)
+    way, speedup, break_even = _number(row, "total_s"), _number(row, "speedup"), ABSENT
+    places = {"measured": f"N = {_number(row, 'break_even_n', Unit(1.0, '', 0))}"}
+    places |= {"below": f"below N = {_number(row, 'break_even_least_n')}"}
+    places |= {"above": f"above N = {_number(row, 'break_even_largest_n')}"}
+    break_even = places.get(row["break_even_location"], ABSENT)
     memory = f", {row['host_memory']} memory" if row["host_memory"] else ""
     lines = [device.title]
     lines.append(f"  fastest way       {way:14s}{row['variant'] or ''}, N = {row['n']}{memory}")
     if device.is_gpu:
         rival = f"{row['cpu_best_variant']} on {row['cpu_best_threads']} threads"
-        lines.append(f"  gain over its CPU {gain:14s}{f'over {rival}' if row['gain'] else ''}")
-        lines.append(f"  worth it from     {worth:14s}{_with(row['worth_host_memory'])}")
+        lines.append(
+            f"  speedup over its CPU {speedup:14s}{f'over {rival}' if row['gain'] else ''}"
+        )
+        lines.append(f"  worth it from     {break_even:14s}{_with(row['break_even_host_memory'])}")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """Medians, their intervals, and bootstrap draws of medians and of ratios of medians.
 
 Two kinds of interval are used. A median's own is distribution-free (order statistics). A quantity
-computed from several medians (a gain, a fitted parameter) has a percentile bootstrap interval.
+computed from several medians (a speedup, a fitted parameter) has a percentile bootstrap interval.
 """
 
 import hashlib
@@ -112,8 +112,8 @@ class Groups:
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
 
-    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s, of one sitting (of
-    several: `analysis.stats.sittings`). The result has `CELL`, samples, sittings (1), total_s,
+    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s, of one session (of
+    several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1), total_s,
     total_low_s, total_high_s, the same of the four parts, and overhead_s (median of what the parts
     leave of the total). Samples of a cell are in the order in which they were taken; rows of the
     result are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN where the host does
@@ -122,7 +122,7 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     cells = Groups.of(samples, CELL)
     counts = cells.counts
     table = cells.keys.assign(
-        samples=pd.array(counts, "Int64"), sittings=pd.array(np.ones_like(counts), "Int64")
+        samples=pd.array(counts, "Int64"), sessions=pd.array(np.ones_like(counts), "Int64")
     )
     for part in PARTS:
         table[with_bounds(f"{part}_s")] = cells.medians(samples[f"{part}_s"], series=True).T

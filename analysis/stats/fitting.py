@@ -26,7 +26,7 @@ SMALL = 1e-3  # so small a share of the median time a search begins at
 _LEAST_VARIANCE = 1e-12
 _ROUNDS = 20
 # A step is halved so often at most; the last takes no more than this share off the squares.
-_HALVINGS, _LEAST_GAIN = 30, 1e-12
+_HALVINGS, _LEAST_SPEEDUP = 30, 1e-12
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def least_squares_beside(
         else:
             return float(before)
         theta = nearer
-        if before - residual @ residual <= _LEAST_GAIN * before:
+        if before - residual @ residual <= _LEAST_SPEEDUP * before:
             break
     return float(residual @ residual)
 
@@ -204,12 +204,12 @@ def _scatter(residual: FloatArray, variance: FloatArray, parameters: int) -> flo
     With it the weighted squares of the residuals sum to the degrees of freedom (Paule and Mandel,
     J. Res. NBS 87 (1982) 377); 0 if the medians' variance is enough.
     """
-    freedom = len(residual) - parameters
+    degrees_of_freedom = len(residual) - parameters
     known = variance + _LEAST_VARIANCE
 
     def surplus(scatter: float) -> float:
-        return float(np.sum(residual**2 / (known + scatter)) - freedom)
+        return float(np.sum(residual**2 / (known + scatter)) - degrees_of_freedom)
 
-    if freedom < 1 or surplus(0.0) <= 0:
+    if degrees_of_freedom < 1 or surplus(0.0) <= 0:
         return 0.0
-    return float(brentq(surplus, 0.0, np.sum(residual**2) / freedom, xtol=1e-15))
+    return float(brentq(surplus, 0.0, np.sum(residual**2) / degrees_of_freedom, xtol=1e-15))

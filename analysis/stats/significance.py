@@ -34,7 +34,7 @@ def p_same(ratios: FloatArray, threshold: float) -> float:
     return float((1 + beyond) / (1 + len(ratios)))
 
 
-def judged(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def evaluated(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Return comparisons that belong together with q_differs, q_same and verdict.
 
     `frame` has a row a comparison: ratio, separate (whether nothing but chance speaks against a

@@ -76,7 +76,7 @@ class _Effects:
 
     pattern: FloatArray
     variance: float
-    freedom: int
+    degrees_of_freedom: int
 
     def draw(self, rng: np.random.Generator, draws: int, count: int) -> FloatArray:
         """Return effects of `count` others, shape (draws, count).
@@ -84,7 +84,11 @@ class _Effects:
         Their variance is itself known from a few effects only, and drawn too.
         """
         chosen = self.pattern[rng.integers(len(self.pattern), size=(draws, count))]
-        variance = self.variance * self.freedom / rng.chisquare(self.freedom, (draws, 1))
+        variance = (
+            self.variance
+            * self.degrees_of_freedom
+            / rng.chisquare(self.degrees_of_freedom, (draws, 1))
+        )
         return np.asarray(np.sqrt(variance) * chosen)
 
 
@@ -267,16 +271,18 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     expected[:, counts < _FEWEST] = 0  # of one kernel, what kernels have in common is not known
     scale = np.maximum(expected[:, -1], _NARROWEST)
     variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
-    freedoms = (
+    degrees_of_degrees_of_freedom = (
         counts[0] - len(np.flatnonzero(fit.theta)),
         counts[1] - 1,
         counts[2] - counts[0] - counts[1] + 1,
     )
     effects, rest = [], fit.residual
-    for of, variance, freedom in zip(levels, variances, freedoms, strict=True):
+    for of, variance, degrees_of_freedom in zip(
+        levels, variances, degrees_of_degrees_of_freedom, strict=True
+    ):
         mean = np.bincount(of, fit.weights * rest) / np.bincount(of, fit.weights)
         rest = rest - mean[of]
         size = float(np.sqrt(np.mean(mean**2)))
         pattern = mean / size if size > _NARROWEST else np.zeros(len(mean))
-        effects.append(_Effects(pattern, float(variance), max(int(freedom), 1)))
+        effects.append(_Effects(pattern, float(variance), max(int(degrees_of_freedom), 1)))
     return effects

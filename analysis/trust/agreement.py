@@ -1,7 +1,7 @@
-"""Whether recordings of the same kind of card agree: medians within `AGREEMENT` of each other.
+"""Whether recordings of the same GPU model agree: medians within `AGREEMENT` of each other.
 
 An interval says how well the median of one recording is known, and not what another recording of
-such a card finds: that is seen here alone.
+such a GPU finds: that is seen here alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, with_gpu
-from analysis.domain import CPU, HELD, IN_PASS
+from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, IntArray, ratio_intervals
 from analysis.stats.significance import within
@@ -37,7 +37,7 @@ _KINDS = {
     ON_CPU: ("total",),
 }
 _KEY = [name for name in CELL if name != "device"]
-# The state of the card that stands beside a median, by column of `trust.telemetry`.
+# The state of the GPU that stands beside a median, by column of `trust.telemetry`.
 _STATE = {
     "sm_clock_hz": "sm_clock_{}_hz",
     "temperature_max_celsius": "temperature_max_{}_celsius",
@@ -168,8 +168,8 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             rows = cells[kind].assign(label=label, kind=kind, quantity=quantity)
             rows[with_bounds("median_s")] = times
             if quantity == "kernel" and kind != ALONE:
-                rows = rows[(rows["kernel_timing"] == IN_PASS).fillna(False)]
-            rows = rows[rows["median_s"].notna()]  # not every pass has parts
+                rows = rows[(rows["kernel_timing"] == IN_RUN).fillna(False)]
+            rows = rows[rows["median_s"].notna()]  # not every run has parts
             found.append(rows.reindex(columns=columns))
     types = summary[CELL].dtypes.to_dict() | dict.fromkeys(_STATE, "Float64")
     return pd.concat(found, ignore_index=True).astype(types)
@@ -177,7 +177,7 @@ def _medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def alone(cells: pd.DataFrame) -> pd.DataFrame:
     """Return those rows of the table summary whose kernel was timed alone, a row a kernel."""
-    held = cells[(cells["kernel_timing"] == HELD).fillna(False)]
+    held = cells[(cells["kernel_timing"] == KERNEL_ONLY).fillna(False)]
     held = held.sort_values("host_memory", ascending=False, kind="stable")  # pinned first
     return held.drop_duplicates(["gpu", *KERNEL]).sort_index()
 
@@ -235,7 +235,7 @@ def agreement_line(frame: pd.DataFrame) -> str:
 def apart_with_telemetry(frame: pd.DataFrame, a: Recording, b: Recording) -> str:
     """Return the cells of `compare.compare` whose total times do not agree, sorted by ratio.
 
-    Beside each stands the state of its card in A and in B: medians of clock and power, the highest
+    Beside each stands the state of its GPU in A and in B: medians of clock and power, the highest
     temperature, the number of samples that throttling was seen in; – where it was not recorded.
     """
     totals = frame[frame["quantity"] == "total"]

@@ -11,7 +11,7 @@ against unequal spread alone it can reject as well (Chung and Romano, Ann. Stati
 a rejection is not a verdict by itself. Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) keep
 false rejections among all comparisons of a recording at `judgement.FALSE_DISCOVERIES`.
 
-*Smallness.* The ratio must exceed the threshold. Recordings of one card differ by up to 1 % where
+*Smallness.* The ratio must exceed the threshold. Recordings of one GPU differ by up to 1 % where
 nothing else disturbs them.
 
 *The state of the machine.* Samples of a recording share its clocks, its neighbours on the host and
@@ -21,10 +21,10 @@ kernels, taken minutes apart on one host, differed by half in CPU times and by a
 totals. One recording a side leaves that variance unknown, but its samples show how far the machine
 wanders. So the two must be separate: the intervals in which each recording predicts one more sample
 of its own have nothing in common. A change smaller than the scatter of a cell's own samples remains
-undecided; so does one no larger than sittings of one card lie apart, where cards with several
-sittings tell that (`analysis.stats.sittings.Known`).
+undecided; so does one no larger than sessions of one GPU lie apart, where GPUs with several
+sessions tell that (`analysis.stats.sessions.Known`).
 
-*The host.* A kernel's time without the host in it is the card's. A whole pass is that of a card and
+*The host.* A kernel's time without the host in it is the GPU's. A whole run is that of a GPU and
 its host, a CPU's product that of the host alone: where what was measured of the hosts themselves
 differs by more than the threshold (`analysis.trust.host_factors`), there is no verdict on those.
 """
@@ -39,7 +39,7 @@ from scipy import stats
 import cpu_reference.catalog
 import kernels.catalog.entries
 from analysis.data.kernel_times import kernel_times
-from analysis.domain import HELD
+from analysis.domain import KERNEL_ONLY
 from analysis.stats.estimates import (
     CONFIDENCE,
     FloatArray,
@@ -47,8 +47,8 @@ from analysis.stats.estimates import (
     ratio_intervals,
     seeded,
 )
-from analysis.stats.significance import FASTER, SLOWER, VERDICTS, judged, p_same, within
-from analysis.stats.sittings import Known
+from analysis.stats.sessions import Known
+from analysis.stats.significance import FASTER, SLOWER, VERDICTS, evaluated, p_same, within
 from analysis.trust.host_factors import bearing, host_factors, note
 from base.command_line import aligned
 from base.errors import StudyError
@@ -73,7 +73,7 @@ _TYPES = {
 CARD, HOST = "card", "host"
 OTHER_HOST = "other host"
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
-_DETAILS = ("packages", "limits")  # of software and cards: too long for a line
+_DETAILS = ("packages", "limits")  # of software and GPUs: too long for a line
 CELL_TITLES = ("device", "variant", "dtype", "shape", "block", "memory", "threads")
 _TITLES = (
     *(*CELL_TITLES, "time", "samples"),
@@ -88,7 +88,7 @@ def compare(
 
     Devices are matched by their order and named as in `a`. Columns: `CELL`, quantity, the numbers
     of samples, medians in seconds, ratio (B/A, with its 95 % bootstrap interval), reach (the ratio
-    to which two sittings of one card lie apart in 95 % of cases, as far as it is `known`), separate
+    to which two sessions of one GPU lie apart in 95 % of cases, as far as it is `known`), separate
     (whether the two `prediction_interval` are, and the ratio is beyond reach), p_differs and
     p_same, both after Benjamini–Hochberg as q_differs and q_same, side (whether the time is that of
     the `CARD` alone), verdict (`OTHER_HOST` for slower and faster where the hosts differ). Below 6
@@ -112,14 +112,14 @@ def compare(
     held = not (a.kernels.empty or b.kernels.empty)
     of_card = held & (frame["quantity"] == "kernel")
     factors = bearing(host_factors(a, b), frame)
-    frame = judged(frame.assign(side=np.where(of_card, CARD, HOST)), threshold)
+    frame = evaluated(frame.assign(side=np.where(of_card, CARD, HOST)), threshold)
     withheld = ~of_card & frame["verdict"].isin([SLOWER, FASTER])
     withheld &= factors.notna() & ~within(factors, threshold)
     return frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
 
 
 def _reach(frame: pd.DataFrame, samples: pd.DataFrame, known: Known) -> pd.Series:
-    """Return the ratio that two sittings of one card stay within in 95 % of cases, NaN: unknown."""
+    """Return the ratio that two sessions of one GPU stay within in 95 % of cases, NaN: unknown."""
     works = samples.loc[samples["host_s"].notna(), CELL].drop_duplicates()
     found = frame[CELL].merge(works, how="left", on=CELL, indicator="work")["work"] == "both"
     rows = frame.assign(
@@ -127,7 +127,7 @@ def _reach(frame: pd.DataFrame, samples: pd.DataFrame, known: Known) -> pd.Serie
         time_s=frame["median_a_s"],
     )
     told = known.at(rows)
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, told["freedom"])
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, told["degrees_of_freedom"])
     return np.exp(quantile * np.sqrt(2 * told["variance"]))
 
 
@@ -146,14 +146,14 @@ def prediction_interval(times: FloatArray) -> tuple[float, float]:
 
 
 def notes(a: Recording, b: Recording) -> list[str]:
-    """Return a line for each thing but time that differs: cards, host, software, flags, sources."""
+    """Return a line for each thing but time that differs: GPUs, host, software, flags, sources."""
     first, second = a.provenance, b.provenance
     lines = []
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
-        lines += _differing(f"the cards at {one['device']}", one, other)
+        lines += _differing(f"the GPUs at {one['device']}", one, other)
     if len(first["devices"]) != len(second["devices"]):
-        lines.append(f"cards: {len(first['devices'])} in A, {len(second['devices'])} in B")
+        lines.append(f"GPUs: {len(first['devices'])} in A, {len(second['devices'])} in B")
     names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
     for item, name in names.items():
         lines += _differing(name, first[item], second[item])
@@ -173,11 +173,11 @@ def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list
     return [names.get(path, path) for path in common if first[path] != second[path]]
 
 
-def sittings_note(frame: pd.DataFrame) -> str:
-    """Return a line on what verdicts allow for: how far sittings of one card lie apart."""
+def sessions_note(frame: pd.DataFrame) -> str:
+    """Return a line on what verdicts allow for: how far sessions of one GPU lie apart."""
     told = int(frame["reach"].notna().sum())
     rest = "; of the others, slower may be the host or the day" if told < len(frame) else ""
-    return f"how far sittings of one card lie apart is known of {told} of {len(frame)} times{rest}"
+    return f"how far sessions of one GPU lie apart is known of {told} of {len(frame)} times{rest}"
 
 
 def table(frame: pd.DataFrame, everything: bool) -> str:
@@ -188,7 +188,7 @@ def table(frame: pd.DataFrame, everything: bool) -> str:
 
 
 def summary(frame: pd.DataFrame, threshold: float) -> str:
-    """Return lines: how many times of card and host had each verdict, how many medians agree."""
+    """Return lines: how many times of GPU and host had each verdict, how many medians agree."""
     lines = []
     for side, rows in frame.groupby("side", sort=True):
         counts = rows["verdict"].value_counts()
@@ -234,7 +234,7 @@ def _paired(
 def _kernel_times(recording: Recording, held: bool) -> pd.DataFrame:
     """Return `kernel_times`; those of kernels alone stand once, with the first host memory."""
     times = kernel_times(recording, held)
-    alone = times["kernel_timing"] == HELD
+    alone = times["kernel_timing"] == KERNEL_ONLY
     first = times.groupby(KERNEL, dropna=False)["host_memory"].transform("max")  # pinned
     return times[~alone.fillna(False) | (times["host_memory"] == first).fillna(False)]
 

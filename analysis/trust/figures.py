@@ -18,7 +18,7 @@ _MEMORY = {PINNED: "pinned", PAGEABLE: "pageable"}
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
-    """Draw how the medians of recordings of the same kind of card differ, a panel a pair."""
+    """Draw how the medians of recordings of the same GPU model differ, a panel a pair."""
     frame = store["agreement"]
     pairs = frame.loc[frame["gpu_a"].notna(), ["recording_a", "gpu_a", "recording_b", "gpu_b"]]
     pairs = pairs.drop_duplicates()

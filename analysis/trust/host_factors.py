@@ -1,7 +1,7 @@
 """How much slower one recording's host is than another's, by what was measured of it alone.
 
-A whole pass depends on the host by its launches and its copies, a CPU's product by its cores and
-its memory. Where these ceilings differ, a pass that takes longer says nothing of the card.
+A whole run depends on the host by its launches and its copies, a CPU's product by its cores and
+its memory. Where these ceilings differ, a run that takes longer says nothing of the GPU.
 """
 
 import pandas as pd
@@ -20,7 +20,7 @@ def host_factors(a: Recording, b: Recording) -> pd.DataFrame:
     """Return what both measured of their hosts: quantity, host_memory, threads, factor.
 
     factor is how many times as long B's host takes, of medians over the rounds. The devices are
-    matched by their names: a card's ceilings are those of its link.
+    matched by their names: a GPU's ceilings are those of its link.
     """
     both = _medians(a.ceilings).merge(_medians(b.ceilings), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]
@@ -44,7 +44,7 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
 def bearing(factors: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
     """Return of each row the factor furthest from 1 that bears on it, NaN where none is known.
 
-    `rows` have host_memory (of passes) and threads (of a CPU's products).
+    `rows` have host_memory (of runs) and threads (of a CPU's products).
     """
     found = pd.Series(float("nan"), rows.index)
     for memory in rows["host_memory"].dropna().unique():
@@ -66,7 +66,7 @@ def _furthest(factors: pd.Series) -> float:
 def note(factors: pd.DataFrame) -> str | None:
     """Return a line on how much longer B's host takes; None where nothing is known."""
     names = {_PASS: "an empty pass", "h2d": "copies to the card", "d2h": "copies back"}
-    names |= {"fp32": "multiply-adds of its CPU", "memory": "its memory"}
+    names |= {"fp32": "FMAs of its CPU", "memory": "its memory"}
     texts = [
         f"{names.get(quantity) or names[quantity.split('_')[0]]}"
         f"{'' if pd.isna(memory) else f' ({memory})'}"

@@ -1,7 +1,7 @@
-"""Whether the traffic of a host's other GPUs slows a GPU: pairs of passes, alone and beside it.
+"""Whether the traffic of a host's other GPUs slows a GPU: pairs of runs, alone and beside it.
 
-The two passes of a pair follow each other, so the state of card and host is that of both, and only
-what changes within pairs counts: chance is judged by Wilcoxon's signed-rank test of the logarithms
+The two runs of a pair follow each other, so the state of GPU and host is that of both, and only
+what changes within pairs counts: chance is evaluated by Wilcoxon's signed-rank test of the logarithms
 of the ratios (Biometrics Bulletin 1, 1945), the interval resamples pairs.
 """
 
@@ -20,14 +20,14 @@ from analysis.stats.estimates import (
     percentile_interval,
     seeded,
 )
-from analysis.stats.significance import THRESHOLD, judged, p_same
+from analysis.stats.significance import THRESHOLD, evaluated, p_same
 from base.intervals import interval_ranks, median_interval
 from measurement.recording.recording import CELL
 
 QUANTITIES = ("total", "h2d", "kernel", "d2h")
 _TIMES = [*with_bounds("alone_s"), *with_bounds("beside_s")]
 _OUTCOME = ["ratio", "ratio_low", "ratio_high", "p_differs", "p_same"]
-_PAIR = ["sitting", "round"]
+_PAIR = ["session", "round"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 
 
@@ -35,7 +35,7 @@ def interference_table(found: list[Source]) -> pd.DataFrame:
     """Return one row for every cell, number of neighbours and quantity ("total", "h2d", …).
 
     alone_s and beside_s are medians over the pairs, ratio is beside_s over alone_s. The verdict is
-    on the passes beside the traffic, among all comparisons of a GPU. Below 6 pairs there is no
+    on the runs beside the traffic, among all comparisons of a GPU. Below 6 pairs there is no
     interval and no p or q (NaN).
     """
     own = ((source, source.own(source.recording.interference)) for source in found)
@@ -61,11 +61,11 @@ def compare_pairs(passes: pd.DataFrame) -> pd.DataFrame:
     types = passes[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
     frame = pd.DataFrame(rows, columns=_ROWS).astype(types)
     # Nothing but chance can move the median of pairs: what else could is in both of each.
-    return judged(frame.assign(separate=True), THRESHOLD)
+    return evaluated(frame.assign(separate=True), THRESHOLD)
 
 
 def _compared(alone: FloatArray, beside: FloatArray, seed: tuple[object, ...]) -> dict[str, object]:
-    """Return what the passes of pairs, each of shape (pairs,), say of one quantity."""
+    """Return what the runs of pairs, each of shape (pairs,), say of one quantity."""
     times = [*median_interval(alone, CONFIDENCE), *median_interval(beside, CONFIDENCE)]
     row: dict[str, object] = dict(zip(_TIMES, times, strict=True))
     row |= {"pairs": len(alone), "ratio": float(np.median(beside) / np.median(alone))}

@@ -95,23 +95,23 @@ def phases_table(found: list[Source]) -> pd.DataFrame:
     """Return how long every part of a measurement took and how long the device was at work in it.
 
     share_not_busy is the share of the wall time that is neither transfer nor kernel (on a CPU, no
-    product). A row `TOTAL` a device sums up all phases of a sitting.
+    product). A row `TOTAL` a device sums up all phases of a session.
     """
     own = ((source, _phases(source)) for source in found)
     return stacked("phases", [labelled(*rows) for rows in once_a_recording(own)])
 
 
 def _phases(source: Source) -> pd.DataFrame:
-    columns = ["sitting", "device", "phase", "wall_s", "busy_s"]
-    sittings = enumerate(source.recording.sittings)
-    told = [{**phase, "sitting": at} for at, sitting in sittings for phase in sitting["phases"]]
+    columns = ["session", "device", "phase", "wall_s", "busy_s"]
+    sessions = enumerate(source.recording.sessions)
+    told = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]
     listed = pd.DataFrame(told, columns=columns)
     # A phase that was interrupted, or taken in several steps, stands once.
     listed = listed.groupby(columns[:3], sort=False, as_index=False).sum()
     frames = []
-    for (at, device), rows in source.own(listed).groupby(["sitting", "device"], sort=False):
+    for (at, device), rows in source.own(listed).groupby(["session", "device"], sort=False):
         whole = rows[["wall_s", "busy_s"]].sum()
-        whole_row = pd.DataFrame([{"sitting": at, "device": device, "phase": TOTAL, **whole}])
+        whole_row = pd.DataFrame([{"session": at, "device": device, "phase": TOTAL, **whole}])
         frames += [rows, whole_row]
     phases = concatenated([listed[:0], *frames])
     wall_s = phases["wall_s"].astype(float)

@@ -81,7 +81,7 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
 
 
 def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the ratio by the time of a launch among launches back to back; a card has a colour."""
+    """Draw the ratio by the time of a launch among launches back to back; a GPU has a colour."""
     figure, (axis,) = style.new_figure(height=3.6)
     looks = palette.card_looks(by_card)
     axis.axhline(1, color=INK, linewidth=1)

@@ -1,4 +1,4 @@
-"""The state of a card while it was measured: clocks, temperature, power, throttling."""
+"""The state of a GPU while it was measured: clocks, temperature, power, throttling."""
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,9 @@ def telemetry_table(found: list[Source]) -> pd.DataFrame:
 
 
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the state in which a card took the samples of each cell, and its times in seconds.
+    """Return the state in which a GPU took the samples of each cell, and its times in seconds.
 
-    throttle_reasons names those of all samples. Times are those of complete passes and, between
+    throttle_reasons names those of all samples. Times are those of end-to-end runs and, between
     their events, of the kernel; medians of all samples, and those called
     unmarked of the samples that no throttling was seen in (NaN where none is left, or where nothing
     is known of any). What was not recorded is empty.
@@ -43,7 +43,7 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     frame.loc[~recorded, "samples_throttled"] = pd.NA
     for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):
         frame[name] = cells.medians(samples[name], samples[name].notna())[0]
-    for part, column in (("total", "total_s"), ("pass_kernel", "kernel_s")):
+    for part, column in (("total", "total_s"), ("in_run_kernel", "kernel_s")):
         times = samples[column]
         unmarked = recorded[cells.number] & ~marked
         frame[with_bounds(f"{part}_s")] = cells.medians(times).T

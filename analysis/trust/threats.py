@@ -14,13 +14,13 @@ WIDE = 0.05
 
 
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row for each row of recordings.csv: what speaks against the numbers of a card.
+    """Return one row for each row of recordings.csv: what speaks against the numbers of a GPU.
 
     `frames` are the tables recordings, telemetry, summary and agreement. The CPU's totals count
-    with each card of its host. share_moved is how far a total moves at most without the samples
-    taken while the card throttled; totals_wide have an interval that reaches farther than `WIDE`
-    of the median; medians_found_again of medians_compared agree with another recording of the same
-    kind of card. What was not recorded is empty.
+    with each GPU of its host. share_moved is how far a total moves at most without the samples
+    taken while the GPU throttled; totals_wide have an interval that reaches farther than `WIDE`
+    of the median; medians_reproduced of medians_compared agree with another recording of the same
+    GPU model. What was not recorded is empty.
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():
@@ -35,7 +35,7 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _throttling(cells: pd.DataFrame) -> dict[str, object]:
-    """Return what the rows of telemetry.csv of one card tell; nothing where there are none."""
+    """Return what the rows of telemetry.csv of one GPU tell; nothing where there are none."""
     known = cells[cells["samples_throttled"].notna()]
     clocks = cells["sm_clock_hz"].dropna()
     moved = (cells["unmarked_total_s"] / cells["total_s"] - 1).abs()
@@ -50,7 +50,7 @@ def _throttling(cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return how many totals a card and its host's CPU have, without and with a wide interval."""
+    """Return how many totals a GPU and its host's CPU have, without and with a wide interval."""
     own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
     median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
@@ -73,5 +73,5 @@ def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
         return {}
     return {
         "medians_compared": int(own["cells"].sum()),
-        "medians_found_again": int(own["cells_agreeing"].sum()),
+        "medians_reproduced": int(own["cells_agreeing"].sum()),
     }

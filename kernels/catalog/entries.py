@@ -398,7 +398,7 @@ VARIANTS: dict[str, Variant] = {
             name="sgemm_top_pieces",
             title="tiles, copies overlapped",
             idea="copied and computed in pieces",
-            description=f"the same kernel in a pass of {PIECES} pieces, each some rows of A and C "
+            description=f"the same kernel in a run of {PIECES} pieces, each some rows of A and C "
             "in a stream of its own: copies in both directions and kernels run at the same time",
             block_sizes=(64064, 64128, 128128),
             after="sgemm_top",
@@ -410,7 +410,7 @@ VARIANTS: dict[str, Variant] = {
             name="sgemm_top_graph",
             title="tiles, as a graph",
             idea="one call for a whole pass",
-            description="the same kernel and copies as a CUDA graph: the driver gets the pass "
+            description="the same kernel and copies as a CUDA graph: the driver gets the run "
             "once, and launches all of it in one call",
             block_sizes=(32016, 64032, 64128),
             after="sgemm_top",
@@ -498,7 +498,7 @@ VARIANTS: dict[str, Variant] = {
             "cublas_sgemm",
             "cuBLAS SGEMM",
             "NVIDIA's own library",
-            "anchor",
+            "reference",
             "NVIDIA's own library, where the host has it",
             "library",
             None,

@@ -1,4 +1,4 @@
-"""What a card allows one launch, and whether a variant stays within it."""
+"""What a GPU allows one launch, and whether a variant stays within it."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _TENSOR_CORES = (8, 0)
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What one launch may use on a card, as the CUDA driver reports it (device attributes).
+    """What one launch may use on a GPU, as the CUDA driver reports it (device attributes).
 
     A block has more than `max_shared_bytes_per_block` only if the function's attribute asks for it,
     up to `max_shared_bytes_per_block_optin`.
@@ -39,14 +39,14 @@ def not_launchable(
     registers_per_thread: int = 0,
     static_shared_bytes: int = 0,
 ) -> str | None:
-    """Say which limit of the card keeps the variant from this product; None if it runs.
+    """Say which limit of the GPU keeps the variant from this product; None if it runs.
 
     `registers_per_thread` and `static_shared_bytes` come from the build (0: not known).
     """
     entry = variant(name)
     if entry.tensor_cores and limits.compute_capability < _TENSOR_CORES:
         needed, has = (".".join(map(str, c)) for c in (_TENSOR_CORES, limits.compute_capability))
-        return f"needs compute capability {needed} for its tensor cores, the card has {has}"
+        return f"needs compute capability {needed} for its tensor cores, the GPU has {has}"
     launch = entry.launch(shape, block_size)
     seen = entry.operands(shape, block_size)
     threads = launch.threads[0] * launch.threads[1]
@@ -67,7 +67,7 @@ def not_launchable(
         (launch.grid[1], limits.max_grid_y, "blocks along y, {} allowed"),
         (launch.grid[2], limits.max_grid_z, "blocks along z, {} allowed"),
         (registers, limits.max_registers_per_block, "registers a block, {} allowed"),
-        (memory, limits.memory_bytes, "bytes for the matrices, the card has {}"),
+        (memory, limits.memory_bytes, "bytes for the matrices, the GPU has {}"),
     ]
     for demand, limit, text in demands:
         if demand > limit:

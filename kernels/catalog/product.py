@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernels.catalog.entries import variant
 from kernels.products.shape import Shape
 
-# The variant over which gains are, and the block size of the source's launch of it.
+# The variant over which speedups are, and the block size of the source's launch of it.
 BASELINE, BASELINE_BLOCK = "naive", 32
 
 

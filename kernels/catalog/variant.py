@@ -23,10 +23,10 @@ class Launch:
 # Rows of C, columns of C and steps along k that a block works on at a time.
 Tile = tuple[int, int, int]
 
-# How a pass goes: copies and kernel one after the other, each by a call of its own; in pieces,
+# How a run goes: copies and kernel one after the other, each by a call of its own; in pieces,
 # whose copies and kernels overlap; or as a graph, got by the driver once, launched by one call.
 IN_TURN, IN_PIECES, AS_GRAPH = "in turn", "in pieces", "as a graph"
-# Of a pass in pieces: enough that little is left at its ends, and few enough to fill a card.
+# Of a run in pieces: enough that little is left at its ends, and few enough to fill a GPU.
 PIECES = 8
 
 
@@ -50,13 +50,13 @@ class Variant:
 
     `kernel` is the name of the function and of its source file. It is None for what a library
     computes, which has no source, no builds and no theory. `host_step` is what the host does with
-    the matrices beyond copying them. `flow` is how its pass goes: other than in turn it needs
+    the matrices beyond copying them. `flow` is how its run goes: other than in turn it needs
     pinned memory, and its kernel is not timed alone. It is for shapes with an edge in `edges`.
 
     `file` is the source file of a kernel from outside of the catalog (`kernels.catalog.user_supplied`), of which
     there is no theory; `claims` are the accesses a thread, by operation, that it declares. Without
     a `kernel` it is a call from Python. Where sums are not `in_order`, one by one along k, products
-    are judged by their bound alone.
+    are evaluated by their bound alone.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Variant:
         return {"square": shape.is_square, "single": shape.batch == 1}.get(self.shapes, True)
 
     def takes_memory(self, host_memory: str) -> bool:
-        """Tell whether its copies can be what its pass needs: only pinned memory's overlap."""
+        """Tell whether its copies can be what its run needs: only pinned memory's overlap."""
         return self.flow == IN_TURN or host_memory == "pinned"
 
     def takes_block(self, block_size: int | None) -> bool:

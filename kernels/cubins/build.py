@@ -35,7 +35,7 @@ class Build:
 
     @property
     def source(self) -> str:
-        """Path of the source file, relative to the project's root unless the kernel was brought."""
+        """Path of the source file, relative to the project's root unless the kernel was user-supplied."""
         entry = VARIANTS.get(self.variant)
         return (entry and entry.source) or f"kernels/{self.variant}.cu"
 
@@ -50,7 +50,7 @@ class Build:
         }
 
 
-# Hold no variant: the kernels of the first measure what a card can do at most, that of the second
+# BlockingKernel no variant: the kernels of the first measure what a GPU can do at most, that of the second
 # what its tensor cores can, those of the third hold a stream while something is queued in it.
 PROBES = Build("probes", None, "float32", False)
 TENSOR_PROBE = Build("tensor_probe", None, "float32", False)

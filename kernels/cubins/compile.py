@@ -83,7 +83,7 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     source = ROOT / build.source
     own = build not in INSTRUMENTS
     on_tensor_cores = variant(build.variant).tensor_cores if own else build == TENSOR_PROBE
-    # Asynchronous products on tensor cores (wgmma) are what this card has alone.
+    # Asynchronous products on tensor cores (wgmma) are what this GPU has alone.
     target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [
         str(nvcc),

@@ -18,10 +18,10 @@ from base.errors import StudyError
 KERNEL, LOOP = "kernel", "loop"
 # What multiplies and adds elements of each type. IMAD computes some addresses of any kernel too, so
 # that it counts only in kernels that have none of the others.
-FLOATING_MULTIPLY_ADDS = ("FFMA", "DFMA")
-INTEGER_MULTIPLY_ADDS = ("IMAD",)
+FLOATING_FMAS = ("FFMA", "DFMA")
+INTEGER_FMAS = ("IMAD",)
 # Those of tensor cores, each of many elements; what has them multiplies elements by nothing else.
-TENSOR_MULTIPLY_ADDS = ("HMMA", "HGMMA")
+TENSOR_FMAS = ("HMMA", "HGMMA")
 LOADS = ("LDG", "LDS", "LDL", "LD")
 STORES = ("STG", "STS", "STL", "ST")
 # Width in bits of an access whose modifiers do not name another one.
@@ -186,10 +186,10 @@ def loops(code: Code) -> dict[int, set[int]]:
 def main_loop(code: Code) -> set[int]:
     """Return the indices of the instructions of the loop that does the work; empty: there is none.
 
-    It is the loop with the most multiply-adds of its own, that is, outside of loops inside it. The
+    It is the loop with the most FMAs of its own, that is, outside of loops inside it. The
     compiler writes one loop of the source several times: unrolled as far as it goes, and again for
     the steps that remain. The most unrolled copy is the one that runs, and has the most
-    multiply-adds. A loop over tiles is chosen where the loop within a tile is unrolled completely
+    FMAs. A loop over tiles is chosen where the loop within a tile is unrolled completely
     and so has vanished, else the inner one. Only the loop's own instructions count: each of them
     stands for one a turn. Of equals it is the loop with the fewest instructions, then the first.
     """
@@ -198,30 +198,30 @@ def main_loop(code: Code) -> set[int]:
         body - {i for inner, part in found.items() if inner != head and inner in body for i in part}
         for head, body in found.items()
     ]
-    names = _multiply_add_names({instruction.opcode for instruction in code.instructions})
+    names = _fma_names({instruction.opcode for instruction in code.instructions})
 
-    def multiply_adds_of(body: set[int]) -> int:
+    def fmas_of(body: set[int]) -> int:
         return sum(code.instructions[index].opcode in names for index in body)
 
-    best = max(own, key=lambda body: (multiply_adds_of(body), -len(body)), default=set())
-    return best if multiply_adds_of(best) else set()
+    best = max(own, key=lambda body: (fmas_of(body), -len(body)), default=set())
+    return best if fmas_of(best) else set()
 
 
-def multiply_adds(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return how many multiply-adds of elements there are.
+def fmas(counts: Iterable[InstructionCount], scope: str) -> int:
+    """Return how many FMAs of elements there are.
 
     Those of tensor cores, else FFMA and DFMA, or IMAD if there are none of them.
     """
     counts = list(counts)
-    names = _multiply_add_names({count.opcode for count in counts})
+    names = _fma_names({count.opcode for count in counts})
     return sum(c.count for c in counts if c.scope == scope and c.opcode in names)
 
 
-def multiply_add_share(counts: Iterable[InstructionCount], scope: str) -> float | None:
-    """Return the share (0 to 1) of multiply-adds in all instructions; None: the scope is empty."""
+def fma_share(counts: Iterable[InstructionCount], scope: str) -> float | None:
+    """Return the share (0 to 1) of FMAs in all instructions; None: the scope is empty."""
     counts = list(counts)
     total = sum(count.count for count in counts if count.scope == scope)
-    return multiply_adds(counts, scope) / total if total else None
+    return fmas(counts, scope) / total if total else None
 
 
 def loads_by_width(
@@ -242,12 +242,12 @@ def unrolling(counts: Iterable[InstructionCount], sums_a_thread: int) -> float:
     0: there is no such loop, or one instruction of tensor cores does many.
 
     `sums_a_thread` elements of C are computed by a thread (rows times columns of the tile over
-    threads of the block), with a multiply-add for each of them in each step.
+    threads of the block), with a FMA for each of them in each step.
     """
     counts = list(counts)
-    if any(count.opcode in TENSOR_MULTIPLY_ADDS for count in counts):
+    if any(count.opcode in TENSOR_FMAS for count in counts):
         return 0.0
-    return multiply_adds(counts, LOOP) / sums_a_thread
+    return fmas(counts, LOOP) / sums_a_thread
 
 
 def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[int]:
@@ -262,12 +262,12 @@ def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[i
     return body if head in body and 0 not in body else set()
 
 
-def _multiply_add_names(opcodes: set[str]) -> tuple[str, ...]:
+def _fma_names(opcodes: set[str]) -> tuple[str, ...]:
     """Return which of a kernel's opcodes multiply and add its elements."""
-    for names in (TENSOR_MULTIPLY_ADDS, FLOATING_MULTIPLY_ADDS):
+    for names in (TENSOR_FMAS, FLOATING_FMAS):
         if opcodes.intersection(names):
             return names
-    return INTEGER_MULTIPLY_ADDS
+    return INTEGER_FMAS
 
 
 def _tally(code: Code, indices: Iterable[int]) -> Counter[tuple[str, int]]:

@@ -5,7 +5,7 @@ own (`binding`): a fiber for each thread of a block, one block after the other. 
 build:
 
 - ``separate`` and ``fused``: optimised, for the numerics, with every product rounded before it is
-  added, or with fused multiply-adds as nvcc makes them by default;
+  added, or with fused FMAs as nvcc makes them by default;
 - ``counted``: not optimised, and instrumented so that each load and store of the source calls the
   runtime first.
 
@@ -30,15 +30,15 @@ Limits. x86-64 Linux with g++. One source file a kernel, accesses of 4, 8 or 16 
 shared memory called `smem`. `__device__` functions that return structures must be
 `__forceinline__`. No inline PTX, warp shuffles and votes, atomics, tensor cores and 16-bit numbers:
 they are refused by name, but for what stands between ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__
-…`` and its ``#else``, which is for cards alone. What follows the ``#else`` takes its place here:
+…`` and its ``#else``, which is for GPUs alone. What follows the ``#else`` takes its place here:
 plain C++ with the same indices and the same results but for the order of sums. So indices, scales,
 splits and bounds are checked of a kernel on tensor cores, and not its instructions; what they read
 of shared memory is checked (`host_tensor_operand`), and not counted. Asynchronous copies are the
 plain ones that take their places, at once: a wait that is missing is not seen. A global word that
 is read and only later written by another thread is no race that is seen. Where lanes take different
-turns in one loop, the visits that make one request on a card may differ from those counted here.
+turns in one loop, the visits that make one request on a GPU may differ from those counted here.
 Machine code may load only once what source code loads twice, or several words with one instruction:
-nvcc makes one load of 16 bytes of four steps along a row of a shared tile, so that a card executes
+nvcc makes one load of 16 bytes of four steps along a row of a shared tile, so that a GPU executes
 fewer loads than there are requests here. The words are the same, the wavefronts fewer: where all
 lanes read the same 16 bytes there are two for the four steps, and lanes that read down a column
 conflict once for four steps.

@@ -15,7 +15,7 @@ from base.paths import shown
 from kernels.host_execution.compiler import build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
-_ALIGNMENT = 256  # bytes, of a card's allocations
+_ALIGNMENT = 256  # bytes, of a GPU's allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
 # Overflow of signed integers is undefined in C++; unsigned ones wrap around, with the same bits.
@@ -243,7 +243,7 @@ def _thread(index: int, block: Sequence[int]) -> str:
 
 
 def _copies(arrays: Sequence[Array]) -> list[Array]:
-    """Copy arrays to memory that is aligned as a card's, each far from all else.
+    """Copy arrays to memory that is aligned as a GPU's, each far from all else.
 
     What lies between is as large as the largest of them, so that an index that is off by a row, a
     column or a factor of 2 falls into no other.
@@ -298,7 +298,7 @@ def _runtime(folder: Path) -> ctypes.CDLL:
 
 
 def has_fma(folder: Path) -> bool:
-    """Tell whether this host's CPU has fused multiply-adds, which the mode `fused` needs."""
+    """Tell whether this host's CPU has fused FMAs, which the mode `fused` needs."""
     return bool(_runtime(folder).host_has_fma())
 
 
@@ -306,7 +306,7 @@ def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
     """Return the products A·B, shape (batch, m, n), each element summed in the order of k.
 
     `a` has shape (batch, m, k) and `b` (batch, k, n). Both, and the products, are of one type:
-    float32, float64, uint32 or int32. `fused`: each step is one fused multiply-add, else a rounded
+    float32, float64, uint32 or int32. `fused`: each step is one fused FMA, else a rounded
     product and then a sum. Integers wrap around at 32 bits, either way.
     """
     (batch, m, k), n = a.shape, b.shape[2]

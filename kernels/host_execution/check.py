@@ -17,7 +17,7 @@ from kernels.cubins.build import build_for
 from kernels.host_execution.binding import Array, Kernel, KernelFault, Run, has_fma, reference
 from kernels.host_execution.compiler import BUILDS, MODES, Mode, build_kernel
 from kernels.products.elements import ELEMENTS
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.matrices import reference as float64_reference
 from kernels.products.shape import Shape
@@ -82,9 +82,7 @@ def execute(
     assert entry.kernel is not None
     source = source or ROOT / build.source
     if mode == "fused" and not has_fma(folder):
-        raise StudyError(
-            "this CPU has no fused multiply-add (FMA3), which kernels are checked with"
-        )
+        raise StudyError("this CPU has no fused FMA (FMA3), which kernels are checked with")
     library = build_kernel(entry.kernel, source, build.defines, mode, folder)
     kernel = Kernel(library, source, entry.kernel, mode == "counted")
     a, b, c = _operands(product)
@@ -140,7 +138,7 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
         if mode == "counted":
             run = found
         if entry.tensor_cores or not entry.in_order:
-            _judge_product(named, product, c, run)
+            _evaluate_product(named, product, c, run)
         else:
             expected = expected_product(product, mode == "fused", folder)
             _compare_products(named, product, c, run, mode, expected)
@@ -162,11 +160,11 @@ def sums(run: Run) -> dict[str, Total]:
     return found
 
 
-def _judge_product(named: str, product: Product, c: Array, run: Run) -> None:
+def _evaluate_product(named: str, product: Product, c: Array, run: Run) -> None:
     """Compare a product with the bound on its error; `run` tells which line stored the worst."""
     k = product.shape.k
     multiple = variant(product.variant).roundoffs(k) / k
-    verdict = judge(c, *float64_reference(*inputs_of(product)), multiple)
+    verdict = evaluate(c, *float64_reference(*inputs_of(product)), multiple)
     if not verdict.passed:
         line = _stored_by(product, run, 0, verdict.worst_row, verdict.worst_column)
         raise KernelFault(f"{named}:{line}: {product.variant}: {verdict.reason}")

@@ -31,7 +31,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-fsanitize=thread", "-fsanitize=bounds"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
     ],
-    # Vectors of products, summed one after the other, would not be fused multiply-adds.
+    # Vectors of products, summed one after the other, would not be fused FMAs.
     "separate": ["-O2", "-fno-tree-vectorize", "-ffp-contract=off"],
     # GCC 13 and later leave chains of sums unfused otherwise, which many processors do faster.
     "fused": [
@@ -57,18 +57,18 @@ _UNSUPPORTED = {
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
 }
-# How conditions begin of code that only cards compile.
+# How conditions begin of code that only GPUs compile.
 _OF_CARDS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
-    """What the host cannot execute, though a card may."""
+    """What the host cannot execute, though a GPU may."""
 
 
 def unsupported(text: str) -> tuple[int, str, str] | None:
     """Return line, word and feature of the first thing in a source that the host cannot execute.
 
-    What stands between a condition of `_OF_CARDS` and its ``#else`` is for cards alone.
+    What stands between a condition of `_OF_CARDS` and its ``#else`` is for GPUs alone.
     """
     code = _without_cards_own(without_comments(text))
     found = [
@@ -89,7 +89,7 @@ def unsupported(text: str) -> tuple[int, str, str] | None:
 
 def _without_cards_own(code: str) -> str:
     """Return code with empty lines for those that only nvcc compiles."""
-    depth, lines = 0, []  # of conditions inside of that of a card, counted from 1
+    depth, lines = 0, []  # of conditions inside of that of a GPU, counted from 1
     for line in code.splitlines():
         if depth == 0:
             depth = int(line.startswith(_OF_CARDS))

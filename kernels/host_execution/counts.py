@@ -60,7 +60,7 @@ _SHARED = [
     ),
 ]
 
-# At this size, in blocks of these sizes, a card's hardware counters are read
+# At this size, in blocks of these sizes, a GPU's hardware counters are read
 # (`measurement.instruments.counters`), and a full study runs each kernel on the host too.
 ORDER = 512
 BLOCK_SIZES = (8, 16, 32)

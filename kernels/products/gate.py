@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.products.matrices import Matrix, Reference
 
-# Elements that are judged at a time: their float64 copies stay in a core's cache.
+# Elements that are evaluated at a time: their float64 copies stay in a core's cache.
 _BAND_ELEMENTS = 1 << 17
 _MOST_WORKERS = 8
 
@@ -39,7 +39,9 @@ class _Band:
     column: int
 
 
-def judge(product: Matrix, expected: Reference, bound: Reference, multiple: float = 1.0) -> Verdict:
+def evaluate(
+    product: Matrix, expected: Reference, bound: Reference, multiple: float = 1.0
+) -> Verdict:
     """Compare a product with its float64 reference, element by element.
 
     All arrays are (batch, m, n). Every |product − expected| must be within this `multiple` of
@@ -52,15 +54,15 @@ def judge(product: Matrix, expected: Reference, bound: Reference, multiple: floa
     height = max(1, _BAND_ELEMENTS // columns)
     starts = range(0, len(product), height)
 
-    def judge_band(start: int) -> _Band:
+    def evaluate_band(start: int) -> _Band:
         rows = slice(start, start + height)
-        return _judge_band(product[rows], expected[rows], multiple * bound[rows], start)
+        return _evaluate_band(product[rows], expected[rows], multiple * bound[rows], start)
 
     # numpy leaves the interpreter to others while it computes, so threads do run side by side.
     # More than a few wait for one another and for memory.
     workers = min(_MOST_WORKERS, len(starts), len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
-        bands = list(pool.map(judge_band, starts))
+        bands = list(pool.map(evaluate_band, starts))
     failures = sum(band.failures for band in bands)
     worst = max(bands, key=lambda band: (not band.finite, band.share))  # the first of equals
     row, column = worst.row, worst.column
@@ -78,7 +80,7 @@ def judge(product: Matrix, expected: Reference, bound: Reference, multiple: floa
     return Verdict(not failures, reason, row, column, error, allowed)
 
 
-def _judge_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
+def _evaluate_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
     """Judge some rows of a product, of which `start` is the first."""
     error = np.abs(product - expected)
     # A bound of zero (a zero row or column) allows no error at all: any is infinitely too much.

@@ -99,7 +99,7 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
 
     For float32 the bound is γ·(|A|·|B|) with γ = k·u/(1 − k·u), componentwise (Higham, Accuracy and
     Stability of Numerical Algorithms, 2nd ed., section 3.5). It holds for every order of summation,
-    with and without fused multiply-add. For float64 it is twice that, since the product that it is
+    with and without fused FMA. For float64 it is twice that, since the product that it is
     compared with is computed in float64 too. Integers wrap around at 32 bits and allow no error.
     """
     if a.dtype == np.int32:

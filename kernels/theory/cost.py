@@ -2,7 +2,7 @@
 
 An `Access` says how the address of one load or store of the source depends on the thread;
 `kernels.theory.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
-card: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
+GPU: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
 make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8
 lanes for accesses of 4, 8 or 16 bytes, two phases together where lanes access the same address in
 pairs (each and its neighbour, or each and the one two further), and each phase needs as many

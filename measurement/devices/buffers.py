@@ -21,7 +21,7 @@ Filling = tuple[Fill, Matrix, Matrix]
 
 @dataclass(frozen=True)
 class Work:
-    """What one pass copies, flat: `a` and `b` to the device, `c` back from it; and fills before."""
+    """What one run copies, flat: `a` and `b` to the device, `c` back from it; and fills before."""
 
     a: Matrix
     b: Matrix
@@ -69,7 +69,7 @@ class HostBuffers:
         )
 
     def work(self, cell: Cell) -> Work:
-        """Return what a pass of the cell has to copy and to fill."""
+        """Return what a run of the cell has to copy and to fill."""
         shape = cell.shape
         a = matrices(self._a[cell.dtype], shape.batch, shape.m, shape.k)
         b = matrices(self._b[cell.dtype], shape.batch, shape.k, shape.n)

@@ -1,4 +1,4 @@
-"""Ceilings: what a card, its link to the host and the clocks can do at most, measured.
+"""Ceilings: what a GPU, its link to the host and the clocks can do at most, measured.
 
 The kernels are those of `kernels/probes.cu`; `measurement.devices.probes` says what they are given to do.
 Everything is measured `ROUNDS` times, in rounds, so that drift spreads over all quantities, after
@@ -65,7 +65,7 @@ def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
 
 
 def timer_ceilings() -> list[Ceiling]:
-    """Return the resolution of the host's clock and the time of a pass that does nothing.
+    """Return the resolution of the host's clock and the time of a run that does nothing.
 
     Of the latter each round gives the median of many, since one is shorter than a step of most
     clocks.
@@ -76,16 +76,16 @@ def timer_ceilings() -> list[Ceiling]:
 def gpu_ceilings(
     cuda: Any, device: Any, module: Any, tensor_module: Any, stream: Any
 ) -> tuple[list[Ceiling], float]:
-    """Measure the ceilings of a card in the current context; takes a few seconds.
+    """Measure the ceilings of a GPU in the current context; takes a few seconds.
 
     `cuda` is `pycuda.driver`, the modules are the loaded cubins of `kernels.cubins.build.PROBES` and
-    `TENSOR_PROBE`; the latter measures nothing on cards without such products. A latency is
+    `TENSOR_PROBE`; the latter measures nothing on GPUs without such products. A latency is
     the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
-    the card's globaltimer, both read by the kernel around the same loads. Copies and the rates of
-    multiply-adds and of reads (of the whole card) are timed by events in `stream`.
+    the GPU's globaltimer, both read by the kernel around the same loads. Copies and the rates of
+    FMAs and of reads (of the whole GPU) are timed by events in `stream`.
     `device_copy_bytes_per_s` counts each byte twice, read and written; it and the latency of DRAM
     are left out where the free memory is too small for a buffer well over the L2 cache. All memory
-    is given back. Returns also the seconds that the card was busy with kernels and copies. Raises
+    is given back. Returns also the seconds that the GPU was busy with kernels and copies. Raises
     `cuda.Error`.
     """
     with ExitStack() as stack:
@@ -94,7 +94,7 @@ def gpu_ceilings(
 
 
 class _Card:
-    """One card with the probes and their buffers, which `stack` gives back."""
+    """One GPU with the probes and their buffers, which `stack` gives back."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class _Card:
         ]
 
     def _empty_pass(self) -> list[Row]:
-        """Time what is left of a pass of GpuSession without copies and kernel: medians of many."""
+        """Time what is left of a run of GpuSession without copies and kernel: medians of many."""
         times_s = np.median([self._nothing_s() for _ in range(_EMPTY_PASSES)], axis=0)
         names = ("empty_total_s", "empty_h2d_s", "empty_kernel_s", "empty_d2h_s")
         return [

@@ -1,7 +1,7 @@
-"""Cold start: what a fresh process pays before and in its first pass, stretch by stretch.
+"""Cold start: what a fresh process pays before and in its first run, stretch by stretch.
 
 `cold_start` starts ``python -m measurement.devices.cold_start`` and asks it, by JSON through its standard
-input, for one pass; the answer is one line of JSON. What the process imports (numpy, and with
+input, for one run; the answer is one line of JSON. What the process imports (numpy, and with
 PyCUDA the driver's library) is loaded before its clock starts, and the matrices are filled while
 the clock stands: neither is in any of the times.
 """
@@ -54,12 +54,12 @@ class ColdStartRequest:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """Times of a start and first pass, in seconds.
+    """Times of a start and first run, in seconds.
 
     `init_s`: the driver; `context_s`: the context; `module_s`: reading the cubin and finding the
     kernel; `allocation_s`: three buffers each on host and device, stream and events. A pageable
     buffer is only reserved when it is made; the pages of C come in with the first copy to it.
-    `h2d_s`, `kernel_s` and `d2h_s` are those of the pass, by events. `total_s` is the sum of all
+    `h2d_s`, `kernel_s` and `d2h_s` are those of the run, by events. `total_s` is the sum of all
     stretches by the host's clock, from before `init_s` until C is on the host.
     """
 
@@ -140,7 +140,7 @@ class _Stretches:
 
 
 def _measure(cuda: Any, request: ColdStartRequest, inputs: Inputs) -> ColdStart:
-    """Start CUDA, run one pass, and give everything back."""
+    """Start CUDA, run one run, and give everything back."""
     clock = _Stretches()
     with clock.timed("init_s"):
         cuda.init()
@@ -159,7 +159,7 @@ def _measure(cuda: Any, request: ColdStartRequest, inputs: Inputs) -> ColdStart:
 def _first_pass(
     cuda: Any, request: ColdStartRequest, inputs: Inputs, clock: _Stretches
 ) -> dict[str, float]:
-    """Load the kernel, make the buffers, run the pass; return the times of its parts."""
+    """Load the kernel, make the buffers, run the run; return the times of its parts."""
     with clock.timed("module_s"):
         module = cuda.module_from_file(request.cubin)
         types = "PPP" + "i" * len(request.arguments)

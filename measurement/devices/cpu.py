@@ -16,13 +16,13 @@ from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.energy import Energy
-from measurement.devices.session import Alone, CellError, Timing
+from measurement.devices.session import CellError, KernelTime, Timing
 from measurement.devices.telemetry import NotedTelemetry, Reading
 from study.cells import Cell
 
 
 class CpuSession:
-    """Runs the CPU variants on the inputs; a pass has no copies, so only its total is timed."""
+    """Runs the CPU variants on the inputs; a run has no copies, so only its total is timed."""
 
     def __init__(self, library: Library, inputs: Inputs) -> None:
         self.telemetry = NotedTelemetry()
@@ -103,7 +103,7 @@ class CpuSession:
         """Return C, (1, n, n)."""
         return matrices(self._c, 1, cell.n, cell.n)
 
-    def held(self, cell: Cell, flushed: bool) -> Alone:
+    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
         """A CPU launches nothing."""
         raise CellError("a CPU has no kernel to launch")
 

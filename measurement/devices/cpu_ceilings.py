@@ -1,4 +1,4 @@
-"""What the CPU can do at most: multiply-adds, memory and caches; on one thread and on all."""
+"""What the CPU can do at most: FMAs, memory and caches; on one thread and on all."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ _LINE_BYTES = 64
 def cpu_ceilings(library: Library, caches: list[dict[str, int]], threads: int) -> list[Ceiling]:
     """Measure what so many threads can do together; each needs a core to run on.
 
-    fp32_flop_per_s: fused multiply-adds in registers. memory_bytes_per_s: the triad of STREAM over
+    fp32_flop_per_s: fused FMAs in registers. memory_bytes_per_s: the triad of STREAM over
     arrays that no cache holds. Of one thread also l1_bytes_per_s and so on: the triad over arrays
     that fill half of that cache. `caches` is what `cpu_reference.cores.caches` returns.
     `size_bytes` is that of the three arrays together.

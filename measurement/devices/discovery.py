@@ -20,7 +20,7 @@ class CudaDevice:
 
 def driver() -> ModuleType:
     """Return `pycuda.driver`, initialised; raises StudyError where PyCUDA or libcuda is missing."""
-    # NVML numbers cards by bus; CUDA's own default order puts the fastest first.
+    # NVML numbers GPUs by bus; CUDA's own default order puts the fastest first.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     try:
         import pycuda.driver as cuda

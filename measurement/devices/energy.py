@@ -1,4 +1,4 @@
-"""Energy: joules a product, from the card's own counter over a second of launches.
+"""Energy: joules a product, from the GPU's own counter over a second of launches.
 
 The counter moves in steps of some tens of milliseconds, so that it is read from one step to
 another.
@@ -17,7 +17,7 @@ POLL_S = 0.002
 class Energy:
     """Launches back to back for `duration_s`: how many, and what one takes in time and energy.
 
-    `power_w` is the card's mean power meanwhile.
+    `power_w` is the GPU's mean power meanwhile.
     """
 
     launches: int

@@ -22,7 +22,7 @@ class Pieces:
     """Passes in pieces: rows of A and C by rows, a stream each, once B is there."""
 
     def __init__(self, cuda: Any) -> None:
-        """`cuda` is `pycuda.driver`, with the context current in which passes run."""
+        """`cuda` is `pycuda.driver`, with the context current in which runs run."""
         self._cuda = cuda
         self._streams = [cuda.Stream() for _ in range(PIECES)]
         self._b_there = cuda.Event()
@@ -35,7 +35,7 @@ class Pieces:
         rows: list[tuple[int, int]],
         launcher: Callable[[int, int, int, Any], Callable[[], None]],
     ) -> Callable[[], None]:
-        """Return what runs a pass and waits for it.
+        """Return what runs a run and waits for it.
 
         `rows` has the first row and the number of rows of each piece; `launcher` is given that
         number, where the rows of A and C lie on the device, and the stream.
@@ -64,7 +64,7 @@ class Pieces:
 
 
 class Graph:
-    """A pass that the driver was given as a whole: one call launches it.
+    """A run that the driver was given as a whole: one call launches it.
 
     PyCUDA has no graphs; they are the driver's own, in the context that is current.
     """
@@ -86,12 +86,12 @@ class Graph:
             _call(CellError, "cuGraphDestroy", graph)
 
     def run(self) -> None:
-        """Run the pass and wait for it. Raises DeviceError."""
+        """Run the run and wait for it. Raises DeviceError."""
         _call(DeviceError, "cuGraphLaunch", self._pass, _POINTER(self._stream.handle))
         self._stream.synchronize()
 
     def close(self) -> None:
-        """Give the driver's copy of the pass back."""
+        """Give the driver's copy of the run back."""
         _call(DeviceError, "cuGraphExecDestroy", self._pass)
 
 

@@ -1,4 +1,4 @@
-"""A CUDA GPU as a device, through PyCUDA: copies, launch and events of one pass."""
+"""A CUDA GPU as a device, through PyCUDA: copies, launch and events of one run."""
 
 import math
 import time
@@ -20,13 +20,13 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix
 from kernels.products.shape import Shape
 from measurement.devices import buffers, cublas
+from measurement.devices.blocking_kernel import BlockingKernel
 from measurement.devices.calls import OnDevice, load_call
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
 from measurement.devices.flows import Graph, Pieces
-from measurement.devices.hold import Hold
-from measurement.devices.session import Alone, CellError, DeviceError, Timing
+from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
 from measurement.devices.telemetry import NvmlTelemetry
 from study.cells import Cell
 
@@ -118,7 +118,7 @@ class GpuSession:
         self._context.detach()
 
     def _allocate(self) -> None:
-        """Make buffers of the largest matrices that the free memory of the card takes."""
+        """Make buffers of the largest matrices that the free memory of the GPU takes."""
         cuda, inputs = self._cuda, self._inputs
         free_bytes = cuda.mem_get_info()[0] - _MEMORY_MARGIN_BYTES
         self.limits = replace(self.limits, memory_bytes=free_bytes)
@@ -134,12 +134,12 @@ class GpuSession:
         }
 
     @cached_property
-    def _hold(self) -> Hold:
+    def _hold(self) -> BlockingKernel:
         """What holds the stream; its cubin has to be there only where a kernel is timed alone."""
-        return Hold(self._cuda, self._module(HOLD), self._stream)
+        return BlockingKernel(self._cuda, self._module(HOLD), self._stream)
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Say which limit of the card keeps the cell from running; None if it runs."""
+        """Say which limit of the GPU keeps the cell from running; None if it runs."""
         build = _build_of(cell)
         is_call = variant(cell.variant).is_call
         if build is None and not is_call and cublas.find_library() is None:
@@ -158,8 +158,8 @@ class GpuSession:
         needed = (seen.a_elements, seen.b_elements, seen.c_elements)
         for elements, has in zip(needed, self._bytes, strict=True):
             size = elements * ELEMENTS[cell.dtype].bytes
-            if size > has:  # of a small card each matrix has a third
-                return f"needs {size} bytes for a matrix, a third of the card's memory is {has}"
+            if size > has:  # of a small GPU each matrix has a third
+                return f"needs {size} bytes for a matrix, a third of the GPU's memory is {has}"
         return None
 
     def build(self, cell: Cell) -> str | None:
@@ -179,7 +179,7 @@ class GpuSession:
     def run(self, cell: Cell) -> Timing:
         """Copy A and B to the device, multiply, copy C back, as the variant's `flow` says; wait.
 
-        A pass that is not in turn has no parts that could be timed each by itself.
+        A run that is not in turn has no parts that could be timed each by itself.
         """
         if variant(cell.variant).flow == IN_TURN:
             return self._in_turn(cell)
@@ -192,7 +192,7 @@ class GpuSession:
             raise DeviceError(str(error)) from error
 
     def _flow(self, cell: Cell) -> Callable[[], None]:
-        """Return what runs a pass in pieces or as a graph, ready but for its start."""
+        """Return what runs a run in pieces or as a graph, ready but for its start."""
         entry, c_device = variant(cell.variant), self._on_device[2]
         work = self._host[str(cell.host_memory)].work(cell)
         if entry.flow == AS_GRAPH:
@@ -217,7 +217,7 @@ class GpuSession:
         return self._pieces.ready(cell.shape, work, self._on_device, rows, launcher)
 
     def _in_turn(self, cell: Cell) -> Timing:
-        """Run a pass in one stream, then wait.
+        """Run a run in one stream, then wait.
 
         What the host does with the matrices itself comes before the first copy and after the last.
         """
@@ -251,10 +251,10 @@ class GpuSession:
             computed.time_till(copied_out) / 1e3,
         )
 
-    def held(self, cell: Cell, flushed: bool) -> Alone:
+    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
         """Time the kernel alone: the stream is held until its launches are queued.
 
-        A and B are copied in as in a pass, and the kernel runs once unrecorded, unless it is so
+        A and B are copied in as in a run, and the kernel runs once unrecorded, unless it is so
         long that neither matters. `flushed`: then the L2 is filled with something else, so that
         there is one launch only.
         """
@@ -277,12 +277,12 @@ class GpuSession:
         if known_s is None:
             self._alone_s[cell] = elapsed_s
             if elapsed_s < _WINDOW_S:
-                return self.held(cell, flushed)
-        return Alone(launches, elapsed_s / launches)
+                return self.kernel_time(cell, flushed)
+        return KernelTime(launches, elapsed_s / launches)
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Launch the kernel back to back, and read the card's energy counter meanwhile."""
-        one_s = self.held(cell, flushed=False).kernel_s
+        """Launch the kernel back to back, and read the GPU's energy counter meanwhile."""
+        one_s = self.kernel_time(cell, flushed=False).kernel_s
         queued = min(max(int(_QUEUED_S / one_s), 1), _MAX_QUEUED)
         launch = self._ready(cell)
         begin, end, *ends = self._events
@@ -308,7 +308,7 @@ class GpuSession:
             raise DeviceError(str(error)) from error
         seen = steps([reading for reading in readings if reading[0] > started + RAMP_S])
         if seen is None:
-            raise CellError("the card's energy counter does not move")
+            raise CellError("the GPU's energy counter does not move")
         duration_s, energy_j = seen
         power_w = energy_j / duration_s
         return Energy(
@@ -316,7 +316,7 @@ class GpuSession:
         )
 
     def idle_power_w(self, length_s: float) -> float:
-        """Return the power of the card with this context open and nothing running."""
+        """Return the power of the GPU with this context open and nothing running."""
         time.sleep(SETTLE_S)
         readings = []
         end = time.perf_counter() + length_s
@@ -325,7 +325,7 @@ class GpuSession:
             time.sleep(POLL_S)
         seen = steps(readings)
         if seen is None:
-            raise CellError("the card's energy counter does not move")
+            raise CellError("the GPU's energy counter does not move")
         return seen[1] / seen[0]
 
     def _energy_j(self) -> float:
@@ -360,7 +360,7 @@ class GpuSession:
         self._cuda.memset_d32_async(self._others, 0, words, self._stream)
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
-        """Measure what card, link and clock can do at best."""
+        """Measure what GPU, link and clock can do at best."""
         try:
             modules = (self._module(PROBES), self._module(TENSOR_PROBE))
             return gpu_ceilings(self._cuda, self._device, *modules, self._stream)
@@ -446,7 +446,7 @@ def _build_of(cell: Cell) -> Build | None:
 
 
 def read_limits(cuda: Any, device: Any) -> DeviceLimits:
-    """Read a card's limits from its device attributes."""
+    """Read a GPU's limits from its device attributes."""
     attribute = cuda.device_attribute
     names = {
         "max_threads_per_block": attribute.MAX_THREADS_PER_BLOCK,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 _KIB = 2**10
 _MIB = 2**20
 _GIB = 2**30
-# A share of the free memory of the card that every buffer stays below; three of them are large.
+# A share of the free memory of the GPU that every buffer stays below; three of them are large.
 _MEMORY_SHARE = 6
 _LARGEST_COPY_BYTES = 256 * _MIB
 
@@ -32,7 +32,7 @@ TENSOR_STEPS = 2**12
 TENSOR_ARGUMENTS = (TENSOR_STEPS, float("inf"))  # no sum gets near
 _TENSOR_STEP_FLOP = 2 * 64 * 128 * 64 // 4
 TENSOR_CAPABILITY = (8, 0)  # from which on it multiplies
-# Threads of a block of the kernels that fill the card: those two, and those that read (source).
+# Threads of a block of the kernels that fill the GPU: those two, and those that read (source).
 THREADS = 256
 
 CHAINS = 8  # (source)
@@ -64,7 +64,7 @@ class Chase:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Reads of one level of memory by as many threads as the card holds.
+    """Reads of one level of memory by as many threads as the GPU holds.
 
     Every block reads `steps` tiles of TILE_BYTES, over and over those of one buffer of
     `buffer_bytes`; in shared memory the buffer is one tile, and each block has its own.
@@ -82,7 +82,7 @@ def reaches_memory(l2_bytes: int, free_bytes: int) -> bool:
 
 
 def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
-    """Return the chases for a card with an L2 cache of `l2_bytes` and so much free memory.
+    """Return the chases for a GPU with an L2 cache of `l2_bytes` and so much free memory.
 
     One lap makes the rings of L1 and L2 resident in their caches. The ring of DRAM is four times
     the L2, at most 1 GiB, and no slot of it is visited twice; it is left out where it does not fit.
@@ -99,7 +99,7 @@ def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
 
 
 def plan_sweeps(l2_bytes: int) -> list[Sweep]:
-    """Return the sweeps for a card with an L2 cache of `l2_bytes`.
+    """Return the sweeps for a GPU with an L2 cache of `l2_bytes`.
 
     The L1 of every SM holds a tile. Of the L2 a quarter is read: it stays there even where each
     half of the L2 keeps a copy for its own SMs. Those loads pass by the L1, whatever its size.
@@ -138,12 +138,12 @@ def device_copy_bytes(free_bytes: int) -> int:
 
 
 def filling_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int:
-    """Return how many blocks of `THREADS` fill the card exactly once."""
+    """Return how many blocks of `THREADS` fill the GPU exactly once."""
     return multiprocessors * (threads_per_multiprocessor // THREADS)
 
 
 def fma_flop(blocks: int) -> int:
-    """Return the floating-point operations of one launch of fp32_fma (two a multiply-add)."""
+    """Return the floating-point operations of one launch of fp32_fma (two a FMA)."""
     return 2 * CHAINS * FMA_STEPS * THREADS * blocks
 
 

@@ -13,12 +13,12 @@ from study.cells import Cell
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one complete pass, in seconds; the parts are None on a CPU.
+    """Times of one end-to-end run, in seconds; the parts are None on a CPU.
 
     `total_s` is taken by the host's monotonic clock around copies, launch and synchronisation,
     `host_s` by the same clock around what the host does with the matrices itself (None: nothing),
-    the other parts by CUDA events in the stream: `kernel_s` has the host's way to the card in it,
-    which `Session.held` has not.
+    the other parts by CUDA events in the stream: `kernel_s` has the host's way to the GPU in it,
+    which `DeviceSession.held` has not.
     """
 
     total_s: float
@@ -36,21 +36,21 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Alone:
+class KernelTime:
     """A kernel without the host in it: how many launches, and the mean time of one in seconds."""
 
     launches: int
     kernel_s: float
 
 
-class Session(Protocol):
+class DeviceSession(Protocol):
     """One device, ready to run cells; a context manager that gives the device back."""
 
     @property
     def telemetry(self) -> Telemetry:
         """What watches the device during passes."""
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> "DeviceSession":
         """Take the device; raises StudyError where it cannot be had."""
 
     def __exit__(
@@ -74,12 +74,12 @@ class Session(Protocol):
         """
 
     def run(self, cell: Cell) -> Timing:
-        """Run one complete pass; raises CellError."""
+        """Run one end-to-end run; raises CellError."""
 
     def product(self, cell: Cell) -> Matrix:
-        """Return C of the last pass of the cell, (batch, m, n)."""
+        """Return C of the last run of the cell, (batch, m, n)."""
 
-    def held(self, cell: Cell, flushed: bool) -> Alone:
+    def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
         """Time the cell's kernel alone; raises CellError.
 
         It finds in the caches what the launch before left there, or (`flushed`) nothing.
@@ -89,7 +89,7 @@ class Session(Protocol):
         """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
 
     def idle_power_w(self, length_s: float) -> float:
-        """Return the card's power with nothing running, over `length_s`; raises CellError."""
+        """Return the GPU's power with nothing running, over `length_s`; raises CellError."""
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
         """Measure what the device and the host's clock can do at best; raises CellError.

@@ -1,4 +1,4 @@
-"""What a card tells of itself while it is measured: clocks, temperature, power, throttling."""
+"""What a GPU tells of itself while it is measured: clocks, temperature, power, throttling."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,10 +18,10 @@ _MHZ = 1_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """State of a device in and after a pass; None where it is not known.
+    """State of a device in and after a run; None where it is not known.
 
-    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` that were active during the pass. The
-    last three are of a CPU: the CPU time that other threads of the process took during the pass
+    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` that were active during the run. The
+    last three are of a CPU: the CPU time that other threads of the process took during the run
     (none where a product runs on one), and the clock of the core right before and right after it.
     """
 
@@ -36,23 +36,23 @@ class Reading:
 
 
 class Telemetry(Protocol):
-    """Watches a device during a pass."""
+    """Watches a device during a run."""
 
     def begin(self) -> None:
-        """Note the state before the pass."""
+        """Note the state before the run."""
 
     def end(self) -> Reading:
-        """Return the state after the pass and what happened since `begin`."""
+        """Return the state after the run and what happened since `begin`."""
 
 
 class NotedTelemetry:
-    """For a device that is asked nothing: what its session noted around a pass, if anything."""
+    """For a device that is asked nothing: what its session noted around a run, if anything."""
 
     def __init__(self) -> None:
         self.reading = Reading()
 
     def begin(self) -> None:
-        """Forget the pass before."""
+        """Forget the run before."""
         self.reading = Reading()
 
     def end(self) -> Reading:
@@ -61,9 +61,9 @@ class NotedTelemetry:
 
 
 class NvmlTelemetry:
-    """Reads a card through NVML, between passes: nothing is asked of it while one is timed.
+    """Reads a GPU through NVML, between runs: nothing is asked of it while one is timed.
 
-    Reasons that last for part of a pass are seen by the counters of throttled time that grow with
+    Reasons that last for part of a run are seen by the counters of throttled time that grow with
     it, and those of the hardware if they still hold at its end.
     """
 
@@ -77,7 +77,7 @@ class NvmlTelemetry:
         self._before = self._throttled_ns()
 
     def end(self) -> Reading:
-        """Read the card."""
+        """Read the GPU."""
         throttled = self._reasons()
         for bit, after in self._throttled_ns().items():
             before = self._before.get(bit)
@@ -95,7 +95,7 @@ class NvmlTelemetry:
         )
 
     def energy_j(self) -> float | None:
-        """Return the energy that the card has taken since its driver was loaded, if it tells."""
+        """Return the energy that the GPU has taken since its driver was loaded, if it tells."""
         millijoules = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
         return None if millijoules is None else millijoules / 1e3
 

@@ -19,7 +19,7 @@ from kernels.catalog.product import BASELINE_BLOCK
 from kernels.cubins.build import Build
 from kernels.products.matrices import Inputs, Matrix, reference
 from measurement.devices.gpu import GpuSession
-from measurement.devices.session import Session
+from measurement.devices.session import DeviceSession
 from measurement.instruments.addition import add, bench
 from measurement.instruments.check import builds_of, plan
 from measurement.recorder import provenance
@@ -32,7 +32,7 @@ _TABLE = "accuracy.csv"
 _DECADES = 6  # from one on, in both directions
 _NEARLY = 2.0**-10
 _UNIT = 2.0**-24
-_Open = Callable[[Inputs], AbstractContextManager[Session]]
+_Open = Callable[[Inputs], AbstractContextManager[DeviceSession]]
 
 
 def _uniform(a: Matrix, b: Matrix) -> None:

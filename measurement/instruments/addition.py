@@ -1,6 +1,6 @@
-"""Tables added to a recording afterwards, by a card of the same name and the cubins recorded.
+"""Tables added to a recording afterwards, by a GPU of the same name and the cubins recorded.
 
-They hold what does not depend on what else a card does, nor on which of its kind it is.
+They hold what does not depend on what else a GPU does, nor on which of its kind it is.
 """
 
 import os

@@ -15,12 +15,12 @@ from base.errors import exit_status
 from kernels.catalog.product import products_of
 from kernels.cubins.build import Build, build_for
 from kernels.cubins.compile import architecture, read_result
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, Problem, reference
 from kernels.products.shape import Shape
 from measurement.devices.discovery import select
 from measurement.devices.gpu import GpuSession
-from measurement.devices.session import CellError, DeviceError, Session
+from measurement.devices.session import CellError, DeviceError, DeviceSession
 from study.cells import Cell, cell, problems
 
 _SEED = 1
@@ -62,7 +62,7 @@ def builds_of(cells: list[Cell]) -> list[Build]:
     return list(dict.fromkeys(build for build in found if build))
 
 
-def check(session: Session, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
+def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
     """Run and judge cells of one product; print those that fail, count all.
 
     Returns whether all were run: after an error of the device nothing else would be answered.
@@ -77,7 +77,7 @@ def check(session: Session, cells: list[Cell], inputs: Inputs, outcome: Outcome)
             session.poison(each)
             session.run(each)
             product = session.product(each)
-            reason = judge(product, expected, bound, each.bound_multiple).reason
+            reason = evaluate(product, expected, bound, each.bound_multiple).reason
         except DeviceError as error:
             print(f"{each}: {error}; the rest was not run")
             outcome.failed += 1

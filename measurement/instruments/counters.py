@@ -1,7 +1,7 @@
 """Hardware counters of memory accesses, read by Nsight Compute (ncu), added to a recording.
 
 One launch a kernel and type of elements, at one order, of the very cubins that were recorded.
-Counts do not depend on what else a card does, so they may be taken at another time, on another card
+Counts do not depend on what else a GPU does, so they may be taken at another time, on another GPU
 of the same name.
 """
 
@@ -135,7 +135,7 @@ def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> s
     """Run the cells of a group once below ncu and return what it printed."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
-    options += ["--clock-control", "none"]  # a card's settings are never changed
+    options += ["--clock-control", "none"]  # a GPU's settings are never changed
     check = [sys.executable, "-m", "measurement.instruments.check", "--device", str(device.index)]
     check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(ORDER)]
     asked = {cell.block_size for cell in cells}

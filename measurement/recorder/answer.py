@@ -19,7 +19,7 @@ ABSENT = "–"
 
 
 def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
-    """Return a table a device of medians of kernels alone and of complete passes, in milliseconds.
+    """Return a table a device of medians of kernels alone and of end-to-end runs, in milliseconds.
 
     A share is the library's time over the kernel's, of the same product. Whatever did not pass its
     check stands below, with the reason. `ladder_of` a variant: of the GPU's others the fastest
@@ -75,7 +75,7 @@ def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Median and interval, in seconds, of a kernel (`alone`) or else of its passes."""
+    """Median and interval, in seconds, of a kernel (`alone`) or else of its runs."""
 
     cell: dict[str, Any]
     median_s: float

@@ -14,7 +14,7 @@ from measurement.devices.cpu import CpuSession
 from measurement.devices.discovery import CudaDevice, select
 from measurement.devices.gpu import GpuSession
 from measurement.devices.locks import lock_file
-from measurement.devices.session import Session
+from measurement.devices.session import DeviceSession
 from measurement.recorder import provenance
 from study.cells import Cell
 
@@ -36,10 +36,10 @@ class Hardware(Protocol):
 
     def open_gpu(
         self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
-    ) -> Session:
+    ) -> DeviceSession:
         """Return the session of a GPU."""
 
-    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+    def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
         """Return the session of this host's CPU."""
 
     def cold_start(
@@ -69,11 +69,11 @@ class Host:
 
     def open_gpu(
         self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
-    ) -> Session:
+    ) -> DeviceSession:
         """Return the session of a GPU."""
         return GpuSession(device, inputs, builds, cubins)
 
-    def open_cpu(self, library: Path, inputs: Inputs) -> Session:
+    def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
         """Return the session of this host's CPU."""
         return CpuSession(Library(library), inputs)
 
@@ -110,7 +110,7 @@ class OpenGpu:
     builds: list[BuildResult]
     cubins: Path
 
-    def __call__(self, inputs: Inputs) -> Session:
+    def __call__(self, inputs: Inputs) -> DeviceSession:
         """Return the session."""
         return self.hardware.open_gpu(self.device, inputs, self.builds, self.cubins)
 
@@ -122,6 +122,6 @@ class OpenCpu:
     hardware: Hardware
     library: Path
 
-    def __call__(self, inputs: Inputs) -> Session:
+    def __call__(self, inputs: Inputs) -> DeviceSession:
         """Return the session."""
         return self.hardware.open_cpu(self.library, inputs)

@@ -1,4 +1,4 @@
-"""Where a recording comes from: host, cards, software, sources. Made to be published.
+"""Where a recording comes from: host, GPUs, software, sources. Made to be published.
 
 No host name, user name, serial number or UUID is read.
 """
@@ -29,7 +29,7 @@ from measurement.devices import cublas
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.gpu import read_limits
 from measurement.recording.files import check_text
-from measurement.recording.provenance_schema import BROUGHT, check_lines
+from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
 
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
 
@@ -90,7 +90,7 @@ def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
 
 
 def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
-    """Read what NVML knows of a card; a fact that the card does not tell is None."""
+    """Read what NVML knows of a GPU; a fact that the GPU does not tell is None."""
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
@@ -187,7 +187,7 @@ def _files(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, Path]
     named += [(entry.name, str(entry.source)) for entry in calls]
     files = [(name, Path(source)) for name, source in named]
     return {
-        f"{BROUGHT}/{name}{file.suffix}" if file.is_absolute() else str(file): file
+        f"{USER_SUPPLIED}/{name}{file.suffix}" if file.is_absolute() else str(file): file
         for name, file in files
     }
 

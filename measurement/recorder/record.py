@@ -58,7 +58,7 @@ class Task:
         """Return how a worker begins with the CPU."""
         session = OpenCpu(self.hardware, self.library)
         # What ran before has left its matrices in the caches of this device alone.
-        warm_pass_s = self.study.protocol.cpu_warm_pass_s
+        warm_pass_s = self.study.protocol.cpu_warm_run_s
         return self._opening(session, self.cpu_cells(), warm_pass_s, core=0)
 
     def cpu_cells(self) -> list[Cell]:

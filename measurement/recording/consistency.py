@@ -11,7 +11,7 @@ import cpu_reference.catalog
 import kernels.catalog.entries
 from kernels.cubins.build import INSTRUMENTS
 from kernels.products.elements import ELEMENTS
-from measurement.recording.files import CELL, KERNEL, PROVENANCE, brought
+from measurement.recording.files import CELL, KERNEL, PROVENANCE, user_supplied
 from study.cells import CPU
 
 _CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
@@ -75,11 +75,11 @@ def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> 
     """Return what first contradicts itself in a recording; None: nothing does.
 
     Every row is of a device that the provenance names, and of a variant of the catalogs or one
-    whose source it names as brought; every cell and kernel was checked, once; of those that passed,
+    whose source it names as user-supplied; every cell and kernel was checked, once; of those that passed,
     and of no others, there are samples.
     """
     devices = {CPU, *(card["device"] for card in provenance["devices"])}
-    outside = set(brought(provenance))
+    outside = set(user_supplied(provenance))
     checks, numbers = frames[_CHECKS], dict[str, int]()
     coded = {
         name: _coded(frame, CELL if "threads" in frame else KERNEL, numbers)

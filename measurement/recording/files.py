@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from base.errors import StudyError
 from base.validation import first_fault
-from measurement.recording.provenance_schema import BROUGHT, Provenance
+from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
 
 # The part of a cell that a kernel depends on, and the cell.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
@@ -221,10 +221,10 @@ def files_of(path: Path) -> list[str]:
     return sorted(name for name in named if (path / name).is_file())
 
 
-def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Check that recordings, by folder, are sittings of one kind of card and of one study.
+def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Check that recordings, by folder, are sessions of one GPU model and of one study.
 
-    They must have the same cards, sources and study; how it was sampled and whether energy was read
+    They must have the same GPUs, sources and study; how it was sampled and whether energy was read
     may differ. Raises
     RecordingError naming the first that does not fit.
     """
@@ -233,27 +233,27 @@ def check_sittings(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
         fault = _unlike(one, other)
         if fault:
             raise RecordingError(
-                f"recording {path}: {fault} than {first}, so it is no sitting of the same; give it "
+                f"recording {path}: {fault} than {first}, so it is no session of the same; give it "
                 "an entry of its own in the config's gpus"
             )
 
 
-# What sittings of one study may have each for itself.
-_OF_A_SITTING = ("protocol", "energy")
+# What sessions of one study may have each for itself.
+_OF_A_SESSION = ("protocol", "energy")
 
 
 def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """Say in what two recordings differ that sittings must share; None: in nothing."""
+    """Say in what two recordings differ that sessions must share; None: in nothing."""
     cards, others = (
         {(card["name"], card["compute_capability"]) for card in each["devices"]}
         for each in (one, other)
     )
     if len(cards | others) > 1 or len(cards) != len(others):
-        return f"has other cards ({', '.join(sorted(name for name, _ in others)) or 'none'})"
+        return f"has other GPUs ({', '.join(sorted(name for name, _ in others)) or 'none'})"
     if one.get("at_once", False) != other.get("at_once", False):
         return "was measured otherwise (GPUs at once, or one after the other)"
     study, configured = (
-        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SITTING}
+        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SESSION}
         for each in (one, other)
     )
     if study != configured:
@@ -266,13 +266,13 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     return f"has other sources ({', '.join(changed)})" if changed else None
 
 
-def brought(provenance: Mapping[str, Any]) -> dict[str, str]:
+def user_supplied(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return the SHA-256 of every source from outside of the catalog, by its kernel's name."""
     sources = provenance["sources"].items()
     return {
         PurePosixPath(path).stem: digest
         for path, digest in sources
-        if path.startswith(f"{BROUGHT}/")
+        if path.startswith(f"{USER_SUPPLIED}/")
     }
 
 
@@ -286,8 +286,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
-    if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
-        provenance["attempts"] = provenance.pop("sittings")
+    if isinstance(provenance, dict) and "sessions" in provenance:  # its name in format 4
+        provenance["attempts"] = provenance.pop("sessions")
     try:
         _check_texts(provenance)
         Provenance.model_validate(provenance)

@@ -17,7 +17,7 @@ The gallery in `data/recordings`, as `python -m measurement gallery` tells it;
 [CONTRIBUTING.md](../CONTRIBUTING.md) says how one is added. A recording is cited by the SHA-256 of
 its `MANIFEST.sha256`, which holds the hashes of all its files.
 
-| folder | cards | host | measured | cells passed | SHA-256 |
+| folder | GPUs | host | measured | cells passed | SHA-256 |
 | --- | --- | --- | --- | ---: | --- |"""
 
 
@@ -46,7 +46,7 @@ def faults(recording: Recording) -> list[str]:
         if path.name not in own
     ]
     if recording.provenance["simulated"]:
-        found.append("its times were computed; record a card")
+        found.append("its times were computed; record a GPU")
     if not git["commit"]:
         found.append("its commit is not known; record with --commit, or from a git checkout")
     if git["dirty"]:
@@ -57,7 +57,7 @@ def faults(recording: Recording) -> list[str]:
 
 
 def description(recording: Recording) -> str:
-    """Return cards, host, commit, time, cells, and the hash by which a recording is cited."""
+    """Return GPUs, host, commit, time, cells, and the hash by which a recording is cited."""
     facts, counts = recording.provenance, recording.checks["status"].value_counts()
     cells = [f"{count} {status.replace('_', ' ')}" for status, count in counts.items()]
     told = {

@@ -161,7 +161,7 @@ def cell_of(row: Row) -> Cell:
 
 @contextmanager
 def _locked(folder: Path, out: Path) -> Iterator[None]:
-    """Hold the lock of a journal's folder, which is made if need be."""
+    """BlockingKernel the lock of a journal's folder, which is made if need be."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "lock"

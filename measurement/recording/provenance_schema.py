@@ -11,7 +11,7 @@ from base.validation import Section
 
 FORMAT: Literal[5] = 5
 # Where provenance has the sources of kernels from outside of the catalog, by their names.
-BROUGHT = "brought"
+USER_SUPPLIED = "brought"  # the name in recordings
 _MOST_SOURCE = 2**16  # characters of such a source, lines' ends included
 
 Number = Annotated[int, Field(ge=1)]
@@ -29,10 +29,10 @@ Utc = Annotated[
     AfterValidator(_check_date),
 ]
 # What a recording brings, or a file of the tree: it names no other.
-_BROUGHT_PATH = rf"{BROUGHT}/[A-Za-z0-9_]+\.(?:cu|py)"
-BroughtPath = Annotated[str, Field(pattern=f"^{_BROUGHT_PATH}$")]
+_USER_SUPPLIED_PATH = rf"{USER_SUPPLIED}/[A-Za-z0-9_]+\.(?:cu|py)"
+UserSuppliedPath = Annotated[str, Field(pattern=f"^{_USER_SUPPLIED_PATH}$")]
 _TREE_PATH = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(?:cu|c)"
-SourcePath = Annotated[str, Field(pattern=f"^(?:{_TREE_PATH}|{_BROUGHT_PATH})$")]
+SourcePath = Annotated[str, Field(pattern=f"^(?:{_TREE_PATH}|{_USER_SUPPLIED_PATH})$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -126,14 +126,14 @@ class Phase(_Facts):
 
 
 class Counters(_Facts):
-    """When and with what hardware counters were added, on a card of the same name."""
+    """When and with what hardware counters were added, on a GPU of the same name."""
 
     counted_utc: str
     ncu: str
 
 
 class Accuracy(_Facts):
-    """When the errors of products were added, on a card of the same name."""
+    """When the errors of products were added, on a GPU of the same name."""
 
     added_utc: str
 
@@ -178,7 +178,7 @@ class Provenance(Section):
     configuration: Configured
     seed: int
     sources: dict[SourcePath, Sha256]
-    texts: dict[BroughtPath, Lines] = Field(default_factory=dict)
+    texts: dict[UserSuppliedPath, Lines] = Field(default_factory=dict)
     attempts: Number
     at_once: bool = False
     phases: list[Phase]

@@ -8,7 +8,7 @@
     kernels.csv.gz     one row a launch of a kernel alone (from format 5 on)
     energy.csv         one row a run of launches back to back, and what energy it took (likewise)
     batches.csv.gz     one row a run of launches back to back (up to format 4)
-    cold_starts.csv    one row a fresh process: start-up and first pass
+    cold_starts.csv    one row a fresh process: start-up and first run
     ceilings.csv       one row a measurement of what device, link and clock can do
     neighbours.csv     passes with and without traffic of the host's other GPUs
     counters.csv       hardware counters of launches; only where they were asked for
@@ -111,9 +111,9 @@ class Recording:
     """A recording in memory; the frames' columns and types are those of `TABLES`.
 
     Its provenance is that of the file and, where it is signed, `signed_by`. One of `OPTIONAL` that
-    is not there is an empty frame. A last column, `sitting`, counts the
-    sittings from 0: recordings of one kind of card may stand together as one, whose `later` are the
-    provenances of those after the first (`analysis.data.sittings`).
+    is not there is an empty frame. A last column, `session`, counts the
+    sessions from 0: recordings of one GPU model may stand together as one, whose `later` are the
+    provenances of those after the first (`analysis.data.sessions`).
     """
 
     path: Path
@@ -133,8 +133,8 @@ class Recording:
     later: tuple[dict[str, Any], ...] = ()
 
     @property
-    def sittings(self) -> tuple[dict[str, Any], ...]:
-        """The provenance of every sitting."""
+    def sessions(self) -> tuple[dict[str, Any], ...]:
+        """The provenance of every session."""
         return (self.provenance, *self.later)
 
     def table(self, name: str) -> pd.DataFrame:
@@ -203,7 +203,7 @@ def read(path: Path | str) -> Recording:
         raise bad(path, problem)
     for frame in frames.values():
         rows = len(frame)
-        frame["sitting"] = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.zeros(rows, bool))
+        frame["session"] = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.zeros(rows, bool))
     return Recording(
         path, provenance, **{_attribute(name): frame for name, frame in frames.items()}
     )

@@ -1,4 +1,4 @@
-"""The reasons for which a card slows itself down, as recordings name them."""
+"""The reasons for which a GPU slows itself down, as recordings name them."""
 
 # Clock event reasons (NVML, nvmlClocksEventReasons) by their bit in the mask `throttle_reasons`.
 # NVML's others (idle, clocks set by the user, sync boost) say why a clock is what it is without

@@ -93,7 +93,7 @@ def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]
 
 
 def _row(cell: Cell, number: int, others: int, timing: Timing) -> dict[str, Any]:
-    """Return one pass as a row of the table."""
+    """Return one run as a row of the table."""
     seconds = {name: rounded(value) for name, value in asdict(timing).items()}
     return {**asdict(cell), "round": number, "neighbours": others, **seconds}
 

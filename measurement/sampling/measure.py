@@ -18,7 +18,7 @@ from measurement.recording.recording import KERNEL
 from measurement.sampling.protocol import Check, Protocol, Result, Sample, gate, rounded, take
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.time_left import TimeLeft
-from measurement.sampling.worker import Held, Opening
+from measurement.sampling.worker import Opening, TimedKernel
 from study.cells import CPU, Cell
 from study.config import ProtocolSettings, Study
 
@@ -29,7 +29,7 @@ _COLD_STARTS = "cold_starts.csv"
 _ENERGY = "energy.csv"
 _KERNELS = "kernels.csv.gz"
 _SAMPLES = "samples.csv.gz"
-# What is measured in rounds: complete passes, and kernels alone. Each has its own orders.
+# What is measured in rounds: end-to-end runs, and kernels alone. Each has its own orders.
 _PASS, _ALONE = "pass", "alone"
 _SEEDS = {_PASS: 0, _ALONE: 1}
 # A launch takes up to 0.2 µs more in some processes than in others (docs/measurement.md).
@@ -144,13 +144,13 @@ class Measurement:
                     self._note_first(sample)
                 self._journal.add(_CHECKS, check.row())
                 left.remove(check.cell)
-                # A long pass is the only sample of its cell.
-                if sample and sample.total_s > self._settings.single_pass_s:
+                # A long run is the only sample of its cell.
+                if sample and sample.total_s > self._settings.single_run_s:
                     self._journal.add(_SAMPLES, sample.row())
         progress.end()
 
     def _note_first(self, sample: Sample) -> None:
-        """Journal how long the first pass of a cell took, and its kernel."""
+        """Journal how long the first run of a cell took, and its kernel."""
         timing = sample.done.timing
         self._estimate.saw(sample.cell, timing.total_s)
         self._note_pilot(sample.cell, _PASS, 0, timing.total_s)
@@ -192,8 +192,8 @@ class Measurement:
         """Time these kernels alone; `begin` is called before each round of their samples."""
         caches = self._settings.caches
 
-        def held(cell: Cell) -> Held:
-            return device.held(cell, caches == "flushed")
+        def held(cell: Cell) -> TimedKernel:
+            return device.kernel_time(cell, caches == "flushed")
 
         wanted = self._planned(device, _ALONE, cells, held, lambda done: done.alone.kernel_s)
         known = {_kernel(asdict(cell)): cell for cell in wanted}
@@ -317,7 +317,7 @@ class Measurement:
                     row = {**_of_kernel(cell), **found, "idle_power_w": idle_power_w}
                     self._journal.add(_ENERGY, row)
             except CellError:
-                pass  # a card that does not tell its energy has none of these rows
+                pass  # a GPU that does not tell its energy has none of these rows
         progress.end()
 
     def _fastest(self, sizes: list[int]) -> list[Cell]:
@@ -359,7 +359,7 @@ def protocol_of(settings: ProtocolSettings, label: str) -> Protocol:
         settings.min_samples,
         settings.max_samples,
         settings.cpu_cell_budget_s if label == CPU else settings.gpu_cell_budget_s,
-        settings.single_pass_s,
+        settings.single_run_s,
     )
 
 

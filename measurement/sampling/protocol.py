@@ -25,12 +25,12 @@ _FIRST_IS_SLOW = 10
 class Protocol:
     """How many samples a cell gets: fixed before the first of them is taken.
 
-    A pilot of as many passes as the fewest samples tells how far times scatter. It is no part of
+    A pilot of as many runs as the fewest samples tells how far times scatter. It is no part of
     the samples, so that the number of these depends on none of them, and the `confidence` interval
     of their median holds what it says. There are as many as it takes for that interval to lie
     within ±`relative_half_width` of the median, from `min_samples` to `max_samples`; no more than
-    take `budget_s`, but the fewest that have an interval; and one where a pass takes longer than
-    `single_pass_s`.
+    take `budget_s`, but the fewest that have an interval; and one where a run takes longer than
+    `single_run_s`.
     """
 
     confidence: float
@@ -38,7 +38,7 @@ class Protocol:
     min_samples: int
     max_samples: int
     budget_s: float
-    single_pass_s: float
+    single_run_s: float
 
     @property
     def fewest(self) -> int:
@@ -46,16 +46,16 @@ class Protocol:
         return next(n for n in itertools.count(1) if interval_ranks(n, self.confidence))
 
     def wants_pilot(self, first_s: float, pilot_s: list[float]) -> bool:
-        """Tell whether a cell may get more than the fewest samples, by what its passes took so far.
+        """Tell whether a cell may get more than the fewest samples, by what its runs took so far.
 
-        A first pass may be much slower than others: something is loaded in it.
+        A first run may be much slower than others: something is loaded in it.
         """
         expected_s = pilot_s[0] if pilot_s else first_s / _FIRST_IS_SLOW
-        return first_s <= self.single_pass_s and self.fewest * expected_s <= self.budget_s
+        return first_s <= self.single_run_s and self.fewest * expected_s <= self.budget_s
 
     def samples(self, first_s: float, pilot_s: list[float]) -> int:
-        """Return the number of samples of a cell, from its first pass and its pilot, in seconds."""
-        if first_s > self.single_pass_s:
+        """Return the number of samples of a cell, from its first run and its pilot, in seconds."""
+        if first_s > self.single_run_s:
             return 1
         if len(pilot_s) < self.fewest:
             return self.fewest
@@ -75,12 +75,12 @@ class Device(Interface):
         """Run the cell once on a poisoned C and judge the product."""
 
     def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its pass is short."""
+        """Run the cell once, after a warm-up where its run is short."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One pass of a cell. Round 0 is the pass of the gate (kept only where one pass is enough)."""
+    """One pass of a cell. Round 0 is the run of the gate (kept only where one run is enough)."""
 
     cell: Cell
     round: int
@@ -89,7 +89,7 @@ class Sample:
 
     @property
     def total_s(self) -> float:
-        """Time of the pass, in seconds."""
+        """Time of the run, in seconds."""
         return self.done.timing.total_s
 
     def row(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Check:
 def gate(
     device: Device, cells: list[Cell], announce: Callable[[Cell], None]
 ) -> Iterator[tuple[Check, Sample | None]]:
-    """Check every cell once; yield its check and, where it passed, the pass as a sample of round 0.
+    """Check every cell once; yield its check and, where it passed, the run as a sample of round 0.
 
     Cells of one product are checked together, since they share its reference.
     """

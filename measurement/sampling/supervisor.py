@@ -11,7 +11,7 @@ from kernels.products.gate import Verdict
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
 from measurement.devices.session import CellError
-from measurement.sampling.worker import Held, Opening, Pass, Reply, serve
+from measurement.sampling.worker import Opening, Pass, Reply, TimedKernel, serve
 from study.cells import Cell
 
 # A fresh interpreter: a forked one would inherit a CUDA that it must not use.
@@ -66,13 +66,13 @@ class Supervisor:
         return found
 
     def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its pass is short."""
+        """Run the cell once, after a warm-up where its run is short."""
         found: Pass = self._ask(cell, "sample", cell)
         return found
 
-    def held(self, cell: Cell, flushed: bool) -> Held:
+    def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
         """Time the cell's kernel alone."""
-        found: Held = self._ask(cell, "held", cell, flushed)
+        found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed)
         return found
 
     def energy(self, cell: Cell, length_s: float) -> Energy:

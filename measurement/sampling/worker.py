@@ -18,12 +18,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from base.errors import StudyError
-from kernels.products.gate import Verdict, judge
+from kernels.products.gate import Verdict, evaluate
 from kernels.products.matrices import Inputs, Problem
 from kernels.products.references import References
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
-from measurement.devices.session import Alone, CellError, DeviceError, Session, Timing
+from measurement.devices.session import CellError, DeviceError, DeviceSession, KernelTime, Timing
 from measurement.devices.telemetry import Reading
 from study.cells import Cell
 
@@ -33,24 +33,24 @@ class Opening:
     """What a worker needs to begin: how to open its session, and for which matrices.
 
     `core` counts the cores from the last one (the first serves most interrupts): passes are timed
-    on that core. `warm_up_s`: cells whose pass is shorter are run for so long before a sample; and
-    those whose pass is shorter than `warm_pass_s` once at least. `brought` are files whose kernels
+    on that core. `warm_up_s`: cells whose run is shorter are run for so long before a sample; and
+    those whose run is shorter than `warm_pass_s` once at least. `user-supplied` are files whose kernels
     are to be added to the catalog first.
     """
 
-    session: Callable[[Inputs], Session]
+    session: Callable[[Inputs], DeviceSession]
     problems: tuple[Problem, ...]
     seed: int
     references: Path
     warm_up_s: float
     warm_pass_s: float
     core: int
-    brought: tuple[Path, ...] = ()
+    user_supplied: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One complete pass: when it began (UNIX time), its times, and the state of the card."""
+    """One end-to-end run: when it began (UNIX time), its times, and the state of the GPU."""
 
     time_unix_s: float
     timing: Timing
@@ -58,11 +58,11 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A kernel timed alone: when (UNIX time), how long, and the state of the card."""
+class TimedKernel:
+    """A kernel timed alone: when (UNIX time), how long, and the state of the GPU."""
 
     time_unix_s: float
-    alone: Alone
+    alone: KernelTime
     reading: Reading
 
 
@@ -76,10 +76,10 @@ class Reply:
 
 
 class Worker:
-    """Does what is asked of one device. `busy_s` adds up transfers and kernels of every pass."""
+    """Does what is asked of one device. `busy_s` adds up transfers and kernels of every run."""
 
     def __init__(
-        self, session: Session, inputs: Inputs, references: References, opening: Opening
+        self, session: DeviceSession, inputs: Inputs, references: References, opening: Opening
     ) -> None:
         self._session = session
         self._references = references
@@ -99,23 +99,23 @@ class Worker:
         done = self._pass(cell)
         with all_cores():
             product = self._session.product(cell)
-            return done, judge(product, expected, bound, cell.bound_multiple)
+            return done, evaluate(product, expected, bound, cell.bound_multiple)
 
     def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its pass is short; raises CellError."""
+        """Run the cell once, after a warm-up where its run is short; raises CellError."""
         self._warm_up(cell)
         return self._pass(cell)
 
-    def held(self, cell: Cell, flushed: bool) -> Held:
-        """Time the cell's kernel alone (`Session.held`); raises CellError."""
+    def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
+        """Time the cell's kernel alone (`DeviceSession.held`); raises CellError."""
         self._session.telemetry.begin()
         started = time.time()
-        alone = self._session.held(cell, flushed)
+        alone = self._session.kernel_time(cell, flushed)
         self.busy_s += alone.launches * alone.kernel_s
-        return Held(started, alone, self._session.telemetry.end())
+        return TimedKernel(started, alone, self._session.telemetry.end())
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Read the energy of the cell's kernel (`Session.energy`); raises CellError."""
+        """Read the energy of the cell's kernel (`DeviceSession.energy`); raises CellError."""
         found = self._session.energy(cell, length_s)
         self.busy_s += found.duration_s
         return found
@@ -191,10 +191,10 @@ def serve(connection: Connection, opening: Opening) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder decides what an interrupt means
     threading.Thread(target=_die_with_the_recorder, daemon=True).start()
-    # Collecting garbage in the middle of a pass would be timed; nothing here makes cycles.
+    # Collecting garbage in the middle of a run would be timed; nothing here makes cycles.
     gc.disable()
     try:
-        for path in opening.brought:
+        for path in opening.user_supplied:
             from kernels.catalog.user_supplied import adopt  # few have any
 
             adopt(path)

@@ -11,7 +11,7 @@ from analysis.data import published, published_claims, store
 from analysis.data.store import Store
 from analysis.published import systems
 from analysis.schema import TABLES, column, interval_columns
-from benchmarks.tables_against import compare, read
+from benchmarks.compare_tables import compare, read
 from tests.support import ROOT
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS
 
@@ -22,7 +22,7 @@ EVERY = [(table.name, name) for table in TABLES.values() for name in table.colum
 
 @pytest.fixture(scope="module")
 def store_of_both(computed):
-    """The tables of a simulated card and of a host, as they are read."""
+    """The tables of a simulated GPU and of a host, as they are read."""
     return Store(computed)
 
 
@@ -56,8 +56,14 @@ def test_no_column_of_text_holds_numbers_alone(store_of_both):
 
 def test_most_tables_of_a_study_have_rows(store_of_both):
     empty = {name for name in TABLES if store_of_both[name].empty}
-    of_several = {"agreement", "agreement_cells", "interference", "sittings", "missing"}
-    assert empty <= of_several | {"accuracy", "counts", "counts_by_line", "energy", "passes"}
+    of_several = {"agreement", "agreement_cells", "interference", "sessions", "missing"}
+    assert empty <= of_several | {
+        "accuracy",
+        "counts",
+        "counts_by_line",
+        "energy",
+        "end_to_end_modes",
+    }
 
 
 def test_nothing_is_said_of_columns_that_no_table_has():
@@ -75,7 +81,7 @@ def test_no_column_is_declared_twice_with_another_meaning():
 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("total_s", "total_low_s", "total_high_s"), ("gain", "gain_low", "gain_high")],
+    [("total_s", "total_low_s", "total_high_s"), ("speedup", "speedup_low", "speedup_high")],
 )
 def test_bounds_are_named_after_their_value(name, low, high):
     assert interval_columns(name) == (low, high)

@@ -52,20 +52,20 @@ def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)
 
 
-def test_sittings_stand_together_in_every_table():
+def test_sessions_stand_together_in_every_table():
     small = {"sizes": (256,), "holdout": (), "samples": 8, "variants": FEW}
-    sittings = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
-    made = compute({"card": sittings})
+    sessions = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
+    made = compute({"card": sessions})
     (row,) = made["recordings"].to_dict("records")
-    assert (row["recording"], row["gpu"], row["sittings"]) == ("card", "card", 2)
+    assert (row["recording"], row["gpu"], row["sessions"]) == ("card", "card", 2)
     assert set(made["summary"]["samples"]) == {16}
     assert list(made["cpu_hosts"]["cpu_model"]) == ["Simulated CPU", "Another CPU"]
     assert set(made["environment"]["recording"]) == {"card.0", "card.1"}
     for name in ("checks", "phases"):
-        counts = made[name]["sitting"].value_counts()
+        counts = made[name]["session"].value_counts()
         assert counts[0] == counts[1] > 0, name
-    alone = compute({"card": sittings[:1]})
-    for name in ("machine_code", "ladder", "gains", "curves", "ceilings"):
+    alone = compute({"card": sessions[:1]})
+    for name in ("machine_code", "ladder", "speedups", "curves", "ceilings"):
         assert len(made[name]) == len(alone[name]), name
 
 

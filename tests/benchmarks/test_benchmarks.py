@@ -14,22 +14,22 @@ import pandas as pd
 import pytest
 
 from base.errors import StudyError, exit_status
-from benchmarks import held_against_nvbench as against
 from benchmarks import (
+    compare_tables,
+    compare_with_cublas,
     nvbench_kernels,
-    sgemm_against_cublas,
-    tables_against,
     tuner_cells,
     tuner_kernels,
 )
+from benchmarks import compare_with_nvbench as against
 from benchmarks.cells import CELLS, SIZES
-from benchmarks.held_against_nvbench import Times, compare, read_nvbench, read_ours, table
+from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, read_ours, table
 from benchmarks.tuner_cells import Cost, configurations
 from kernels.catalog.entries import variant
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.discovery import CudaDevice
-from measurement.devices.session import Alone
+from measurement.devices.session import KernelTime
 from study.cells import cell, gpu_cells
 from study.config import BlockSizeLimit, load
 from study.plan import builds
@@ -95,7 +95,7 @@ def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
     assert [float(number) for number in words[1:]] == pytest.approx(expected)
 
 
-def test_warm_and_flushed_are_judged_each_by_itself():
+def test_warm_and_flushed_are_evaluated_each_by_itself():
     found = compare(("cublas_sgemm", None, 256), [Times(8.0, 10.8, 8.0, 8.1, 11.4)])
     assert (found.within, found.flushed_within) == (True, False)
     found = compare(("cublas_sgemm", None, 256), [Times(8.0, 11.2, 8.0, 16.0, 11.3)])
@@ -150,9 +150,9 @@ class FakeSession:
     def __exit__(self, *_):
         pass
 
-    def held(self, cell, flushed):
+    def kernel_time(self, cell, flushed):
         assert (cell.dtype, cell.shape.is_square) == ("float32", True)
-        return Alone(3, (1.5 if flushed else 1) * self.time_s)
+        return KernelTime(3, (1.5 if flushed else 1) * self.time_s)
 
 
 class FakeBench:
@@ -189,7 +189,7 @@ def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys,
     bench, processes = FakeBench(), []
 
     def here(command, **_):
-        """Do in this process what the round's own would, but for the card."""
+        """Do in this process what the round's own would, but for the GPU."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
         processes.append(command)
         bench.registered.clear()
@@ -542,8 +542,8 @@ class Timed:
         assert not flushed
         self.asked.append(one.variant)
         if one.variant == "cublas_sgemm":
-            return Alone(1, 1e-3 * len(self.asked))
-        return Alone(1, {128256: 2e-3, 64032: 1e-3}[one.block_size])
+            return KernelTime(1, 1e-3 * len(self.asked))
+        return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[one.block_size])
 
 
 def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
@@ -552,12 +552,12 @@ def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
         cell("gpu0", "sgemm_top", "float32", Shape.square(512), tile, "pinned")
         for tile in (128256, 192128, 64032)
     ]
-    best = sgemm_against_cublas.fastest(session, of_tiles)
+    best = compare_with_cublas.fastest(session, of_tiles)
     assert best.block_size == 64032
-    assert sgemm_against_cublas.fastest(session, of_tiles[1:2]) is None
+    assert compare_with_cublas.fastest(session, of_tiles[1:2]) is None
     session.asked.clear()
     library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")
-    found = sgemm_against_cublas.pairs(session, best, library, 6)
+    found = compare_with_cublas.pairs(session, best, library, 6)
     own, other = "sgemm_top", "cublas_sgemm"
     assert session.asked == [other, own, own, other] * 3
     assert (found.n, found.pairs) == (512, 6)
@@ -566,8 +566,8 @@ def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
     assert "64032" in str(found)
 
 
-def test_tables_are_made_of_every_sitting_of_the_study():
-    named = [one.split("=") for one in tables_against._committed()]
+def test_tables_are_made_of_every_session_of_the_study():
+    named = [one.split("=") for one in compare_tables._committed()]
     folders = re.findall(r"data/recordings/[\w-]+", (ROOT / "config.yaml").read_text())
     assert [folder for _, folder in named] == [str(ROOT / folder) for folder in folders]
     assert len({name for name, _ in named}) < len(folders)

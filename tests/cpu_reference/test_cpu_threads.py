@@ -43,9 +43,9 @@ study:
     max_samples: 8
     gpu_cell_budget_s: 1
     cpu_cell_budget_s: 0.1
-    single_pass_s: 10
+    single_run_s: 10
     warm_up_s: 0.001
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     cold_starts: 0
     hang_limit_s: 60
 gpus:
@@ -77,7 +77,7 @@ def recorded(folder, command, value):
 
 
 def check_threads(made):
-    """Hold what other threads did in each sample against the number that it had."""
+    """BlockingKernel what other threads did in each sample against the number that it had."""
     counts = {1, usable_threads()}
     assert set(made.checks["status"]) == {"passed"}
     for name, wanted in (("naive", {1}), ("packed", counts), ("blas", counts)):
@@ -206,7 +206,7 @@ def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch
     other = cell(CPU, "naive", "float32", Shape.square(8), threads=1)
     assert session.not_launchable(other) is None
     with pytest.raises(CellError, match="no kernel to launch"):
-        session.held(other, flushed=False)
+        session.kernel_time(other, flushed=False)
 
 
 class Nothing:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 from base.errors import StudyError
 from cpu_reference.catalog import VARIANTS
 from cpu_reference.library import OWN_FLAGS, Library, build_library, find_gcc
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import reference
 from tests.support import ROOT
 from tests.support.builds import cpu_library
@@ -233,7 +233,7 @@ def test_tile_stays_in_registers(tmp_path, flags):
 
 @pytest.fixture(scope="module")
 def narrower(tmp_path_factory):
-    """The library for narrower vectors with fused multiply-adds, and for those of any x86."""
+    """The library for narrower vectors with fused FMAs, and for those of any x86."""
     folders = (tmp_path_factory.mktemp("narrow") for _ in range(2))
     every = zip(folders, (NARROW, ["-O3"]), strict=True)
     return [Library(build_library(find_gcc(), folder, flags)) for folder, flags in every]
@@ -242,14 +242,14 @@ def narrower(tmp_path_factory):
 @X86
 @pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
 def test_narrower_vectors_multiply_too(library, narrower, n):
-    """And with fused multiply-adds change no bit, since each sum is taken in the order of k."""
+    """And with fused FMAs change no bit, since each sum is taken in the order of k."""
     a, b = random(n)
     expected, bound = reference(a[None], b[None])
     products = []
     for each in narrower:
         c = np.full((1, n, n), np.nan, np.float32)
         each.multiply("packed", a, b, c[0])
-        assert judge(c, expected, bound).passed
+        assert evaluate(c, expected, bound).passed
         products.append(c.tobytes())
     c = np.empty_like(a)
     library.multiply("packed", a, b, c)

@@ -3,6 +3,7 @@
 import os
 import timeit
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from cpu_reference.library import (
     find_gcc,
     gcc_version,
 )
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, reference
 from kernels.products.shape import Shape
 from measurement.devices.cpu import CpuSession
@@ -107,7 +108,7 @@ def test_larger_products_pass_the_gate(library, gate, name, block, threads, n):
     a, b, expected, bound = gate(n)
     c = np.full((1, n, n), np.nan, np.float32)
     library.multiply(name, a[0], b[0], c[0], block, threads)
-    verdict = judge(c, expected, bound)
+    verdict = evaluate(c, expected, bound)
     assert verdict.passed, verdict.reason
 
 

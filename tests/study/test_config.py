@@ -26,9 +26,9 @@ study:
     max_samples: 60
     gpu_cell_budget_s: 1
     cpu_cell_budget_s: 2.5
-    single_pass_s: 3
+    single_run_s: 3
     warm_up_s: 0.001
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     caches: flushed
     cold_starts: 0
     hang_limit_s: 60
@@ -167,7 +167,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "block_sizes"),
             [8, 16],
-            "study.block_sizes: lacks 32, the block size of the baseline naive; add it: every gain "
+            "study.block_sizes: lacks 32, the block size of the baseline naive; add it: every speedup "
             "is over that kernel",
         ),
         (
@@ -248,9 +248,9 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             "allowed: a number above 0 to 1e6",
         ),
         (
-            ("study", "protocol", "cpu_warm_pass_s"),
+            ("study", "protocol", "cpu_warm_run_s"),
             float("inf"),
-            "study.protocol.cpu_warm_pass_s: inf is not allowed; allowed: a number from 0 to 1e6",
+            "study.protocol.cpu_warm_run_s: inf is not allowed; allowed: a number from 0 to 1e6",
         ),
         (
             ("study", "protocol", "warm_up_s"),
@@ -290,13 +290,13 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a session), "
             "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": "data/recordings/a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a sitting), "
+            "gpus[0]: give one of recording (a folder), recordings (folders, each a session), "
             "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
         ),
         (

@@ -2,7 +2,7 @@
 
 from kernels.cubins.machine_code import InstructionCount
 
-# What `stand_in`'s disassembler says of any cubin: a load, and a loop of one multiply-add.
+# What `stand_in`'s disassembler says of any cubin: a load, and a loop of one FMA.
 LISTING = """.text.$name:
         /*0000*/                   LDG.E.128 R4, [R2] ;
 .L_x_0:

@@ -24,7 +24,7 @@ from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.energy import Energy
-from measurement.devices.session import Alone, CellError, DeviceError, Timing
+from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
 from measurement.devices.telemetry import Reading
 from measurement.recorder.hardware import Host
 from study.plan import builds
@@ -37,7 +37,7 @@ study:
   holdout_sizes: [70]
   variants: [naive, buffered_row, block]
   block_sizes: [4, 32]
-  block_size_limits: [{ block_size: 32, largest_size: 1 }] # these cards cannot launch the baseline
+  block_size_limits: [{ block_size: 32, largest_size: 1 }] # these GPUs cannot launch the baseline
   series:
     - variants: [bmm_tile]
       dtypes: [float64, int32]
@@ -54,9 +54,9 @@ study:
     max_samples: 8
     gpu_cell_budget_s: 10
     cpu_cell_budget_s: 10
-    single_pass_s: 10
+    single_run_s: 10
     warm_up_s: 0
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     cold_starts: 2
     hang_limit_s: 20
 gpus:
@@ -75,7 +75,7 @@ def multiply(a, b, c, stream):
         left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
         torch.matmul(left, right, out=product)
 """
-SETTLE_S = 2e-4  # a card's traffic flows after milliseconds, that of these at once
+SETTLE_S = 2e-4  # a GPU's traffic flows after milliseconds, that of these at once
 ALONE_S = 1.8e-3  # of a kernel without the host in it
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
@@ -193,9 +193,9 @@ class FakeDevice:
     def product(self, cell):
         return self.c[cell]
 
-    def held(self, cell, flushed):
+    def kernel_time(self, cell, flushed):
         self.run(cell)
-        return Alone(5, ALONE_S)
+        return KernelTime(5, ALONE_S)
 
     def energy(self, cell, length_s):
         return Energy(int(length_s / ALONE_S), length_s, ALONE_S, 500.0, 500.0 * ALONE_S)
@@ -212,9 +212,9 @@ class FakeDevice:
 
 @dataclass(frozen=True)
 class FakeHardware(Host):
-    """Some cards of one kind, and a CPU that is as steady, or this host's real one.
+    """Some GPUs of one kind, and a CPU that is as steady, or this host's real one.
 
-    `folder` takes a log of what was asked of them. A pass lasts `pass_s`.
+    `folder` takes a log of what was asked of them. A run lasts `pass_s`.
     """
 
     folder: Path
@@ -278,7 +278,7 @@ class FakeHardware(Host):
 
 
 def record(root, out, cubins):
-    """Record with simulated cards, slow enough to be killed; `main` of a process of its own."""
+    """Record with simulated GPUs, slow enough to be killed; `main` of a process of its own."""
     from measurement.recorder import record as recorder  # worker processes have no use for these
     from study.config import validate
     from tests.support.builds import cpu_library

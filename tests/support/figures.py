@@ -26,7 +26,7 @@ def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
 
 
 def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
-    """Return a row of recordings.csv; the recording of the card `label` is "of `label`"."""
+    """Return a row of recordings.csv; the recording of the GPU `label` is "of `label`"."""
     row = {"recording": f"of {label}", "gpu": label if gpu else None, "gpu_name": "Card"}
     return (
         row

@@ -29,7 +29,7 @@ TRUTH = {
     "c_I": 1.5e-12,
 }
 _CODE = ["variant", "dtype", "block_size", "build", "registers_per_thread", "static_shared_bytes"]
-_CODE += ["instructions", "loop_instructions", "loop_multiply_adds"]
+_CODE += ["instructions", "loop_instructions", "loop_fmas"]
 _NO_COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_metric", "counter"]
 
 
@@ -41,7 +41,7 @@ def cells(every: bool = False) -> pd.DataFrame:
         for block in (VARIANTS[name].block_sizes and BLOCKS) or (None,):
             if not VARIANTS[name].takes_block(block):
                 continue
-            # A loop around eight multiply-adds, of which every kernel has some more of its own.
+            # A loop around eight FMAs, of which every kernel has some more of its own.
             around = 12 + 3 * len(code) % 17
             code.append((name, "float32", block, EXACT, 32, 0, 60 + around, 8 + around, 8))
             most = 1024 if block is None else LARGEST.get(block, max(SIZES))

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
-from analysis.data.sittings import folders_by_sitting
+from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
@@ -74,20 +74,20 @@ def _keep(part: object, folder: Path) -> None:
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
     """Return the folder of all tables of `recordings`, made once for their content.
 
-    They are folders by id, a list where there are several sittings. `counts` are the tables of
+    They are folders by id, a list where there are several sessions. `counts` are the tables of
     memory accesses.
     """
-    counts, folders = counts or [], sittings(recordings)
+    counts, folders = counts or [], sessions(recordings)
 
     def make(out: Path) -> None:
         with published_once():
             write_tables(folders, PUBLISHED, SYSTEMS, STATEMENTS, [], counts, out)
 
-    named = folders_by_sitting(folders)
+    named = folders_by_session(folders)
     return made("tables", [code(*_CODE), *named, *named.values(), *counts], make)
 
 
-def sittings(recordings: Recordings) -> dict[str, list[Path]]:
+def sessions(recordings: Recordings) -> dict[str, list[Path]]:
     """Return the folders of recordings by id as lists."""
     return {name: [at] if isinstance(at, Path) else at for name, at in recordings.items()}
 
@@ -100,7 +100,7 @@ def report(
     from analysis.render.page import render
 
     tables_dir = tables_dir or chain(recordings)
-    named = folders_by_sitting(sittings(recordings))
+    named = folders_by_session(sessions(recordings))
 
     def make(out: Path) -> None:
         shutil.copytree(tables_dir, out / "tables")
@@ -205,7 +205,7 @@ def gpu_cell(
         "variant": variant,
         "dtype": "float32",
         **square(n),
-        "series": "orders",
+        "series": "sizes",
         "block_size": block_size,
         "host_memory": memory,
         "samples": 1 if spread is None else 20,
@@ -234,7 +234,7 @@ def cpu_cell(
         "variant": variant,
         "dtype": "float32",
         **square(n),
-        "series": "orders",
+        "series": "sizes",
         "block_size": block_size,
         "threads": threads,
         "samples": 1 if spread is None else 20,
@@ -243,7 +243,7 @@ def cpu_cell(
     }
 
 
-def gain_row(
+def speedup_row(
     label: str,
     variant: str,
     n: int,
@@ -251,7 +251,7 @@ def gain_row(
     spread: float | None,
     block_size: int | None = 32,
 ) -> dict[str, object]:
-    """Return a row of gains.csv with a gain over the best CPU version, BLAS on 16 threads."""
+    """Return a row of gains.csv with a speedup over the best CPU version, BLAS on 16 threads."""
     return {
         "source": label,
         "n": n,
@@ -260,8 +260,8 @@ def gain_row(
         "host_memory": "pageable",
         "cpu_best_variant": "blas",
         "cpu_best_threads": 16,
-        **interval("cpu_best_gain", best, spread),
-        **interval("cpu_blas_all_gain", best, spread),
+        **interval("cpu_best_speedup", best, spread),
+        **interval("cpu_blas_all_speedup", best, spread),
     }
 
 
@@ -275,6 +275,6 @@ def break_even_row(
     **more: object,
 ) -> dict[str, object]:
     """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
-    named = {"gpu": label, "host_memory": memory, "kernels": "study", "opponent": "best"}
+    named = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": "best"}
     bounds = {"n": n, "n_low": low, "n_high": high, "loses_at": 256, "wins_at": 512}
-    return named | {"place": place, "least_n": 128, "largest_n": 1024} | bounds | more
+    return named | {"location": place, "least_n": 128, "largest_n": 1024} | bounds | more

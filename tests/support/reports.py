@@ -22,9 +22,9 @@ KINDS = ("nothing", "host", "card", "several", "hostile")
 def recordings(kind: str) -> Recordings:
     """Return the recordings of a study by id.
 
-    nothing · host: without a GPU · card: one that is stale · several: two simulated cards of one
-    host, that card, that host · hostile: a card whose every name is hostile · measured: the card in
-    focus of the study, in two of the sittings that travel with it.
+    nothing · host: without a GPU · card: one that is stale · several: two simulated GPUs of one
+    host, that GPU, that host · hostile: a GPU whose every name is hostile · measured: the GPU in
+    focus of the study, in two of the sessions that travel with it.
     """
     host = {"host": recorded(gpus=0, simulated=False, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}

@@ -94,7 +94,7 @@ FLOAT64_FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Power:
-    """What a simulated card does, as factors of what the others do."""
+    """What a simulated GPU does, as factors of what the others do."""
 
     units: float = 1.0
     memory: float = 1.0
@@ -222,7 +222,7 @@ def _gpu_samples(
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     factor = np.exp(noise * rng.standard_normal((len(cells), 3, count)))
-    # What the host does, whose noise is that of the copy to the card, is a part of few passes.
+    # What the host does, whose noise is that of the copy to the GPU, is a part of few runs.
     places = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
     known = pd.DataFrame([_times(cell, power) for cell in cells], columns=list(places))
     times = {

@@ -20,7 +20,7 @@ SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
 BATCH_S = 5e-3
 POWER_W = 500.0
-LAUNCH_S = 3e-6  # by which a kernel's time by the events of a pass exceeds its own
+LAUNCH_S = 3e-6  # by which a kernel's time by the events of a run exceeds its own
 BACK_TO_BACK = 0.9  # of a single launch, the share that a launch in a batch takes
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {
@@ -67,7 +67,7 @@ def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np.ndarray]:
-    """Return times of the shape (cells, samples) with the state of the card.
+    """Return times of the shape (cells, samples) with the state of the GPU.
 
     The first `throttled` of each cell are slower and marked: by power, the first of them by
     temperature too.

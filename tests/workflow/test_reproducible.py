@@ -16,15 +16,15 @@ MAKE = """
 import sys
 from pathlib import Path
 from analysis.__main__ import write_tables
-from analysis.data.sittings import folders_by_sitting
+from analysis.data.sessions import folders_by_session
 from analysis.render.figures import write_figures
 from analysis.render.page import render
-from tests.support.report_data import MAKER, PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE, sittings
-named = sittings({"card": Path(sys.argv[1])})
+from tests.support.report_data import MAKER, PUBLISHED, STATEMENTS, SYSTEMS, TEMPLATE, sessions
+named = sessions({"card": Path(sys.argv[1])})
 tables, figures = Path("tables"), Path("figures")
 write_tables(named, PUBLISHED, SYSTEMS, STATEMENTS, [], [], tables)
 write_figures(tables, figures, None)
-render(tables, figures, folders_by_sitting(named), TEMPLATE, Path("report.html"), None, MAKER)
+render(tables, figures, folders_by_session(named), TEMPLATE, Path("report.html"), None, MAKER)
 """
 
 

@@ -38,9 +38,9 @@ study:
     max_samples: 6
     gpu_cell_budget_s: 0.1
     cpu_cell_budget_s: 0.1
-    single_pass_s: 100
+    single_run_s: 100
     warm_up_s: 0
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     cold_starts: 0
     hang_limit_s: 600
 gpus:
@@ -48,7 +48,7 @@ gpus:
   - {{ id: kept, slurm: h100 }}
 toolchain: {{ nvcc: {nvcc} }}
 """
-# In the place of the node's hardware: one card, on which a pass of `killed` takes too long.
+# In the place of the node's hardware: one GPU, on which a run of `killed` takes too long.
 HARDWARE = """
 import sys
 from pathlib import Path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.data import brought
+from analysis.data import user_supplied
 from analysis.data.recordings import load
 from base.errors import StudyError
 from base.files import sha256
@@ -45,7 +45,7 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
 
 @pytest.fixture(autouse=True)
 def catalog_as_it_was(monkeypatch):
-    """Kernels that were brought leave the catalog with the test."""
+    """Kernels that were user-supplied leave the catalog with the test."""
     monkeypatch.setattr(catalog, "VARIANTS", catalog.VARIANTS)
     before = dict(catalog.VARIANTS)
     yield
@@ -221,7 +221,7 @@ def test_totals_are_extended_to_other_orders():
 
 @pytest.fixture
 def card(tmp_path, monkeypatch):
-    """A stand-in for a card and for its compiler, which knows no architectures by itself."""
+    """A stand-in for a GPU and for its compiler, which knows no architectures by itself."""
     nvcc = stand_in(tmp_path / "nvcc")
     own = f"toolchain: {{ nvcc: {nvcc} }}\nstudy: {{ series: [] }}\n"
     (tmp_path / "config.local.yaml").write_text(own)
@@ -264,7 +264,7 @@ def test_a_call_goes_all_the_way(path, card):
     kept = {"brought/called.py": CALLED.split("\n")}
     assert recording.read(made).provenance["texts"] == kept
     del catalog.VARIANTS["called"]
-    with brought.adopted(load({"card": [made]})["card"]):
+    with user_supplied.adopted(load({"card": [made]})["card"]):
         assert catalog.variant("called").is_call
 
 

@@ -42,20 +42,20 @@ study:
     max_samples: 8
     gpu_cell_budget_s: 0.1
     cpu_cell_budget_s: 0.1
-    single_pass_s: 1
+    single_run_s: 1
     warm_up_s: 0.001
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     cold_starts: 0
     hang_limit_s: 60
 gpus:
-  - { id: card, recording: data/recordings/card }
+  - { id: GPU, recording: data/recordings/card }
   - { id: local, device: auto }
 """
 
 
 @pytest.fixture(scope="module")
 def card(make_recording, tmp_path_factory):
-    """A small simulated recording of a card of compute capability 9.0; not to be changed."""
+    """A small simulated recording of a GPU of compute capability 9.0; not to be changed."""
     folder = tmp_path_factory.mktemp("recorded") / "card"
     few = ("naive", "block", "register_tile", "cublas_sgemm")
     make_recording(folder, sizes=(32, 64, 128), holdout=(), samples=6, variants=few)
@@ -215,7 +215,7 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
     assert added["measure"] == 1  # the new entry alone
     undo = edit(
         finished / "config.yaml",
-        lambda text: text.replace("  - { id: card, recording: data/recordings/card }\n", ""),
+        lambda text: text.replace("  - { id: GPU, recording: data/recordings/card }\n", ""),
     )
     removed = planned(finished)
     undo()
@@ -234,7 +234,7 @@ def test_a_study_that_is_another_here_measures_again(finished):
 @pytest.mark.parametrize(
     ("file", "rules"),
     [
-        ("analysis/overview/gains.py", ["tables", "figures", "render"]),
+        ("analysis/overview/speedups.py", ["tables", "figures", "render"]),
         ("analysis/schema.py", ["tables", "figures", "render"]),
         ("analysis/drawing/style.py", ["figures", "render"]),
         ("analysis/cpu/figures.py", ["figures", "render"]),
@@ -284,7 +284,7 @@ def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
 
 
 def test_missing_table_is_made_again(finished):
-    table = finished / "results" / "tables" / "gains.csv"
+    table = finished / "results" / "tables" / "speedups.csv"
     content = table.read_bytes()
     table.unlink()
     jobs = planned(finished)
@@ -337,7 +337,7 @@ def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
     edit(project / "config.yaml", lambda text: text.replace("study:\n", compiler))
     for scope, builds in (("quick", 1), ("full", 2)):
         jobs = planned(project, "--config", f"scope={scope}")
-        assert (jobs["build"], jobs["measure"]) == (builds, 1), "the recorded card's too in full"
+        assert (jobs["build"], jobs["measure"]) == (builds, 1), "the recorded GPU's too in full"
 
 
 def test_recording_altered_by_one_byte_is_refused_by_name(project):

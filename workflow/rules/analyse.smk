@@ -29,7 +29,7 @@ rule tables:
     params:
         recordings=recording_options(),
     message:
-        "Computing tables, gains, models and break-even sizes"
+        "Computing tables, speedups, models and break-even sizes"
     shell:
         "python -m analysis tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"

@@ -112,7 +112,7 @@ def recorded_architectures(entry):
     for folder in map(Path, entry.folders):
         recording_files.check_manifest(folder)
         found[folder] = recording_files.read_provenance(folder)
-    recording_files.check_sittings(found)
+    recording_files.check_sessions(found)
     devices = [device for provenance in found.values() for device in provenance["devices"]]
     names = {architecture(device["compute_capability"]) for device in devices}
     return sorted(names) if CONFIG.study.scope == "full" else []

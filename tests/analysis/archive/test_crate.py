@@ -30,7 +30,7 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 
 @pytest.fixture(scope="module")
 def study(make_recording, tmp_path_factory):
-    """A study of a simulated card and of a host without one."""
+    """A study of a simulated GPU and of a host without one."""
     base = tmp_path_factory.mktemp("study")
     sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": FEW}
     software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}

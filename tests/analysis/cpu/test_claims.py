@@ -1,12 +1,12 @@
-"""What the source claims of CPUs, each by its rule, on every host and every card."""
+"""What the source claims of CPUs, each by its rule, on every host and every GPU."""
 
 import pandas as pd
 import pytest
 
 from analysis.cpu.claims import (
     BLOCK_SIZE,
-    CACHE_GAIN,
     CACHE_RATE,
+    CACHE_SPEEDUP,
     OVER_CACHE,
     OVER_NAIVE,
     on_cpus,
@@ -56,19 +56,19 @@ def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(
 def test_a_host_with_two_cards_has_one_row_a_claim_on_its_cpu(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     claims = claims_of({"two": two})
-    assert list(claims["claim"]).count(CACHE_GAIN) == 1
+    assert list(claims["claim"]).count(CACHE_SPEEDUP) == 1
     assert list(claims["claim"]).count(OVER_NAIVE) == 2
 
 
 def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_one(claims):
-    row = one(claims, CACHE_GAIN)
+    row = one(claims, CACHE_SPEEDUP)
     assert (row["above"], row["below"]) == ("naive", "blocked")
     assert row["measured"].startswith("total time of naive over that of blocked (B = ")
     assert row["value"] == pytest.approx(10, rel=0.02)
     assert row["value_low"] < row["value"] < row["value_high"]
     assert (row["expected"], row["verdict"]) == (35, "does not hold")
     assert row["n"] == 1024
-    assert one(claims, CACHE_GAIN, "host")["n"] == 512
+    assert one(claims, CACHE_SPEEDUP, "host")["n"] == 512
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_o
 )
 def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording, tmp_path, factor, verdict):
     made = slowed(cpu_recording, tmp_path / "made", naive=factor)
-    row = one(claims_of({"card": made}), CACHE_GAIN)
+    row = one(claims_of({"card": made}), CACHE_SPEEDUP)
     assert row["value"] == pytest.approx(10 * factor, rel=0.03)
     assert row["verdict"] == (verdict or "does not hold")
 
@@ -86,7 +86,7 @@ def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
     samples = cpu_recording.samples
     lone = (samples["variant"] == "naive") & (samples["round"] > 0)
     made = rewritten(cpu_recording, tmp_path / "single", samples=samples[~lone])
-    row = one(claims_of({"card": made}), CACHE_GAIN)
+    row = one(claims_of({"card": made}), CACHE_SPEEDUP)
     assert row["value"] == pytest.approx(10, rel=0.03)
     assert (pd.isna(row["value_low"]), row["verdict"]) == (True, "undecided")
 
@@ -116,7 +116,7 @@ def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
     assert one(claims_of({"card": cpu_recording}), BLOCK_SIZE)["verdict"] == "does not hold"
 
 
-def test_gains_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
+def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
     split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
     for start, text in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
@@ -144,7 +144,7 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     gone = (samples["device"] == "cpu") & samples["variant"].isin(["naive", "blocked"])
     made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
     claims = claims_of({"card": made})
-    assert one(claims, CACHE_GAIN)["verdict"] == "not measured"
+    assert one(claims, CACHE_SPEEDUP)["verdict"] == "not measured"
     assert one(claims, BLOCK_SIZE)["verdict"] == "not measured"
     assert one(claims, OVER_NAIVE)["verdict"] == "not measured"
     assert one(claims, CACHE_RATE)["below"] == "column_buffered", "what is left of its programs"

@@ -1,4 +1,4 @@
-"""Figures of the CPU: what a gain is made up of, rates, ceilings, block sizes."""
+"""Figures of the CPU: what a speedup is made up of, rates, ceilings, block sizes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.figures import device, drawn, nothing, stored
 
 
 def part(gpu, name, factor, memory="pageable", **more):
-    """Return a row of cpu_split.csv, of a card or, without one, of the published times."""
+    """Return a row of cpu_split.csv, of a GPU or, without one, of the published times."""
     row = {"recording": f"of {gpu}" if gpu else "published", "gpu": gpu, "n": 2048}
     row |= {"start": "naive", "part": name, "factor": factor, "variant": name}
     return row | {"host_memory": memory if gpu else None} | more
@@ -37,7 +37,7 @@ def test_split_is_one_bar_a_card_with_what_pinned_memory_adds(tmp_path):
 
 
 @pytest.mark.parametrize("pinned", [2.0, 1.0])
-def test_split_without_a_gain_by_pinned_memory(tmp_path, pinned):
+def test_split_without_a_speedup_by_pinned_memory(tmp_path, pinned):
     rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
     shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
     assert shown.said == ["a, GPU, copies included (gpu): about 2 ×"]
@@ -56,8 +56,8 @@ def test_published_split_alone_is_not_drawn(tmp_path):
 
 
 def cell(host, variant, n, gflops, threads=1, **more):
-    """Return a row of summary.csv of the CPU beside the card `host`."""
-    row = {"recording": f"of {host}", "device": "cpu", "variant": variant, "series": "orders"}
+    """Return a row of summary.csv of the CPU beside the GPU `host`."""
+    row = {"recording": f"of {host}", "device": "cpu", "variant": variant, "series": "sizes"}
     row |= {"batch": 1, "m": n, "n": n, "k": n, "threads": threads, "dtype": "float32"}
     return row | {"total_s": 2e-9 * n**3 / gflops} | more
 
@@ -90,8 +90,8 @@ def test_rates_have_a_panel_for_each_host_and_the_best_block(tmp_path):
     ]
     titles = [text for text in shown.texts if "of " in text]
     assert titles == ["SIMULATED of b", "of a"]  # the host in focus first
-    assert "multiply-adds, 16 threads: 2500" in shown.texts
-    assert "multiply-adds, 16 threads: 1" not in shown.texts  # nothing there ran on so many
+    assert "FMAs, 16 threads: 2500" in shown.texts
+    assert "FMAs, 16 threads: 1" not in shown.texts  # nothing there ran on so many
 
 
 def test_blocks_of_every_host_at_its_largest_size(tmp_path):
@@ -137,7 +137,7 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
         for name in ("blas, 16 threads", "naive, one thread")
         for intensity in (0.25, 0.5)
     ]
-    assert shown.texts.count("multiply-adds, one thread: 100") == 2
+    assert shown.texts.count("FMAs, one thread: 100") == 2
     assert nothing(FIGURES["cpu-roofline"], stored(tmp_path, **tables))  # without ceilings
 
 

@@ -149,12 +149,12 @@ def test_every_step_is_held_against_the_step_before_at_every_order(ladder, both)
         expected = CPU_S_PER_ELEMENT[row["after_variant"]] / CPU_S_PER_ELEMENT[row["variant"]]
         threads = row["threads"] / row["after_threads"]
         expected *= threads * PARALLEL_EFFICIENCY if threads > 1 else 1
-        assert row["gain"] == pytest.approx(expected, rel=0.02)
-        assert row["gain_low"] < row["gain"] < row["gain_high"]
-        assert row["verdict"] == ("pays" if expected > 1 else "does not pay")
+        assert row["speedup"] == pytest.approx(expected, rel=0.02)
+        assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+        assert row["verdict"] == ("faster" if expected > 1 else "slower")
 
 
-def test_efficiency_is_the_gain_a_thread_of_one_variant_alone(ladder):
+def test_efficiency_is_the_speedup_a_thread_of_one_variant_alone(ladder):
     rows = ladder[ladder["efficiency"].notna()]
     assert set(zip(rows["variant"], rows["after_variant"], strict=True)) == {
         ("packed", "packed"),
@@ -162,7 +162,7 @@ def test_efficiency_is_the_gain_a_thread_of_one_variant_alone(ladder):
     }
     assert set(rows["threads"]) == {ALL_THREADS}
     for bound in ("", "_low", "_high"):
-        assert (rows[f"efficiency{bound}"] == rows[f"gain{bound}"] / ALL_THREADS).all()
+        assert (rows[f"efficiency{bound}"] == rows[f"speedup{bound}"] / ALL_THREADS).all()
     assert list(rows["efficiency"]) == pytest.approx([PARALLEL_EFFICIENCY] * len(rows), rel=0.02)
 
 
@@ -238,7 +238,7 @@ def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
     )
 
 
-def test_where_caches_are_not_told_multiply_adds_alone_are_a_bound(gpu_recording):
+def test_where_caches_are_not_told_fmas_alone_are_a_bound(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
     made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
     found = data.sources({"card": made})
@@ -346,7 +346,9 @@ def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
 
 
 @pytest.mark.slow
-def test_without_the_naive_loop_gains_are_counted_from_the_better_program(gpu_recording, tmp_path):
+def test_without_the_naive_loop_speedups_are_counted_from_the_better_program(
+    gpu_recording, tmp_path
+):
     old = without(
         gpu_recording,
         lambda s: (s["device"] == "cpu") & (s["variant"] == "naive"),
@@ -356,7 +358,7 @@ def test_without_the_naive_loop_gains_are_counted_from_the_better_program(gpu_re
     assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
 
 
-def test_the_published_gain_is_split_by_what_the_source_says_of_itself():
+def test_the_published_speedup_is_split_by_what_the_source_says_of_itself():
     split = cpu_split_table(PRINTED, [])
     rows = split[split["start"] == "naive"].set_index("part")
     assert rows["factor"].to_dict() == pytest.approx(
@@ -370,7 +372,7 @@ def test_the_published_gain_is_split_by_what_the_source_says_of_itself():
     assert better.at[WHOLE, "factor"] == pytest.approx(103 / 0.058 / 35)
 
 
-def test_a_changed_published_time_changes_the_published_gain():
+def test_a_changed_published_time_changes_the_published_speedup():
     changed = PRINTED.copy()
     changed.loc[changed["time_s"] == 0.058, "time_s"] = 0.05
     split = cpu_split_table(changed, [])

@@ -160,6 +160,6 @@ def test_a_block_as_large_as_the_matrix_is_the_matrix():
     assert fetched_bytes("blocked", 256, 512, 4096) == fetched_bytes("blocked", 256, 256, 4096)
 
 
-def test_what_loops_ask_for_is_by_the_multiply_add():
+def test_what_loops_ask_for_is_by_the_fma():
     assert asked_bytes("naive", 256) == 8 * 256**3
     assert asked_bytes("blocked", 256) == 12 * 256**3

@@ -11,7 +11,7 @@ from tests.support.report_data import recording, tables
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Tables of a host, of two cards of a recording and of one of another."""
+    """Tables of a host, of two GPUs of a recording and of one of another."""
     cards = [recording("two") | {"gpu": f"two-gpu{k}", "device": f"gpu{k}"} for k in range(2)]
     other = recording("b200", gpu_name="b200", simulated=True, live=True)
     rows = [recording("host", gpu=False), *cards, other]

@@ -1,4 +1,4 @@
-"""Which times stand for a kernel: its own where it was timed alone, else those within the pass."""
+"""Which times stand for a kernel: its own where it was timed alone, else those within the run."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data.kernel_times import kernel_times
-from analysis.data.sittings import together
+from analysis.data.sessions import together
 from analysis.trust.compare import compare
 from measurement.recording.recording import CELL, KERNEL, read
 from tests.support.simulated import recorded
@@ -25,7 +25,7 @@ def held():
 def test_a_kernel_timed_alone_is_the_same_whatever_memory_is_copied_from(held):
     (source,) = data.sources({"card": held})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert set(cells["kernel_timing"]) == {"held"}
+    assert set(cells["kernel_timing"]) == {"kernel-only"}
     assert set(cells["kernel_samples"]) == {10}
     assert set(cells["samples"]) == {9}
     medians = held.kernels.groupby(KERNEL, dropna=False)["kernel_s"].median()
@@ -44,22 +44,22 @@ def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_ove
     samples = held.samples[held.samples["device"] != "cpu"]
     cells = source.cells[source.cells["device"] != "cpu"].reset_index(drop=True)
     medians = samples.groupby(CELL, dropna=False, as_index=False).median(numeric_only=True)
-    np.testing.assert_allclose(cells["pass_kernel_s"], medians["kernel_s"])
+    np.testing.assert_allclose(cells["in_run_kernel_s"], medians["kernel_s"])
     short = cells["kernel_s"] < 1e-5
-    apart = (cells["pass_kernel_s"] - cells["kernel_s"])[short]
+    apart = (cells["in_run_kernel_s"] - cells["kernel_s"])[short]
     assert apart.median() == pytest.approx(LAUNCH_S, rel=0.1)
     assert cells["overhead_s"][short].median() == pytest.approx(5e-6 + LAUNCH_S, rel=0.1)
 
 
 @pytest.mark.slow
-def test_kernels_timed_alone_have_sittings_too(held):
+def test_kernels_timed_alone_have_sessions_too(held):
     both = together([held, read(recorded(**SMALL, held=True, seed=1))])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]
-    assert set(cells["kernel_timing"]) == {"held"}
+    assert set(cells["kernel_timing"]) == {"kernel-only"}
     assert set(cells["kernel_samples"]) == {20}
-    assert set(cells["sittings"]) == {2}
-    each = both.kernels.groupby([*KERNEL, "sitting"], dropna=False)["kernel_s"].median()
+    assert set(cells["sessions"]) == {2}
+    each = both.kernels.groupby([*KERNEL, "session"], dropna=False)["kernel_s"].median()
     means = np.exp(np.log(each).groupby(KERNEL, dropna=False).mean())
     own = cells.groupby(KERNEL, dropna=False)["kernel_s"].first()
     np.testing.assert_allclose(own, means)
@@ -70,14 +70,16 @@ def test_a_cpu_has_no_kernel(held):
     (source,) = data.sources({"card": held})
     cells = source.cells[source.cells["device"] == "cpu"]
     assert (
-        cells[["kernel_s", "kernel_low_s", "pass_kernel_s", "kernel_timing"]].isna().all(axis=None)
+        cells[["kernel_s", "kernel_low_s", "in_run_kernel_s", "kernel_timing"]]
+        .isna()
+        .all(axis=None)
     )
     assert set(cells["kernel_samples"]) == {0}
 
 
 def test_without_kernels_timed_alone_those_in_the_passes_stand(gpu_recording):
     times = kernel_times(gpu_recording)
-    assert set(times["kernel_timing"].dropna()) == {"in pass"}
+    assert set(times["kernel_timing"].dropna()) == {"in-run"}
     assert times["kernel_s"].equals(gpu_recording.samples["kernel_s"])
 
 
@@ -86,9 +88,9 @@ def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held):
     without = replace(held, kernels=held.kernels[~one])
     times = kernel_times(without)
     of_one = times["variant"] == "block"
-    assert set(times[of_one]["kernel_timing"]) == {"in pass"}
+    assert set(times[of_one]["kernel_timing"]) == {"in-run"}
     others = times[~of_one & (times["device"] != "cpu")]
-    assert set(others["kernel_timing"]) == {"held"}
+    assert set(others["kernel_timing"]) == {"kernel-only"}
     assert len(times[CELL].drop_duplicates()) == len(held.samples[CELL].drop_duplicates())
 
 

@@ -12,7 +12,7 @@ from base.errors import StudyError
         ("best_flop_per_s,2048,fast,1,x", "row 2: n, value and factor must be numbers above 0"),
         ("best_flop_per_s,2048,-1,1,x", "row 2: n, value and factor must be numbers above 0"),
         ("best_flop_per_s,2048,1", "row 2: must have the columns"),
-        ("best_flop_per_s,2048,1,1,x", "has no row 'gain_over_cpu'"),
+        ("best_flop_per_s,2048,1,1,x", "has no row 'speedup_over_cpu'"),
     ],
 )
 def test_wrong_statements_are_one_line(tmp_path, row, then):

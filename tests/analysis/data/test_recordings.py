@@ -126,8 +126,8 @@ def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_re
     # the index is the row in cells and in draws
     pd.testing.assert_frame_equal(source.cells.loc[orders.index], orders)
     table = data.summary_table([source])
-    assert (table.loc[table["series"] == "orders", "total_s"] == orders["total_s"].array).all()
-    assert set(table["series"]) == {"orders", "shapes"}
+    assert (table.loc[table["series"] == "sizes", "total_s"] == orders["total_s"].array).all()
+    assert set(table["series"]) == {"sizes", "shapes"}
 
 
 def test_recordings_table_counts_and_describes(gpu_recording, cpu_recording):
@@ -179,7 +179,7 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
 def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):
     recordings = {"card": gpu_recording, "host": cpu_recording}
     checks = data.checks_table(recordings)
-    assert list(checks) == ["recording", "sitting", *TABLES["checks.csv"]]
+    assert list(checks) == ["recording", "session", *TABLES["checks.csv"]]
     assert len(checks) == len(gpu_recording.checks) + len(cpu_recording.checks)
     failed = checks[checks["status"] == "failed"]
     assert set(failed["recording"]) == {"card"}

@@ -38,11 +38,11 @@ def test_names_that_look_like_numbers_or_blanks_stay_text(tmp_path, label):
 def test_a_table_is_read_when_it_is_first_asked_for_and_once(tmp_path):
     read = tables(tmp_path)
     for path in tmp_path.glob("*.csv"):
-        if path.stem != "gains":
+        if path.stem != "speedups":
             path.unlink()
-    gains = read["gains"]
-    (tmp_path / "gains.csv").unlink()
-    assert read["gains"] is gains
+    speedups = read["speedups"]
+    (tmp_path / "speedups.csv").unlink()
+    assert read["speedups"] is speedups
 
 
 HEAD = ",".join(TABLES["recordings"].columns).encode()
@@ -92,12 +92,12 @@ def test_numbers_are_written_with_six_digits_and_counts_with_all(frames, tmp_pat
 def test_frames_that_are_not_the_schemas_are_a_mistake_of_the_program(frames, tmp_path, change):
     match change:
         case "lacks a table":
-            del frames["gains"]
+            del frames["speedups"]
         case "has another":
-            frames["other"] = frames["gains"]
+            frames["other"] = frames["speedups"]
         case "lacks a column":
-            frames["gains"] = frames["gains"].drop(columns="n")
+            frames["speedups"] = frames["speedups"].drop(columns="n")
         case "has more":
-            frames["gains"] = frames["gains"].assign(more=1)
-    with pytest.raises(ValueError, match=r"gains|other"):
+            frames["speedups"] = frames["speedups"].assign(more=1)
+    with pytest.raises(ValueError, match=r"speedups|other"):
         store.write(frames, tmp_path)

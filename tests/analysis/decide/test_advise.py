@@ -41,7 +41,7 @@ from tests.support.simulated import kernel_time_s
 
 @pytest.fixture(scope="module")
 def tables(computed):
-    """The tables of one simulated card; its order 1536 is held out."""
+    """The tables of one simulated GPU; its order 1536 is held out."""
     return computed
 
 
@@ -59,7 +59,7 @@ def run(monkeypatch, capsys):
 
 
 def truth_s(variant, block, n, memory):
-    """What a pass of the simulated card takes; see `conftest`."""
+    """What a run of the simulated GPU takes; see `conftest`."""
     bytes_per_s = {"pinned": 24e9, "pageable": 6e9}[memory]
     one = cell("gpu0", variant, "float32", Shape.square(n), block, memory)
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
@@ -113,7 +113,7 @@ def test_a_kernel_is_no_candidate_beyond_where_it_was_measured(known):
 
 
 def made_card(*kernels):
-    """Return a card with kernels, each (seconds at 256, slopes beyond), linear from 256 to 1024."""
+    """Return a GPU with kernels, each (seconds at 256, slopes beyond), linear from 256 to 1024."""
     orders = np.array([256.0, 512.0, 1024.0])
     curves = [
         Curve(np.log(orders), np.log(time_s * orders / 256), np.ones(3), np.array(outer))
@@ -249,7 +249,7 @@ def test_it_says_where_it_extrapolates_and_where_tiles_do_not_divide(run, tables
 def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
     copied = shutil.copytree(tables, tmp_path / "tables")
     curves = pd.read_csv(copied / "curves.csv", dtype=str)
-    naive = curves["opponent"] == "naive"
+    naive = curves["cpu_baseline"] == "naive"
     assert naive.any()
     curves.loc[naive, "n"] = (curves.loc[naive, "n"].astype(int) // 2).astype(str)
     curves.to_csv(copied / "curves.csv", index=False)
@@ -367,7 +367,7 @@ def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):
     for name in TABLES:
         shutil.copy(tables / f"{name}.csv", tmp_path)
     curves = pd.read_csv(tables / "curves.csv", dtype=str)
-    curves[curves["opponent"].isna()].to_csv(tmp_path / "curves.csv", index=False)
+    curves[curves["cpu_baseline"].isna()].to_csv(tmp_path / "curves.csv", index=False)
     assert "Of the CPU of its host too little was measured." in advise(
         tmp_path, "card", 512, "pinned"
     )
@@ -384,7 +384,7 @@ def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):
     ],
 )
 def test_a_break_even_in_words(place, n, low, high, text):
-    row = {"place": place, "least_n": "256", "largest_n": "2048"}
+    row = {"location": place, "least_n": "256", "largest_n": "2048"}
     row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
     assert break_even_text(row) == text
 

@@ -16,7 +16,7 @@ from analysis.decide.break_even import (
     LIBRARY,
     MEASURED,
     STUDY,
-    Opponents,
+    CpuBaselines,
     break_even_table,
     crossings,
     side,
@@ -24,7 +24,7 @@ from analysis.decide.break_even import (
 from analysis.decide.break_even import _rows as rows_of_sides
 from analysis.stats.estimates import DRAWS, bootstrap_medians
 
-ORDERS = (256, 512, 1024, 2048, 4096)
+SIZES = (256, 512, 1024, 2048, 4096)
 CPU_S = 7.65e-12  # an element
 
 
@@ -40,7 +40,7 @@ def cpu_s(n):
 TRUTH = brentq(lambda n: gpu_s(n) - cpu_s(n), 300, 3000)  # 700, between two orders
 
 
-def made(time_s, rng, orders=ORDERS, count=15, noise=0.03, variant="block"):
+def made(time_s, rng, orders=SIZES, count=15, noise=0.03, variant="block"):
     """Return a side of simulated cells: medians of log-normal samples, and their draws."""
     cells, draws = [], []
     for n in orders:
@@ -51,7 +51,7 @@ def made(time_s, rng, orders=ORDERS, count=15, noise=0.03, variant="block"):
 
 
 def found(gpu, cpu):
-    (row,) = rows_of_sides(gpu, Opponents({"cpu": cpu}), "test")
+    (row,) = rows_of_sides(gpu, CpuBaselines({"cpu": cpu}), "test")
     return row
 
 
@@ -61,7 +61,7 @@ def test_a_known_break_even_is_found_with_its_coverage():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         row = found(made(gpu_s, rng), made(cpu_s, rng))
-        assert row["place"] == MEASURED
+        assert row["location"] == MEASURED
         assert (row["loses_at"], row["wins_at"]) == (512, 1024)
         assert row["n_low"] <= row["n"] <= row["n_high"]
         inside += row["n_low"] <= TRUTH <= row["n_high"]
@@ -82,7 +82,7 @@ def test_more_noise_makes_a_wider_interval():
 def test_a_gpu_that_wins_everywhere_has_its_break_even_below_the_smallest_order():
     rng = np.random.default_rng(1)
     row = found(made(lambda n: gpu_s(n) / 50, rng), made(cpu_s, rng))
-    assert row["place"] == BELOW
+    assert row["location"] == BELOW
     assert (row["loses_at"], row["wins_at"]) == (None, 256)
     assert math.isnan(row["n"])
     assert (row["n_low"], row["n_high"]) == (0, 0)
@@ -100,7 +100,7 @@ def test_a_gpu_that_loses_at_the_largest_order_has_its_break_even_above():
     rng = np.random.default_rng(3)
     slow = made(lambda n: 5e-11 * n**3, rng)
     row = found(slow, made(cpu_s, rng))
-    assert row["place"] == ABOVE
+    assert row["location"] == ABOVE
     assert math.isnan(row["n"])
     assert (row["n_low"], row["n_high"]) == (np.inf, np.inf)
     assert (row["loses_at"], row["wins_at"]) == (4096, None)
@@ -126,16 +126,16 @@ def test_only_what_both_have_measured_is_asked():
     cpu = made(cpu_s, rng, orders=(256, 512, 1024))
     row = found(made(gpu_s, rng), cpu)
     assert (row["least_n"], row["largest_n"]) == (256, 1024)
-    assert row["place"] == MEASURED
+    assert row["location"] == MEASURED
 
 
 def test_a_cell_without_interval_counts_as_known_and_is_counted():
     rng = np.random.default_rng(7)
-    cells = pd.DataFrame({"n": ORDERS, "total_s": [cpu_s(n) for n in ORDERS], "variant": "naive"})
-    draws = np.full((len(ORDERS), DRAWS), np.nan)
+    cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], "variant": "naive"})
+    draws = np.full((len(SIZES), DRAWS), np.nan)
     known = side(cells, draws, ["variant"])
     row = found(made(gpu_s, rng, noise=0.001), known)
-    assert row["cells_without_interval"] == len(ORDERS)
+    assert row["cells_without_interval"] == len(SIZES)
     assert row["n"] == pytest.approx(TRUTH, rel=0.02)
     assert row["n_low"] <= TRUTH <= row["n_high"]
 
@@ -172,10 +172,10 @@ def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
 
 
 @pytest.mark.slow
-def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
+def test_every_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
     sources = data.sources({"card": gpu_recording})
     table = break_even_table(sources)
-    keys = ["host_memory", "kernels", "opponent"]
+    keys = ["host_memory", "kernels", "cpu_baseline"]
     assert len(table) == 2 * 2 * 6
     assert not table.duplicated(keys).any()
     assert set(table["kernels"]) == {STUDY, LIBRARY}
@@ -185,7 +185,7 @@ def test_every_opponent_of_a_recording_has_its_row(gpu_recording):
     at = np.arange(10.0, 2000)
     gpu = 5e-6 + 12 * at**2 / 6e9 + 2 * at**3 * 2e-12 * (1 / 16 + 1 / 12) / 80
     truth = at[np.argmax(gpu < 2e-11 * at**3 / 3.2)]
-    assert row["place"] == MEASURED
+    assert row["location"] == MEASURED
     assert row["n_low"] <= truth <= row["n_high"]
     assert row["n"] == pytest.approx(truth, rel=0.2)
     pd.testing.assert_frame_equal(table, break_even_table(sources))

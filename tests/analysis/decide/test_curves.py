@@ -11,32 +11,32 @@ from scipy.stats import t as student_t
 
 from analysis.data import recordings as data
 from analysis.decide.curves import (
+    CPU_BASELINES,
     EXPONENTS,
-    OPPONENTS,
     Misses,
+    cpu_baselines,
     curve,
     curves_table,
     left_out,
-    opponents,
 )
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
 from tests.support.report_data import rewritten
 
-ORDERS = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
+SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
 times = st.lists(st.floats(1e-6, 1e2), min_size=5, max_size=5).map(np.array)
 
 
 @given(times)
 def test_a_curve_goes_through_what_was_measured(time_s):
-    assert np.exp(curve(ORDERS, time_s).at(ORDERS)) == pytest.approx(time_s)
+    assert np.exp(curve(SIZES, time_s).at(SIZES)) == pytest.approx(time_s)
 
 
 @given(times)
 def test_between_two_orders_a_time_is_between_theirs(time_s):
-    found = curve(ORDERS, time_s)
+    found = curve(SIZES, time_s)
     for place in range(4):
-        between = np.exp(found.at(np.linspace(ORDERS[place], ORDERS[place + 1], 9)))
+        between = np.exp(found.at(np.linspace(SIZES[place], SIZES[place + 1], 9)))
         low, high = sorted(time_s[place : place + 2])
         assert (between >= low * (1 - 1e-9)).all()
         assert (between <= high * (1 + 1e-9)).all()
@@ -44,7 +44,7 @@ def test_between_two_orders_a_time_is_between_theirs(time_s):
 
 @given(times, st.floats(1.1, 30))
 def test_beyond_what_was_measured_a_time_grows_as_is_physical(time_s, factor):
-    found = curve(ORDERS, time_s)
+    found = curve(SIZES, time_s)
     for end, edge, far in ((0, 256.0, 256.0 / factor), (-1, 4096.0, 4096.0 * factor)):
         near_s, far_s = np.exp(found.at([edge, far]))
         exponent = math.log(far_s / near_s) / math.log(far / edge)
@@ -54,7 +54,7 @@ def test_beyond_what_was_measured_a_time_grows_as_is_physical(time_s, factor):
 
 @given(st.floats(1e-12, 1e-6), st.floats(2.0, 3.0), st.floats(20, 50_000))
 def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
-    found = curve(ORDERS, cost * ORDERS**exponent)
+    found = curve(SIZES, cost * SIZES**exponent)
     assert float(np.exp(found.at(n)[0])) == pytest.approx(cost * n**exponent, rel=1e-6)
 
 
@@ -62,7 +62,7 @@ def test_a_power_of_n_is_continued_exactly(cost, exponent, n):
 @settings(max_examples=30)
 def test_the_unit_of_time_does_not_matter(time_s, unit):
     at = np.array([100.0, 300.0, 3000.0, 9000.0])
-    scaled, plain = curve(ORDERS, unit * time_s).at(at), curve(ORDERS, time_s).at(at)
+    scaled, plain = curve(SIZES, unit * time_s).at(at), curve(SIZES, time_s).at(at)
     assert scaled == pytest.approx(plain + math.log(unit))
 
 
@@ -70,15 +70,15 @@ def test_draws_are_curves_of_their_own():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
-    together = curve(ORDERS, draws).at(at)
+    together = curve(SIZES, draws).at(at)
     assert together.shape == (4, 3)
     for column in range(3):
-        assert together[:, column] == pytest.approx(curve(ORDERS, draws[:, column]).at(at))
+        assert together[:, column] == pytest.approx(curve(SIZES, draws[:, column]).at(at))
 
 
 def test_the_reach_is_none_at_an_order_and_one_an_octave_beyond():
-    found = curve(ORDERS, ORDERS**3)
-    assert found.reach(ORDERS) == pytest.approx(np.zeros(5), abs=1e-6)
+    found = curve(SIZES, SIZES**3)
+    assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
     assert found.reach(64)[0] == pytest.approx(math.sqrt(2))
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
@@ -91,16 +91,16 @@ def test_the_reach_is_none_at_an_order_and_one_an_octave_beyond():
 
 
 def test_an_order_left_out_is_predicted_by_the_others():
-    time_s = 1e-12 * ORDERS**3
-    exact = left_out(ORDERS, time_s)
+    time_s = 1e-12 * SIZES**3
+    exact = left_out(SIZES, time_s)
     assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
     assert exact.beyond == pytest.approx(np.zeros(2), abs=1e-6)
     middle, largest = time_s.copy(), time_s.copy()
     middle[2] *= 2
     # one octave to either side: a distance of the square root of one half
-    assert left_out(ORDERS, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
+    assert left_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
-    assert left_out(ORDERS, largest).beyond[1] == pytest.approx(-math.log(2))
+    assert left_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
 
 
 def test_the_errors_of_several_curves_are_told_together():
@@ -116,7 +116,7 @@ def test_the_errors_of_several_curves_are_told_together():
 
 
 def test_between_and_beyond_are_off_by_their_own_errors():
-    found = replace(curve(ORDERS, ORDERS**3), between=0.2, beyond=0.7, half_width=0.05)
+    found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
     assert found.half_width_at(512) == pytest.approx(0.05)
     assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
     assert found.half_width_at(8192) == pytest.approx(math.hypot(0.7, 0.05))
@@ -163,9 +163,9 @@ def table(source):
 
 
 def test_every_way_of_the_cpu_is_its_fastest_cell(source):
-    found = opponents(source)
-    assert tuple(dict.fromkeys(found["opponent"])) == OPPONENTS
-    at = found[found["n"] == 1024].set_index("opponent")
+    found = cpu_baselines(source)
+    assert tuple(dict.fromkeys(found["cpu_baseline"])) == CPU_BASELINES
+    at = found[found["n"] == 1024].set_index("cpu_baseline")
     names = dict(zip(at.index, zip(at["variant"], at["threads"], strict=True), strict=True))
     assert names == {
         "naive": ("naive", 1),
@@ -184,12 +184,12 @@ def test_a_host_with_one_thread_has_no_ways_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
     (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
-    assert set(opponents(source)["opponent"]) == {"naive", "own", "blas", "best"}
+    assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
 def test_the_table_holds_the_curves_and_gives_them_back(source, table):
     kernels = table[table["gpu"] == "card"]
-    assert kernels["opponent"].isna().all()
+    assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
     assert "tile_transposed_b" not in set(kernels["variant"]), "the host works for it"
     own = kernels[(kernels["variant"] == "register_tile")]
@@ -210,13 +210,13 @@ def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
     table = curves_table(data.sources({"pair": recorded}))
     assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
-    cpu = table[table["opponent"] == "naive"]
+    cpu = table[table["cpu_baseline"] == "naive"]
     assert list(cpu["n"]) == [256, 512, 1024]
     assert cpu["gpu"].isna().all()
 
 
 def test_single_samples_and_few_orders_say_so(source, table):
-    cpu = table[table["opponent"] == "naive"]
+    cpu = table[table["cpu_baseline"] == "naive"]
     assert (cpu["left_out_between"] == 1).all()
     assert (cpu["left_out_beyond"] == 2).all()
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)

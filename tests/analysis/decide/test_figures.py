@@ -8,8 +8,15 @@ from tests.support.figures import device, drawn, nothing, stored
 
 def crossing(gpu, place, n, low=None, high=None, **more):
     """Return a row of break_even.csv, over BLAS on all threads, from pinned memory."""
-    row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "opponent": "blas_all"}
-    row |= {"least_n": 256, "largest_n": 4096, "place": place, "n": n, "n_low": low, "n_high": high}
+    row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "cpu_baseline": "blas_all"}
+    row |= {
+        "least_n": 256,
+        "largest_n": 4096,
+        "location": place,
+        "n": n,
+        "n_low": low,
+        "n_high": high,
+    }
     return row | more
 
 
@@ -17,11 +24,11 @@ def crossing(gpu, place, n, low=None, high=None, **more):
 def test_break_even_sizes_are_dots_within_and_arrows_outside_of_what_was_measured(tmp_path):
     rows = [
         crossing("a", "measured", 400.0, 300.0, 500.0),
-        crossing("a", "below", None, 0.0, 300.0, opponent="naive"),
+        crossing("a", "below", None, 0.0, 300.0, cpu_baseline="naive"),
         crossing("a", "measured", 600.0, host_memory="pageable"),
         crossing("a", "measured", 700.0, kernels="library"),
         crossing("b", "above", None, 4000.0, float("inf")),
-        crossing("b", "measured", 300.0, 0.0, 500.0, opponent="naive"),
+        crossing("b", "measured", 300.0, 0.0, 500.0, cpu_baseline="naive"),
     ]
     store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
     shown = drawn(FIGURES["break-even"], store)
@@ -36,7 +43,7 @@ def test_break_even_sizes_are_dots_within_and_arrows_outside_of_what_was_measure
 
 
 def copy(memory, direction, size_bytes, copy_s, **more):
-    row = {"gpu": "a", "host_memory": memory, "direction": direction, "data": "passes"}
+    row = {"gpu": "a", "host_memory": memory, "direction": direction, "data": "end-to-end runs"}
     row |= {"size_bytes": size_bytes, "copy_s": copy_s, "holdout": False, "copies": 2, "n": 512}
     return row | more
 

@@ -79,9 +79,9 @@ def test_an_interval_at_no_latency_is_that_of_its_profile():
     points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.01)
     best = fit(points, LINE)
     assert best.latency_s == 0
-    freedom = len(SIZES) - 2
+    degrees_of_freedom = len(SIZES) - 2
     least = np.sum(points.log_ratios(best) ** 2)
-    limit = least * (1 + fisher.ppf(0.95, 1, freedom) / freedom)
+    limit = least * (1 + fisher.ppf(0.95, 1, degrees_of_freedom) / degrees_of_freedom)
     latencies = np.concatenate([[0], np.geomspace(1e-8, 1e-5, 500)])
     speeds = best.bytes_per_s * np.exp(np.linspace(-0.2, 0.2, 801))
     inside = [

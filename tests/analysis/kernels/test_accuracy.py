@@ -11,13 +11,13 @@ from measurement.recording.recording import OPTIONAL
 KEY = {"device": "gpu0", "dtype": "float32", "batch": 1, "m": 8, "n": 8, "k": 8}
 
 
-def errors(variant, matrices, worst, block=None, sitting=0):
+def errors(variant, matrices, worst, block=None, session=0):
     row = KEY | {"variant": variant, "block_size": block, "matrices": matrices}
-    return row | {"worst_units": worst, "rms_units": worst / 8, "sitting": sitting}
+    return row | {"worst_units": worst, "rms_units": worst / 8, "session": session}
 
 
 def table(recording, *rows):
-    types = OPTIONAL["accuracy.csv"] | {"sitting": "int64"}
+    types = OPTIONAL["accuracy.csv"] | {"session": "int64"}
     made = pd.DataFrame(rows, columns=list(types)).astype(types)
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 
@@ -36,7 +36,7 @@ def test_an_error_is_set_beside_the_librarys_of_the_same_matrices(gpu_recording)
     assert set(found["gpu"]) == {"card"}
 
 
-def test_of_several_sittings_the_largest_stands(gpu_recording):
+def test_of_several_sessions_the_largest_stands(gpu_recording):
     twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4

@@ -146,16 +146,16 @@ def test_claims_on_kernels_are_ratios_of_their_times(claims, words, value, verdi
     assert row["n"] == (250 if words == "zeros around" else 2048), "the largest"
 
 
-def test_a_claim_of_up_to_is_of_the_largest_gain(claims, gpu_recording):
+def test_a_claim_of_up_to_is_of_the_largest_speedup(claims, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
         row = one(claims, "up to 1.75", quantity)
         cells = source.orders[source.orders["host_memory"] == memory]
         naive = cells[(cells["variant"] == "naive") & (cells["block_size"] == 32)]
         buffered = cells[cells["variant"] == "buffered_row"].set_index("n")[f"{quantity}_s"]
-        gains = naive.set_index("n")[f"{quantity}_s"] / buffered
-        assert row["value"] == gains.max()
-        assert (row["n"], row["cases"]) == (gains.idxmax(), gains.notna().sum())
+        speedups = naive.set_index("n")[f"{quantity}_s"] / buffered
+        assert row["value"] == speedups.max()
+        assert (row["n"], row["cases"]) == (speedups.idxmax(), speedups.notna().sum())
         assert row["host_memory"] == memory
 
 

@@ -61,7 +61,7 @@ def counted(tmp_path_factory):
 
 
 def counters(counted, device="gpu0", changes=MEASURED):
-    """Return counters.csv of a card that counts as theory says but for `changes`."""
+    """Return counters.csv of a GPU that counts as theory says but for `changes`."""
     frame = read(counted)
     frame = frame[(frame["n"] == ORDER) & frame["ncu_metric"].notna()]
     frame = frame.assign(device=device, metric=frame["ncu_metric"])
@@ -77,7 +77,7 @@ def counters(counted, device="gpu0", changes=MEASURED):
 
 @pytest.fixture(scope="module")
 def card(make_recording, counted, tmp_path_factory):
-    """A recording of two cards of which one, the second, has hardware counters."""
+    """A recording of two GPUs of which one, the second, has hardware counters."""
     path = tmp_path_factory.mktemp("counters") / "two"
     made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
     return rewritten(made, counters=counters(counted, "gpu1"))

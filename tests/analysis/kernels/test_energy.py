@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.sittings import together
+from analysis.data.sessions import together
 from analysis.kernels.energy import energy_table
 from measurement.recording.recording import read
 from tests.support.simulated import recorded
@@ -24,8 +24,8 @@ def test_energy_is_power_over_the_time_of_a_product():
 
 
 @pytest.mark.slow
-def test_of_several_sittings_the_medians_stand(gpu_recording):
-    sittings = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
-    table = energy_table(data.sources({"card": together(sittings)}))
-    assert len(table) == len(sittings[0].energy)
+def test_of_several_sessions_the_medians_stand(gpu_recording):
+    sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
+    table = energy_table(data.sources({"card": together(sessions)}))
+    assert len(table) == len(sessions[0].energy)
     assert energy_table(data.sources({"card": gpu_recording})).empty, "it was not read"

@@ -1,4 +1,4 @@
-"""The ladder at a glance: each kernel beside the library, the card's rate and the step before."""
+"""The ladder at a glance: each kernel beside the library, the GPU's rate and the step before."""
 
 import pandas as pd
 import pytest
@@ -31,19 +31,19 @@ CELLS = [
     cpu_cell("card", "naive", 4096, 1.0),
 ]
 STEP = {"gpu": "card", "variant": "block", "host_memory": "pinned", "dtype": "float32"}
-STEP |= {"verdict": "pays", **square(2048), **interval("gain", 8.0, 0.01)}
+STEP |= {"verdict": "faster", **square(2048), **interval("speedup", 8.0, 0.01)}
 LADDER = [
-    STEP | {"quantity": "total", "gain": 3.0},
-    STEP | {"quantity": "kernel", "host_memory": "pageable", "gain": 4.0},
-    STEP | {"quantity": "kernel", "gpu": "other", "gain": 5.0},
-    STEP | {"quantity": "kernel", "m": 17, "gain": 6.0},
+    STEP | {"quantity": "total", "speedup": 3.0},
+    STEP | {"quantity": "kernel", "host_memory": "pageable", "speedup": 4.0},
+    STEP | {"quantity": "kernel", "gpu": "other", "speedup": 5.0},
+    STEP | {"quantity": "kernel", "m": 17, "speedup": 6.0},
     STEP | {"quantity": "kernel"},
 ]
 # Gains of kernels over the naive one, whose blocks are 32×32.
-GAINS = [
+SPEEDUPS = [
     {"source": "card", "variant": variant, "n": n, "block_size": block, "host_memory": memory}
-    | interval("kernel_gain", gain, 0.01)
-    for variant, n, block, memory, gain in (
+    | interval("kernel_speedup", speedup, 0.01)
+    for variant, n, block, memory, speedup in (
         ("buffered_row", 1024, None, "pinned", 1.5),
         ("buffered_row", 1024, None, "pageable", 9.0),
         ("naive_coalesced", 2048, 8, "pinned", 2.0),
@@ -64,7 +64,7 @@ ROOFLINE = [
 
 @pytest.fixture(scope="module")
 def glance():
-    rows = {"summary": CELLS, "ladder": LADDER, "roofline": ROOFLINE, "gains": GAINS}
+    rows = {"summary": CELLS, "ladder": LADDER, "roofline": ROOFLINE, "speedups": SPEEDUPS}
     return glance_table({name: frame(name, each) for name, each in rows.items()})
 
 
@@ -102,14 +102,18 @@ def test_rates_stand_beside_the_librarys_and_the_cards(glance):
     assert pd.isna(one(glance, "block", "other")["share_of_library"])
 
 
-def test_the_gain_is_that_of_the_same_step(glance):
+def test_the_speedup_is_that_of_the_same_step(glance):
     block = one(glance, "block")
-    assert (block["after"], block["gain"], block["verdict"]) == ("naive_coalesced", 8.0, "pays")
-    assert (block["gain_low"], block["gain_high"]) == (7.92, 8.08)
-    assert pd.isna(one(glance, "naive")["gain"])
+    assert (block["after"], block["speedup"], block["verdict"]) == (
+        "naive_coalesced",
+        8.0,
+        "faster",
+    )
+    assert (block["speedup_low"], block["speedup_high"]) == (7.92, 8.08)
+    assert pd.isna(one(glance, "naive")["speedup"])
     buffered, coalesced = one(glance, "buffered_row"), one(glance, "naive_coalesced")
-    assert (buffered["after"], buffered["gain"], buffered["verdict"]) == ("naive", 1.5, "pays")
-    assert coalesced["gain"] == 2.0, "of the block size that it is shown with"
+    assert (buffered["after"], buffered["speedup"], buffered["verdict"]) == ("naive", 1.5, "faster")
+    assert coalesced["speedup"] == 2.0, "of the block size that it is shown with"
     assert pd.isna(one(glance, "cublas_sgemm")["verdict"]), "not measured"
 
 
@@ -119,5 +123,5 @@ def test_every_kernel_says_what_is_new_in_it(glance):
 
 
 def test_without_a_gpu_it_is_empty():
-    rows = {"summary": CELLS[-1:], "ladder": [], "roofline": [], "gains": []}
+    rows = {"summary": CELLS[-1:], "ladder": [], "roofline": [], "speedups": []}
     assert glance_table({name: frame(name, each) for name, each in rows.items()}).empty

@@ -1,4 +1,4 @@
-"""Steps: their gains over the step before, verdicts, and what changed in the machine code."""
+"""Steps: their speedups over the step before, verdicts, and what changed in the machine code."""
 
 import pandas as pd
 import pytest
@@ -46,17 +46,21 @@ def test_every_variant_that_comes_after_another_has_its_steps(steps):
     ]
 
 
-def test_a_gain_is_the_time_of_the_step_before_over_its_own(steps, gpu_recording):
-    for name, gain in (("block_unroll4", 3.0), ("block_strided", 0.5)):
+def test_a_speedup_is_the_time_of_the_step_before_over_its_own(steps, gpu_recording):
+    for name, speedup in (("block_unroll4", 3.0), ("block_strided", 0.5)):
         row = one(steps, name)
-        assert row["gain"] == row["after_time_s"] / row["time_s"] == pytest.approx(gain, rel=0.02)
-        assert row["gain_low"] < row["gain"] < row["gain_high"]
+        assert (
+            row["speedup"]
+            == row["after_time_s"] / row["time_s"]
+            == pytest.approx(speedup, rel=0.02)
+        )
+        assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
         samples = gpu_recording.samples
         own = samples[(samples["variant"] == name) & (samples["n"] == 2048)]
         own = own[(own["block_size"] == 32) & (own["host_memory"] == "pinned")]
         assert row["time_s"] == own["kernel_s"].median()
-    assert one(steps, "block_unroll4")["verdict"] == "pays"
-    assert one(steps, "block_strided")["verdict"] == "does not pay"
+    assert one(steps, "block_unroll4")["verdict"] == "faster"
+    assert one(steps, "block_strided")["verdict"] == "slower"
 
 
 def test_a_step_is_compared_with_the_last_that_was_measured(steps):
@@ -65,13 +69,13 @@ def test_a_step_is_compared_with_the_last_that_was_measured(steps):
     row = one(steps, "cublas_sgemm")
     assert row["after"] == VARIANTS["sgemm_top"].after == "register_tile_async"
     ratio = SPEEDUP["cublas_sgemm"] / SPEEDUP["register_tile_async"]
-    assert row["gain"] == pytest.approx(ratio, rel=0.02)
+    assert row["speedup"] == pytest.approx(ratio, rel=0.02)
 
 
 def test_totals_hold_what_the_host_does(steps):
     kernel, total = (one(steps, "tile_transposed_b", quantity=q) for q in ("kernel", "total"))
-    assert kernel["verdict"] == "pays"
-    assert total["verdict"] == "does not pay", "transposing takes longer than it saves"
+    assert kernel["verdict"] == "faster"
+    assert total["verdict"] == "slower", "transposing takes longer than it saves"
 
 
 def test_both_sides_have_the_same_block_where_both_take_one(steps):
@@ -113,18 +117,16 @@ def test_types_of_elements_and_shapes_are_compared_with_their_own(steps):
     assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
 
 
-def test_too_few_samples_have_a_gain_and_no_verdict(make_recording, tmp_path):
+def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path):
     made = make_recording(tmp_path / "few", sizes=(256,), holdout=(), samples=5)
     row = one(steps_of(made), "block_unroll4", n=256)
-    assert row["gain"] == pytest.approx(3, rel=0.05)
-    assert (row["verdict"], pd.isna(row["gain_low"])) == ("no interval", True)
+    assert row["speedup"] == pytest.approx(3, rel=0.05)
+    assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
 def test_what_changed_is_what_differs_between_the_two_builds(steps):
     text = one(steps, "block_unroll4")["changed"]
-    assert text == (
-        "registers a thread 38 → 40; occupancy 50 → 75 %; multiply-adds of the loop 32 → 51.2 %"
-    )
+    assert text == ("registers a thread 38 → 40; occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %")
     assert one(steps, "block_strided")["changed"] == "", "its build is not known"
     assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
 
@@ -132,7 +134,7 @@ def test_what_changed_is_what_differs_between_the_two_builds(steps):
 def test_changes_leave_out_what_is_alike_or_not_known():
     before = dict.fromkeys(
         (
-            *("registers_per_thread", "occupancy", "spill_store_bytes", "loop_multiply_add_share"),
+            *("registers_per_thread", "occupancy", "spill_store_bytes", "loop_fma_share"),
             *("unrolling", "loop_barriers", "widest_global_loads_bits"),
             *("widest_shared_loads_bits", "shared_load_conflicts_per_request"),
             *("shared_store_conflicts_per_request", "flop_per_byte_accessed"),

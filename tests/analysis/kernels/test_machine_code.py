@@ -69,14 +69,14 @@ def test_occupancy_follows_from_resources_and_launch(code):
 def test_the_mix_of_instructions_is_that_of_the_listing(code):
     block = one(code, "block")
     assert (block["loop_instructions"], block["instructions"]) == (100, 120)
-    assert (block["loop_multiply_adds"], block["loop_multiply_add_share"]) == (32, 0.32)
-    assert block["multiply_add_share"] == pytest.approx(32 / 120)
+    assert (block["loop_fmas"], block["loop_fma_share"]) == (32, 0.32)
+    assert block["fma_share"] == pytest.approx(32 / 120)
     assert block["unrolling"] == 32, "one element of C a thread"
     assert (block["loop_shared_loads_32"], block["loop_shared_loads_128"]) == (32, 8)
     assert (block["widest_shared_loads_bits"], block["widest_global_loads_bits"]) == (128, 32)
     assert block["loop_barriers"] == 2
     assert one(code, "register_tile")["unrolling"] == 8, "512 for 64 elements of C"
-    assert one(code, "mm_tile", "int32")["loop_multiply_adds"] == 32, "IMAD"
+    assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
 def test_flop_a_byte_is_a_quarter_of_the_edge_of_the_tile(code):
@@ -84,7 +84,7 @@ def test_flop_a_byte_is_a_quarter_of_the_edge_of_the_tile(code):
     assert one(code, "naive_coalesced")["flop_per_byte_accessed"] == 0.25
     assert one(code, "block")["flop_per_byte_accessed"] == 8
     assert one(code, "mm_tile", "int32")["flop_per_byte_accessed"] == 8
-    # a load of four words: 1/128 + 1/128 words for each multiply-add
+    # a load of four words: 1/128 + 1/128 words for each FMA
     assert one(code, "register_tile")["flop_per_byte_accessed"] == 32
     # of sectors, A broadcast to a warp, stores counted too, at the largest order without bounds
     naive = one(code, "naive_coalesced")
@@ -109,7 +109,7 @@ def test_builds_of_the_tree_have_their_own_instructions(counts):
     tree = made({}, counts, [BuildResult(*facts, loop)])
     row = one(tree, "mm_tile", "float64")
     assert row["recording"] == "tree"
-    assert (row["loop_multiply_adds"], row["instructions"]) == (4, 6)
+    assert (row["loop_fmas"], row["instructions"]) == (4, 6)
     assert row["flop_per_byte_accessed"] == 4, "elements of eight bytes"
 
 
@@ -118,7 +118,7 @@ def test_what_is_not_known_is_empty(gpu_recording):
     code = made({"card": gpu_recording}, counts_table(read([]), []), [BuildResult(*facts)])
     assert code["flop_per_byte_accessed"].isna().all(), "no counts"
     tree = code.iloc[-1]
-    assert tree[["occupancy", "limiter", "loop_multiply_adds", "unrolling"]].isna().all()
+    assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
     assert tree["threads_per_block"] == 1024
     assert made({}, counts_table(read([]), [])).empty
 

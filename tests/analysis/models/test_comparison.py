@@ -99,13 +99,13 @@ def test_the_best_is_told_from_what_is_clearly_worse_and_not_from_its_like():
         table["over_best"] == table["left_out_log_rms"] / table.loc[best, "left_out_log_rms"]
     ).all()
     assert table.loc[best, ["over_best_low", "over_best_high"]].tolist() == [1, 1]
-    gain = table.loc["M0", "left_out_log_rms"] / table["left_out_log_rms"]
-    np.testing.assert_allclose(table["gain"], gain)
-    assert (table["gain_low"] <= table["gain"]).all()
-    assert (table["gain"] <= table["gain_high"]).all()
+    speedup = table.loc["M0", "left_out_log_rms"] / table["left_out_log_rms"]
+    np.testing.assert_allclose(table["speedup"], speedup)
+    assert (table["speedup_low"] <= table["speedup"]).all()
+    assert (table["speedup"] <= table["speedup_high"]).all()
     assert table["aicc_above_least"].min() == 0
     assert (table["parameters"].tolist(), set(table["cells"])) == ([2, 3, 3, 4], {38})
-    assert set(table["orders"]) == {5}
+    assert set(table["sizes"]) == {5}
 
 
 def test_draws_take_whole_kernels_and_whole_orders():
@@ -120,7 +120,7 @@ def test_draws_take_whole_kernels_and_whole_orders():
     assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
 
 
-def test_steps_share_out_the_error_and_name_the_kernel_that_gains_most():
+def test_steps_share_out_the_error_and_name_the_kernel_that_speedups_most():
     names = ("M0", "M1", "M2", "M3")
     candidates = [of(name, "M3", noise=(0.01, 0, 0.01, 0)) for name in names]
     cells = model_data.cells()

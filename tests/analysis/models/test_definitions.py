@@ -11,7 +11,7 @@ from analysis.models.work import COLUMNS
 
 POSITIVE = st.floats(1e-3, 1e6)
 BLOCKS = st.integers(1, 32)
-ORDERS = st.integers(2, 8192)
+SIZES = st.integers(2, 8192)
 T_G = 3e-12
 
 
@@ -54,9 +54,9 @@ def test_what_m0_does_not_speak_of_has_no_time():
 
 
 @pytest.mark.slow
-@given(POSITIVE, BLOCKS, ORDERS)
+@given(POSITIVE, BLOCKS, SIZES)
 @settings(deadline=None)
-def test_the_gain_is_the_ratio_of_times(rho, block, n):
+def test_the_speedup_is_the_ratio_of_times(rho, block, n):
     costs = {"t_G": T_G, "t_S": T_G / rho}
     naive, tiled = (
         time_s("M0", cell(name, n, b), **costs) for name, b in (("naive", 32), ("block", block))
@@ -66,27 +66,27 @@ def test_the_gain_is_the_ratio_of_times(rho, block, n):
 
 @given(POSITIVE, st.floats(1.001, 100), BLOCKS)
 @settings(deadline=None)
-def test_the_gain_increases_with_rho_and_with_the_block_and_is_below_both(rho, factor, block):
-    gain = m0_eta(rho, block)
-    assert gain < m0_eta(rho * factor, block)
-    assert gain < m0_eta(rho, block + 1)
-    assert gain < block
-    assert gain < rho
+def test_the_speedup_increases_with_rho_and_with_the_block_and_is_below_both(rho, factor, block):
+    speedup = m0_eta(rho, block)
+    assert speedup < m0_eta(rho * factor, block)
+    assert speedup < m0_eta(rho, block + 1)
+    assert speedup < block
+    assert speedup < rho
 
 
 @pytest.mark.slow
-@given(POSITIVE, ORDERS)
+@given(POSITIVE, SIZES)
 @settings(deadline=None)
-def test_the_buffered_gain_stays_below_two(rho, n):
+def test_the_buffered_speedup_stays_below_two(rho, n):
     costs = {"t_G": T_G, "t_S": T_G / rho}
     naive = time_s("M0", cell("naive", n, 32), **costs)
-    gain = naive / time_s("M0", cell("buffered_row", n), **costs)
-    assert gain < 2
-    assert gain == pytest.approx(2 / (1 + 1 / n + 1 / rho), rel=1e-12)
+    speedup = naive / time_s("M0", cell("buffered_row", n), **costs)
+    assert speedup < 2
+    assert speedup == pytest.approx(2 / (1 + 1 / n + 1 / rho), rel=1e-12)
 
 
 @pytest.mark.slow
-@given(POSITIVE, BLOCKS, ORDERS, st.floats(1e-9, 1e3))
+@given(POSITIVE, BLOCKS, SIZES, st.floats(1e-9, 1e3))
 @settings(deadline=None, max_examples=30)
 def test_each_of_the_source_s_extensions_is_m0_where_it_adds_nothing(rho, block, n, t_n):
     costs = {"t_G": T_G, "t_S": T_G / rho, "tau0": 0.0, "t_N": T_G}

@@ -8,7 +8,7 @@ from tests.support.figures import device, drawn, nothing, stored
 
 
 def of(source):
-    machine = "Host + Old Card" if source == "published" else "Host + Card"
+    machine = "Host + Old GPU" if source == "published" else "Host + GPU"
     return {"source": source, "machine": machine, "kernels": "modelled"}
 
 
@@ -31,11 +31,11 @@ def rho(source, value=8.0, low=4.0, high=16.0):
     return of(source) | row | {"value": value, "value_low": low, "value_high": high}
 
 
-def block_and_naive(source, gain, **more):
+def block_and_naive(source, speedup, **more):
     """Return a naive kernel, and a block of 16×16 that is `gain` times as fast, at N = 512."""
     return [
         predicted(source, "naive", 512, 1.0, block_size=32, **more),
-        predicted(source, "block", 512, 1 / gain, block_size=16, **more),
+        predicted(source, "block", 512, 1 / speedup, block_size=16, **more),
     ]
 
 
@@ -45,24 +45,26 @@ def of_cards(labels, **changes):
     return {
         "recordings": [device(label, **changes) for label in labels],
         "model_predictions": [
-            row for gain, source in enumerate(sources, 2) for row in block_and_naive(source, gain)
+            row
+            for speedup, source in enumerate(sources, 2)
+            for row in block_and_naive(source, speedup)
         ],
         "model_comparison": [compared(source) for source in sources],
         "models": [rho(source) for source in sources],
     }
 
 
-def test_gains_have_a_panel_for_each_source(tmp_path):
+def test_speedups_have_a_panel_for_each_source(tmp_path):
     rows = of_cards(["a", "b"], simulated=True)
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows), focus="b")
-    assert shown.said == [f"N = 512, B = 16: {gain} ×" for gain in (2, 3, 4)]
+    assert shown.said == [f"N = 512, B = 16: {speedup} ×" for speedup in (2, 3, 4)]
     titles = [text for text in shown.texts if text.endswith(", M1")]
-    assert titles == ["published, Old Card, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
+    assert titles == ["published, Old GPU, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
 
 
-def test_gains_have_the_bounds_of_both_medians(tmp_path):
+def test_speedups_have_the_bounds_of_both_medians(tmp_path):
     rows = of_cards([])
     naive, block = rows["model_predictions"]
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
@@ -80,7 +82,7 @@ def test_of_many_cards_one_has_a_panel(tmp_path):
     assert len(drawn(FIGURES["errors"], store).said) == 1 + 8
 
 
-def test_gains_need_a_fitted_rho(tmp_path):
+def test_speedups_need_a_fitted_rho(tmp_path):
     assert nothing(FIGURES["model"], stored(tmp_path, **of_cards(["a"]) | {"models": []}))
 
 
@@ -97,8 +99,8 @@ def test_errors_are_factors_by_model_and_card(tmp_path):
     shown = drawn(
         FIGURES["errors"], stored(tmp_path, recordings=[device("a")], model_comparison=rows)
     )
-    assert shown.said == ["a, M0: × 3 (× 2 to × 5)", "a, M1: × 1.1", "published, Old Card, M0: × 4"]
-    assert shown.hollow == ["a, M1: × 1.1", "published, Old Card, M0: × 4"]
+    assert shown.said == ["a, M0: × 3 (× 2 to × 5)", "a, M1: × 1.1", "published, Old GPU, M0: × 4"]
+    assert shown.hollow == ["a, M1: × 1.1", "published, Old GPU, M0: × 4"]
     assert "M0: the source's model" in shown.texts
     assert not [text for text in shown.texts if text.startswith("M2")]
 

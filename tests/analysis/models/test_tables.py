@@ -1,4 +1,4 @@
-"""The tables of the models: of published times, of a simulated card, of the recorded H100."""
+"""The tables of the models: of published times, of a simulated GPU, of the recorded H100."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def tables_of(recordings, published_times=None, progress=lambda _: None):
 
 @pytest.fixture(scope="module")
 def of_card(gpu_recording: Recording):
-    """The tables of the simulated card, which follows M0."""
+    """The tables of the simulated GPU, which follows M0."""
     return tables_of({"card": gpu_recording})
 
 
@@ -53,7 +53,7 @@ def one(frame, **keys):
     return frame.iloc[0]
 
 
-# ---- A card that follows M0
+# ---- A GPU that follows M0
 
 
 def test_the_tables_have_their_columns_and_say_what_they_are_doing(gpu_recording: Recording):
@@ -91,7 +91,7 @@ def test_a_card_that_follows_m0_has_its_parameters(of_card):
 
 
 def test_models_whose_work_is_not_known_are_left_out(of_card):
-    """The simulated card has machine code of few builds, published cards none at all."""
+    """The simulated GPU has machine code of few builds, published GPUs none at all."""
     compared = of_card["model_comparison"]
     known = compared.groupby(["source", "kernels"], sort=False)["model"].agg(list)
     assert known["published", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
@@ -190,8 +190,8 @@ def test_the_best_extension_predicts_orders_left_out_five_times_better_than_m0(o
     compared = of_h100["model_comparison"]
     own = compared[(compared["source"] == "h100") & (compared["kernels"] == "modelled")]
     best = one(own, verdict="best")
-    assert best["gain"] >= 5
-    assert best["gain_low"] >= 5, "with its interval too"
+    assert best["speedup"] >= 5
+    assert best["speedup_low"] >= 5, "with its interval too"
     assert set(own["model"]) == set(MODELS)
     steps = of_h100["model_steps"]
     steps = steps[(steps["source"] == "h100") & (steps["kernels"] == "modelled")]
@@ -235,9 +235,9 @@ def test_one_set_of_constants_describes_every_kernel_of_source_v_on_the_h100(of_
     compared = of_h100["model_comparison"]
     own = compared[(compared["source"] == "h100") & (compared["kernels"] == "all")]
     own = own.set_index("model")
-    assert own.loc["M4", "judged_within"] < own.loc["M4", "judged"], "sectors alone do not"
+    assert own.loc["M4", "evaluated_within"] < own.loc["M4", "evaluated"], "sectors alone do not"
     for model in ("M7", "M8"):
-        assert own.loc[model, "judged_within"] == own.loc[model, "judged"]
+        assert own.loc[model, "evaluated_within"] == own.loc[model, "evaluated"]
     assert own.loc["M4", "worst_variant"] == "buffered_row"
 
 

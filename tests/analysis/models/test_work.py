@@ -12,7 +12,7 @@ N = 1024
 BLOCKS = (N // 32) ** 2
 MULTIPROCESSORS = 132
 CODE = ["variant", "dtype", "block_size", "build", "registers_per_thread", "static_shared_bytes"]
-CODE += ["instructions", "loop_instructions", "loop_multiply_adds"]
+CODE += ["instructions", "loop_instructions", "loop_fmas"]
 COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_metric", "counter"]
 
 
@@ -30,7 +30,7 @@ def card(code=(), counters=(), capability="9.0"):
     )
 
 
-# 84 instructions of the main loop do 32 multiply-adds, 37 stand outside of it.
+# 84 instructions of the main loop do 32 FMAs, 37 stand outside of it.
 BLOCK32 = ("block", "float32", 32, EXACT, 32, 8192, 121, 84, 32)
 NAIVE32 = ("naive", "float32", 32, EXACT, 32, 0, 50, 20, 4)
 

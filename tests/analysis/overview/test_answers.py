@@ -1,4 +1,4 @@
-"""The three answers on each card follow the numbers."""
+"""The three answers on each GPU follow the numbers."""
 
 import math
 
@@ -11,16 +11,16 @@ from tests.support.report_data import (
     break_even_row,
     cpu_cell,
     frame,
-    gain_row,
     gpu_cell,
     recording,
+    speedup_row,
 )
 
 
-def answers(cells=(), gains=(), sizes=(), devices=None):
+def answers(cells=(), speedups=(), sizes=(), devices=None):
     """Return the answers on the first device, of these rows of the other tables."""
     devices = devices or [recording("card")]
-    tables = {"recordings": devices, "summary": cells, "gains": gains, "break_even": sizes}
+    tables = {"recordings": devices, "summary": cells, "speedups": speedups, "break_even": sizes}
     frames = {name: frame(name, list(rows)) for name, rows in tables.items()}
     found = answers_table(frames, drawn)
     assert len(found) == len(devices)
@@ -67,7 +67,7 @@ def test_the_way_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (0.004, 0.00396, 0.00404)
     assert (row["next_variant"], row["next_total_s"]) == ("naive", 0.006), "another variant"
     assert (row["other_host_memory"], row["other_total_s"]) == ("pageable", 0.010)
-    assert row["way_verdict"] == "gain"
+    assert row["implementation_verdict"] == "faster"
     assert not row["is_library"]
     assert pd.isna(row["own_variant"])
 
@@ -85,19 +85,19 @@ def test_a_library_is_a_way_and_the_fastest_own_kernel_stands_beside_it():
 
 
 @pytest.mark.parametrize(
-    ("spread", "word"), [(0.001, "gain"), (0.2, "undecided"), (None, "no interval")]
+    ("spread", "word"), [(0.001, "faster"), (0.2, "undecided"), (None, "no interval")]
 )
-def test_the_way_is_undecided_where_its_gain_over_the_next_is(spread, word):
+def test_the_way_is_undecided_where_its_speedup_over_the_next_is(spread, word):
     cells = [
         pinned("block", 512, 0.004, spread=spread),
         pinned("naive", 512, 0.0041, spread=spread),
     ]
-    assert answers(cells)["way_verdict"] == word
+    assert answers(cells)["implementation_verdict"] == word
 
 
 def test_one_way_alone_has_no_next():
     row = answers([pinned("block", 512, 0.004)])
-    assert row[["next_variant", "way_verdict", "other_host_memory"]].isna().all()
+    assert row[["next_variant", "implementation_verdict", "other_host_memory"]].isna().all()
 
 
 def test_a_host_without_gpu_answers_for_its_cpu():
@@ -108,39 +108,39 @@ def test_a_host_without_gpu_answers_for_its_cpu():
     ]
     row = answers(cells, devices=(recording("host", gpu=False),))
     assert (row["variant"], row["threads"], row["total_s"]) == ("blocked", 1, 0.1)
-    assert row[["gpu", "gain", "worth_place"]].isna().all()
+    assert row[["gpu", "speedup", "break_even_location"]].isna().all()
 
 
-# ---- the gain over the CPU
+# ---- the speedup over the CPU
 
 
 @pytest.mark.parametrize(
-    ("gain", "word"),
+    ("speedup", "word"),
     [
-        ((40.0, 0.01), "gain"),
-        ((0.5, 0.01), "loss"),
+        ((40.0, 0.01), "faster"),
+        ((0.5, 0.01), "slower"),
         ((1.01, 0.2), "undecided"),
         ((40.0, None), "no interval"),
     ],
 )
-def test_the_gain_is_judged_by_its_interval(gain, word):
-    row = answers(gains=[gain_row("card", "block", 1024, *gain)])
-    assert (row["gain"], row["gain_verdict"]) == (gain[0], word)
+def test_the_speedup_is_evaluated_by_its_interval(speedup, word):
+    row = answers(speedups=[speedup_row("card", "block", 1024, *speedup)])
+    assert (row["speedup"], row["speedup_verdict"]) == (speedup[0], word)
     assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
 
 
-def test_the_gain_is_the_largest_at_the_largest_size_that_both_took():
-    gains = [
-        gain_row("card", "block", 512, 99.0, 0.01),
-        gain_row("card", "block", 1024, 7.0, 0.01),
-        gain_row("card", "naive", 1024, 2.0, 0.01),
-        gain_row("card", "block", 1024, 9.0, 0.01) | {"host_memory": "pinned"},
-        gain_row("other", "block", 1024, 50.0, 0.01),
+def test_the_speedup_is_the_largest_at_the_largest_size_that_both_took():
+    speedups = [
+        speedup_row("card", "block", 512, 99.0, 0.01),
+        speedup_row("card", "block", 1024, 7.0, 0.01),
+        speedup_row("card", "naive", 1024, 2.0, 0.01),
+        speedup_row("card", "block", 1024, 9.0, 0.01) | {"host_memory": "pinned"},
+        speedup_row("other", "block", 1024, 50.0, 0.01),
         {"source": "card", "n": 2048, "variant": "block", "host_memory": "pinned"},
     ]
-    row = answers(gains=gains)
-    assert (row["gain_n"], row["gain"], row["gain_host_memory"]) == (1024, 9.0, "pinned")
-    assert (row["gain_low"], row["gain_high"]) == pytest.approx((8.91, 9.09))
+    row = answers(speedups=speedups)
+    assert (row["speedup_n"], row["speedup"], row["speedup_host_memory"]) == (1024, 9.0, "pinned")
+    assert (row["speedup_low"], row["speedup_high"]) == pytest.approx((8.91, 9.09))
 
 
 # ---- from which size on
@@ -149,18 +149,24 @@ def test_the_gain_is_the_largest_at_the_largest_size_that_both_took():
 @pytest.mark.parametrize(
     ("n", "low", "high", "place", "verdict"),
     [
-        (300.2, 280.0, 333.0, "measured", "gain"),
-        (math.nan, 0.0, 140.0, "below", "gain"),
-        (math.nan, 900.0, math.inf, "above", "loss"),
+        (300.2, 280.0, 333.0, "measured", "faster"),
+        (math.nan, 0.0, 140.0, "below", "faster"),
+        (math.nan, 900.0, math.inf, "above", "slower"),
     ],
 )
-def test_break_even_outside_of_what_was_measured_is_no_gain_above_it(n, low, high, place, verdict):
+def test_break_even_outside_of_what_was_measured_is_no_speedup_above_it(
+    n, low, high, place, verdict
+):
     row = answers(sizes=[break_even_row("card", n, low, high, place)])
-    assert row["worth_verdict"] == verdict
+    assert row["break_even_verdict"] == verdict
     np.testing.assert_equal(
-        [row["worth_n"], row["worth_n_low"], row["worth_n_high"]], [n, low, high]
+        [row["break_even_n"], row["break_even_n_low"], row["break_even_n_high"]], [n, low, high]
     )
-    assert (row["worth_place"], row["worth_least_n"], row["worth_largest_n"]) == (place, 128, 1024)
+    assert (row["break_even_location"], row["break_even_least_n"], row["break_even_largest_n"]) == (
+        place,
+        128,
+        1024,
+    )
 
 
 def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu():
@@ -168,13 +174,13 @@ def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu():
         break_even_row("card", 500.0, 450.0, 550.0, memory="pageable"),
         break_even_row("card", 400.0, 350.0, 450.0),
         break_even_row("card", 300.0, 250.0, 350.0, kernels="library"),
-        break_even_row("card", 20.0, 10.0, 30.0, opponent="naive"),
+        break_even_row("card", 20.0, 10.0, 30.0, cpu_baseline="naive"),
         break_even_row("other", 10.0, 5.0, 20.0),
     ]
     row = answers(sizes=rows)
-    assert (row["worth_n"], row["worth_host_memory"]) == (300.0, "pinned")
+    assert (row["break_even_n"], row["break_even_host_memory"]) == (300.0, "pinned")
     above = break_even_row("card", math.nan, 900, math.inf, "above", "pageable")
-    assert answers(sizes=[above, rows[1]])["worth_n"] == 400
+    assert answers(sizes=[above, rows[1]])["break_even_n"] == 400
     below = break_even_row("card", math.nan, 0, 140, "below", "pageable")
     row = answers(sizes=[rows[1], below])
-    assert (row["worth_place"], row["worth_host_memory"]) == ("below", "pageable")
+    assert (row["break_even_location"], row["break_even_host_memory"]) == ("below", "pageable")

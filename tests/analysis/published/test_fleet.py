@@ -1,4 +1,4 @@
-"""The fleet: source V's Figure 2 as a table, and what ranks the kinds of card as it does."""
+"""The fleet: source V's Figure 2 as a table, and what ranks the kinds of GPU as it does."""
 
 import numpy as np
 import pandas as pd
@@ -49,11 +49,11 @@ def verdicts(fleet, quantity="kernel"):
 
 
 def balanced(count=20):
-    """Return cards whose speed is the smaller of two things that have nothing to do together."""
+    """Return GPUs whose speed is the smaller of two things that have nothing to do together."""
     rng = np.random.default_rng(5)
     units, memory = 10.0 ** rng.uniform(12, 14, count), 10.0 ** rng.uniform(12, 14, count) / 8
     allowed = np.minimum(units, 8 * memory)
-    named = {"multiply_add_flop_per_s": units, "memory_bytes_per_s": memory}
+    named = {"fma_flop_per_s": units, "memory_bytes_per_s": memory}
     return cards(
         allowed, **named, allowed_flop_per_s=allowed, multiprocessors=np.round(units / 1e11)
     )
@@ -89,9 +89,9 @@ def test_the_claim_holds_where_both_together_rank_the_cards_and_neither_alone_do
 
 
 def test_the_claim_does_not_hold_where_one_property_ranks_them_better():
-    fleet = balanced().assign(kernel_flop_per_s=lambda all_: all_["multiply_add_flop_per_s"])
+    fleet = balanced().assign(kernel_flop_per_s=lambda all_: all_["fma_flop_per_s"])
     found = verdicts(fleet)
-    assert found.loc["multiply-add rate", "verdict"] == RANKS_ALIKE
+    assert found.loc["FMA rate", "verdict"] == RANKS_ALIKE
     assert found.loc["balance", "verdict"] == DOES_NOT_HOLD
     assert verdicts(fleet, "pinned").loc["balance", "verdict"] == HOLDS
 

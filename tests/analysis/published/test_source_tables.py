@@ -59,16 +59,16 @@ def test_table_2_at_2048_by_hand(printed):
     assert row["gpu_flop_per_s"] == pytest.approx(2 * 2048**3 / 1.3)
     assert row["gpu_flop_per_s"] / 1e9 == pytest.approx(13.2, abs=0.05)
     assert row["cpu_flop_per_s"] / 1e9 == pytest.approx(0.17, abs=0.005)
-    assert row["gain"] == pytest.approx(79.2, abs=0.05)
+    assert row["speedup"] == pytest.approx(79.2, abs=0.05)
     assert row["machine"] == "Intel Core i7-4770 + GeForce GTX 770"
     assert set(printed[1]["machine"]) == {"Intel Core 2 Duo E6300 + GeForce GTS 450"}
 
 
-def test_gains_of_tables_3_to_6_by_hand(printed):
-    assert at(printed[3], 1024)["buffered_column_gain"] == pytest.approx(0.27, abs=0.005)
-    assert at(printed[4], 1024)["buffered_row_gain"] == pytest.approx(1.75)
-    assert at(printed[5], 2048)["block_32_gain"] == pytest.approx(1.3 / 0.137)
-    assert at(printed[6], 256)["block_unroll4_16_gain"] == pytest.approx(110)
+def test_speedups_of_tables_3_to_6_by_hand(printed):
+    assert at(printed[3], 1024)["buffered_column_speedup"] == pytest.approx(0.27, abs=0.005)
+    assert at(printed[4], 1024)["buffered_row_speedup"] == pytest.approx(1.75)
+    assert at(printed[5], 2048)["block_32_speedup"] == pytest.approx(1.3 / 0.137)
+    assert at(printed[6], 256)["block_unroll4_16_speedup"] == pytest.approx(110)
 
 
 def test_every_published_time_stands_in_its_table_and_nothing_else_does(printed):
@@ -96,8 +96,8 @@ def test_printed_rates_follow_from_printed_times_within_their_rounding_but_one(p
 
 def test_blanks_of_the_source_stay_blank(printed):
     assert np.isnan(at(printed[5], 1024)["block_1_time_s"])
-    assert np.isnan(at(printed[5], 1024)["block_1_gain"])
-    assert np.isnan(at(printed[5], 2048)["block_2_gain"])
+    assert np.isnan(at(printed[5], 1024)["block_1_speedup"])
+    assert np.isnan(at(printed[5], 2048)["block_2_speedup"])
     assert list(printed[3]["n"]) == [256, 512, 1024]
     intervals = [c for c in printed[5] if c.endswith(("_low", "_high", "_low_s", "_high_s"))]
     assert len(intervals) == 7 * 2 + 6 * 2
@@ -111,8 +111,8 @@ def test_columns_of_the_layouts(printed, number):
     for position, name in enumerate(entries):
         columns += [f"{name}_time_s", f"{name}_time_low_s", f"{name}_time_high_s"]
         columns += [f"{name}_flop_per_s"] if name in with_rate else []
-        gain = "gain" if number < 3 else f"{name}_gain"
-        columns += [gain, f"{gain}_low", f"{gain}_high"] if position else []
+        speedup = "speedup" if number < 3 else f"{name}_speedup"
+        columns += [speedup, f"{speedup}_low", f"{speedup}_high"] if position else []
     assert list(printed[number]) == columns
 
 
@@ -146,14 +146,14 @@ def test_measured_times_are_pageable_totals_and_naive_is_the_launch_in_blocks_of
     )
 
 
-def test_measured_gains_have_intervals_around_them(measured):
+def test_measured_speedups_have_intervals_around_them(measured):
     table = measured[5][measured[5]["source"] == "card"]
     for block in (1, 2, 4, 8, 16, 32):
-        gain = table[f"block_{block}_gain"]
-        assert (table[f"block_{block}_gain_low"] < gain).all()
-        assert (gain < table[f"block_{block}_gain_high"]).all()
+        speedup = table[f"block_{block}_speedup"]
+        assert (table[f"block_{block}_speedup_low"] < speedup).all()
+        assert (speedup < table[f"block_{block}_speedup_high"]).all()
         np.testing.assert_allclose(
-            gain, table["naive_time_s"] / table[f"block_{block}_time_s"], rtol=1e-14
+            speedup, table["naive_time_s"] / table[f"block_{block}_time_s"], rtol=1e-14
         )
 
 
@@ -162,18 +162,18 @@ def test_a_host_without_gpu_fills_the_cpu_column_alone(cpu_recording: Recording)
     own = found[2][found[2]["source"] == "host"]
     assert list(own["n"]) == [256, 512]
     assert own["cpu_time_s"].notna().all()
-    assert own[["gpu_time_s", "gain", "gain_low"]].isna().all(axis=None)
+    assert own[["gpu_time_s", "speedup", "speedup_low"]].isna().all(axis=None)
     assert set(own["machine"]) == {"Simulated CPU"}
     assert "host" not in set(found[5]["source"])
 
 
-def test_the_order_of_rows_and_the_unit_of_time_change_no_gain():
+def test_the_order_of_rows_and_the_unit_of_time_change_no_speedup():
     times = data.published_times(published.read(CSV), 5)
     table = build(LAYOUTS[5], times)
     pd.testing.assert_frame_equal(build(LAYOUTS[5], times.sample(frac=1, random_state=1)), table)
     scaled = build(LAYOUTS[5], times.assign(time_s=times["time_s"] * 1024))
-    gains = [c for c in table if c.endswith("_gain")]
-    pd.testing.assert_frame_equal(scaled[gains], table[gains])
+    speedups = [c for c in table if c.endswith("_speedup")]
+    pd.testing.assert_frame_equal(scaled[speedups], table[speedups])
 
 
 WRONG = {

@@ -1,4 +1,4 @@
-"""The list of systems, and the limits of cards."""
+"""The list of systems, and the limits of GPUs."""
 
 from dataclasses import asdict
 
@@ -12,7 +12,7 @@ from base.errors import StudyError
 from measurement.recording.recording import read as read_recording
 from tests.support.report_data import SYSTEMS
 
-# But those of two cards of a host, in turn and at once, which hold a part of the study.
+# But those of two GPUs of a host, in turn and at once, which hold a part of the study.
 RECORDINGS = [
     path
     for path in sorted((SYSTEMS.parent.parent / "recordings").iterdir())
@@ -65,7 +65,7 @@ def test_every_system_has_passed_on_the_recorded_cards(folder):
 
 def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recording):
     row = systems[systems["system"] == "block_strided"].iloc[0]
-    assert row["stands_at"] == "kernels/block_strided.cu"
+    assert row["listed_in"] == "kernels/block_strided.cu"
     checks = gpu_recording.checks[gpu_recording.checks["variant"] == "block_strided"]
     assert (row["cells_passed"], row["cells_failed"]) == (len(checks) - 2, 2)
     (source,) = data.sources({"card": gpu_recording})
@@ -77,13 +77,13 @@ def test_a_system_has_its_place_its_gate_and_its_best_rate(systems, gpu_recordin
     cells = source.cells[source.cells["variant"] == "blocked"]
     cells = cells[cells["device"] == "cpu"]
     fastest = (cells["n"].astype(float) ** 3 / cells["total_s"]).idxmax()
-    assert (cpu["stands_at"], cpu["n"]) == ("cpu_reference/blocked.c", cells.at[fastest, "n"])
+    assert (cpu["listed_in"], cpu["n"]) == ("cpu_reference/blocked.c", cells.at[fastest, "n"])
     packed = systems[systems["variant"] == "packed"].iloc[0]
-    assert (packed["threads"], packed["stands_at"]) == (4, "cpu_reference/packed.c")
+    assert (packed["threads"], packed["listed_in"]) == (4, "cpu_reference/packed.c")
     library = systems[systems["variant"] == "cublas_sgemm"].iloc[0]
-    assert library["stands_at"] == "cuBLAS SGEMM"
+    assert library["listed_in"] == "cuBLAS SGEMM"
     padded = systems[systems["system"] == "zero padding"].iloc[0]
-    assert padded["stands_at"] == "kernels/block.cu"
+    assert padded["listed_in"] == "kernels/block.cu"
 
 
 def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):

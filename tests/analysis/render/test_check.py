@@ -89,7 +89,7 @@ def test_a_tile_is_rows_and_columns(page, folder):
         # a name, a word, a verdict
         (r">block</code> from", ">blocks</code> from", "blocks"),
         (r">pageable</span>", ">pinned</span>", "pinned"),
-        (r">orders</span>", ">shapes</span>", "shapes"),
+        (r">sizes</span>", ">shapes</span>", "shapes"),
         # a cell of a table: its digits, its name, its flag, a dash, its row, its column
         (r'<td class="number">500\.0', '<td class="number">500.1', "500.1"),
         (r"<td><code>naive</code>", "<td><code>block</code>", "block: summary"),

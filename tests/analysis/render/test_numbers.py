@@ -68,20 +68,24 @@ def test_bounds_have_the_decimals_of_their_median_and_two_more_at_most(bound, me
     assert show(bound, MS, median) == text
 
 
-GAINS = [
-    {"source": "card", "n": 2048, "total_gain": 7680.4, "cpu_blas_gain": 12.34},
-    {"source": "published", "n": 2048, "total_gain": 7680.4},
+SPEEDUPS = [
+    {"source": "card", "n": 2048, "total_speedup": 7680.4, "cpu_blas_speedup": 12.34},
+    {"source": "published", "n": 2048, "total_speedup": 7680.4},
 ]
-GAINS[0] |= {"cpu_blas_gain_low": 12.1, "cpu_blas_gain_high": 12.5, "kernel_gain": 0.0862}
+SPEEDUPS[0] |= {
+    "cpu_blas_speedup_low": 12.1,
+    "cpu_blas_speedup_high": 12.5,
+    "kernel_speedup": 0.0862,
+}
 
 
-def test_a_gain_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
-    one, printed = rows(tables(tmp_path, gains=GAINS), "gains")
-    text = str(numbers.interval(one, "total_gain"))
-    assert text == '<data data-at="gains 0 total_gain">about 8000\u00a0×</data>'
-    assert ">about 0.09\u00a0×<" in str(numbers.number(one, "kernel_gain"))
-    assert ">12.3\u00a0×<" in str(numbers.number(one, "cpu_blas_gain"))
-    assert ">7680\u00a0×<" in str(numbers.number(printed, "total_gain")), "as it is printed"
+def test_a_speedup_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
+    one, printed = rows(tables(tmp_path, speedups=SPEEDUPS), "speedups")
+    text = str(numbers.interval(one, "total_speedup"))
+    assert text == '<data data-at="speedups 0 total_speedup">about 8000\u00a0×</data>'
+    assert ">about 0.09\u00a0×<" in str(numbers.number(one, "kernel_speedup"))
+    assert ">12.3\u00a0×<" in str(numbers.number(one, "cpu_blas_speedup"))
+    assert ">7680\u00a0×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
 
 
 def test_a_ratio_of_a_time_without_interval_is_one_too(cells):

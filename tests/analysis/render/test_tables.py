@@ -82,7 +82,7 @@ def test_names_from_outside_are_text(cells):
 def test_flags_are_words_and_a_table_without_rows_says_so(store):
     text = str(table(rows(store, "recordings"), "gpu simulated live stale", "Recordings"))
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
-    empty = str(table(rows(store, "gains"), "source total_gain", "None of them"))
+    empty = str(table(rows(store, "speedups"), "source total_speedup", "None of them"))
     assert "<p>None.</p>" in empty
     assert "<table" not in empty
 
@@ -113,14 +113,14 @@ def test_a_pivot_has_a_column_for_each_value_and_every_cell_its_own_place(cells)
     assert second == ["17000", '<data data-at="summary 1 total_s" data-unit="ms">500.0</data>', "–"]
 
 
-# ---- of many cards
+# ---- of many GPUs
 
 
 FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
 
 
 def many(count, **more):
-    """Return rows of some cards, as many of each, and of the sources."""
+    """Return rows of some GPUs, as many of each, and of the sources."""
     owners = [f"card{place % 3}" for place in range(count)]
     frame = pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more)
     return Rows("models", frame)
@@ -135,7 +135,7 @@ def test_a_table_that_is_too_long_shows_the_card_in_focus_and_says_so():
     longer.frame.loc[0, "source"] = "published"
     text = str(table(longer, "source value", "Parameters", focus=FOCUS))
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
-    assert "Of <code>card2</code> alone; those of other cards are in the CSV." in text
+    assert "Of <code>card2</code> alone; those of other GPUs are in the CSV." in text
 
 
 def test_rows_of_a_host_and_of_pairs_go_with_their_card():

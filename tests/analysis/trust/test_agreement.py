@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def one(make_recording, tmp_path_factory):
-    """A card; not to be changed."""
+    """A GPU; not to be changed."""
     path = tmp_path_factory.mktemp("agreement") / "one"
     return make_recording(
         path, sizes=(256, 512), holdout=(), noise=0.001, throttled=2, variants=FEW
@@ -28,7 +28,7 @@ def one(make_recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two(make_recording, tmp_path_factory):
-    """A host with two such cards, without throttled samples."""
+    """A host with two such GPUs, without throttled samples."""
     path = tmp_path_factory.mktemp("agreement") / "two"
     return make_recording(
         path, gpus=2, sizes=(256, 512), holdout=(), noise=0.001, seed=1, variants=FEW
@@ -160,8 +160,8 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
         configuration = two.provenance["configuration"] | {"protocol": protocol}
         return replace(two, provenance=two.provenance | {"configuration": configuration})
 
-    for other, compared in [({"cpu_warm_pass_s": 0.5}, True), ({"cpu_warm_pass_s": 0}, False)]:
-        pair = {"x": measured_with(cpu_warm_pass_s=0.5, warm_up_s=1), "y": measured_with(**other)}
+    for other, compared in [({"cpu_warm_run_s": 0.5}, True), ({"cpu_warm_run_s": 0}, False)]:
+        pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
         kinds = agreed(pair)[0]["kind"]
         assert (agreement.ON_CPU in set(kinds)) is compared
 

@@ -14,7 +14,7 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.stats import significance
-from analysis.stats.sittings import Known
+from analysis.stats.sessions import Known
 from analysis.trust import compare
 from base.errors import StudyError, exit_status
 from measurement.recording import recording
@@ -48,7 +48,7 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
 def recorded(*cells, **provenance) -> Recording:
     """A recording in memory of these cells."""
     empty = [pd.DataFrame()] * (len(recording.TABLES) + len(recording.OPTIONAL) - 1)
-    samples = pd.concat(cells).assign(host_s=np.nan, sitting=0)
+    samples = pd.concat(cells).assign(host_s=np.nan, session=0)
     return Recording(Path("memory"), STUDY | provenance, samples, *empty)
 
 
@@ -210,12 +210,17 @@ def test_the_threshold_decides_what_matters():
     assert compared(b, a, 0.05)["verdict"].item() == "same"
 
 
-def test_a_ratio_that_sittings_of_one_card_reach_is_undecided():
+def test_a_ratio_that_sessions_of_one_card_reach_is_undecided():
     rng = np.random.default_rng(0)
     times = 1e-2 * np.exp(0.001 * rng.standard_normal((2, 15)))
     a, b = (recorded(cell(each)) for each in (times[0], 1.2 * times[1]))
     row = {"recording": "x", "quantity": "total", "host_memory": "pinned", "host_work": False}
-    row |= {"threads": None, "length": "over 1 ms", "between_log_sd": 0.1, "freedom": 30.0}
+    row |= {
+        "threads": None,
+        "length": "over 1 ms",
+        "between_log_sd": 0.1,
+        "degrees_of_freedom": 30.0,
+    }
     verdicts = {}
     for spread in (0.1, 0.01):
         known = Known.of(pd.DataFrame([row | {"between_log_sd": spread}]))
@@ -226,8 +231,8 @@ def test_a_ratio_that_sittings_of_one_card_reach_is_undecided():
         assert frame.at["kernel", "verdict"] == "slower"
         verdicts[spread] = frame.at["total", "verdict"]
     assert verdicts == {0.1: "undecided", 0.01: "slower"}
-    said = "how far sittings of one card lie apart is known of 1 of 2 times; of the others, "
-    assert compare.sittings_note(frame) == f"{said}slower may be the host or the day"
+    said = "how far sessions of one GPU lie apart is known of 1 of 2 times; of the others, "
+    assert compare.sessions_note(frame) == f"{said}slower may be the host or the day"
 
 
 # What is no slower kernel
@@ -237,13 +242,13 @@ def held(total, kernel, **ceilings):
     """A recording of one cell whose kernel was timed alone, and what is known of its host."""
     made = recorded(cell(total))
     kernels = (
-        made.samples[[*KERNEL, "sitting"]]
+        made.samples[[*KERNEL, "session"]]
         .iloc[:1]
         .merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
     )
     known = [
         {"device": "gpu0", "quantity": quantity, "host_memory": "pinned", "value": value}
-        | {"size_bytes": 4096, "threads": None, "sitting": 0}
+        | {"size_bytes": 4096, "threads": None, "session": 0}
         for quantity, value in ceilings.items()
     ]
     return replace(made, kernels=kernels, ceilings=pd.DataFrame(known))
@@ -265,7 +270,7 @@ def test_slower_passes_are_the_hosts_where_its_copies_are_slower():
     assert list(frame["verdict"]) == ["slower", "slower"], "hosts that are alike excuse nothing"
     assert compare.notes(one, slow) == [
         "B's host takes, in multiples of A's: "
-        "copies to the card (pinned) 1.429, copies back (pinned) 1.000"
+        "copies to the GPU (pinned) 1.429, copies back (pinned) 1.000"
     ]
 
 
@@ -372,7 +377,7 @@ def test_notes_name_what_differs():
         sources={"kernels/block.cu": "2" * 64, "cpu_reference/naive.c": "3" * 64, "x.cu": "4" * 64},
     )
     assert compare.notes(a, b) == [
-        "the cards at gpu0 differ: name Card / Other",
+        "the GPUs at gpu0 differ: name Card / Other",
         "the hosts differ: usable_cpus None / 4",
         "software versions differ: driver 1 / 2",
         "compiler flags differ: nvcc_flags [] / ['-O0']",
@@ -470,10 +475,8 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     assert complaint.startswith("error: recording ")
     lines = one.splitlines()
     assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
-    assert lines[2].startswith(
-        "note: B's host takes, in multiples of A's: multiply-adds of its CPU"
-    )
-    assert lines[3].startswith("note: how far sittings of one card lie apart is known of 0 of")
+    assert lines[2].startswith("note: B's host takes, in multiples of A's: FMAs of its CPU")
+    assert lines[3].startswith("note: how far sessions of one GPU lie apart is known of 0 of")
     cells = len(samples.groupby(CELL, dropna=False))
     assert lines[-3] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
     assert lines[2:] == two.splitlines()[2:]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def passes(alone, beside, count=1, kernel=1.0, n=1024):
-    """The pairs of one cell, of order n, with these times of the copy to the card."""
+    """The pairs of one cell, of order n, with these times of the copy to the GPU."""
     key = ("gpu0", "block_unroll4", "float32", 1, n, n, n, 32, "pinned", pd.NA)
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
@@ -20,8 +20,8 @@ def passes(alone, beside, count=1, kernel=1.0, n=1024):
         frame = frame.assign(kernel_s=kernel, d2h_s=1.0, neighbours=neighbours_)
         frame["total_s"] = frame[["h2d_s", "kernel_s", "d2h_s"]].sum(axis=1)
         sides.append(frame.assign(round=range(1, len(frame) + 1)))
-    frame = pd.concat(sides).assign(sitting=0, **dict(zip(CELL, key, strict=True)))
-    types = TABLES["neighbours.csv"] | {"sitting": "Int64"}
+    frame = pd.concat(sides).assign(session=0, **dict(zip(CELL, key, strict=True)))
+    types = TABLES["neighbours.csv"] | {"session": "Int64"}
     return frame.reindex(columns=list(types)).astype(types)
 
 
@@ -30,7 +30,7 @@ def compared(*arguments, **options):
 
 
 def states(seed, pairs=12):
-    """What the machine does to both passes of each pair."""
+    """What the machine does to both runs of each pair."""
     return np.exp(0.2 * np.random.default_rng(seed).standard_normal(pairs))
 
 

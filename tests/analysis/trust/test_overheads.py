@@ -1,4 +1,4 @@
-"""The state of the card, what timing costs, where the time went: tables from recordings."""
+"""The state of the GPU, what timing costs, where the time went: tables from recordings."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def samples(reasons, totals, **state):
     return frame.reindex(columns=list(types)).astype(types)
 
 
-# ---- state of the card
+# ---- state of the GPU
 
 
 def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
@@ -53,7 +53,7 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
     assert (row["memory_clock_hz"], row["temperature_max_celsius"]) == (1e9, 55)
     assert row["power_w"] == 335
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (4.5, 1, 9)
-    assert (row["unmarked_total_s"], row["unmarked_pass_kernel_s"]) == (3.5, 1.75)
+    assert (row["unmarked_total_s"], row["unmarked_in_run_kernel_s"]) == (3.5, 1.75)
     assert (row["unmarked_total_low_s"], row["unmarked_total_high_s"]) == (1, 6)
 
 
@@ -61,7 +61,7 @@ def test_where_every_sample_is_marked_none_is_left():
     row = telemetry.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["samples_throttled"] == 6
     assert row["total_s"] == 3.5
-    assert row[["unmarked_total_s", "unmarked_pass_kernel_high_s"]].isna().all()
+    assert row[["unmarked_total_s", "unmarked_in_run_kernel_high_s"]].isna().all()
 
 
 def test_what_is_not_known_is_empty_and_not_zero():
@@ -82,7 +82,7 @@ def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording)
     assert (table["unmarked_total_s"] < table["total_s"]).all()
     merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
     assert len(merged) == len(table)
-    assert (merged["pass_kernel_s"] == merged["pass_kernel_s_summary"]).all()
+    assert (merged["in_run_kernel_s"] == merged["in_run_kernel_s_summary"]).all()
 
 
 def trust_cells(recording):

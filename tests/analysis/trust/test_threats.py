@@ -1,4 +1,4 @@
-"""Threats to validity: what the recordings tell of themselves, a row a card."""
+"""Threats to validity: what the recordings tell of themselves, a row a GPU."""
 
 import pandas as pd
 import pytest
@@ -10,7 +10,7 @@ NAMES = ("recordings", "telemetry", "summary", "agreement")
 
 
 def of(store):
-    """Return the table of threats by card, or by recording where there is none."""
+    """Return the table of threats by GPU, or by recording where there is none."""
     table = threats_table({name: store[name] for name in NAMES})
     return table.set_index(table["gpu"].fillna(table["recording"]))
 
@@ -79,7 +79,7 @@ def test_missing_and_wide_intervals_are_counted_with_those_of_the_hosts_cpu(told
 
 
 def test_agreement_is_that_of_all_pairs_that_a_card_is_in(told):
-    columns = ["medians_compared", "medians_found_again"]
+    columns = ["medians_compared", "medians_reproduced"]
     assert told.loc[["card", "again"], columns].to_numpy().tolist() == [[15, 12], [15, 12]]
     assert told.loc["host", columns].isna().all()
 

@@ -76,7 +76,7 @@ def test_every_system_of_the_sources_is_studied():
         assert row["variant"] in in_study[row["side"]], row
         if row["side"] == "gpu":
             assert VARIANTS[row["variant"]].origin.startswith(row["source"]) or row["source"] == "H"
-    assert {row["source"] for row in rows} == {*"VTGLH", "anchor"}
+    assert {row["source"] for row in rows} == {*"VTGLH", "reference"}
     of_sources = {name for name, entry in VARIANTS.items() if entry.origin != "own"}
     assert {row["variant"] for row in rows if row["side"] == "gpu"} == of_sources
     assert in_study["gpu"] == set(VARIANTS)
@@ -205,7 +205,7 @@ def test_variants_take_what_their_signature_can():
     )
 
 
-def test_only_shapes_with_an_edge_that_is_worth_it_go_in_pieces_or_as_a_graph():
+def test_only_shapes_with_an_edge_that_is_break_even_it_go_in_pieces_or_as_a_graph():
     pieces, graph = VARIANTS["sgemm_top_pieces"], VARIANTS["sgemm_top_graph"]
     shapes = [Shape.parse(text) for text in ("16", "1023", "17x1024x33", "1025", "2048")]
     assert [str(shape) for shape in shapes if pieces.takes(shape)] == [

@@ -1,4 +1,4 @@
-"""What the host does with the matrices: transposed, padded, cropped, and what a pass copies."""
+"""What the host does with the matrices: transposed, padded, cropped, and what a run copies."""
 
 import numpy as np
 import pytest

@@ -94,17 +94,17 @@ DEMANDS = [
     (
         ("naive", 100, 4, 0, 0),
         "memory_bytes",
-        "120000 bytes for the matrices, the card has {}",
+        "120000 bytes for the matrices, the GPU has {}",
     ),
     (
         ("bmm_tile", "3x5x7x11", 8, 0, 0),
         "memory_bytes",
-        f"{4 * 3 * (35 + 77 + 55)} bytes for the matrices, the card has {{}}",
+        f"{4 * 3 * (35 + 77 + 55)} bytes for the matrices, the GPU has {{}}",
     ),
     (
         ("block_padded", 17, 16, 0, 0),
         "memory_bytes",
-        f"{4 * 3 * 32**2} bytes for the matrices, the card has {{}}",
+        f"{4 * 3 * 32**2} bytes for the matrices, the GPU has {{}}",
     ),
 ]
 
@@ -125,7 +125,7 @@ def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(cell, limit,
 def test_matrices_take_the_memory_of_their_elements():
     card = replace(CARD, memory_bytes=3 * 4 * 64)
     said = {dtype: not_launchable("mm_tile", Shape.square(8), 8, dtype, card) for dtype in ELEMENTS}
-    more = "needs 1536 bytes for the matrices, the card has 768"
+    more = "needs 1536 bytes for the matrices, the GPU has 768"
     assert said == {"float32": None, "int32": None, "float64": more}
 
 
@@ -154,7 +154,7 @@ def test_matrices_end_where_an_index_overflows():
 def test_tensor_cores_take_a_compute_capability():
     asked = ("sgemm_tensor", Shape.square(64), None, "float32")
     old, new = (replace(CARD, compute_capability=c) for c in ((7, 5), (8, 0)))
-    text = "needs compute capability 8.0 for its tensor cores, the card has 7.5"
+    text = "needs compute capability 8.0 for its tensor cores, the GPU has 7.5"
     assert not_launchable(*asked, old) == text
     assert not_launchable(*asked, new) is None
     assert not_launchable("block", Shape.square(64), 32, "float32", old) is None

@@ -20,7 +20,7 @@ from kernels.cubins import compile as building
 from kernels.cubins import toolchain
 from kernels.cubins.build import PROBES, Build, parse_build
 from kernels.cubins.compile import BuildResult, build_all, build_cubin, read_result
-from kernels.cubins.machine_code import InstructionCount, multiply_adds, unrolling
+from kernels.cubins.machine_code import InstructionCount, fmas, unrolling
 from kernels.cubins.occupancy import limits_of
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
@@ -124,7 +124,7 @@ def test_every_variant_compiles_exact_and_guarded(built, architecture):
 def test_every_kernel_has_instructions(built, nvcc):
     if toolchain.find_disassembler(nvcc) is None:
         pytest.skip("no nvdisasm")
-    multiplying = {r.variant for r in built[1]["sm_90"] if multiply_adds(r.instructions, "kernel")}
+    multiplying = {r.variant for r in built[1]["sm_90"] if fmas(r.instructions, "kernel")}
     assert multiplying == set(READ)
 
 
@@ -373,8 +373,8 @@ def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """A tree of two kernels, a compiler that notes what it compiles, and a way to build both."""
-    (tmp_path / "kernels").mkdir()
-    for name in ("block.cu", "naive.cu", "build.py", "machine_code.py"):
+    (tmp_path / "kernels" / "cubins").mkdir(parents=True)
+    for name in ("block.cu", "naive.cu", "cubins/compile.py", "cubins/machine_code.py"):
         (tmp_path / "kernels" / name).write_text(f"// {name}\n")
     monkeypatch.setattr(building, "ROOT", tmp_path)
     nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >>{tmp_path}/log; echo $# >"$out"')
@@ -419,7 +419,7 @@ def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch)
     everything = [*BLOCKS, "naive-b8-float32-exact"]
     tree()
     assert tree(name="sm_80") == everything
-    for name in ("build.py", "machine_code.py"):
+    for name in ("cubins/compile.py", "cubins/machine_code.py"):
         (tree.folder / "kernels" / name).write_text("# edited\n")
         assert tree() == everything, name
     monkeypatch.setattr(building, "FLAGS", ["-O1"])
@@ -506,14 +506,16 @@ def test_build_writes_cubin_and_json(run, tmp_path):
     assert parse_build(out.stem).kind == result.build == "guarded"
 
 
-def test_build_all_makes_every_cubin_of_a_study(run, tmp_path):
+def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):
     nvcc = stand_in(tmp_path / "nvcc")
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["study"] |= {"variants": ["naive"], "block_sizes": [16, 32], "series": []}
     config["study"]["quick"] = {"block_sizes": [32]}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    options = ("--all", "--config", tmp_path / "config.yaml", "--architecture", "sm_90")
-    done = run("build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins")
+    options = ("--config", tmp_path / "config.yaml", "--architecture", "sm_90")
+    done = command(
+        "study", "build", *options, "--nvcc", nvcc, "--jobs", 2, "--out", tmp_path / "cubins"
+    )
     assert (done.returncode, done.stdout) == (0, "")
     assert re.search(r"^sm_90: 6/6 kernels built in 0:\d\d$", done.stderr, re.MULTILINE)
     wanted = [
@@ -529,17 +531,20 @@ def test_build_all_makes_every_cubin_of_a_study(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["build", "--architecture", "sm_90", "--out", "x"], "--build: is missing; name one, or"),
-        (["build", "--architecture", "sm_90", "--out", "x", "--all"], "--all: needs --config"),
-        (["count"], "--variant: is missing; name one, or give --all with --config"),
-        (["count", "--all", "--config", "config.yaml"], "--all: needs --config, the study, and"),
-        (["count", "--all", "--config", "none.yaml", "--out", "x"], "none.yaml: No such file"),
+        (
+            ["kernels", "build", "--architecture", "sm_90", "--out", "x"],
+            "arguments are required: --build",
+        ),
+        (["kernels", "count"], "arguments are required: --variant"),
+        (["study", "count", "--config", "config.yaml"], "arguments are required: --out"),
+        (["study", "count", "--config", "none.yaml", "--out", "x"], "none.yaml: No such file"),
     ],
 )
-def test_one_kernel_or_a_study_must_be_named(run, arguments, words):
-    done = run(*arguments)
+def test_one_kernel_or_a_study_must_be_named(command, arguments, words):
+    done = command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: {words}")
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
     assert done.stderr.count("\n") == 1
 
 

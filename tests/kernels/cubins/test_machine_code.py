@@ -11,12 +11,12 @@ from kernels.cubins.machine_code import (
     Instruction,
     InstructionCount,
     barriers,
+    fma_share,
+    fmas,
     instructions,
     loads_by_width,
     loops,
     main_loop,
-    multiply_add_share,
-    multiply_adds,
     parse,
     unrolling,
 )
@@ -318,7 +318,7 @@ def test_branches_to_one_label_are_one_loop():
     assert loops(code) == {1: {1, 2, 3, 4, 5, 6}}
 
 
-def test_kernel_without_multiply_adds_in_a_loop_has_no_main_loop():
+def test_kernel_without_fmas_in_a_loop_has_no_main_loop():
     chase = listing("S2R R0, SR_TID.X\n .L_1:\n LDG.E.64 R2, [R2]\n @P0 BRA `(.L_1)\n EXIT")
     assert len(loops(chase)) == 1
     assert main_loop(chase) == set()
@@ -365,21 +365,21 @@ COUNTS = [
 
 
 def test_what_is_derived_from_the_counts():
-    assert multiply_adds(COUNTS, "kernel") == 70
-    assert multiply_adds(COUNTS, "loop") == 64
-    assert multiply_add_share(COUNTS, "loop") == 64 / 80
+    assert fmas(COUNTS, "kernel") == 70
+    assert fmas(COUNTS, "loop") == 64
+    assert fma_share(COUNTS, "loop") == 64 / 80
     assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
     assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
     assert (barriers(COUNTS, "kernel"), barriers(COUNTS, "loop")) == (3, 1)
     assert unrolling(COUNTS, 8) == 8
     integers = [count for count in COUNTS if count.opcode != "FFMA"]
-    assert multiply_adds(iter(integers), "loop") == 2
+    assert fmas(iter(integers), "loop") == 2
 
 
 def test_kernel_without_main_loop_is_not_unrolled():
     counts = [count for count in COUNTS if count.scope == "kernel"]
     assert unrolling(counts, 1) == 0
-    assert multiply_add_share(counts, "loop") is None
+    assert fma_share(counts, "loop") is None
     assert loads_by_width(counts, "loop") == {}
 
 
@@ -464,21 +464,21 @@ def of_variant(read, name, architecture, block_size=32, element="float"):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
     counts = of_variant(read, "naive", architecture)
-    steps = multiply_adds(counts, "loop")
+    steps = fmas(counts, "loop")
     assert steps in (4, 8, 16)
     assert loads_by_width(counts, "loop") == {32: 2 * steps}
     assert set(loads_by_width(counts, "kernel")) == {32}
     assert loads_by_width(counts, "kernel", "LDS") == {}
     assert barriers(counts, "kernel") == 0
     assert {c.opcode for c in counts} >= {"FFMA", "EXIT", "STG", "BRA"}
-    assert 0.1 < multiply_add_share(counts, "loop") < 0.5
+    assert 0.1 < fma_share(counts, "loop") < 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
     counts = of_variant(read, "block", architecture)
-    assert multiply_adds(counts, "loop") == 32, "k is unrolled completely"
+    assert fmas(counts, "loop") == 32, "k is unrolled completely"
     assert loads_by_width(counts, "loop") == {32: 2}
     assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
     assert not any(c.opcode == "NOP" for c in counts)
@@ -492,7 +492,7 @@ def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture)
     assert loads_by_width(counts, "loop") == {128: 2}
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
-    assert multiply_add_share(counts, "loop") > 0.8
+    assert fma_share(counts, "loop") > 0.8
 
 
 SMALL = """
@@ -553,7 +553,7 @@ def test_unrolling_is_seen_for_every_type(read, small, architecture, element, op
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_addresses_of_an_integer_kernel_are_no_multiply_adds(read, architecture):
+def test_addresses_of_an_integer_kernel_are_no_fmas(read, architecture):
     counts = of_variant(read, "mm_tile", architecture, 8, "unsigned")
-    assert multiply_adds(counts, "loop") in (16, 32), "whole tiles"
+    assert fmas(counts, "loop") in (16, 32), "whole tiles"
     assert loads_by_width(counts, "loop").keys() == {32}

@@ -1,4 +1,4 @@
-"""Occupancy: known cases, the calculator that comes with CUDA, and the driver of a real card."""
+"""Occupancy: known cases, the calculator that comes with CUDA, and the driver of a real GPU."""
 
 import ctypes
 import os
@@ -258,7 +258,7 @@ def current_context(cuda, device):
 @pytest.fixture
 def card_by_driver(card):
     """The driver, and its handle of the first GPU of this host."""
-    driver()  # numbers the cards as `card` was found
+    driver()  # numbers the GPUs as `GPU` was found
     cuda, device = Libcuda(), ctypes.c_int()
     cuda("cuDeviceGet", ctypes.byref(device), card.index)
     return cuda, device

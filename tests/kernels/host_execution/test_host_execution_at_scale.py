@@ -28,7 +28,7 @@ COUNTED = [
 
 
 def modes_of(name, dtype):
-    """Return the optimised builds: one kernel of a type in both, the others in that of a card."""
+    """Return the optimised builds: one kernel of a type in both, the others in that of a GPU."""
     return compiler.MODES[1:] if (name, dtype) == ("mm_tile", "float32") else ("fused",)
 
 

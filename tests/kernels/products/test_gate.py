@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kernels.products import matrices
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.shape import Shape
 
@@ -164,11 +164,11 @@ def test_an_integer_that_is_off_by_one_fails():
     a, b = pair_of("2x3x40x4", "int32")
     expected, bound = reference(a, b)
     product = wrapped(a, b).astype(np.int32)
-    assert judge(product, expected, bound).passed
+    assert evaluate(product, expected, bound).passed
     for wrong in (1, -1):
         spoilt = product.copy()
         spoilt[1, 2, 3] += wrong
-        verdict = judge(spoilt, expected, bound)
+        verdict = evaluate(spoilt, expected, bound)
         assert not verdict.passed
         assert (verdict.worst_row, verdict.worst_column) == (5, 3), "rows of a batch go on"
         assert (verdict.worst_error, verdict.worst_bound) == (1.0, 0.0)
@@ -183,7 +183,7 @@ def test_integers_that_nobody_wrote_fail():
     expected, bound = reference(a, b)
     product = np.empty((1, 3, 3), np.int32)
     product.view(np.uint32).fill(POISON_WORD)
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert verdict.reason.startswith("9 of 9 elements wrong; worst C(0, 0) = 2147483647, expected ")
 
 
@@ -195,7 +195,7 @@ def test_poison_is_no_number_in_either_floating_type():
 
 
 def test_right_product_passes(case):
-    verdict = judge(*case)
+    verdict = evaluate(*case)
     assert verdict.passed
     assert verdict.reason is None
     assert 0 <= verdict.worst_error <= verdict.worst_bound
@@ -208,7 +208,7 @@ def test_right_product_passes(case):
 def test_one_wrong_element_is_named(case, value, shown, place):
     product, expected, bound = (matrix[0] for matrix in case)
     product[place] = value
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert not verdict.passed
     assert (verdict.worst_row, verdict.worst_column) == place
     assert verdict.reason == (
@@ -223,47 +223,47 @@ def test_one_wrong_element_is_named(case, value, shown, place):
 def test_unwritten_elements_are_all_counted(case):
     product, expected, bound = case
     product[0, 2:, 1] = np.nan
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert verdict.reason.startswith("3 of 25 elements wrong; worst C(2, 1) = nan")
     product.fill(np.nan)
-    assert judge(product, expected, bound).reason.startswith("25 of 25 elements wrong")
+    assert evaluate(product, expected, bound).reason.startswith("25 of 25 elements wrong")
 
 
 def test_worst_is_not_the_largest_error_but_the_largest_multiple_of_its_bound():
     product = np.array([[0.5, 0.0], [0.0, 3.0]], np.float32)
     bound = np.array([[0.1, 1.0], [1.0, 2.0]])
-    verdict = judge(product, np.zeros((2, 2)), bound)
+    verdict = evaluate(product, np.zeros((2, 2)), bound)
     assert (verdict.worst_row, verdict.worst_column) == (0, 0)
     assert (verdict.worst_error, verdict.worst_bound) == (0.5, 0.1)
     assert verdict.reason.startswith("2 of 4 elements wrong; worst C(0, 0) = 0.5, expected 0 ± 0.1")
 
 
 def test_the_worst_element_is_found_wherever_it_stands():
-    """Large products are judged in bands of rows; the outcome is that of one."""
+    """Large products are evaluated in bands of rows; the outcome is that of one."""
     n = 800
     expected = np.ones((n, n))
     bound = np.full((n, n), 1e-3)
     product = np.ones((n, n), np.float32)
     product[3, 4] = product[790, 5] = 1.1
     product[600, 7] = 1.5
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert (verdict.worst_row, verdict.worst_column) == (600, 7)
     assert verdict.reason.startswith("3 of 640000 elements wrong; worst C(600, 7) = 1.5")
     bound[3, 4] = 0  # infinitely too much, but a number
     product[790, 6] = np.nan
     product[795, 0] = np.inf
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert (verdict.worst_row, verdict.worst_column) == (790, 6)
     assert verdict.reason.startswith("5 of 640000 elements wrong; worst C(790, 6) = nan")
-    assert judge(np.ones((n, n), np.float32), expected, bound).passed
+    assert evaluate(np.ones((n, n), np.float32), expected, bound).passed
 
 
 def test_a_multiple_of_the_bound_is_allowed_and_told(case):
     product, expected, bound = case
     product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
-    assert judge(product, expected, bound, 4.0).passed
-    assert judge(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
-    verdict = judge(product, expected, bound, 3.0)
+    assert evaluate(product, expected, bound, 4.0).passed
+    assert evaluate(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
+    verdict = evaluate(product, expected, bound, 3.0)
     assert not verdict.passed
     assert verdict.reason.endswith(f"± {3 * bound[0, 2, 3]:.2g}")
 
@@ -274,9 +274,9 @@ def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
     product = np.zeros((3, 3), np.float32)
     expected = np.zeros((3, 3))
     product[1, 2] = sign * bound
-    assert judge(product, expected, np.full((3, 3), bound)).passed
+    assert evaluate(product, expected, np.full((3, 3), bound)).passed
     product[1, 2] = np.nextafter(np.float32(sign * bound), np.float32(sign * np.inf))
-    verdict = judge(product, expected, np.full((3, 3), bound))
+    verdict = evaluate(product, expected, np.full((3, 3), bound))
     assert not verdict.passed
     assert (verdict.worst_row, verdict.worst_column) == (1, 2)
 
@@ -290,7 +290,7 @@ def test_bound_is_tight_to_a_few_roundings():
     for steps, passed in ((4, True), (5, False)):
         product = np.full((8, 8), 8, np.float32)
         product[3, 3] += np.float32(steps * step)
-        assert judge(product, expected, bound).passed is passed
+        assert evaluate(product, expected, bound).passed is passed
 
 
 def test_a_zero_row_allows_no_error():
@@ -299,11 +299,11 @@ def test_a_zero_row_allows_no_error():
     (expected,), (bound,) = reference(a, b)
     product = expected.astype(np.float32)
     assert (bound[2] == 0).all()
-    assert judge(product, expected, bound).passed
+    assert evaluate(product, expected, bound).passed
     product[2, 4] = -0.0
-    assert judge(product, expected, bound).passed
+    assert evaluate(product, expected, bound).passed
     product[2, 4] = np.float32(1e-45)
-    verdict = judge(product, expected, bound)
+    verdict = evaluate(product, expected, bound)
     assert not verdict.passed
     assert (verdict.worst_row, verdict.worst_column, verdict.worst_bound) == (2, 4, 0.0)
 
@@ -345,7 +345,7 @@ def test_float64_products_never_fail(pair):
     (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
     for product in products(*pair):
         assert product.dtype == np.float64
-        verdict = judge(product, expected, bound)
+        verdict = evaluate(product, expected, bound)
         assert verdict.passed, verdict.reason
 
 
@@ -356,5 +356,5 @@ def test_float32_products_never_fail(pair):
     (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
     for product in products(*pair):
         assert product.dtype == np.float32
-        verdict = judge(product, expected, bound)
+        verdict = evaluate(product, expected, bound)
         assert verdict.passed, verdict.reason

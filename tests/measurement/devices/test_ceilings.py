@@ -1,4 +1,4 @@
-"""Ceilings: what is planned for a card, the arithmetic, the probes' code, and a real card."""
+"""Ceilings: what is planned for a GPU, the arithmetic, the probes' code, and a real GPU."""
 
 import itertools
 import re
@@ -27,7 +27,7 @@ from tests.support import ROOT
 SOURCE = (ROOT / PROBES.source).read_text()
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 H100 = (50 * MIB, 78 * GIB)
-LEVELS = ("shared", "l1", "l2")  # that are read by the whole card
+LEVELS = ("shared", "l1", "l2")  # that are read by the whole GPU
 
 
 @given(st.integers(1, 3000), st.integers(0, 10))
@@ -149,7 +149,7 @@ def test_copy_within_the_card_is_a_gibibyte_or_a_sixth():
     assert probes.copy_sizes(3 * GIB)[-1] <= probes.device_copy_bytes(3 * GIB)
 
 
-def test_rate_counts_two_operations_a_multiply_add():
+def test_rate_counts_two_operations_a_fma():
     """On an H100 at its highest clock, one launch at the theoretical peak."""
     blocks = probes.filling_blocks(132, 2048)
     assert blocks * probes.THREADS == 132 * 2048
@@ -193,7 +193,7 @@ def test_sum_of_the_chains_is_never_the_one_that_is_stored():
 
 
 class FakeMemory:
-    """A buffer of a FakeCuda, on the card or pinned, with as much of NumPy's array as is asked."""
+    """A buffer of a FakeCuda, on the GPU or pinned, with as much of NumPy's array as is asked."""
 
     def __init__(self, card, size_bytes):
         self.card, self.size_bytes, self.base = card, size_bytes, self
@@ -274,7 +274,7 @@ class FakeCuda:
 
 @pytest.fixture(scope="module")
 def faked():
-    """The fake card after its ceilings were measured, the ceilings, and the busy seconds."""
+    """The fake GPU after its ceilings were measured, the ceilings, and the busy seconds."""
     card = FakeCuda()
     found, busy_s = gpu_ceilings(card, card, card, card, card)
     return card, by_quantity(found), busy_s
@@ -428,7 +428,7 @@ def machine_codes(nvcc, built):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_75", "sm_90", "sm_120"])
-def test_probes_keep_their_multiply_adds_and_the_kinds_of_their_loads(machine_codes, name):
+def test_probes_keep_their_fmas_and_the_kinds_of_their_loads(machine_codes, name):
     found = {
         kernel: Counter(instruction.name for instruction in code.instructions)
         for kernel, code in machine_codes(name).items()

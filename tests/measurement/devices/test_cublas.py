@@ -1,4 +1,4 @@
-"""cuBLAS: where it is found, how it is called, what its refusals say, and a product on a card."""
+"""cuBLAS: where it is found, how it is called, what its refusals say, and a product on a GPU."""
 
 import ctypes
 import re

@@ -18,7 +18,7 @@ from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.check import execute
 from kernels.products.elements import ELEMENTS
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs, reference
 from kernels.products.references import CACHE, References
 from kernels.products.shape import Shape
@@ -85,9 +85,9 @@ def test_pytorch_multiplies_in_a_session_and_is_timed_alone(card, cubins, tmp_pa
         with GpuSession(card, given, cubins[1], cubins[0]) as session:
             session.poison(one)
             session.run(one)
-            verdict = judge(session.product(one), *reference(*given.pair("float32", one.shape)))
+            verdict = evaluate(session.product(one), *reference(*given.pair("float32", one.shape)))
             assert verdict.passed, verdict
-            assert 1e-6 < session.held(one, flushed=False).kernel_s < 1e-3
+            assert 1e-6 < session.kernel_time(one, flushed=False).kernel_s < 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -266,14 +266,16 @@ def test_contexts_are_given_back(card, cubins, inputs):
 def test_a_kernel_alone_takes_what_the_cards_own_clock_says(session, n):
     asked = cell("block_unroll4", n, 32)
     by_clock_s = stamps(session)
-    ratios = [session.held(asked, flushed=False).kernel_s / by_clock_s(asked) for _ in range(31)]
+    ratios = [
+        session.kernel_time(asked, flushed=False).kernel_s / by_clock_s(asked) for _ in range(31)
+    ]
     assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
 
 
 def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
     cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
     alone_s = [
-        np.median([session.held(asked, flushed=False).kernel_s for _ in range(31)])
+        np.median([session.kernel_time(asked, flushed=False).kernel_s for _ in range(31)])
         for asked in cells
     ]
     assert alone_s[0] == pytest.approx(alone_s[1], rel=0.02)
@@ -311,7 +313,7 @@ IN_ORDER = [
 
 @pytest.mark.parametrize("variant", IN_ORDER)
 def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
-    """With fused multiply-adds, as ptxas makes them of every product and sum here."""
+    """With fused FMAs, as ptxas makes them of every product and sum here."""
     folder = tmp_path_factory.getbasetemp() / "host_execution"
     others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
     for asked in (*small_cells(variant), *others):

@@ -14,13 +14,13 @@ from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.elements import ELEMENTS
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, reference
 from kernels.products.shape import Shape
 from measurement.devices import flows, gpu
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
-from measurement.devices.session import Alone, CellError, DeviceError, Timing
+from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
 from study.cells import cell, problems
 
 ATTRIBUTES = {
@@ -42,7 +42,7 @@ class FakeError(Exception):
 
 
 class Buffer:
-    """Memory of the card; its address is told by int()."""
+    """Memory of the GPU; its address is told by int()."""
 
     def __init__(self, cuda, size):
         self.data = np.zeros(size, np.uint8)
@@ -67,7 +67,7 @@ class Inside(Buffer):
 class FakeCuda:
     """`pycuda.driver` as far as a session uses it; kernels are products by numpy.
 
-    `log` has the calls in order. A pass's parts take 1, 2 and 4 ms by its events, and what is timed
+    `log` has the calls in order. A run's parts take 1, 2 and 4 ms by its events, and what is timed
     alone 16 ms, or as told. A stream that is held stands until its word is written.
     """
 
@@ -167,7 +167,7 @@ class FakeCuda:
 
 
 class Mapped(np.ndarray):
-    """Memory of the host that the card reads, too."""
+    """Memory of the host that the GPU reads, too."""
 
     @property
     def base(self):
@@ -192,7 +192,7 @@ class FakeHold:
 
 
 class FakeKernel:
-    """Multiplies what is in the memory of the card, as the kernel with its arguments does."""
+    """Multiplies what is in the memory of the GPU, as the kernel with its arguments does."""
 
     def __init__(self, cuda, name, path):
         assert name in VARIANTS
@@ -226,7 +226,7 @@ class FakeKernel:
 
 
 class FakeSgemm:
-    """cuBLAS on the memory of the card."""
+    """cuBLAS on the memory of the GPU."""
 
     closed = 0
 
@@ -293,12 +293,12 @@ def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_sessio
         for one in cells:
             expected, bound = reference(*session._inputs.pair(one.dtype, one.shape))
             session.poison(one)
-            poisoned = judge(session.product(one), expected, bound)
+            poisoned = evaluate(session.product(one), expected, bound)
             assert poisoned.reason.startswith(f"{expected.size} of {expected.size} elements wrong")
             size = session._host[memory].work(one).c.nbytes
             assert (session._on_device[2].data[:size].view(np.uint32) == 2**31 - 1).all()
             timing = session.run(one)
-            assert judge(session.product(one), expected, bound).reason is None, one
+            assert evaluate(session.product(one), expected, bound).reason is None, one
             assert (timing.host_s is None) == (VARIANTS[one.variant].host_step is None), one
             assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (1e-3, 2e-3, 4e-3)
             if VARIANTS[one.variant].kernel is None:
@@ -332,7 +332,7 @@ def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda
             session.poison(one)
             cuda.log.clear()
             timing = session.run(one)
-            assert judge(session.product(one), expected, bound).reason is None
+            assert evaluate(session.product(one), expected, bound).reason is None
         assert timing.total_s > 0
         assert timing.busy_s == timing.total_s, "its parts run at the same time"
         piece = ["to device", "wait", "launch", "from device"]
@@ -398,10 +398,10 @@ def test_a_graph_that_the_driver_refuses_leaves_the_stream_as_it_was(
 def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(open_session, cuda):
     one = asked("block")
     with open_session(one) as session:
-        session.held(one, flushed=False)
+        session.kernel_time(one, flushed=False)
         for flushed in (False, True):
             cuda.log.clear()
-            assert session.held(one, flushed) == Alone(1, 16e-3)
+            assert session.kernel_time(one, flushed) == KernelTime(1, 16e-3)
             before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
             assert cuda.log == [*before, "hold", "record", "launch", "record", "synchronize"]
             assert list(cuda.words) == [1, 0], "let go"
@@ -416,11 +416,13 @@ def test_a_short_kernel_is_timed_over_several_launches(open_session, cuda, alone
     with open_session(one) as session:
         cuda.alone_ms = alone_ms
         for _ in range(2):
-            found = session.held(one, flushed=False)
-            assert found == Alone(launches, pytest.approx(alone_ms / 1e3 / launches))
+            found = session.kernel_time(one, flushed=False)
+            assert found == KernelTime(launches, pytest.approx(alone_ms / 1e3 / launches))
             queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("hold") :]
             assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
-        assert session.held(one, flushed=True).launches == 1, "the second would find its caches"
+        assert session.kernel_time(one, flushed=True).launches == 1, (
+            "the second would find its caches"
+        )
 
 
 def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(open_session, cuda):
@@ -430,7 +432,7 @@ def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(ope
         counts = []
         for _ in range(3):
             cuda.log.clear()
-            session.held(one, flushed=False)
+            session.kernel_time(one, flushed=False)
             counts.append(cuda.log.count("launch"))
     assert counts == [2, 1, 1]
 
@@ -438,17 +440,17 @@ def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(ope
 def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(open_session, cuda):
     one = asked("block")
     with open_session(one) as session:
-        session.held(one, flushed=False)
+        session.kernel_time(one, flushed=False)
         cuda.failing = "record"
         with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
-            session.held(one, flushed=False)
+            session.kernel_time(one, flushed=False)
         assert cuda.words[0] == 1
         cuda.failing = None
 
         def expire():
             cuda.words[1] = 1
 
-        with pytest.raises(CellError, match="the host waits for the card while it launches"):
+        with pytest.raises(CellError, match="the host waits for the GPU while it launches"):
             session._hold.elapsed_s(expire)
 
 
@@ -513,7 +515,7 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
     cuda.free_bytes = MARGIN + 3 * 4 * 40**2 - 1
     with open_session(one) as session:
         assert session.not_launchable(one) == (
-            "needs 19200 bytes for the matrices, the card has 19199"
+            "needs 19200 bytes for the matrices, the GPU has 19199"
         )
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
@@ -522,15 +524,15 @@ def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session,
     wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
     cuda.free_bytes = MARGIN + 161600  # what either takes; each matrix has a third of it
     with open_session(wide, tall, small) as session:
-        third = "needs 160000 bytes for a matrix, a third of the card's memory is 53866"
+        third = "needs 160000 bytes for a matrix, a third of the GPU's memory is 53866"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [third, third, None]
         session.poison(small)
         session.run(small)
         expected = reference(*session._inputs.pair("float32", small.shape))
-        assert judge(session.product(small), *expected).passed
+        assert evaluate(session.product(small), *expected).passed
     cuda.free_bytes -= 1
     with open_session(wide, tall, small) as session:
-        whole = "needs 161600 bytes for the matrices, the card has 161599"
+        whole = "needs 161600 bytes for the matrices, the GPU has 161599"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [whole, whole, None]
 
 
@@ -547,7 +549,7 @@ def test_cublas_is_made_ready_once_and_closed_with_the_session(open_session):
     with open_session(one) as session:
         session.run(one)
         first = session._sgemm
-        session.held(one, flushed=False)
+        session.kernel_time(one, flushed=False)
         assert session._sgemm is first
         assert FakeSgemm.closed == before
     assert FakeSgemm.closed == before + 1
@@ -585,8 +587,8 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
         session.poison(called)
         session.run(called)
         expected, bound = reference(*session._inputs.pair("float32", called.shape))
-        assert judge(session.product(called), expected, bound).passed
-        assert session.held(called, flushed=False).kernel_s > 0
+        assert evaluate(session.product(called), expected, bound).passed
+        assert session.kernel_time(called, flushed=False).kernel_s > 0
     assert seen[0] == ([(17, 33), (33, 65), (17, 65)], {"<f4"}, 77)
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 

@@ -1,4 +1,4 @@
-"""Telemetry: what NVML tells, in SI units, and throttling in any part of a pass."""
+"""Telemetry: what NVML tells, in SI units, and throttling in any part of a run."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ POWER_CAP, THERMAL, IDLE, SLOWDOWN = 0x4, 0x20, 0x1, 0x8
 
 @pytest.fixture
 def card(monkeypatch):
-    """A card whose state can be set; `silent` names what it does not tell."""
+    """A GPU whose state can be set; `silent` names what it does not tell."""
     state = SimpleNamespace(reasons=IDLE, throttled_ns={101: 5, 102: 7}, silent=set())
 
     class UnknownError(Exception):

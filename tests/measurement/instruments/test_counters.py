@@ -79,7 +79,7 @@ def test_what_is_no_counter_is_refused(output, reason):
 
 @pytest.fixture
 def recorded(make_recording, tmp_path, monkeypatch):
-    """A recording of two cards whose cubins are those that this host builds."""
+    """A recording of two GPUs whose cubins are those that this host builds."""
     cubins = tmp_path / "cubins"
     configuration = {
         "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
@@ -178,7 +178,7 @@ def test_a_recording_of_which_nothing_is_counted_stays_as_it_is(recorded, ncu):
 def test_without_counters_the_table_is_empty(recorded):
     made = recording.read(recorded)
     assert made.counters.empty
-    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "sitting"}
+    assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "session"}
 
 
 def test_counters_are_held_against_the_manifest(recorded, ncu):

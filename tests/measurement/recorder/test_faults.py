@@ -60,7 +60,7 @@ def fake_cubins(config, tmp_path):
 
 
 def measure(config, folder, cubins, *faults, at_once=False, **options):
-    """Record with faulty cards; return the recording and the hardware."""
+    """Record with faulty GPUs; return the recording and the hardware."""
     hardware = FakeHardware(folder, faults, **options)
     checked = validate(config, "config.yaml")
     return record(checked, "auto", folder / "r", cubins, None, hardware, at_once), hardware
@@ -127,7 +127,7 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
 def test_a_fault_while_sampling_drops_the_cells_samples(
     config, fake_cubins, tmp_path, kind, number
 ):
-    """The first pass is that of the check, the next six are the pilot's, then come the samples."""
+    """The first run is that of the check, the next six are the pilot's, then come the samples."""
     made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=number), gpus=1)
     checks = made.checks[(made.checks["variant"] == "block") & (made.checks["n"] == 8)]
     assert set(checks["status"]) == {"failed"}

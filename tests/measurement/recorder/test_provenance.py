@@ -41,9 +41,9 @@ study:
     max_samples: 1
     gpu_cell_budget_s: 1
     cpu_cell_budget_s: 1
-    single_pass_s: 3
+    single_run_s: 3
     warm_up_s: 0.001
-    cpu_warm_pass_s: 0
+    cpu_warm_run_s: 0
     cold_starts: 0
     hang_limit_s: 60
 gpus:
@@ -166,7 +166,7 @@ def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
 
 @pytest.fixture
 def card(monkeypatch):
-    """A card whose NVML does not tell its ECC mode; `.open` counts the uses of NVML."""
+    """A GPU whose NVML does not tell its ECC mode; `.open` counts the uses of NVML."""
     state = SimpleNamespace(open=0)
 
     class UnknownError(Exception):

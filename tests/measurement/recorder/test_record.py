@@ -47,7 +47,7 @@ def study(config):
 
 @pytest.fixture
 def gpus(tmp_path):
-    """Two cards of one kind, simulated at the boundary of the session."""
+    """Two GPUs of one kind, simulated at the boundary of the session."""
     (tmp_path / "hardware").mkdir()
     return FakeHardware(tmp_path / "hardware")
 
@@ -267,7 +267,7 @@ def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins
 
 
 def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, tmp_path):
-    study["protocol"]["single_pass_s"] = 1e-3
+    study["protocol"]["single_run_s"] = 1e-3
     made = record(config, 0, tmp_path / "r", cubins, None, gpus)
     assert (made.samples["round"] == 0).all()
     assert not made.samples.duplicated(CELL).any()

@@ -105,13 +105,13 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         wanted = frame.astype(TABLES[name])[list(TABLES[name])]
         for read in (written, again):
             found = read.samples if name.startswith("samples") else read.checks
-            assert set(found.pop("sitting")) == {0}
+            assert set(found.pop("session")) == {0}
             pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     pd.testing.assert_frame_equal(again.builds, small.builds)
     pd.testing.assert_frame_equal(again.instructions, small.instructions)
     assert again.samples.isna().sum().sum() == 15
     assert {c: str(t) for c, t in again.builds.dtypes.items()} == (
-        TABLES["builds.csv"] | {"sitting": "Int64"}
+        TABLES["builds.csv"] | {"session": "Int64"}
     )
 
 
@@ -125,7 +125,7 @@ def test_tables_may_be_empty(small, tmp_path):
     none = {name: frame.iloc[:0] for name, frame in frames(small).items()}
     again = recording.write(tmp_path / "r", small.provenance, none)
     assert again.samples.empty
-    types = TABLES["samples.csv.gz"] | {"sitting": "Int64"}
+    types = TABLES["samples.csv.gz"] | {"session": "Int64"}
     assert {c: str(t) for c, t in again.samples.dtypes.items()} == types
 
 

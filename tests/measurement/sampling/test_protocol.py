@@ -76,7 +76,7 @@ def worker_of(session, warm_up_s=0.0, warm_pass_s=0.0):
 
 
 def check(session, cells):
-    """Run the gate; return checks and first passes."""
+    """Run the gate; return checks and first runs."""
     announced = []
     results = list(gate(worker_of(session), cells, announced.append))
     assert announced == [check.cell for check, _ in results]
@@ -228,14 +228,14 @@ def test_a_pilot_that_scatters_little_gets_the_least_number():
 def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
     wide = [1.0, 2.0] * 3
     assert protocol().samples(1.5, wide) == 100
-    assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first pass"
+    assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first run"
     assert protocol(budget=4.0).samples(1.5, wide) == 6
     assert protocol(budget=12.0, least=9).samples(1.0, [1.5] * 6) == 8
 
 
 def test_what_gets_the_fewest_anyway_needs_no_pilot():
     asked = protocol(budget=3.0)
-    assert asked.wants_pilot(5.0, []), "a first pass is slow: others may take a tenth of it"
+    assert asked.wants_pilot(5.0, []), "a first run is slow: others may take a tenth of it"
     assert not asked.wants_pilot(5.01, [])
     assert asked.samples(5.01, []) == 6
     assert asked.wants_pilot(5.0, [0.5])

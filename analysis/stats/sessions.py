@@ -1,9 +1,9 @@
-"""Times of cells measured in several sittings: their mean over these, and how far one lies from it.
+"""Times of cells measured in several sessions: their mean over these, and how far one lies from it.
 
-log t(cell, sitting, sample) = mean of the cell + effect of the sitting + noise. A sitting has one
+log t(cell, session, sample) = mean of the cell + effect of the session + noise. A session has one
 effect that all cells of a kind share and one of each cell's own, both with a variance that is that
-of the kind: pooled over its cells, so that few sittings tell it. Kinds are told by the host memory,
-by whether the host works on the matrices in the pass, by how long it takes, and on a CPU by the
+of the kind: pooled over its cells, so that few sessions tell it. Kinds are told by the host memory,
+by whether the host works on the matrices in the run, by how long it takes, and on a CPU by the
 number of threads.
 """
 
@@ -45,40 +45,40 @@ def lengths(time_s: FloatArray) -> list[str]:
 
 @dataclass(frozen=True)
 class Scatter:
-    """How sittings scatter about the means of cells, by kind, in log time; each shape is (kinds,).
+    """How sessions scatter about the means of cells, by kind, in log time; each shape is (kinds,).
 
-    `variance` of the medians of one sitting, of which `common` is shared by all cells of the kind
+    `variance` of the medians of one session, of which `common` is shared by all cells of the kind
     and `noise` that of the medians themselves; `freedom`: degrees of freedom of the variance, by
-    Satterthwaite (Biometrics Bulletin 2 (1946) 110): as many as there are sittings, less one, where
-    all of it is shared, times the cells where none is. NaN where no cell has two sittings.
+    Satterthwaite (Biometrics Bulletin 2 (1946) 110): as many as there are sessions, less one, where
+    all of it is shared, times the cells where none is. NaN where no cell has two sessions.
     """
 
     cells: IntArray
     variance: FloatArray
     common: FloatArray
     noise: FloatArray
-    freedom: FloatArray
+    degrees_of_freedom: FloatArray
 
     @property
     def between(self) -> FloatArray:
-        """The variance of sittings beyond the noise of their medians."""
+        """The variance of sessions beyond the noise of their medians."""
         return np.maximum(self.variance - self.noise, 0)
 
     @property
     def quantile(self) -> FloatArray:
         """Student's t of a 95 % interval."""
-        return np.asarray(student_t.ppf(_UPPER, self.freedom))
+        return np.asarray(student_t.ppf(_UPPER, self.degrees_of_freedom))
 
 
 @dataclass(frozen=True)
 class Medians:
-    """Medians of cells by sitting, one row each: which `cell`, which `sitting`, log seconds.
+    """Medians of cells by session, one row each: which `cell`, which `session`, log seconds.
 
     `noise` is the variance of each, NaN where it has too few samples. `kind` is that of each cell.
     """
 
     cell: IntArray
-    sitting: IntArray
+    session: IntArray
     log_s: FloatArray
     noise: FloatArray
     kind: IntArray
@@ -88,7 +88,7 @@ class Medians:
 
     @cached_property
     def counts(self) -> FloatArray:
-        """The number of sittings of each cell, shape (cells,)."""
+        """The number of sessions of each cell, shape (cells,)."""
         return self._sum(np.ones(len(self.cell)))
 
     @cached_property
@@ -105,32 +105,36 @@ class Medians:
 
     @cached_property
     def scatter(self) -> Scatter:
-        """How sittings scatter, by kind: of cells with several, all with enough samples."""
-        kinds, sittings = int(self.kind.max(initial=-1)) + 1, int(self.sitting.max(initial=-1)) + 1
+        """How sessions scatter, by kind: of cells with several, all with enough samples."""
+        kinds, sessions = int(self.kind.max(initial=-1)) + 1, int(self.session.max(initial=-1)) + 1
         known = (self.counts > 1) & np.isfinite(self.cell_noise)
         rows = known[self.cell]
         kind = self.kind[self.cell][rows]
         apart = (self.log_s - self.means[self.cell])[rows]
         count = np.bincount(kind, minlength=kinds)
-        freedom = count - np.bincount(self.kind[known], minlength=kinds)
-        place = kind * sittings + self.sitting[rows]
-        size = (kinds, sittings)
-        members = np.bincount(place, minlength=kinds * sittings).reshape(size)
-        sums = np.bincount(place, apart, kinds * sittings).reshape(size)
+        degrees_of_freedom = count - np.bincount(self.kind[known], minlength=kinds)
+        place = kind * sessions + self.session[rows]
+        size = (kinds, sessions)
+        members = np.bincount(place, minlength=kinds * sessions).reshape(size)
+        sums = np.bincount(place, apart, kinds * sessions).reshape(size)
         shared = np.sum(sums**2 / np.maximum(members, 1), axis=1)
         free_shared = np.maximum((members > 0).sum(axis=1) - 1, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            variance = np.bincount(kind, apart**2, kinds) / freedom
-            common = shared / freedom
-            own = np.nan_to_num((variance - common) ** 2 / (freedom - free_shared), posinf=0)
+            variance = np.bincount(kind, apart**2, kinds) / degrees_of_freedom
+            common = shared / degrees_of_freedom
+            own = np.nan_to_num(
+                (variance - common) ** 2 / (degrees_of_freedom - free_shared), posinf=0
+            )
             free = variance**2 / (common**2 / free_shared + own)
             noise = np.bincount(kind, self.noise[rows], kinds) / count
         cells = np.bincount(self.kind[known], minlength=kinds)
-        return Scatter(cells, variance, common, noise, np.where(variance > 0, free, freedom))
+        return Scatter(
+            cells, variance, common, noise, np.where(variance > 0, free, degrees_of_freedom)
+        )
 
     @property
     def half_widths(self) -> FloatArray:
-        """Half of 95 % intervals of the cells' means over sittings, in log time, shape (cells,)."""
+        """Half of 95 % intervals of the cells' means over sessions, in log time, shape (cells,)."""
         between = self.scatter.between[self.kind]
         return self.scatter.quantile[self.kind] * np.sqrt(
             (between + self.cell_noise) / np.maximum(self.counts, 1)
@@ -138,7 +142,7 @@ class Medians:
 
     @property
     def half_widths_of_another(self) -> FloatArray:
-        """Half of 95 % prediction intervals of another sitting's medians, shape (cells,)."""
+        """Half of 95 % prediction intervals of another session's medians, shape (cells,)."""
         one_more = 1 + 1 / np.maximum(self.counts, 1)
         between = self.scatter.between[self.kind]
         return self.scatter.quantile[self.kind] * np.sqrt((between + self.cell_noise) * one_more)
@@ -146,17 +150,17 @@ class Medians:
     def only(self, rows: FloatArray) -> "Medians":
         """Return some of the rows; cells keep their numbers, also those without rows."""
         return Medians(
-            self.cell[rows], self.sitting[rows], self.log_s[rows], self.noise[rows], self.kind
+            self.cell[rows], self.session[rows], self.log_s[rows], self.noise[rows], self.kind
         )
 
     def left_out(self) -> FloatArray:
-        """Tell of each row (1, 0, NaN) whether the other sittings' interval for one more holds it.
+        """Tell of each row (1, 0, NaN) whether the other sessions' interval for one more holds it.
 
         NaN where the others are fewer than two.
         """
         found = np.full(len(self.cell), np.nan)
-        for sitting in np.unique(self.sitting):
-            own = self.sitting == sitting
+        for session in np.unique(self.session):
+            own = self.session == session
             others = self.only(~own)
             half, cells = others.half_widths_of_another, self.cell[own]
             miss = np.abs(self.log_s[own] - others.means[cells])
@@ -165,16 +169,16 @@ class Medians:
         return found
 
 
-class Sittings:
-    """The samples of cells in several sittings; cells are numbered by their sorted keys."""
+class Sessions:
+    """The samples of cells in several sessions; cells are numbered by their sorted keys."""
 
     def __init__(self, samples: pd.DataFrame) -> None:
-        """Take samples with the columns `CELL`, sitting and the parts of their times."""
+        """Take samples with the columns `CELL`, session and the parts of their times."""
         self._samples = samples
-        self._each = Groups.of(samples, [*CELL, "sitting"])
+        self._each = Groups.of(samples, [*CELL, "session"])
         keys = Groups.of(self._each.keys, CELL)
         self.cells, self._cell = keys.keys, keys.number
-        self._sitting = self._each.keys["sitting"].to_numpy(dtype=np.intp)
+        self._session = self._each.keys["session"].to_numpy(dtype=np.intp)
         self._by_part: dict[str, tuple[FloatArray, Medians]] = {}
 
     def kinds(self, part: str) -> pd.DataFrame:
@@ -197,22 +201,22 @@ class Sittings:
         return self._known(part)[1]
 
     def _known(self, part: str) -> tuple[FloatArray, Medians]:
-        """Return medians and bounds by cell and sitting, shape (3, rows), and the `Medians`."""
+        """Return medians and bounds by cell and session, shape (3, rows), and the `Medians`."""
         if part not in self._by_part:
             found = self._each.medians(self._samples[f"{part}_s"], series=True)
             rows = np.isfinite(found[0]) & (found[0] > 0)
             log_s, low, high = np.log(found[:, rows])
             noise = ((high - low) / (2 * _NORMAL)) ** 2
             kind = self.kinds(part).groupby(KIND, dropna=False).ngroup().to_numpy()
-            cell, sitting = self._cell[rows], self._sitting[rows]
-            medians = Medians(cell, sitting, log_s, noise, kind)
+            cell, session = self._cell[rows], self._session[rows]
+            medians = Medians(cell, session, log_s, noise, kind)
             self._by_part[part] = found[:, rows], medians
         return self._by_part[part]
 
     def bounds(self, part: str) -> FloatArray:
-        """Return the geometric mean over sittings of each cell, and its interval, shape (3, cells).
+        """Return the geometric mean over sessions of each cell, and its interval, shape (3, cells).
 
-        Where a cell has one sitting it is that one's median, with the interval within it.
+        Where a cell has one session it is that one's median, with the interval within it.
         """
         found, medians = self._known(part)
         half = medians.half_widths
@@ -222,11 +226,11 @@ class Sittings:
         return bounds
 
     def summary(self) -> pd.DataFrame:
-        """Return what `analysis.stats.estimates.summarise` does, over sittings (`bounds`)."""
+        """Return what `analysis.stats.estimates.summarise` does, over sessions (`bounds`)."""
         of_cells = Groups(self.cells, self._cell[self._each.number])
         table = self.cells.assign(
             samples=pd.array(of_cells.counts, "Int64"),
-            sittings=pd.array(np.bincount(self._cell), "Int64"),
+            sessions=pd.array(np.bincount(self._cell), "Int64"),
         )
         for part in PARTS:
             table[with_bounds(f"{part}_s")] = self.bounds(part).T
@@ -236,7 +240,7 @@ class Sittings:
     def draws(self, part: str, seed: str, places: IntArray | None = None) -> FloatArray:
         """Return draws of the means of some cells or all, shape (cells, DRAWS).
 
-        Of the samples of each sitting, and of the effects of sittings: one for all cells of a kind
+        Of the samples of each session, and of the effects of sessions: one for all cells of a kind
         and one of each cell's own, scaled as Student's t is, since their variance is estimated.
         """
         medians = self.medians(part)
@@ -256,7 +260,7 @@ class Sittings:
             if len(at) > 1:
                 kind = medians.kind[cell]
                 normal, stretch = shared[kind]
-                effect = seeded("sittings", seed, *names[at[0]][:-1]).standard_normal(DRAWS)
+                effect = seeded("sessions", seed, *names[at[0]][:-1]).standard_normal(DRAWS)
                 log_s += (share[kind] * normal + own[kind] * effect) * stretch / np.sqrt(len(at))
             found.append(np.exp(log_s))
         return np.array(found).reshape(-1, DRAWS)
@@ -264,34 +268,37 @@ class Sittings:
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
         """Return for each kind the draws that its cells share: normal, and what scales them."""
         found = []
-        for kind, freedom in enumerate(self.medians(part).scatter.freedom):
-            rng = seeded("sittings", seed, kind)
-            normal, free = rng.standard_normal(DRAWS), freedom if freedom > 0 else 1.0
+        for kind, degrees_of_freedom in enumerate(self.medians(part).scatter.degrees_of_freedom):
+            rng = seeded("sessions", seed, kind)
+            normal, free = (
+                rng.standard_normal(DRAWS),
+                degrees_of_freedom if degrees_of_freedom > 0 else 1.0,
+            )
             found.append((normal, np.sqrt(free / rng.chisquare(free, DRAWS))))
         return found
 
     def scatters(self, part: str) -> pd.DataFrame:
-        """Return one row a kind that several sittings tell of, as in the table sittings."""
+        """Return one row a kind that several sessions tell of, as in the table sessions."""
         medians = self.medians(part)
         scatter = medians.scatter
         inside = medians.left_out()
-        judged = np.isfinite(inside)
+        evaluated = np.isfinite(inside)
         kind = medians.kind[medians.cell]
         kinds = self.kinds(part).assign(kind=medians.kind).drop_duplicates("kind")
         kinds = kinds.sort_values("kind").reset_index(drop=True)
-        count = pd.Series(medians.sitting).groupby(kind).nunique().reindex(kinds["kind"]).to_numpy()
+        count = pd.Series(medians.session).groupby(kind).nunique().reindex(kinds["kind"]).to_numpy()
         rows = kinds[KIND].assign(
             quantity=part,
-            sittings=count,
+            sessions=count,
             cells=scatter.cells,
             between_log_sd=np.sqrt(scatter.between),
             common_log_sd=np.sqrt(scatter.common),
             noise_log_sd=np.sqrt(scatter.noise),
-            freedom=scatter.freedom,
+            degrees_of_freedom=scatter.degrees_of_freedom,
             mean_factor=_factor(scatter, 1 / count),
             another_factor=_factor(scatter, 1 + 1 / count),
-            medians_judged=np.bincount(kind[judged], minlength=len(kinds)),
-            medians_inside=np.bincount(kind[judged], inside[judged], len(kinds)),
+            medians_evaluated=np.bincount(kind[evaluated], minlength=len(kinds)),
+            medians_inside=np.bincount(kind[evaluated], inside[evaluated], len(kinds)),
         )
         place = rows["length"].map({name: at for at, name in enumerate(LENGTHS)})
         rows = rows.assign(place=place).sort_values([*KIND[:-1], "place"], kind="stable")
@@ -300,27 +307,27 @@ class Sittings:
 
 @dataclass(frozen=True)
 class Known:
-    """How far sittings of one card lie apart, by kind: what all cards with several tell together.
+    """How far sessions of one GPU lie apart, by kind: what all GPUs with several tell together.
 
-    `kinds` has variance (of log time, between sittings) and freedom (its degrees of freedom).
+    `kinds` has variance (of log time, between sessions) and freedom (its degrees of freedom).
     """
 
     kinds: pd.DataFrame
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "Known":
-        """Return what the table sittings tells.
+        """Return what the table sessions tells.
 
-        Cards of one recording share its sittings, whose degrees of freedom count once.
+        GPUs of one recording share its sessions, whose degrees of freedom count once.
         """
         own = _kinds(table).assign(recording=table["recording"].to_numpy())
-        freedom = table["freedom"].to_numpy(dtype=float)
-        squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * freedom
-        own = own.assign(freedom=freedom, squares=squares)
-        by_kind = own.groupby(_KNOWN)[["squares", "freedom"]].sum()
-        once = own.groupby([*_KNOWN, "recording"])["freedom"].max().groupby(_KNOWN).sum()
-        variance = by_kind["squares"] / by_kind["freedom"]
-        return cls(pd.DataFrame({"variance": variance, "freedom": once}))
+        degrees_of_freedom = table["degrees_of_freedom"].to_numpy(dtype=float)
+        squares = table["between_log_sd"].to_numpy(dtype=float) ** 2 * degrees_of_freedom
+        own = own.assign(degrees_of_freedom=degrees_of_freedom, squares=squares)
+        by_kind = own.groupby(_KNOWN)[["squares", "degrees_of_freedom"]].sum()
+        once = own.groupby([*_KNOWN, "recording"])["degrees_of_freedom"].max().groupby(_KNOWN).sum()
+        variance = by_kind["squares"] / by_kind["degrees_of_freedom"]
+        return cls(pd.DataFrame({"variance": variance, "degrees_of_freedom": once}))
 
     def at(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return variance and freedom of cells, NaN where nothing is known; the index stays.

@@ -1,4 +1,4 @@
-"""Cards side by side: the fastest way on each, and its ratio to the first."""
+"""GPUs side by side: the fastest way on each, and its ratio to the first."""
 
 import math
 from itertools import product
@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.sittings import together
-from analysis.domain import HELD, ONE_SITTING
-from analysis.overview.cards import FROM_OTHERS, SEVERAL, TOGETHER, cards_table, verdict
-from analysis.stats.sittings import LENGTHS
+from analysis.data.sessions import together
+from analysis.domain import KERNEL_ONLY, ONE_SESSION
+from analysis.overview.gpu_comparison import (
+    FROM_OTHERS,
+    SEVERAL,
+    TOGETHER,
+    gpu_comparison_table,
+    verdict,
+)
+from analysis.stats.sessions import LENGTHS
 from tests.support.report_data import frame, rewritten
 
 pytestmark = pytest.mark.slow
@@ -19,7 +25,7 @@ NAN = math.nan
 
 @pytest.fixture(scope="module")
 def recordings(make_recording, tmp_path_factory):
-    """Two cards of a kind, of which the second takes half as long for all but the copies."""
+    """Two GPUs of a kind, of which the second takes half as long for all but the copies."""
     base = tmp_path_factory.mktemp("recorded")
     first = make_recording(base / "first", sizes=(256, 512), samples=8)
     other = make_recording(base / "other", sizes=(256, 512, 1024), samples=8, seed=3)
@@ -34,15 +40,22 @@ def cards(recordings):
 
 
 def cards_of(recordings, known=()):
-    """Return the table where sittings of other cards are as these rows of sittings.csv say."""
+    """Return the table where sessions of other GPUs are as these rows of sessions.csv say."""
     sources = data.sources(recordings)
-    return cards_table(sources, data.summary_table(sources), frame("sittings", list(known)))
+    return gpu_comparison_table(
+        sources, data.summary_table(sources), frame("sessions", list(known))
+    )
 
 
-def deviations(log_sd, freedom=50.0):
-    """Return rows of sittings.csv: kinds of every length, all with this deviation."""
+def deviations(log_sd, degrees_of_freedom=50.0):
+    """Return rows of sessions.csv: kinds of every length, all with this deviation."""
     kinds = product(("total", "kernel"), ("pinned", "pageable"), LENGTHS)
-    of_card = {"recording": "known", "gpu": "known", "sittings": 3, "freedom": freedom}
+    of_card = {
+        "recording": "known",
+        "gpu": "known",
+        "sessions": 3,
+        "degrees_of_freedom": degrees_of_freedom,
+    }
     return [
         of_card
         | {"quantity": part, "host_memory": memory, "length": length, "between_log_sd": log_sd}
@@ -97,29 +110,29 @@ def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards
     assert (kernels["ratio"] <= kernels["ratio_high"]).all()
     assert set(kernels["verdict"]) == {"faster"}
     assert set(both["basis"]) == {FROM_OTHERS}
-    assert (both[["sittings", "first_sittings"]] == 1).all(axis=None)
+    assert (both[["sessions", "first_sessions"]] == 1).all(axis=None)
 
 
-def test_a_card_of_one_sitting_has_an_interval_as_wide_as_sittings_of_others_lie_apart(
+def test_a_card_of_one_session_has_an_interval_as_wide_as_sessions_of_others_lie_apart(
     cards, recordings
 ):
     wide = cards_of(recordings, deviations(0.1))
     widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (cards, wide)]
     assert (widths[1] > widths[0]).all()
-    # Both cards have one sitting: t(50) · √2 · 0.1 to either side, and the noise of the samples.
+    # Both GPUs have one session: t(50) · √2 · 0.1 to either side, and the noise of the samples.
     assert widths[1].median() == pytest.approx(2 * 2.0086 * 2**0.5 * 0.1, rel=0.1)
-    few = cards_of(recordings, deviations(0.1, freedom=2.0))
+    few = cards_of(recordings, deviations(0.1, degrees_of_freedom=2.0))
     assert np.log(few["ratio_high"] / few["ratio_low"]).median() > 1.8 * widths[1].median()
 
 
-def test_one_sitting_each_tells_no_card_from_another(recordings):
+def test_one_session_each_tells_no_card_from_another(recordings):
     cards = cards_of(recordings)
     both = cards[cards["ratio"].notna()]
-    assert set(both["basis"]) == set(both["verdict"]) == {ONE_SITTING}
-    assert both["ratio_low"].notna().all(), "the interval within the sittings stands"
+    assert set(both["basis"]) == set(both["verdict"]) == {ONE_SESSION}
+    assert both["ratio_low"].notna().all(), "the interval within the sessions stands"
 
 
-def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp_path):
+def test_cards_of_the_same_sessions_are_compared_as_they_are(make_recording, tmp_path):
     pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
     cards = cards_of({"pair": pair}, deviations(0.5))
     both = cards[cards["ratio"].notna()]
@@ -127,7 +140,7 @@ def test_cards_of_the_same_sittings_are_compared_as_they_are(make_recording, tmp
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
 
 
-def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recording, tmp_path):
+def test_cards_of_several_sessions_have_the_deviations_of_their_own(make_recording, tmp_path):
     made = [
         make_recording(tmp_path / f"{n}", sizes=(256,), holdout=(), samples=8, seed=n)
         for n in range(4)
@@ -135,7 +148,7 @@ def test_cards_of_several_sittings_have_the_deviations_of_their_own(make_recordi
     cards = cards_of({"first": together(made[:2]), "other": together(made[2:])})
     both = cards[cards["ratio"].notna()]
     assert set(both["basis"]) == {SEVERAL}
-    assert (both[["sittings", "first_sittings"]] == 2).all(axis=None)
+    assert (both[["sessions", "first_sessions"]] == 2).all(axis=None)
     assert both["verdict"].isin(("same", "undecided")).all()
 
 
@@ -147,10 +160,10 @@ def test_no_card_gives_an_empty_table(cpu_recording):
 def test_what_only_one_card_was_measured_with_does_not_count(recordings):
     sources = data.sources(recordings)
     summary = data.summary_table(sources)
-    every = cards_table(sources, summary, frame("sittings", []))
+    every = gpu_comparison_table(sources, summary, frame("sessions", []))
     best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
     lost = summary["variant"].isin(best) & (summary["gpu"] == "first")
-    found = cards_table(sources, summary[~lost], frame("sittings", []))
+    found = gpu_comparison_table(sources, summary[~lost], frame("sessions", []))
     assert set(found["gpu"]) == {"first", "other"}
     assert not set(found["variant"]) & set(best)
 
@@ -158,8 +171,10 @@ def test_what_only_one_card_was_measured_with_does_not_count(recordings):
 def test_short_kernels_with_the_host_in_them_are_not_held_against_those_without(recordings):
     sources = data.sources(recordings)
     summary = data.summary_table(sources)
-    alone = summary["kernel_timing"].mask(summary["gpu"] == "other", HELD)
-    found = cards_table(sources, summary.assign(kernel_timing=alone), frame("sittings", []))
+    alone = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
+    found = gpu_comparison_table(
+        sources, summary.assign(kernel_timing=alone), frame("sessions", [])
+    )
     kernels = found[found["quantity"] == "kernel"]
     in_pass = kernels[kernels["gpu"] == "first"]
     assert (in_pass["time_s"] >= 1e-3).all()

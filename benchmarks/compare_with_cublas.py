@@ -1,11 +1,11 @@
-"""Hold the float32 products at the ladder's top against cuBLAS SGEMM, in interleaved pairs.
+"""BlockingKernel the float32 products at the ladder's top against cuBLAS SGEMM, in interleaved pairs.
 
-    python -m benchmarks.sgemm_against_cublas [--pairs N] [--sizes N ...] [--out FILE]
+    python -m benchmarks.compare_with_cublas [--pairs N] [--sizes N ...] [--out FILE]
 
-On GPU 0, the kernels alone (`measurement.devices.gpu.GpuSession.held`), with their caches warm. Of each
+On GPU 0, the kernels alone (`measurement.devices.gpu.GpuSession.kernel_time`), with their caches warm. Of each
 variant that has several shapes of tiles the fastest of a first look is taken, which is recorded.
 Then cuBLAS (its pedantic FP32 mode) and each variant in turn, in an order that is exchanged from
-pair to pair, so that what the card does meanwhile meets both. The ratio is cuBLAS's time over the
+pair to pair, so that what the GPU does meanwhile meets both. The ratio is cuBLAS's time over the
 variant's, pair by pair; its median has the interval of order statistics.
 """
 
@@ -34,7 +34,7 @@ from kernels.products.shape import Shape
 from measurement.devices import cublas
 from measurement.devices.discovery import CudaDevice, select
 from measurement.devices.gpu import GpuSession
-from measurement.devices.session import Session
+from measurement.devices.session import DeviceSession
 from measurement.recorder.provenance import drivers, utc_now
 from study.cells import Cell, cell
 from study.plan import builds_of
@@ -85,7 +85,7 @@ def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> 
     return Comparison(one.variant, one.block_size, one.n, len(ratios), *medians, *found)
 
 
-def fastest(session: Session, cells: Sequence[Cell]) -> Cell | None:
+def fastest(session: DeviceSession, cells: Sequence[Cell]) -> Cell | None:
     """Return the cell with the least median of a few times; None where none can be launched."""
     able = [one for one in cells if session.not_launchable(one) is None]
     if len(able) < 2:
@@ -93,7 +93,7 @@ def fastest(session: Session, cells: Sequence[Cell]) -> Cell | None:
     return min(able, key=lambda one: median(_time_s(session, one) for _ in range(_LOOKS)))
 
 
-def pairs(session: Session, one: Cell, library: Cell, count: int) -> Comparison:
+def pairs(session: DeviceSession, one: Cell, library: Cell, count: int) -> Comparison:
     """Time a cell and the library's in turns, so many times each."""
     times: dict[Cell, list[float]] = {one: [], library: []}
     for number in range(count):
@@ -102,8 +102,8 @@ def pairs(session: Session, one: Cell, library: Cell, count: int) -> Comparison:
     return compare(one, times[one], times[library])
 
 
-def _time_s(session: Session, one: Cell) -> float:
-    return session.held(one, flushed=False).kernel_s
+def _time_s(session: DeviceSession, one: Cell) -> float:
+    return session.kernel_time(one, flushed=False).kernel_s
 
 
 def measure(device: CudaDevice, folder: Path, sizes: Sequence[int], count: int) -> list[Comparison]:
@@ -143,7 +143,7 @@ def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
 def main() -> int:
     """Run the comparison; raises StudyError."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.sgemm_against_cublas",
+        prog="python -m benchmarks.compare_with_cublas",
         description="Compare the fastest float32 products with cuBLAS SGEMM, on GPU 0.",
     )
     parser.add_argument("--pairs", type=int, default=30, help="pairs at each size (30)")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from base.errors import StudyError, exit_status
-from benchmarks import packed_against_blas as against
-from benchmarks.packed_against_blas import SIZES, blas_code, bound, compare, table, vectors
+from benchmarks import compare_with_blas as against
+from benchmarks.compare_with_blas import SIZES, blas_code, bound, compare, table, vectors
 from cpu_reference.library import find_gcc
 from tests.support import ROOT
 

@@ -1,6 +1,6 @@
 """Compare every cell of the study's tables with those that another commit makes.
 
-    python -m benchmarks.tables_against [--commit COMMIT] [--recording ID=DIR ...]
+    python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
 
 Both make their tables from the same recordings (those of config.yaml, unless others are named) by
 their own commands, the other commit in a temporary git worktree. Numbers are compared as numbers,
@@ -28,7 +28,7 @@ from base.paths import ROOT
 COMMIT = "ac8df21"
 # Since then: tables by their former names, those that came, and those that went.
 RENAMED = {"batches": "back_to_back", "neighbours": "interference"}
-CAME = {"answers", "energy", "glance", "model_tests", "sittings"}
+CAME = {"answers", "energy", "glance", "model_tests", "sessions"}
 WENT: set[str] = set()
 # Columns of a table that came or went: "table.column", by the table's name of today.
 COLUMNS_CAME = {f"model_comparison.left_out_factor{bound}" for bound in ("", "_low", "_high")}
@@ -150,7 +150,7 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _committed() -> list[str]:
-    """Return the recordings of config.yaml as ID=DIR, a sitting each."""
+    """Return the recordings of config.yaml as ID=DIR, a session each."""
     gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
     return [
         f"{each['id']}={ROOT / folder}"

@@ -1,11 +1,11 @@
-"""Passes in pieces and as graphs, beside the plain pass of the same kernel."""
+"""Passes in pieces and as graphs, beside the plain run of the same kernel."""
 
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
+from analysis.kernels.end_to_end_modes import end_to_end_modes_table
 from analysis.kernels.ladder import ladder_table
-from analysis.kernels.passes import passes_table
 from measurement.recording.recording import read
 from tests.support import ROOT
 from tests.support.report_data import frame, interval, square
@@ -13,19 +13,19 @@ from tests.support.report_data import frame, interval, square
 SAME = {"gpu": "card", "dtype": "float32", "host_memory": "pinned", **square(2048)}
 PIECES = SAME | {"variant": "sgemm_top_pieces", "block_size": 64064, "after": "sgemm_top"}
 PIECES |= {"after_block_size": 128128, "quantity": "total", "time_s": 0.0008}
-PIECES |= {"after_time_s": 0.0013, "verdict": "pays", **interval("gain", 1.625, 0.01)}
+PIECES |= {"after_time_s": 0.0013, "verdict": "faster", **interval("speedup", 1.625, 0.01)}
 PLAIN = SAME | {"variant": "sgemm_top", "block_size": 128128, "h2d_s": 0.0006}
-PLAIN |= {"pass_kernel_s": 0.0004, "d2h_s": 0.0002}
+PLAIN |= {"in_run_kernel_s": 0.0004, "d2h_s": 0.0002}
 
 
 def table(ladder, plain=PLAIN):
     others = [PLAIN | {"block_size": 64064, "h2d_s": 9.0}, PLAIN | {"gpu": "other", "h2d_s": 9.0}]
-    return passes_table(frame("ladder", ladder), frame("summary", [*others, plain]))
+    return end_to_end_modes_table(frame("ladder", ladder), frame("summary", [*others, plain]))
 
 
 def test_a_pass_stands_beside_the_parts_of_the_plain_one():
     (row,) = table([PIECES]).to_dict("records")
-    assert (row["total_s"], row["after_total_s"], row["gain"]) == (0.0008, 0.0013, 1.625)
+    assert (row["total_s"], row["after_total_s"], row["speedup"]) == (0.0008, 0.0013, 1.625)
     assert row["parts_s"] == pytest.approx(0.0012)
     assert (row["limit"], row["limit_s"]) == ("copies to the card", 0.0006)
     assert row["share_of_limit"] == pytest.approx(0.75)
@@ -46,7 +46,7 @@ def test_each_side_has_its_fastest_tile():
     sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm")})
     none = {name: frame(name, []) for name in ("machine_code", "energy")}
     ladder = ladder_table(sources, **none)
-    passes = passes_table(ladder, data.summary_table(sources))
+    passes = end_to_end_modes_table(ladder, data.summary_table(sources))
     assert set(passes["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]

@@ -1,39 +1,39 @@
-"""Intervals over sittings: known effects are found again, and intervals hold what they are of."""
+"""Intervals over sessions: known effects are found again, and intervals hold what they are of."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
-from analysis.stats.sittings import LENGTHS, Medians, Sittings, lengths
-from benchmarks.sittings_coverage import EFFECTS, simulated
+from analysis.stats.sessions import LENGTHS, Medians, Sessions, lengths
+from benchmarks.sessions_coverage import EFFECTS, simulated
 from measurement.recording.recording import CELL, TABLES
 
 TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
 
 
 def medians(effects, noise=1e-12, kind=None):
-    """Return medians whose effects are given, shape (sittings, cells)."""
-    sitting, cell = (part.ravel() for part in np.indices(effects.shape))
+    """Return medians whose effects are given, shape (sessions, cells)."""
+    session, cell = (part.ravel() for part in np.indices(effects.shape))
     of_cells = np.zeros(effects.shape[1], np.intp) if kind is None else np.asarray(kind)
-    return Medians(cell, sitting, effects.ravel(), np.full(effects.size, noise), of_cells)
+    return Medians(cell, session, effects.ravel(), np.full(effects.size, noise), of_cells)
 
 
-def test_an_effect_that_all_cells_share_leaves_as_many_degrees_of_freedom_as_sittings_less_one():
+def test_an_effect_that_all_cells_share_leaves_as_many_degrees_of_degrees_of_freedom_as_sessions_less_one():
     effects = np.array([[0.1] * 20, [-0.2] * 20, [0.1] * 20])
     found = medians(effects).scatter
     assert found.variance == pytest.approx(0.03)
     assert found.common == pytest.approx(0.03)
-    assert found.freedom == pytest.approx(2)
+    assert found.degrees_of_freedom == pytest.approx(2)
     assert found.cells == 20
 
 
-def test_effects_of_each_cell_have_the_degrees_of_freedom_of_all():
+def test_effects_of_each_cell_have_the_degrees_of_degrees_of_freedom_of_all():
     effects = 0.1 * np.random.default_rng(0).standard_normal((3, 500))
     found = medians(effects).scatter
     assert found.variance == pytest.approx(0.01, rel=0.1)
     assert found.common < 0.001
-    assert found.freedom == pytest.approx(1000, rel=0.05)
+    assert found.degrees_of_freedom == pytest.approx(1000, rel=0.05)
     assert found.between == pytest.approx(found.variance)
 
 
@@ -46,7 +46,7 @@ def test_noise_is_taken_off_and_kinds_are_apart():
 
 
 def test_intervals_by_hand():
-    """Two sittings of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another."""
+    """Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another."""
     one = medians(np.array([[0.1], [-0.1]]))
     assert one.half_widths == pytest.approx(12.7062 * 0.1, rel=1e-4)
     assert one.half_widths_of_another == pytest.approx(12.7062 * 0.03**0.5, rel=1e-4)
@@ -56,14 +56,14 @@ def test_a_cell_without_enough_samples_tells_nothing_and_has_no_interval():
     noise = np.full((2, 2), 1e-6)
     noise[1, 1] = np.nan
     effects = np.array([[0.1, 5.0], [-0.1, -5.0]])
-    sitting, cell = (part.ravel() for part in np.indices(effects.shape))
-    found = Medians(cell, sitting, effects.ravel(), noise.ravel(), np.zeros(2, np.intp))
+    session, cell = (part.ravel() for part in np.indices(effects.shape))
+    found = Medians(cell, session, effects.ravel(), noise.ravel(), np.zeros(2, np.intp))
     assert found.scatter.cells == 1
     assert np.isfinite(found.half_widths[0])
     assert np.isnan(found.half_widths[1])
 
 
-def test_one_sitting_tells_of_no_other():
+def test_one_session_tells_of_no_other():
     alone = medians(np.zeros((1, 3)))
     assert np.isnan(alone.scatter.variance).all()
     assert np.isnan(alone.half_widths).all()
@@ -71,12 +71,12 @@ def test_one_sitting_tells_of_no_other():
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_intervals_of_three_sittings_hold_the_mean_and_a_fourth(name):
+def test_intervals_of_three_sessions_hold_the_mean_and_a_fourth(name):
     rng = np.random.default_rng(3)
     held = []
     for _ in range(200):
         every, _ = simulated(rng, 4, *EFFECTS[name])
-        last = every.sitting == 3
+        last = every.session == 3
         others = every.only(~last)
         miss = np.abs(every.log_s[last] - others.means)
         held.append(
@@ -86,41 +86,41 @@ def test_intervals_of_three_sittings_hold_the_mean_and_a_fourth(name):
     assert (np.mean(held, axis=(0, 2)) < 0.985).all()
 
 
-def test_a_sitting_left_out_is_held_by_the_interval_of_the_others():
+def test_a_session_left_out_is_held_by_the_interval_of_the_others():
     rng = np.random.default_rng(4)
     found = np.concatenate([simulated(rng, 4, 0.03, 0.03, False)[0].left_out() for _ in range(50)])
     assert np.isfinite(found).all()
     assert 0.9 < found.mean() < 0.98
     three = medians(np.vstack([np.zeros((2, 5)), np.full((1, 5), 0.5)]), noise=1e-4).left_out()
     assert not three[-5:].any(), "far from two that agree"
-    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one sitting has no deviation"
+    assert np.isnan(medians(np.zeros((2, 5))).left_out()).all(), "one session has no deviation"
 
 
 # ---- samples
 
 
-def samples(seed=0, sittings=3, cells=8, shared=0.05, count=12, time_s=5e-3):
-    """Return samples of pinned cells of one kernel, whose sittings have effects they share."""
+def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
+    """Return samples of pinned cells of one kernel, whose sessions have effects they share."""
     rng = np.random.default_rng(seed)
     frames = []
-    for sitting in range(sittings):
+    for session in range(sessions):
         effect = shared * rng.standard_normal()
         for cell in range(cells):
             key = ("gpu0", "block", "float32", 1, 256 + cell, 256, 256, 32, "pinned", None)
             times = time_s * np.exp(effect + 0.01 * rng.standard_normal(count))
             frame = pd.DataFrame({"total_s": times, "kernel_s": times / 2, "host_s": np.nan})
-            frame = frame.assign(h2d_s=times / 8, d2h_s=times / 8, sitting=sitting)
+            frame = frame.assign(h2d_s=times / 8, d2h_s=times / 8, session=session)
             frames.append(frame.assign(**dict(zip(CELL, key, strict=True))))
-    return pd.concat(frames, ignore_index=True).astype(TYPES | {"sitting": "Int64"})
+    return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})
 
 
-def test_a_time_is_the_geometric_mean_of_the_sittings_medians():
+def test_a_time_is_the_geometric_mean_of_the_sessions_medians():
     frame = samples()
-    table = Sittings(frame).summary()
+    table = Sessions(frame).summary()
     assert list(table) == list(summarise(frame))
-    medians = frame.groupby(["m", "sitting"])["total_s"].median().unstack()
+    medians = frame.groupby(["m", "session"])["total_s"].median().unstack()
     np.testing.assert_allclose(table["total_s"], np.exp(np.log(medians).mean(axis=1)))
-    assert set(table["sittings"]) == {3}
+    assert set(table["sessions"]) == {3}
     assert set(table["samples"]) == {36}
     assert (table["total_low_s"] < table["total_s"]).all()
     assert (table["total_s"] < table["total_high_s"]).all()
@@ -128,21 +128,21 @@ def test_a_time_is_the_geometric_mean_of_the_sittings_medians():
     np.testing.assert_allclose(table["overhead_s"], table["total_s"] / 4, rtol=0.01)
 
 
-def test_a_cell_of_one_sitting_has_the_interval_within_it():
+def test_a_cell_of_one_session_has_the_interval_within_it():
     frame = samples()
-    alone = frame[(frame["m"] != 256) | (frame["sitting"] == 1)]
-    table = Sittings(alone).summary()
-    own = summarise(frame[(frame["m"] == 256) & (frame["sitting"] == 1)]).iloc[0]
-    assert table.iloc[0]["sittings"] == 1
+    alone = frame[(frame["m"] != 256) | (frame["session"] == 1)]
+    table = Sessions(alone).summary()
+    own = summarise(frame[(frame["m"] == 256) & (frame["session"] == 1)]).iloc[0]
+    assert table.iloc[0]["sessions"] == 1
     for name in ("total_s", "total_low_s", "total_high_s"):
         assert table.iloc[0][name] == pytest.approx(own[name])
-    draws = Sittings(alone).draws("total", "seed")
+    draws = Sessions(alone).draws("total", "seed")
     widths = np.log(np.divide(*percentile_interval(draws)[::-1]))
     assert widths[0] < 0.5 * widths[1]
 
 
-def test_draws_are_as_wide_as_the_intervals_and_share_what_sittings_do():
-    found = Sittings(samples())
+def test_draws_are_as_wide_as_the_intervals_and_share_what_sessions_do():
+    found = Sessions(samples())
     draws = found.draws("total", "seed")
     assert draws.shape == (8, DRAWS)
     table = found.summary()
@@ -157,21 +157,21 @@ def test_draws_are_as_wide_as_the_intervals_and_share_what_sittings_do():
 
 def test_the_order_of_cells_changes_nothing():
     frame = samples()
-    in_time = frame.groupby([*CELL, "sitting"], dropna=False).cumcount()
+    in_time = frame.groupby([*CELL, "session"], dropna=False).cumcount()
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)
     shuffled = shuffled.sort_values("at", kind="stable").drop(columns="at")
-    pd.testing.assert_frame_equal(Sittings(frame).summary(), Sittings(shuffled).summary())
+    pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
 def test_a_row_a_kind():
     host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
-    found = Sittings(pd.concat([samples(), host])).scatters("total")
+    found = Sessions(pd.concat([samples(), host])).scatters("total")
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
     assert found["host_work"].tolist() == [True, False]
     assert set(found["length"]) == {"over 1 ms"}
     assert (found["cells"] == 8).all()
-    assert (found["medians_judged"] == 24).all()
-    assert (found["medians_inside"] >= 16).all(), "those of one sitting may lie apart together"
+    assert (found["medians_evaluated"] == 24).all()
+    assert (found["medians_inside"] >= 16).all(), "those of one session may lie apart together"
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
 
 

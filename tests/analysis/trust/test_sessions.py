@@ -1,38 +1,38 @@
-"""The table of sittings: what of a card's is told by several, once a recording for its CPU."""
+"""The table of sessions: what of a GPU's is told by several, once a recording for its CPU."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.sittings import together
+from analysis.data.sessions import together
 from analysis.schema import TABLES
-from analysis.trust.sittings import sittings_table
+from analysis.trust.sessions import sessions_table
 from tests.support.report_data import rewritten
 
 pytestmark = pytest.mark.slow
-APART = (1.0, 1.1, 1.21)  # of the times of three sittings
+APART = (1.0, 1.1, 1.21)  # of the times of three sessions
 
 
 @pytest.fixture(scope="module")
 def table(make_recording, tmp_path_factory):
-    """Of a pair of cards whose passes take longer from sitting to sitting, and of another card."""
+    """Of a pair of GPUs whose passes take longer from session to session, and of another GPU."""
     base = tmp_path_factory.mktemp("recorded")
     made = []
-    for sitting, slower in enumerate(APART):
+    for session, slower in enumerate(APART):
         one = make_recording(
-            base / f"{sitting}", sizes=(256, 512), holdout=(), samples=8, gpus=2, seed=sitting
+            base / f"{session}", sizes=(256, 512), holdout=(), samples=8, gpus=2, seed=session
         )
         samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
         made.append(rewritten(one, samples=samples))
     alone = make_recording(base / "alone", sizes=(256,), samples=6)
-    return sittings_table(data.sources({"pair": together(made), "alone": alone}))
+    return sessions_table(data.sources({"pair": together(made), "alone": alone}))
 
 
-def test_every_kind_of_a_card_with_several_sittings_has_a_row(table):
-    assert list(table) == list(TABLES["sittings"].columns)
-    assert set(table["recording"]) == {"pair"}, "one sitting tells of no other"
-    assert (table["sittings"] == 3).all()
+def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
+    assert list(table) == list(TABLES["sessions"].columns)
+    assert set(table["recording"]) == {"pair"}, "one session tells of no other"
+    assert (table["sessions"] == 3).all()
     on_cpu = table["gpu"].isna()
     assert set(table.loc[~on_cpu, "gpu"]) == {"pair-gpu0", "pair-gpu1"}
     assert set(table.loc[on_cpu, "quantity"]) == {"total"}
@@ -45,7 +45,7 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     totals = table[(table["quantity"] == "total") & (table["cells"] > 10)]
     assert len(totals)
     np.testing.assert_allclose(totals["between_log_sd"].astype(float), spread, rtol=0.1)
-    assert (totals["freedom"] < 2.5).all()
+    assert (totals["degrees_of_freedom"] < 2.5).all()
     kernels = table[(table["quantity"] == "kernel") & (table["cells"] > 10)]
     assert (kernels["between_log_sd"] < 0.1 * spread).all()
     assert (kernels["mean_factor"] < 1.03).all()
@@ -53,18 +53,18 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     assert (totals["another_factor"] > totals["mean_factor"]).all()
 
 
-def test_each_sitting_is_left_out_in_turn(table):
-    known = table["medians_judged"] > 0
+def test_each_session_is_left_out_in_turn(table):
+    known = table["medians_evaluated"] > 0
     assert known.any()
-    share = table["medians_inside"] / table["medians_judged"]
+    share = table["medians_inside"] / table["medians_evaluated"]
     pd.testing.assert_series_equal(
         table.loc[known, "inside_share"].astype(float),
         share[known].astype(float),
         check_names=False,
     )
-    assert (table.loc[known, "medians_judged"] == 3 * table.loc[known, "cells"]).all()
+    assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
 
 
-def test_recordings_of_one_sitting_make_no_table(gpu_recording, cpu_recording):
+def test_recordings_of_one_session_make_no_table(gpu_recording, cpu_recording):
     for recordings in ({"card": gpu_recording}, {"host": cpu_recording}, {}):
-        assert sittings_table(data.sources(recordings)).empty
+        assert sessions_table(data.sources(recordings)).empty

@@ -1,12 +1,12 @@
-"""Hold the kernel times of this project against NVIDIA's nvbench, on the same cubins.
+"""BlockingKernel the kernel times of this project against NVIDIA's nvbench, on the same cubins.
 
-    python -m benchmarks.held_against_nvbench [--out FILE]
+    python -m benchmarks.compare_with_nvbench [--out FILE]
 
 On GPU 0, for the kernels of `benchmarks.nvbench_kernels`: the kernel alone by
-`measurement.devices.gpu.GpuSession.held`, flushed beside nvbench's isolated time ("cold", which flushes the
+`measurement.devices.gpu.GpuSession.kernel_time`, flushed beside nvbench's isolated time ("cold", which flushes the
 L2 too, and like ours has two events in it), and with its caches warm beside what each further
 launch of a train takes by nvbench: (cold time of L launches − that of one) / (L − 1). A third way
-is the card's own clock: the time from a kernel of one thread before, which reads %globaltimer, to
+is the GPU's own clock: the time from a kernel of one thread before, which reads %globaltimer, to
 one after, less that without a kernel between. All are taken in turns in one process, of which each
 round has a new one. The ratios are of the medians over all rounds; the exit status is 1 if one to
 nvbench, warm or flushed, is more than 2 % off.
@@ -210,8 +210,8 @@ def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
 def main() -> int:
     """Run the comparison; raises StudyError."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.held_against_nvbench",
-        description="Compare kernel times with NVIDIA's nvbench and the card's clock, on GPU 0.",
+        prog="python -m benchmarks.compare_with_nvbench",
+        description="Compare kernel times with NVIDIA's nvbench and the GPU's clock, on GPU 0.",
     )
     parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
     arguments = parser.parse_args()

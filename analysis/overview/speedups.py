@@ -20,25 +20,27 @@ _CHOSEN: dict[str, tuple[str, ...]] = {
 _NO_ROW = -1
 
 
-def gains_table(sources: list[Source]) -> pd.DataFrame:
+def speedups_table(sources: list[Source]) -> pd.DataFrame:
     """Return `gains` of every source that has a GPU, with the columns source and machine first."""
     return stacked(
-        "gains",
+        "speedups",
         (
-            gains(source.orders, source.draws).assign(source=source.label, machine=source.machine)
+            speedups(source.orders, source.draws).assign(
+                source=source.label, machine=source.machine
+            )
             for source in with_gpu(sources)
         ),
     )
 
 
-def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
-    """Return the gains of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
+def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
+    """Return the speedups of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
 
     `cells` is `analysis.data.recordings.Source.orders`; `draws` holds the bootstrap medians of
     "total" and "kernel", shape (rows, draws), of which the index of `cells` names the rows.
 
-    total_gain and kernel_gain: time of the naive kernel in blocks of 32×32, same n and host memory,
-    over the cell's. cpu_NAME_gain: time of that baseline of the CPU (`analysis.cpu.cells`) at the
+    total_speedup and kernel_speedup: time of the naive kernel in blocks of 32×32, same n and host memory,
+    over the cell's. cpu_NAME_speedup: time of that baseline of the CPU (`analysis.cpu.cells`) at the
     same n over the cell's total; cpu_NAME_variant, _block_size and _threads say what it is there.
     NaN where the other side was not measured; bounds NaN where either side has too few samples:
     naive_samples and cpu_NAME_samples are those of the other side, samples those of the cell.
@@ -47,15 +49,15 @@ def gains(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     naive = gpu[(gpu["variant"] == "naive") & (gpu["block_size"] == BASELINE_BLOCK).fillna(False)]
     on_gpu = _row_of(naive, gpu, ["n", "host_memory"])
     on_cpu = {name: _row_of(rows, gpu, ["n"]) for name, rows in baselines(cells).items()}
-    compared = {"total_gain": ("total", on_gpu), "kernel_gain": ("kernel", on_gpu)}
-    compared |= {f"cpu_{name}_gain": ("total", on_cpu[name]) for name in BASELINES}
+    compared = {"total_speedup": ("total", on_gpu), "kernel_speedup": ("kernel", on_gpu)}
+    compared |= {f"cpu_{name}_speedup": ("total", on_cpu[name]) for name in BASELINES}
     rows = gpu.index.to_series()
-    columns = ["n", "variant", "block_size", "host_memory", "sittings", "samples"]
+    columns = ["n", "variant", "block_size", "host_memory", "sessions", "samples"]
     table = gpu[columns].reset_index(drop=True)
     table["naive_samples"] = cells["samples"].reindex(on_gpu.fillna(_NO_ROW)).array
-    for gain, (quantity, baseline) in compared.items():
+    for speedup, (quantity, baseline) in compared.items():
         values = ratios(cells[f"{quantity}_s"], draws[quantity], baseline, rows)
-        table = table.assign(**bounded(gain, *values))
+        table = table.assign(**bounded(speedup, *values))
     for name in BASELINES:
         chosen = cells.reindex(on_cpu[name].fillna(_NO_ROW))
         for column in ("samples", *_CHOSEN.get(name, ())):

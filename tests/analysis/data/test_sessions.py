@@ -1,9 +1,9 @@
-"""Recordings of one kind of card as one: numbered, and refused where they do not fit."""
+"""Recordings of one kind of GPU as one: numbered, and refused where they do not fit."""
 
 import pytest
 
 from analysis.data import recordings as data
-from analysis.data.sittings import folders_by_sitting, together
+from analysis.data.sessions import folders_by_session, together
 from measurement.recording.recording import RecordingError, read
 from tests.support.simulated import recorded
 
@@ -15,44 +15,44 @@ def first():
     return read(recorded(**SMALL))
 
 
-def test_a_recording_alone_is_sitting_0(first):
+def test_a_recording_alone_is_session_0(first):
     assert together([first]) is first
-    assert set(first.samples["sitting"]) == {0}
-    assert first.sittings == (first.provenance,)
+    assert set(first.samples["session"]) == {0}
+    assert first.sessions == (first.provenance,)
 
 
-def test_every_row_says_of_which_sitting_it_is(first):
+def test_every_row_says_of_which_session_it_is(first):
     second = read(recorded(**SMALL, seed=1))
     both = together([first, second])
     for name in ("samples", "checks", "ceilings", "cold_starts"):
         frame = getattr(both, name)
         for at, one in enumerate((first, second)):
-            own = frame[frame["sitting"] == at].drop(columns="sitting").reset_index(drop=True)
-            assert own.equals(getattr(one, name).drop(columns="sitting")), name
+            own = frame[frame["session"] == at].drop(columns="session").reset_index(drop=True)
+            assert own.equals(getattr(one, name).drop(columns="session")), name
     assert both.builds.equals(first.builds), "the same sources and kernels"
-    assert both.sittings == (first.provenance, second.provenance)
+    assert both.sessions == (first.provenance, second.provenance)
 
 
 @pytest.mark.slow
-def test_a_card_that_only_one_sitting_has_is_kept(first):
+def test_a_card_that_only_one_session_has_is_kept(first):
     pair = read(recorded(**SMALL, gpus=2))
     found = data.sources({"card": together([first, pair])})
     assert [source.label for source in found] == ["card-gpu0", "card-gpu1"]
-    assert [set(source.recording.samples["sitting"]) for source in found] == [{0, 1}, {0, 1}]
+    assert [set(source.recording.samples["session"]) for source in found] == [{0, 1}, {0, 1}]
     own = found[1].own(found[1].recording.samples)
-    assert set(own.loc[own["device"] == "gpu1", "sitting"]) == {1}
+    assert set(own.loc[own["device"] == "gpu1", "session"]) == {1}
 
 
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"gpu_name": "Other GPU"}, r"has other cards \(Other GPU\)"),
-        ({"gpus": 0}, r"has other cards \(none\)"),
+        ({"gpu_name": "Other GPU"}, r"has other GPUs \(Other GPU\)"),
+        ({"gpus": 0}, r"has other GPUs \(none\)"),
         ({"sizes": (256, 512)}, r"has another study \(sizes\)"),
         ({"sources": {"kernels/block.cu": "0" * 64}}, r"has other sources \(.*kernels/block.cu"),
     ],
 )
-def test_what_is_no_sitting_of_the_same_is_refused(first, changes, fault):
+def test_what_is_no_session_of_the_same_is_refused(first, changes, fault):
     other = read(recorded(**(SMALL | changes)))
     with pytest.raises(RecordingError, match=fault) as raised:
         together([first, other])
@@ -65,7 +65,7 @@ def test_how_it_was_sampled_may_differ(first):
     assert together([first, read(recorded(**SMALL, configuration=configuration))]).later
 
 
-def test_sittings_are_numbered_where_there_are_several(tmp_path):
+def test_sessions_are_numbered_where_there_are_several(tmp_path):
     folders = {"a": [tmp_path / "x"], "b": [tmp_path / "y", tmp_path / "z"]}
-    named = {name: path.name for name, path in folders_by_sitting(folders).items()}
+    named = {name: path.name for name, path in folders_by_session(folders).items()}
     assert named == {"a": "x", "b.0": "y", "b.1": "z"}

@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.data.recordings import Source
 from base.errors import StudyError
 from kernels.catalog.user_supplied import adopting, variants
-from measurement.recording.files import brought
+from measurement.recording.files import user_supplied
 from measurement.recording.recording import Recording
 
 _MOST_SAID = 300  # characters of an error that quotes a text
@@ -49,7 +49,7 @@ def check_same(found: Iterable[Source]) -> None:
     seen: dict[str, tuple[str, str]] = {}
     for source in found:
         own = source.recording_id
-        for name, digest in brought(source.recording.provenance).items():
+        for name, digest in user_supplied(source.recording.provenance).items():
             first, measured = seen.setdefault(name, (own, digest))
             if digest != measured:
                 raise StudyError(

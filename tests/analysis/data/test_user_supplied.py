@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.data import brought
 from analysis.data import recordings as data
+from analysis.data import user_supplied
 from analysis.data.recordings import Source
 from analysis.data.store import Store
 from analysis.render.check import check
@@ -49,7 +49,7 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
 
     (glance,) = rows("glance")
     assert (glance["idea"], glance["after"], glance["n"]) == ("your own", "naive_coalesced", 512)
-    assert min(glance["gain"], glance["share_of_units"], glance["share_of_library"]) > 0
+    assert min(glance["speedup"], glance["share_of_units"], glance["share_of_library"]) > 0
     assert pd.isna(glance["bound"])
     assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
     (code,) = rows("machine_code")
@@ -69,10 +69,10 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
 def test_two_kernels_of_one_name_are_refused(made):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
     a, b = (Source(name, name, "gpu0", made) for name in "ab")
-    brought.check_same([a, b])
+    user_supplied.check_same([a, b])
     said = r"^recording 'c': brings another mine than recording 'a'; leave one out"
     with pytest.raises(StudyError, match=said):
-        brought.check_same([a, b, Source("c", "c", "gpu0", other)])
+        user_supplied.check_same([a, b, Source("c", "c", "gpu0", other)])
 
 
 def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
@@ -95,7 +95,7 @@ def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
 def test_a_source_that_is_not_what_was_measured_is_refused(made, old, new, message):
     strange = changed(made, texts={PATH: MINE.replace(old, new).split("\n")})
     said = pytest.raises(StudyError, match=rf"^recording \S+: {message}")
-    with said as refused, brought.adopted(strange):
+    with said as refused, user_supplied.adopted(strange):
         pass
     assert len(str(refused.value)) < 600
     assert "mine" not in VARIANTS

@@ -1,6 +1,6 @@
 """How models and empirical baselines predict what they did not see: sizes, block sizes, variants.
 
-All are judged on the same cells. What a baseline cannot predict at all it has no row for.
+All are evaluated on the same cells. What a baseline cannot predict at all it has no row for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from analysis.stats.fitting import IntArray
 
 # What was not seen by the fit that predicts: one size at a time; sizes that no fit takes; one block
 # size of a variant at a time; one variant at a time; variants that no fit takes.
-SIZE, HELD = "size left out", "size held out"
+LEFT_OUT_SIZE, HELD_OUT_SIZE = "size left out", "size held out"
 BLOCK, VARIANT, NEVER = "block size left out", "variant left out", "variant never fitted"
 _KERNEL = ["variant", "block_size"]
 _UPPER = (1 + CONFIDENCE) / 2
@@ -52,7 +52,7 @@ def half_width(errors: FloatArray, variants: IntArray) -> float:
     return float(student_t.ppf(_UPPER, len(found)) * np.sqrt(np.mean(squares)))
 
 
-def judge(
+def evaluate(
     candidates: Sequence[Candidate],
     plain: Sequence[Baseline],
     cells: pd.DataFrame,
@@ -72,25 +72,29 @@ def judge(
     """
     variants, kernels = (_numbers(cells, by) for by in (["variant"], _KERNEL))
     several = cells.groupby("variant")["block_size"].transform("nunique").to_numpy() > 1
-    errors: dict[str, dict[str, FloatArray]] = {each: {} for each in (SIZE, BLOCK, VARIANT)}
+    errors: dict[str, dict[str, FloatArray]] = {
+        each: {} for each in (LEFT_OUT_SIZE, BLOCK, VARIANT)
+    }
     inside: dict[tuple[str, str], FloatArray] = {}
     widths: dict[tuple[str, str], float] = {}
     for one in candidates:
         of_variants = variant_errors(one, cells)
-        errors[SIZE][one.model] = one.left_out
+        errors[LEFT_OUT_SIZE][one.model] = one.left_out
         errors[BLOCK][one.model] = left_out(one.data, one.fit, kernels)[several]
         errors[VARIANT][one.model] = of_variants
         inside[VARIANT, one.model] = _inside_of_others(of_variants, variants)
         widths[NEVER, one.model] = half_width(of_variants, variants)
-    errors[SIZE] |= {one.name: one.left_out for one in plain}
-    of_cells = {SIZE: cells, BLOCK: cells[several], VARIANT: cells}
-    for test, role in ((HELD, HELD_OUT), (NEVER, UNSEEN)):
+    errors[LEFT_OUT_SIZE] |= {one.name: one.left_out for one in plain}
+    of_cells = {LEFT_OUT_SIZE: cells, BLOCK: cells[several], VARIANT: cells}
+    for test, role in ((HELD_OUT_SIZE, HELD_OUT), (NEVER, UNSEEN)):
         own = {name: frame[frame["role"] == role] for name, frame in predictions.items()}
         of_cells[test] = own[candidates[-1].model]
         errors[test] = {name: frame["log_residual"].to_numpy() for name, frame in own.items()}
         for name, frame in own.items():
             inside[test, name] = frame["in_interval"].to_numpy(dtype=float, na_value=np.nan)
-    errors[HELD] |= {one.name: _held_out(one, cells, of_cells[HELD]) for one in plain}
+    errors[HELD_OUT_SIZE] |= {
+        one.name: _held_out(one, cells, of_cells[HELD_OUT_SIZE]) for one in plain
+    }
     told = {one.name: (one.meaning, one.parameters) for one in plain}
     told |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
     frames = []
@@ -99,7 +103,7 @@ def judge(
             continue
         by = (["variant"] if test in (VARIANT, NEVER) else _KERNEL, ["n"])
         groups = [_numbers(of_cells[test], columns) for columns in by]
-        frame = _judged(of_models, groups, draws, test, *key).assign(test=test)
+        frame = _evaluated(of_models, groups, draws, test, *key).assign(test=test)
         for row in frame.index:
             name = frame.at[row, "model"]
             frame.loc[row, ["adds", "parameters"]] = told[name]
@@ -111,7 +115,7 @@ def judge(
     return pd.concat(frames, ignore_index=True)
 
 
-def _judged(
+def _evaluated(
     errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
     """Return a row for each model that predicts every cell of one test, `errors` by its name."""

@@ -1,11 +1,11 @@
-"""How often intervals over sittings hold the truth: simulated, as docs/methods.md has it.
+"""How often intervals over sessions hold the truth: simulated, as docs/methods.md has it.
 
-    python -m benchmarks.sittings_coverage [--repeats N]
+    python -m benchmarks.sessions_coverage [--repeats N]
 
-Simulates cells of one kind, each with so many samples in each of a few sittings, whose effects are
+Simulates cells of one kind, each with so many samples in each of a few sessions, whose effects are
 shared by all cells, each cell's own, both or none, and prints the share of cells of which an
-interval holds what it is of: within one sitting, and over all, the cell's mean; for one more
-sitting, the median that this finds.
+interval holds what it is of: within one session, and over all, the cell's mean; for one more
+session, the median that this finds.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import norm
 
 from analysis.stats.estimates import CONFIDENCE, FloatArray
-from analysis.stats.sittings import Medians
+from analysis.stats.sessions import Medians
 from base.intervals import interval_ranks
 
 CELLS, SAMPLES, NOISE = 60, 15, 0.02
@@ -28,54 +28,54 @@ EFFECTS = {
     "both": (0.03, 0.03, False),
     "both, heavy tails": (0.03, 0.03, True),
 }
-SITTINGS = (2, 3, 4, 6)
+SESSIONS = (2, 3, 4, 6)
 
 
 def simulated(
-    rng: np.random.Generator, sittings: int, shared: float, own: float, heavy: bool
+    rng: np.random.Generator, sessions: int, shared: float, own: float, heavy: bool
 ) -> tuple[Medians, FloatArray]:
     """Return medians of cells whose log time is 0 in the mean, and their bounds (2, rows)."""
     draw = (lambda size: rng.standard_t(3, size) / 3**0.5) if heavy else rng.standard_normal
-    effects = shared * draw((sittings, 1)) + own * draw((sittings, CELLS))
-    samples = effects[:, :, None] + NOISE * rng.standard_normal((sittings, CELLS, SAMPLES))
-    ordered = np.sort(samples, axis=-1).reshape(sittings * CELLS, SAMPLES)
+    effects = shared * draw((sessions, 1)) + own * draw((sessions, CELLS))
+    samples = effects[:, :, None] + NOISE * rng.standard_normal((sessions, CELLS, SAMPLES))
+    ordered = np.sort(samples, axis=-1).reshape(sessions * CELLS, SAMPLES)
     ranks = interval_ranks(SAMPLES, CONFIDENCE)
     assert ranks is not None
     bounds = ordered[:, ranks].T
     noise = ((bounds[1] - bounds[0]) / (2 * norm.ppf((1 + CONFIDENCE) / 2))) ** 2
-    sitting, cell = (part.ravel() for part in np.indices((sittings, CELLS)))
+    session, cell = (part.ravel() for part in np.indices((sessions, CELLS)))
     kind = np.zeros(CELLS, np.intp)
-    return Medians(cell, sitting, ordered[:, SAMPLES // 2], noise, kind), bounds
+    return Medians(cell, session, ordered[:, SAMPLES // 2], noise, kind), bounds
 
 
 def coverages(repeats: int) -> Iterator[tuple[str, int, float, float, float]]:
-    """Yield effects, sittings, and the shares of the three intervals that hold."""
+    """Yield effects, sessions, and the shares of the three intervals that hold."""
     for name, effects in EFFECTS.items():
-        for sittings in SITTINGS:
-            rng = np.random.default_rng(sittings)
+        for sessions in SESSIONS:
+            rng = np.random.default_rng(sessions)
             held = []
             for _ in range(repeats):
-                every, bounds = simulated(rng, sittings + 1, *effects)
-                last = every.sitting == sittings
+                every, bounds = simulated(rng, sessions + 1, *effects)
+                last = every.session == sessions
                 medians = every.only(~last)
-                first = every.sitting == 0
+                first = every.session == 0
                 within = (bounds[0, first] <= 0) & (bounds[1, first] >= 0)
                 mean = np.abs(medians.means) <= medians.half_widths
                 miss = np.abs(every.log_s[last] - medians.means)
                 another = miss <= medians.half_widths_of_another
                 held.append([np.mean(each) for each in (within, mean, another)])
             one, over, more = np.mean(held, axis=0)
-            yield name, sittings, float(one), float(over), float(more)
+            yield name, sessions, float(one), float(over), float(more)
 
 
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=2000, metavar="N")
-    print("| effects | sittings | within one | mean over them | one more |")
+    print("| effects | sessions | within one | mean over them | one more |")
     print("|---|---|---|---|---|")
-    for name, sittings, *held in coverages(parser.parse_args().repeats):
-        print(f"| {name} | {sittings} | {' | '.join(f'{100 * each:.1f} %' for each in held)} |")
+    for name, sessions, *held in coverages(parser.parse_args().repeats):
+        print(f"| {name} | {sessions} | {' | '.join(f'{100 * each:.1f} %' for each in held)} |")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ import pytest
 from analysis.models.baselines import baselines
 from analysis.models.comparison import BEST, candidate
 from analysis.models.definitions import HELD_OUT, UNSEEN
-from analysis.models.judging import (
+from analysis.models.evaluation import (
     BLOCK,
-    HELD,
+    HELD_OUT_SIZE,
+    LEFT_OUT_SIZE,
     NEVER,
-    SIZE,
     VARIANT,
+    evaluate,
     half_width,
-    judge,
     variant_errors,
 )
 from analysis.stats.fitting import Data, fit
@@ -37,17 +37,17 @@ def predictions(candidates, role=HELD_OUT):
     return {one.model: frame for one in candidates}
 
 
-def judged(role=HELD_OUT):
+def evaluated(role=HELD_OUT):
     candidates = [of("M0"), of("M2")]
     plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
-    return judge(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
+    return evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
 def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
-    found = judged()
+    found = evaluated()
     sizes = {"M0", "M2", "constant a kernel", "power law", "interpolation"}
     by_test = found.groupby("test")["model"].agg(set).to_dict()
-    assert by_test[SIZE] == by_test[HELD] == sizes
+    assert by_test[LEFT_OUT_SIZE] == by_test[HELD_OUT_SIZE] == sizes
     assert by_test[BLOCK] == by_test[VARIANT] == {"M0", "M2"}
     assert (found.groupby("test")["verdict"].agg(lambda each: (each == BEST).sum()) == 1).all()
     assert (found["error_factor"] == np.exp(found["log_rms"])).all()
@@ -57,18 +57,18 @@ def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
 
 
 def test_what_is_true_is_predicted_also_of_a_block_size_that_was_left_out():
-    found = judged().set_index(["test", "model"])
+    found = evaluated().set_index(["test", "model"])
     assert found.at[(BLOCK, "M2"), "verdict"] == BEST
-    for test in (SIZE, BLOCK):
+    for test in (LEFT_OUT_SIZE, BLOCK):
         assert found.at[(test, "M2"), "log_rms"] < 0.15
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
 def test_held_out_cells_and_unseen_variants_are_counted():
-    held = judged().set_index(["test", "model"]).loc[(HELD, "M2")]
+    held = evaluated().set_index(["test", "model"]).loc[(HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
-    never = judged(UNSEEN).set_index(["test", "model"]).loc[(NEVER, "M2")]
+    never = evaluated(UNSEEN).set_index(["test", "model"]).loc[(NEVER, "M2")]
     width = half_width(variant_errors(of("M2"), CELLS), CELLS.groupby("variant").ngroup())
     assert never["interval_factor"] == pytest.approx(np.exp(width))
 

@@ -1,6 +1,6 @@
-"""Kernels timed without the host in it: the stream is held on the card until all is queued.
+"""Kernels timed without the host in it: the stream is held on the GPU until all is queued.
 
-Events around a launch also time the host: the card passes the first one before the launch has
+Events around a launch also time the host: the GPU passes the first one before the launch has
 arrived. Here both events and the launch are queued behind a kernel of one thread
 (`kernels/hold.cu`) that waits for a word in the host's memory, and is then let go.
 """
@@ -15,7 +15,7 @@ from measurement.devices.session import CellError
 _LIMIT_NS = 2_000_000_000  # far longer than anything takes to be queued
 
 
-class Hold:
+class BlockingKernel:
     """Holds a stream of the current context."""
 
     def __init__(self, cuda: Any, module: Any, stream: Any) -> None:
@@ -31,7 +31,7 @@ class Hold:
     def elapsed_s(self, queue: Callable[[], None]) -> float:
         """Return the time that what `queue` puts into the stream takes, in seconds.
 
-        Raises CellError where `queue` waits for the card: that cannot be timed alone.
+        Raises CellError where `queue` waits for the GPU: that cannot be timed alone.
         """
         begin, end = self._events
         self._words[:] = 0
@@ -44,5 +44,5 @@ class Hold:
             self._words[0] = 1
         end.synchronize()
         if self._words[1]:
-            raise CellError("the host waits for the card while it launches: not timed alone")
+            raise CellError("the host waits for the GPU while it launches: not timed alone")
         return float(begin.time_till(end)) / 1e3

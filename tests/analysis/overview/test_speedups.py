@@ -6,7 +6,7 @@ import pytest
 
 from analysis.cpu.cells import BASELINES
 from analysis.data.recordings import sources
-from analysis.overview.gains import gains, gains_table
+from analysis.overview.speedups import speedups, speedups_table
 from analysis.published.source_tables import LAYOUTS, build
 from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording.recording import CELL, Recording
@@ -48,24 +48,24 @@ def samples_of(times, count=9):
 
 def table_of(samples):
     draws = {part: bootstrap_cells(samples, f"{part}_s") for part in ("total", "kernel")}
-    table = gains(summarise(samples), draws)
+    table = speedups(summarise(samples), draws)
     table["block_size"] = table["block_size"].fillna(0)
     return table.set_index(["variant", "n", "block_size", "host_memory"])
 
 
-def test_gains_by_hand():
+def test_speedups_by_hand():
     table = table_of(samples_of(TIMES))
     assert len(table) == 6
     block = table.loc[("block", 512, 16, "pinned")]
-    assert block["total_gain"] == pytest.approx(4)
-    assert block["kernel_gain"] == pytest.approx(6)
-    assert table.loc[("naive", 512, 16, "pinned"), "total_gain"] == pytest.approx(0.8)
+    assert block["total_speedup"] == pytest.approx(4)
+    assert block["kernel_speedup"] == pytest.approx(6)
+    assert table.loc[("naive", 512, 16, "pinned"), "total_speedup"] == pytest.approx(0.8)
 
 
-def test_gains_are_over_every_baseline_of_the_cpu():
+def test_speedups_are_over_every_baseline_of_the_cpu():
     block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pinned")]
     expected = {"naive": 50, "own": 10, "blas": 5, "blas_all": 0.5, "best": 0.5}
-    assert {name: block[f"cpu_{name}_gain"] for name in expected} == pytest.approx(expected)
+    assert {name: block[f"cpu_{name}_speedup"] for name in expected} == pytest.approx(expected)
     assert list(expected) == list(BASELINES)
     assert (block["cpu_own_variant"], block["cpu_own_block_size"]) == ("blocked", 64)
     assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blas", 16)
@@ -75,50 +75,50 @@ def test_gains_are_over_every_baseline_of_the_cpu():
 def test_baselines_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
     without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
     block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
-    missing = [f"cpu_{name}_gain{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
+    missing = [f"cpu_{name}_speedup{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
     assert block[[*missing, "cpu_blas_all_threads"]].isna().all()
-    assert block["cpu_best_gain"] == block["cpu_own_gain"] == pytest.approx(10)
+    assert block["cpu_best_speedup"] == block["cpu_own_speedup"] == pytest.approx(10)
     assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
 
 
 def test_packed_on_all_threads_can_be_the_best_and_is_no_baseline_of_one_thread():
     faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
     block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
-    assert (block["cpu_best_variant"], block["cpu_best_gain"]) == ("packed", pytest.approx(0.25))
-    assert block["cpu_own_gain"] == pytest.approx(10)
-    assert block["cpu_blas_all_gain"] == pytest.approx(0.5)
+    assert (block["cpu_best_variant"], block["cpu_best_speedup"]) == ("packed", pytest.approx(0.25))
+    assert block["cpu_own_speedup"] == pytest.approx(10)
+    assert block["cpu_blas_all_speedup"] == pytest.approx(0.5)
 
 
 def test_host_memory_is_compared_with_the_same():
     block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pageable")]
-    assert block["total_gain"] == pytest.approx(3)
-    assert block["kernel_gain"] == pytest.approx(4)
-    assert block["cpu_blas_gain"] == pytest.approx(2.5)
+    assert block["total_speedup"] == pytest.approx(3)
+    assert block["kernel_speedup"] == pytest.approx(4)
+    assert block["cpu_blas_speedup"] == pytest.approx(2.5)
 
 
-def test_the_baseline_gains_exactly_one_over_itself():
+def test_the_baseline_speedups_exactly_one_over_itself():
     naive = table_of(samples_of(TIMES)).loc[("naive", 512, 32, "pinned")]
-    for gain in ("total_gain", "kernel_gain"):
-        assert list(naive[[gain, f"{gain}_low", f"{gain}_high"]]) == [1, 1, 1]
+    for speedup in ("total_speedup", "kernel_speedup"):
+        assert list(naive[[speedup, f"{speedup}_low", f"{speedup}_high"]]) == [1, 1, 1]
 
 
-def test_what_was_not_measured_has_no_gain():
+def test_what_was_not_measured_has_no_speedup():
     row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
-    assert row.drop(["samples", "sittings"]).isna().all()
+    assert row.drop(["samples", "sessions"]).isna().all()
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
-    assert table_of(samples_of(without)).drop(columns=["samples", "sittings"]).isna().all(axis=None)
+    assert table_of(samples_of(without)).drop(columns=["samples", "sessions"]).isna().all(axis=None)
 
 
-def test_too_few_samples_have_a_gain_and_no_interval():
+def test_too_few_samples_have_a_speedup_and_no_interval():
     block = table_of(samples_of(TIMES, count=5)).loc[("block", 512, 16, "pinned")]
-    assert block["total_gain"] == pytest.approx(4)
+    assert block["total_speedup"] == pytest.approx(4)
     assert set(block[["samples", "naive_samples", "cpu_naive_samples", "cpu_best_samples"]]) == {5}
-    assert np.isnan([block["total_gain_low"], block["cpu_best_gain_high"]]).all()
+    assert np.isnan([block["total_speedup_low"], block["cpu_best_speedup_high"]]).all()
     enough = table_of(samples_of(TIMES, count=7)).loc[("block", 512, 16, "pinned")]
-    assert enough["total_gain_low"] < 4 < enough["total_gain_high"]
+    assert enough["total_speedup_low"] < 4 < enough["total_speedup_high"]
     # Samples within 3 % of the median: a ratio of medians stays within 1.03/0.97.
-    assert enough["total_gain_low"] >= 4 * 0.97 / 1.03
-    assert enough["total_gain_high"] <= 4 * 1.03 / 0.97
+    assert enough["total_speedup_low"] >= 4 * 0.97 / 1.03
+    assert enough["total_speedup_high"] <= 4 * 1.03 / 0.97
 
 
 def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
@@ -130,9 +130,9 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
     pd.testing.assert_frame_equal(scaled, table)
 
 
-def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
+def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
     found = sources({"card": gpu_recording})
-    table = gains_table(found)
+    table = speedups_table(found)
     assert set(table["source"]) == {"card"}
     assert len(table) == (found[0].orders["device"] != "cpu").sum()
     times = found[0].times("total")
@@ -141,9 +141,11 @@ def test_gains_of_a_recording_agree_with_its_table_5(gpu_recording: Recording):
     assert len(chosen) == 5
     for row in chosen.itertuples():
         for bound in ("", "_low", "_high"):
-            assert getattr(row, f"total_gain{bound}") == rows.at[row.n, f"block_8_gain{bound}"]
+            assert (
+                getattr(row, f"total_speedup{bound}") == rows.at[row.n, f"block_8_speedup{bound}"]
+            )
 
 
-def test_a_host_without_gpu_has_no_gains(cpu_recording: Recording):
-    table = gains_table(sources({"host": cpu_recording}))
+def test_a_host_without_gpu_has_no_speedups(cpu_recording: Recording):
+    table = speedups_table(sources({"host": cpu_recording}))
     assert table.empty

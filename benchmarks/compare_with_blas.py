@@ -1,6 +1,6 @@
-"""Hold the CPU variant `packed` against the BLAS that numpy carries, in interleaved pairs.
+"""BlockingKernel the CPU variant `packed` against the BLAS that numpy carries, in interleaved pairs.
 
-    python -m benchmarks.packed_against_blas [--flags "-O3 -mavx2 -mfma"] [--rounds N] [--out FILE]
+    python -m benchmarks.compare_with_blas [--flags "-O3 -mavx2 -mfma"] [--rounds N] [--out FILE]
 
 For each order, on one thread (bound to one CPU) and on all that this process may use: both multiply
 the same matrices in turns, in an order that is exchanged from round to round, so that what the host
@@ -38,7 +38,7 @@ from cpu_reference.blas import NumpyBlas
 from cpu_reference.catalog import BLAS
 from cpu_reference.cores import usable_threads, wait_until_alone
 from cpu_reference.library import MACHINE_FLAGS, Library, build_library, find_gcc, gcc_version
-from kernels.products.gate import judge
+from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, reference
 from kernels.products.shape import Shape
 from measurement.recorder.provenance import host, utc_now
@@ -53,7 +53,7 @@ _CEILING_RUNS = 25
 _CODE = {"__AVX512F__": "SkylakeX", "__AVX2__": "Haswell", "": "Nehalem"}
 _WITHOUT_AVX512 = ("Haswell", "Zen")
 _CORE_TYPE = "OPENBLAS_CORETYPE"
-_COMMAND = [sys.executable, "-m", "benchmarks.packed_against_blas"]
+_COMMAND = [sys.executable, "-m", "benchmarks.compare_with_blas"]
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Pairs:
             c = np.full_like(a, np.nan)
             self._products[name] = library.prepare(name, a[0], b[0], c[0], threads=threads)
             self._products[name]()
-            verdict = judge(c, expected, allowed)
+            verdict = evaluate(c, expected, allowed)
             if not verdict.passed:
                 raise StudyError(f"{name}, N={n}, {threads} threads: {verdict.reason}")
 
@@ -202,7 +202,7 @@ def _facts(
 def main() -> int:
     """Build, measure and print; raises StudyError."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.packed_against_blas",
+        prog="python -m benchmarks.compare_with_blas",
         description="Compare the CPU variant `packed` with numpy's BLAS on this host.",
     )
     parser.add_argument(
@@ -235,7 +235,7 @@ def main() -> int:
         flush=True,
     )
     ceiling = max(library.fma_flop_per_s() for _ in range(_CEILING_RUNS))
-    print(f"one core: {ceiling / 1e9:.1f} GFLOP/s of multiply-adds in registers", flush=True)
+    print(f"one core: {ceiling / 1e9:.1f} GFLOP/s of FMAs in registers", flush=True)
     before = library.clock_hz()
     threads = sorted({1, usable_threads()})
     comparisons = measure(library, threads, arguments.rounds, macro == "__AVX512F__")
