@@ -99,7 +99,7 @@ _NOT_TEXT = {"audit_constants.kernels"}
 _FLAG = _names(
     """
     live simulated at_once dirty stale agree agrees differs is_empty rate_agrees holdout used inside
-    in_interval chosen_here host_work
+    in_interval selected_on_this_gpu host_work
     is_library is_fastest is_predicted_fastest
     """
 )
@@ -115,15 +115,15 @@ _COUNT = _names(
     cpu_blas_all_threads registers_per_thread static_shared_bytes dynamic_shared_bytes
     spill_store_bytes spill_load_bytes stack_bytes threads_per_block blocks_per_multiprocessor
     warps_per_multiprocessor instructions fmas loop_instructions loop_fmas
-    loop_barriers logical_cpus usable_cpus usable_threads of_capability of_driver multiprocessors
+    loop_barriers logical_cpus usable_cpus usable_threads documented_value driver_value multiprocessors
     worst_row worst_column parameters evaluated evaluated_within evaluated_from_n worst_block_size
     kinds kernel_block_size pinned_block_size pageable_block_size
-    worst_n pairs processes line samples_moved samples_throttled totals totals_without_interval
-    totals_wide medians_compared medians_reproduced sizes holdout_sizes neighbours
+    worst_n pairs processes line samples_clock_changed samples_throttled end_to_end_cells end_to_end_cells_without_interval
+    end_to_end_cells_wide medians_compared medians_reproduced sizes holdout_sizes neighbours
     least_n_kernels least_n_near
     next_block_size own_block_size speedup_n speedup_block_size break_even_least_n break_even_largest_n
     audit_constants.kernels
-    samples_throttled_a samples_throttled_b loses_at wins_at least_n_kernels least_n_near
+    samples_throttled_a samples_throttled_b slower_at faster_at least_n_kernels least_n_near
     loop_global_loads_32 loop_global_loads_64 loop_global_loads_128 loop_shared_loads_32
     loop_shared_loads_64 loop_shared_loads_128 loop_shared_stores_32 loop_shared_stores_64
     loop_shared_stores_128 widest_global_loads_bits widest_shared_loads_bits
@@ -160,7 +160,7 @@ _DECLARED = {
     "glance": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
         "recording gpu variant idea is_library after n block_size samples kernel_s± "
-        "kernel_flop_per_s share_of_library units share_of_units moved_bytes bound "
+        "kernel_flop_per_s share_of_library units share_of_units traffic_bytes bound "
         "share_of_bound speedup± verdict",
     ),
     "table1": (
@@ -203,7 +203,7 @@ _DECLARED = {
         "recording gpu gpu_name simulated n kernel_variant kernel_block_size kernel_flop_per_s± "
         "pinned_variant pinned_block_size pinned_flop_per_s± pageable_variant "
         "pageable_block_size pageable_flop_per_s± multiprocessors fma_flop_per_s "
-        "memory_bytes_per_s link_bytes_per_s allowed_flop_per_s",
+        "memory_bytes_per_s link_bytes_per_s roofline_flop_per_s",
     ),
     "fleet_ranks": (
         "which property of a card ranks the kinds of card as their performance does",
@@ -273,7 +273,7 @@ _DECLARED = {
     "roofline": (
         "each variant beside the ceilings of its card",
         "recording gpu variant dtype batch m n k block_size host_memory kernel_s± "
-        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte moved_bytes "
+        "kernel_flop_per_s flop_per_byte_of_sectors balance_flop_per_byte traffic_bytes "
         "compute_bound_s l1_bound_s shared_bound_s dram_bound_s bound bound_s share_of_bound "
         "units share_of_units",
     ),
@@ -294,7 +294,7 @@ _DECLARED = {
     ),
     "limits": (
         "what a GPU allows a launch, by table and by driver",
-        "recording gpu compute_capability limit unit of_capability of_driver agree",
+        "recording gpu compute_capability limit unit documented_value driver_value agree",
     ),
     "models": (
         "the parameters of every fitted model",
@@ -310,7 +310,7 @@ _DECLARED = {
     ),
     "model_tests": (
         "how models and empirical baselines predict what they did not see",
-        "source machine quantity kernels test model adds parameters chosen_here cells log_rms± "
+        "source machine quantity kernels test model adds parameters selected_on_this_gpu cells log_rms± "
         "error_factor over_best± verdict cells_inside inside_share interval_factor",
     ),
     "model_steps": (
@@ -352,7 +352,7 @@ _DECLARED = {
     "break_even": (
         "from which matrix size on a GPU is faster than its CPU",
         "recording gpu host_memory kernels cpu_baseline sessions least_n largest_n location n± "
-        "loses_at wins_at cells_without_interval draws seed",
+        "slower_at faster_at cells_without_interval draws seed",
     ),
     "predictions": (
         "passes at held-out sizes, measured and predicted",
@@ -368,8 +368,8 @@ _DECLARED = {
     "cpu_clock": (
         "the clock of the CPU before and after its runs",
         "recording threads samples clock_before_hz clock_before_min_hz clock_before_max_hz "
-        "clock_after_hz clock_after_min_hz clock_after_max_hz tolerance samples_moved "
-        "others_at_work others_at_work_max",
+        "clock_after_hz clock_after_min_hz clock_after_max_hz tolerance samples_clock_changed "
+        "busy_other_threads busy_other_threads_max",
     ),
     "cpu_ladder": (
         "what each step of the CPU's ladder gains, on one thread and on all",
@@ -379,8 +379,8 @@ _DECLARED = {
     "cpu_roofline": (
         "each CPU variant beside the ceilings of its host",
         "recording variant block_size threads n total_s± flop_per_s intensity "
-        "flop_per_byte_asked flop_per_byte_past_l1 flop_per_byte_past_l2 "
-        "flop_per_byte_past_l3 compute_bound_s l1_bound_s l2_bound_s l3_bound_s "
+        "flop_per_byte_requested flop_per_byte_beyond_l1 flop_per_byte_beyond_l2 "
+        "flop_per_byte_beyond_l3 compute_bound_s l1_bound_s l2_bound_s l3_bound_s "
         "memory_bound_s bound bound_s share_of_bound",
     ),
     "cpu_split": (
@@ -393,7 +393,7 @@ _DECLARED = {
         "recording gpu device variant dtype batch m n k block_size host_memory threads "
         "samples samples_throttled throttle_reasons sm_clock_hz sm_clock_min_hz "
         "memory_clock_hz temperature_max_celsius power_w total_s± in_run_kernel_s± "
-        "unmarked_total_s± unmarked_in_run_kernel_s±",
+        "unthrottled_total_s± unthrottled_in_run_kernel_s±",
     ),
     "back_to_back": (
         "short kernels launched back to back, and one at a time",
@@ -417,7 +417,7 @@ _DECLARED = {
     "interference": (
         "passes beside the traffic of a host's other GPUs",
         "recording gpu device variant dtype batch m n k block_size host_memory threads "
-        "neighbours quantity pairs alone_s± beside_s± ratio± p_differs p_same q_differs "
+        "neighbours quantity pairs isolated_s± with_traffic_s± ratio± p_differs p_same q_differs "
         "q_same verdict",
     ),
     "agreement": (
@@ -434,20 +434,20 @@ _DECLARED = {
     "sessions": (
         "how far sessions lie from each other, and whether intervals hold one that was left out",
         "recording gpu quantity host_memory host_work threads length sessions cells between_log_sd "
-        "common_log_sd noise_log_sd degrees_of_freedom mean_factor another_factor medians_evaluated "
+        "common_log_sd noise_log_sd degrees_of_freedom mean_interval_factor new_session_interval_factor medians_evaluated "
         "medians_inside inside_share",
     ),
     "threats": (
         "what speaks against the numbers, GPU by GPU",
-        "recording gpu samples samples_throttled share_throttled share_moved sm_clock_low_hz "
-        "sm_clock_high_hz totals totals_without_interval totals_wide medians_compared "
+        "recording gpu samples samples_throttled share_throttled share_clock_changed sm_clock_low_hz "
+        "sm_clock_high_hz end_to_end_cells end_to_end_cells_without_interval end_to_end_cells_wide medians_compared "
         "medians_reproduced cells_failed stale dirty simulated",
     ),
     "audit_cells": (
         "every published cell: rate by its time, gain without the start-up constant",
         "table machine implementation n block_size time_s rounding_s printed_flop_per_s "
         "flop_per_s± rate_agrees constant_s± above_constant_s naive_time_s naive_constant_s "
-        "speedup warm_speedup± m0_limit",
+        "speedup speedup_without_constant± m0_limit",
     ),
     "audit_constants": (
         "start-up constants of the published tables",
@@ -468,7 +468,7 @@ _DECLARED = {
         "what the published CPU columns are",
         "table machine n before_n cpu_time_s cpu_flop_per_s growth n3_growth tuned_speedup "
         "tuned_flop_per_s tuned_least_flop_per_s tuned_most_flop_per_s headline_s "
-        "over_headline said_speedup verdict",
+        "over_headline stated_speedup verdict",
     ),
 }
 
@@ -508,16 +508,16 @@ _UNITS = {
     "share_of_limit": PERCENT,
     "share_of_units": PERCENT,
     "share_throttled": PERCENT,
-    "share_moved": PERCENT,
+    "share_clock_changed": PERCENT,
     "share_not_busy": PERCENT,
     "left_out_factor": PLAIN,
     "error_factor": PLAIN,
     "interval_factor": PLAIN,
-    "mean_factor": FACTOR,
-    "another_factor": FACTOR,
+    "mean_interval_factor": FACTOR,
+    "new_session_interval_factor": FACTOR,
     "over_best": TIMES,
     "over_library": TIMES,
-    "moved_bytes": Unit(1e-9, "GB", 3),
+    "traffic_bytes": Unit(1e-9, "GB", 3),
     "worst_factor": PLAIN,
     "expected": PLAIN,
     "audit_cells.time_s": PRINTED_S,
@@ -571,7 +571,7 @@ _HEADINGS = {
     "fma_flop_per_s": "FMA rate",
     "memory_bytes_per_s": "memory",
     "link_bytes_per_s": "link",
-    "allowed_flop_per_s": "both allow",
+    "roofline_flop_per_s": "both allow",
     "total_speedup": "speedup over naive, total",
     "kernel_speedup": "speedup over naive, kernel",
     "cpu_naive_speedup": "speedup over the naive loop",
@@ -584,7 +584,7 @@ _HEADINGS = {
     "energy.duration_s": "read over",
     "share_of_library": "of cuBLAS",
     "share_of_units": "of its units' rate",
-    "moved_bytes": "moved",
+    "traffic_bytes": "moved",
     "glance.bound": "limit",
     "idea": "what changes",
     "after": "step after",
@@ -603,8 +603,8 @@ _HEADINGS = {
     "common_log_sd": "common to all cells (log SD)",
     "noise_log_sd": "noise of a median (log SD)",
     "degrees_of_freedom": "degrees of degrees_of_freedom",
-    "mean_factor": "interval of a mean, as a factor",
-    "another_factor": "interval of one more session, as a factor",
+    "mean_interval_factor": "interval of a mean, as a factor",
+    "new_session_interval_factor": "interval of one more session, as a factor",
     "medians_evaluated": "medians left out",
     "medians_inside": "of these in their interval",
     "aicc": "AICc",
@@ -613,10 +613,10 @@ _HEADINGS = {
     "printed_flop_per_s": "rate as printed",
     "audit_cells.flop_per_s": "rate from the time",
     "rate_agrees": "agree",
-    "warm_speedup": "speedup without the constant",
+    "speedup_without_constant": "speedup without the constant",
     "is_empty": "no longer than the constant",
-    "of_capability": "by the guide",
-    "of_driver": "by the driver",
+    "documented_value": "by the guide",
+    "driver_value": "by the driver",
     "fma_share": "FMA share",
     "loop_fma_share": "FMA share of the loop",
     "registers_per_thread": "registers a thread",

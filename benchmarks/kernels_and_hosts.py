@@ -39,7 +39,7 @@ def kernels_s(recorded: Recording) -> pd.Series:
     return own.groupby(_PRODUCT, dropna=False)["kernel_s"].median()
 
 
-def beside_s(recorded: Recording, host_memory: str) -> pd.Series:
+def with_traffic_s(recorded: Recording, host_memory: str) -> pd.Series:
     """Return the median of what passes take beside their kernels, by the kernel."""
     samples = recorded.samples
     own = samples[(samples["device"] == "gpu0") & (samples["host_memory"] == host_memory)]
@@ -74,7 +74,7 @@ def lines(recordings: dict[str, Recording]) -> Iterator[str]:
     if len(alone) < 2:
         raise StudyError("kernels: name two recordings or more whose kernels were timed alone")
     rests = {
-        memory: {name: beside_s(one, memory) for name, one in recordings.items()}
+        memory: {name: with_traffic_s(one, memory) for name, one in recordings.items()}
         for memory in _MEMORY
     }
     hosts = {

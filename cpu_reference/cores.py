@@ -64,11 +64,11 @@ def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
     each on a CPU that what is timed next may need.
     """
     until = time.perf_counter() + limit_s
-    while _others_at_work() and time.perf_counter() < until:
+    while _busy_other_threads() and time.perf_counter() < until:
         time.sleep(_POLL_S)
 
 
-def _others_at_work() -> bool:
+def _busy_other_threads() -> bool:
     """Tell whether Linux says of another thread of this process that it runs (proc(5), stat)."""
     own = str(threading.get_native_id())
     stats = (_read(task / "stat") for task in Path("/proc/self/task").iterdir() if task.name != own)

@@ -28,7 +28,12 @@ CELLS_COLUMNS = [
     *("printed_flop_per_s", "flop_per_s", "flop_per_low_s", "flop_per_high_s", "rate_agrees"),
     *("constant_s", "constant_low_s", "constant_high_s", "above_constant_s"),
     *("naive_time_s", "naive_constant_s", "speedup"),
-    *("warm_speedup", "warm_speedup_low", "warm_speedup_high", "m0_limit"),
+    *(
+        "speedup_without_constant",
+        "speedup_without_constant_low",
+        "speedup_without_constant_high",
+        "m0_limit",
+    ),
 ]
 CONSTANTS_COLUMNS = [
     *("machine", "first_table", "last_table", "constant_s", "constant_low_s", "constant_high_s"),
@@ -136,7 +141,7 @@ def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFram
 
     flop_per_s is 2n³/time_s, with the bounds that the rounding of the time leaves; rate_agrees
     says whether the printed rate, rounded too, meets them. speedup is the naive time of the same table
-    over the cell's; warm_speedup is that of both times less the constant that they hold (Table 6 of
+    over the cell's; speedup_without_constant is that of both times less the constant that they hold (Table 6 of
     its own kernels: none). m0_limit is what M0 bounds the speedup of a buffered kernel by, whatever ρ
     is: 2/(1 + 1/n).
     """
@@ -171,7 +176,9 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
         return found
     found |= {"naive_time_s": row["naive_time_s"], "speedup": row["naive_time_s"] / row["time_s"]}
     if constant is not None:
-        found |= _warm_speedup(row, constant, is_cold) | {"naive_constant_s": constant.value}
+        found |= _speedup_without_constant(row, constant, is_cold) | {
+            "naive_constant_s": constant.value
+        }
     if str(row["implementation"]).startswith("gpu_buffered"):
         found["m0_limit"] = 2 / (1 + 1 / row["n"])
     return found
@@ -199,7 +206,9 @@ def cold_constant(constants: pd.DataFrame, machine: str) -> Constant | None:
     return Constant(*(float(own.iloc[0][name]) for name in names))
 
 
-def _warm_speedup(row: dict[str, Any], constant: Constant, is_cold: bool) -> dict[str, object]:
+def _speedup_without_constant(
+    row: dict[str, Any], constant: Constant, is_cold: bool
+) -> dict[str, object]:
     """Return a speedup without the constant, and the least and largest that rounding allows.
 
     A time that is not above the constant has an infinite gain.
@@ -216,9 +225,9 @@ def _warm_speedup(row: dict[str, Any], constant: Constant, is_cold: bool) -> dic
         for up, down, start in product((-1, 1), (-1, 1), starts)
     ]
     return {
-        "warm_speedup": speedup(naive, time_s, constant.value),
-        "warm_speedup_low": min(corners),
-        "warm_speedup_high": max(corners),
+        "speedup_without_constant": speedup(naive, time_s, constant.value),
+        "speedup_without_constant_low": min(corners),
+        "speedup_without_constant_high": max(corners),
     }
 
 

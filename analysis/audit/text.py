@@ -61,7 +61,7 @@ def _bounded(name: str, values: list[float]) -> dict[str, float]:
 CPU_COLUMNS = [
     *("table", "machine", "n", "before_n", "cpu_time_s", "cpu_flop_per_s", "growth", "n3_growth"),
     *("tuned_speedup", "tuned_flop_per_s", "tuned_least_flop_per_s", "tuned_most_flop_per_s"),
-    *("headline_s", "over_headline", "said_speedup", "verdict"),
+    *("headline_s", "over_headline", "stated_speedup", "verdict"),
 ]
 NAIVE, AS_CAPTIONED, NEITHER = "naive", "as captioned", "neither"
 _ABOUT = 1.25  # a factor that a rounded figure of a text leaves on either side
@@ -104,7 +104,7 @@ def cpu_table(published: pd.DataFrame, statements: Mapping[str, Statement]) -> p
         if not same.empty:
             row["headline_s"] = float(same["headline_s"].iloc[0])
             row["over_headline"] = time_s / row["headline_s"]
-            row["said_speedup"] = statements["speedup_over_cpu"].value
+            row["stated_speedup"] = statements["speedup_over_cpu"].value
         rows.append(row)
     return pd.DataFrame(rows, columns=CPU_COLUMNS).astype({"before_n": "Int64"})
 

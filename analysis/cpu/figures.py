@@ -60,7 +60,7 @@ def cpu_rate(store: Store, devices: Devices) -> Figure | None:
 def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
     """Draw the CPU versions of the host in focus below its ceilings."""
     frame = store["cpu_roofline"]
-    frame = frame[frame["flop_per_byte_past_l1"].notna()]
+    frame = frame[frame["flop_per_byte_beyond_l1"].notna()]
     frame = with_rates(frame.assign(batch=1, m=frame["n"], k=frame["n"]), "total")
     hosts = _hosts(frame, _by_focus(devices)[:1], store)
     return plots.roofline(hosts[0]) if hosts and hosts[0].ceilings else None

@@ -44,8 +44,8 @@ def _facts(provenance: dict[str, Any]) -> dict[str, object]:
 def clock_table(found: list[Source]) -> pd.DataFrame:
     """Return the clock at which the CPU's passes began and ended, by number of threads.
 
-    Medians and extremes over the samples of which it is known; samples_moved counts those whose
-    clock after the run is off that before by more than `tolerance`. others_at_work is the CPU time
+    Medians and extremes over the samples of which it is known; samples_clock_changed counts those whose
+    clock after the run is off that before by more than `tolerance`. busy_other_threads is the CPU time
     of other threads of the process over the time of the runs, of all of them and of the cell with
     the most: none where products run on one thread. Of single passes it would mislead: a system
     books the time of a thread at its ticks, which may be longer than a run.
@@ -69,10 +69,13 @@ def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
                 f"clock_{when}_max_hz": clock.max(),
             }
         moved = (clocks["after"] / clocks["before"] - 1).abs() > MOVED
-        row |= {"samples_moved": int(moved.sum()), "others_at_work": _others_at_work(own)}
-        cells = [_others_at_work(cell) for _, cell in grouped(own, CELL)]
-        yield row | {"others_at_work_max": max(cells)}
+        row |= {
+            "samples_clock_changed": int(moved.sum()),
+            "busy_other_threads": _busy_other_threads(own),
+        }
+        cells = [_busy_other_threads(cell) for _, cell in grouped(own, CELL)]
+        yield row | {"busy_other_threads_max": max(cells)}
 
 
-def _others_at_work(samples: pd.DataFrame) -> float:
+def _busy_other_threads(samples: pd.DataFrame) -> float:
     return float(samples["other_threads_s"].sum() / samples["total_s"].sum())

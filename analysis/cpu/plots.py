@@ -28,11 +28,11 @@ _ROOFS = {
 # The panels of a roofline: column, what it is, and its roofs.
 _PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
     (
-        "flop_per_byte_asked",
+        "flop_per_byte_requested",
         "flop a byte asked of L1",
         {"l1_bytes_per_s": ("first-level cache", ":")},
     ),
-    ("flop_per_byte_past_l1", "flop a byte fetched past L1", _ROOFS),
+    ("flop_per_byte_beyond_l1", "flop a byte fetched past L1", _ROOFS),
 )
 
 

@@ -27,8 +27,8 @@ def cpu_roofline_table(
     """Return one row a CPU variant and number of threads, with its fastest cell at its largest n.
 
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `hosts`
-    `analysis.cpu.hosts.hosts_table`. flop_per_byte_asked counts the bytes that the loops ask of
-    the first-level cache, flop_per_byte_past_lK those that are fetched into the cache of level K.
+    `analysis.cpu.hosts.hosts_table`. flop_per_byte_requested counts the bytes that the loops ask of
+    the first-level cache, flop_per_byte_beyond_lK those that are fetched into the cache of level K.
     Each bound is the time that the bytes take at least at the rate of the level that serves them:
     asked bytes at that of the first level, those fetched into a cache at that of the next. On
     several threads the caches' rates are not known. The bound is the largest, share_of_bound its
@@ -73,19 +73,19 @@ def _row(
     n, threads, variant = int(str(cell["n"])), int(str(cell["threads"])), str(cell["variant"])
     block = None if pd.isna(cell["block_size"]) else int(str(cell["block_size"]))
     time_s, flop = float(str(cell["total_s"])), 2.0 * n**3
-    moved = {"asked": asked_bytes(variant, n)}
+    moved = {"requested": asked_bytes(variant, n)}
     moved |= {
-        f"past_l{level}": fetched_bytes(variant, n, block, size) for level, size in caches.items()
+        f"beyond_l{level}": fetched_bytes(variant, n, block, size) for level, size in caches.items()
     }
     row = cell | {"flop_per_s": flop / time_s}
     row["intensity"] = AT_MOST if is_bound(variant) else BY_FORMULA
-    row |= {f"flop_per_byte_{of}": flop / moved_bytes for of, moved_bytes in moved.items()}
+    row |= {f"flop_per_byte_{of}": flop / traffic_bytes for of, traffic_bytes in moved.items()}
     work = {COMPUTE: (flop, "fp32_flop_per_s")}
     if caches:
         levels = [*(f"l{level}" for level in caches), MEMORY]
         work |= {
-            level: (moved_bytes, f"{level}_bytes_per_s")
-            for level, moved_bytes in zip(levels, moved.values(), strict=True)
+            level: (traffic_bytes, f"{level}_bytes_per_s")
+            for level, traffic_bytes in zip(levels, moved.values(), strict=True)
         }
     bounds = {
         name: amount / rates[rate, threads]

@@ -107,8 +107,8 @@ def break_even_table(found: list[Source]) -> pd.DataFrame:
     least_n and largest_n, the orders that both sides have. n is the break-even where it is
     `MEASURED`, else NaN. Its 95 % bootstrap interval is of draws of every median and of what the
     curves may be off by between orders; a bound of 0 is one below least_n, an infinite one is above
-    largest_n. loses_at is the largest order of both sides at which the GPU is not the faster one,
-    wins_at the smallest from which on it is, both by the medians alone.
+    largest_n. slower_at is the largest order of both sides at which the GPU is not the faster one,
+    faster_at the smallest from which on it is, both by the medians alone.
     """
     frames = []
     for source in with_gpu(found):
@@ -178,8 +178,8 @@ def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]
                 n if place == MEASURED else np.nan,
                 *percentile_interval(crossings(asked, ahead)),
             ),
-            "loses_at": int(lost[-1]) if len(lost) else None,
-            "wins_at": int(won[0]) if len(won) else None,
+            "slower_at": int(lost[-1]) if len(lost) else None,
+            "faster_at": int(won[0]) if len(won) else None,
             "cells_without_interval": gpu.unsure + cpu_baseline.unsure,
             "draws": DRAWS,
             "seed": SEED,

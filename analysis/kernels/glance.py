@@ -17,7 +17,7 @@ _SPEEDUP = with_bounds("speedup")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
 _KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
 _KERNEL_OF = ("gpu", "variant", "n", "block_size")
-_BOUNDS = ("units", "moved_bytes", "share_of_units", "bound", "share_of_bound")
+_BOUNDS = ("units", "traffic_bytes", "share_of_units", "bound", "share_of_bound")
 
 
 def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -72,7 +72,7 @@ _LIMITS = (
 def limits_table(found: list[Source]) -> pd.DataFrame:
     """Return one row a GPU and limit.
 
-    of_capability is the table's (`kernels.cubins.occupancy.LIMITS`), of_driver what the driver reported
+    documented_value is the table's (`kernels.cubins.occupancy.LIMITS`), driver_value what the driver reported
     when it was recorded; each is empty where it says nothing, and so is agree then.
     """
     return from_rows(
@@ -96,8 +96,8 @@ def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
                 "compute_capability": capability,
                 "limit": limit.limit,
                 "unit": limit.unit,
-                "of_capability": own,
-                "of_driver": driver,
+                "documented_value": own,
+                "driver_value": driver,
                 "agree": None if own is None or driver is None else own == driver,
             }
         )

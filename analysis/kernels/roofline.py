@@ -44,7 +44,7 @@ def roofline_table(
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
     `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the GPU's rate of
     FMAs over the bandwidth of its memory: by source L, a kernel below it is bound by
-    memory. moved_bytes are those of the sectors that are asked of the first-level cache,
+    memory. traffic_bytes are those of the sectors that are asked of the first-level cache,
     share_of_units is the rate of the kernel over that of the units that it multiplies on. The bound
     is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A
     bound that is not known is empty: there are no counts of what a library does, and older
@@ -102,7 +102,7 @@ def placed(
             )
         )
         work |= {"l1": sectors * SECTOR_BYTES, "shared": wavefronts * WAVEFRONT_BYTES}
-        row |= intensities(product, launch) | {"moved_bytes": work["l1"]}
+        row |= intensities(product, launch) | {"traffic_bytes": work["l1"]}
     ceilings = BOUNDS | {"compute": _TENSOR_UNITS} if parts else BOUNDS
     bounds = {n: work[n] / rates[c] for n, c in ceilings.items() if n in work and c in rates}
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}

@@ -231,7 +231,7 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
     return {
         "models": pd.concat(parameters, ignore_index=True),
         "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
-        "model_tests": evaluated.assign(chosen_here=CHOSEN_ON in case.labels["machine"]),
+        "model_tests": evaluated.assign(selected_on_this_gpu=CHOSEN_ON in case.labels["machine"]),
         "model_steps": steps(candidates, fitted),
         "model_predictions": pd.concat(shown, ignore_index=True),
     }

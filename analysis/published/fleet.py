@@ -29,7 +29,7 @@ PROPERTIES = {
     "FMA rate": "fma_flop_per_s",
     "multiprocessors": "multiprocessors",
     "link": "link_bytes_per_s",
-    "balance": "allowed_flop_per_s",
+    "balance": "roofline_flop_per_s",
 }
 _ALONE = ("memory bandwidth", "FMA rate", "multiprocessors")
 # Of so many GPU models, a perfect order is found by chance less often than once in a hundred
@@ -78,7 +78,7 @@ def _properties(known: pd.Series) -> dict[str, object]:
         "fma_flop_per_s": units,
         "memory_bytes_per_s": memory,
         "link_bytes_per_s": known.get("h2d_bytes_per_s"),
-        "allowed_flop_per_s": allowed,
+        "roofline_flop_per_s": allowed,
     }
 
 

@@ -295,8 +295,8 @@ class Sessions:
             common_log_sd=np.sqrt(scatter.common),
             noise_log_sd=np.sqrt(scatter.noise),
             degrees_of_freedom=scatter.degrees_of_freedom,
-            mean_factor=_factor(scatter, 1 / count),
-            another_factor=_factor(scatter, 1 + 1 / count),
+            mean_interval_factor=_factor(scatter, 1 / count),
+            new_session_interval_factor=_factor(scatter, 1 + 1 / count),
             medians_evaluated=np.bincount(kind[evaluated], minlength=len(kinds)),
             medians_inside=np.bincount(kind[evaluated], inside[evaluated], len(kinds)),
         )

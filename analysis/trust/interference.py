@@ -25,7 +25,7 @@ from base.intervals import interval_ranks, median_interval
 from measurement.recording.recording import CELL
 
 QUANTITIES = ("total", "h2d", "kernel", "d2h")
-_TIMES = [*with_bounds("alone_s"), *with_bounds("beside_s")]
+_TIMES = [*with_bounds("isolated_s"), *with_bounds("with_traffic_s")]
 _OUTCOME = ["ratio", "ratio_low", "ratio_high", "p_differs", "p_same"]
 _PAIR = ["session", "round"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
@@ -34,7 +34,7 @@ _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 def interference_table(found: list[Source]) -> pd.DataFrame:
     """Return one row for every cell, number of neighbours and quantity ("total", "h2d", …).
 
-    alone_s and beside_s are medians over the pairs, ratio is beside_s over alone_s. The verdict is
+    isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over isolated_s. The verdict is
     on the runs beside the traffic, among all comparisons of a GPU. Below 6 pairs there is no
     interval and no p or q (NaN).
     """

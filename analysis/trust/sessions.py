@@ -15,7 +15,7 @@ def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
 
     Kinds and standard deviations (of log time) are those of `analysis.stats.sessions`: between
     sessions beyond noise; common to all cells of the kind; of the noise of one session's median.
-    mean_factor is that to which the interval of a cell's mean reaches, another_factor that of one
+    mean_interval_factor is that to which the interval of a cell's mean reaches, new_session_interval_factor that of one
     more session's median. Of medians_evaluated, medians_inside lie within the interval for one more
     session that the others give, each session left out in turn: three are needed for that.
     """

@@ -47,7 +47,7 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
         times = samples[column]
         unmarked = recorded[cells.number] & ~marked
         frame[with_bounds(f"{part}_s")] = cells.medians(times).T
-        frame[with_bounds(f"unmarked_{part}_s")] = cells.medians(times, unmarked).T
+        frame[with_bounds(f"unthrottled_{part}_s")] = cells.medians(times, unmarked).T
     return frame
 
 

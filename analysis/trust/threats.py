@@ -17,8 +17,8 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row for each row of recordings.csv: what speaks against the numbers of a GPU.
 
     `frames` are the tables recordings, telemetry, summary and agreement. The CPU's totals count
-    with each GPU of its host. share_moved is how far a total moves at most without the samples
-    taken while the GPU throttled; totals_wide have an interval that reaches farther than `WIDE`
+    with each GPU of its host. share_clock_changed is how far a total moves at most without the samples
+    taken while the GPU throttled; end_to_end_cells_wide have an interval that reaches farther than `WIDE`
     of the median; medians_reproduced of medians_compared agree with another recording of the same
     GPU model. What was not recorded is empty.
     """
@@ -38,8 +38,8 @@ def _throttling(cells: pd.DataFrame) -> dict[str, object]:
     """Return what the rows of telemetry.csv of one GPU tell; nothing where there are none."""
     known = cells[cells["samples_throttled"].notna()]
     clocks = cells["sm_clock_hz"].dropna()
-    moved = (cells["unmarked_total_s"] / cells["total_s"] - 1).abs()
-    found: dict[str, object] = {"share_moved": moved.max()}
+    moved = (cells["unthrottled_total_s"] / cells["total_s"] - 1).abs()
+    found: dict[str, object] = {"share_clock_changed": moved.max()}
     if not known.empty:
         marked, samples = known["samples_throttled"].sum(), known["samples"].sum()
         found |= {"samples": samples, "samples_throttled": marked}
@@ -56,9 +56,9 @@ def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
     median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
     reach = np.maximum(high - median, median - low) / median
     return {
-        "totals": int(own.sum()),
-        "totals_without_interval": int(low.isna().sum()),
-        "totals_wide": int((reach > WIDE).sum()),
+        "end_to_end_cells": int(own.sum()),
+        "end_to_end_cells_without_interval": int(low.isna().sum()),
+        "end_to_end_cells_wide": int((reach > WIDE).sum()),
     }
 
 

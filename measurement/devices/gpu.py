@@ -73,7 +73,7 @@ class GpuSession:
         self._primary = primary or any(entry.is_call for entry in VARIANTS.values())
         self._calls: dict[str, Callable[..., None]] = {}
         self._functions: dict[Build, Any] = {}
-        self._alone_s: dict[Cell, float] = {}  # the first time of every kernel alone
+        self._isolated_s: dict[Cell, float] = {}  # the first time of every kernel alone
         self._sgemm: cublas.Sgemm | None = None
         self._graphs: dict[Cell, Graph] = {}
         self._pieces: Pieces | None = None
@@ -259,7 +259,7 @@ class GpuSession:
         there is one launch only.
         """
         launch = self._ready(cell)
-        known_s = self._alone_s.get(cell)
+        known_s = self._isolated_s.get(cell)
         launches = 1
         if known_s and not flushed:
             launches = min(max(math.ceil(_WINDOW_S / known_s), 1), _MAX_LAUNCHES)
@@ -275,7 +275,7 @@ class GpuSession:
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error
         if known_s is None:
-            self._alone_s[cell] = elapsed_s
+            self._isolated_s[cell] = elapsed_s
             if elapsed_s < _WINDOW_S:
                 return self.kernel_time(cell, flushed)
         return KernelTime(launches, elapsed_s / launches)
@@ -341,7 +341,7 @@ class GpuSession:
         work.prepare()
         try:
             self._copy_in(work)
-            if self._alone_s.get(cell, 0.0) <= _LONG_S:
+            if self._isolated_s.get(cell, 0.0) <= _LONG_S:
                 launch()
         except self._cuda.Error as error:
             raise DeviceError(str(error)) from error

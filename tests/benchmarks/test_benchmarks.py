@@ -538,7 +538,7 @@ class Timed:
     def not_launchable(self, one):
         return "needs too much" if one.block_size == 192128 else None
 
-    def held(self, one, flushed):
+    def kernel_time(self, one, flushed):
         assert not flushed
         self.asked.append(one.variant)
         if one.variant == "cublas_sgemm":

@@ -276,5 +276,5 @@ def break_even_row(
 ) -> dict[str, object]:
     """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
     named = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": "best"}
-    bounds = {"n": n, "n_low": low, "n_high": high, "loses_at": 256, "wins_at": 512}
+    bounds = {"n": n, "n_low": low, "n_high": high, "slower_at": 256, "faster_at": 512}
     return named | {"location": place, "least_n": 128, "largest_n": 1024} | bounds | more

@@ -123,7 +123,7 @@ def test_edges_are_where_three_blocks_and_one_fill_a_cache():
 def bounded(host, variant, threads, intensity):
     row = {"recording": f"of {host}", "variant": variant, "threads": threads, "n": 1000}
     row |= {"total_s": 1.0, "intensity": intensity}
-    return row | {"flop_per_byte_asked": 0.25, "flop_per_byte_past_l1": 0.5}
+    return row | {"flop_per_byte_requested": 0.25, "flop_per_byte_beyond_l1": 0.5}
 
 
 def test_roofline_is_that_of_the_host_in_focus(tmp_path):

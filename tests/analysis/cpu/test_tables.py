@@ -105,9 +105,9 @@ def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording
         assert row["clock_before_hz"] == own["cpu_clock_before_hz"].median()
         assert row["clock_after_min_hz"] == own["cpu_clock_after_hz"].min() == 0.9 * CPU_CLOCK_HZ
         # the first sample of each cell ended at nine tenths of the clock
-        assert row["samples_moved"] == (own["round"] == 0).sum()
-        assert row["others_at_work"] == pytest.approx(threads - 1)
-        assert row["others_at_work_max"] == pytest.approx(threads - 1)
+        assert row["samples_clock_changed"] == (own["round"] == 0).sum()
+        assert row["busy_other_threads"] == pytest.approx(threads - 1)
+        assert row["busy_other_threads_max"] == pytest.approx(threads - 1)
 
 
 @pytest.mark.slow
@@ -119,8 +119,8 @@ def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_
     samples.loc[cell.index[0], "other_threads_s"] = ticked_s
     made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
     row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
-    assert row["others_at_work_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
-    assert row["others_at_work"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
+    assert row["busy_other_threads_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
+    assert row["busy_other_threads"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
 
 
 def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_path):
@@ -220,15 +220,15 @@ def test_bounds_are_bytes_over_the_rate_of_the_level_that_serves_them(roofline, 
     )
     assert row["bound"] == "l2"
     assert row["share_of_bound"] == row["l2_bound_s"] / row["total_s"]
-    assert row["flop_per_byte_asked"] == 2 / 8
-    assert row["flop_per_byte_past_l2"] == 2 * n**3 / bytes_of["l3"]
+    assert row["flop_per_byte_requested"] == 2 / 8
+    assert row["flop_per_byte_beyond_l2"] == 2 * n**3 / bytes_of["l3"]
     assert row["flop_per_s"] == 2 * n**3 / row["total_s"]
 
 
 def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
     row = one(roofline, "packed", ALL_THREADS)
     assert row["intensity"] == AT_MOST
-    assert row["flop_per_byte_past_l1"] == row["flop_per_byte_asked"] == 1024 / 6
+    assert row["flop_per_byte_beyond_l1"] == row["flop_per_byte_requested"] == 1024 / 6
     rate = ceiling(both[0], "fp32_flop_per_s", ALL_THREADS)
     assert row["compute_bound_s"] == pytest.approx(2 * 1024**3 / rate)
     caches = [row[f"l{level}_bound_s"] for level in (1, 2, 3)]
@@ -246,7 +246,7 @@ def test_where_caches_are_not_told_fmas_alone_are_a_bound(gpu_recording):
         cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)), "loop_order"
     )
     assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
-    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_past_l1"]]).all()
+    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_beyond_l1"]]).all()
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
     )
     assert row["flop_per_s"] > 0
     assert pd.isna([row["bound"], row["share_of_bound"]]).all()
-    assert row["flop_per_byte_asked"] == 2 / 12
+    assert row["flop_per_byte_requested"] == 2 / 12
 
 
 # ---- gains split into their parts

@@ -62,7 +62,7 @@ def test_a_known_break_even_is_found_with_its_coverage():
         rng = np.random.default_rng(seed)
         row = found(made(gpu_s, rng), made(cpu_s, rng))
         assert row["location"] == MEASURED
-        assert (row["loses_at"], row["wins_at"]) == (512, 1024)
+        assert (row["slower_at"], row["faster_at"]) == (512, 1024)
         assert row["n_low"] <= row["n"] <= row["n_high"]
         inside += row["n_low"] <= TRUTH <= row["n_high"]
         near += abs(row["n"] / TRUTH - 1) < 0.03
@@ -83,12 +83,12 @@ def test_a_gpu_that_wins_everywhere_has_its_break_even_below_the_smallest_order(
     rng = np.random.default_rng(1)
     row = found(made(lambda n: gpu_s(n) / 50, rng), made(cpu_s, rng))
     assert row["location"] == BELOW
-    assert (row["loses_at"], row["wins_at"]) == (None, 256)
+    assert (row["slower_at"], row["faster_at"]) == (None, 256)
     assert math.isnan(row["n"])
     assert (row["n_low"], row["n_high"]) == (0, 0)
 
 
-def test_a_gpu_that_hardly_wins_at_the_smallest_order_may_not():
+def test_a_gpu_that_hardly_faster_at_the_smallest_order_may_not():
     rng = np.random.default_rng(2)
     ratio = 0.97 * cpu_s(256.0) / gpu_s(256.0)
     row = found(made(lambda n: ratio * gpu_s(n), rng, noise=0.2), made(cpu_s, rng, noise=0.2))
@@ -96,14 +96,14 @@ def test_a_gpu_that_hardly_wins_at_the_smallest_order_may_not():
     assert 256 < row["n_high"] < 512
 
 
-def test_a_gpu_that_loses_at_the_largest_order_has_its_break_even_above():
+def test_a_gpu_that_slower_at_the_largest_order_has_its_break_even_above():
     rng = np.random.default_rng(3)
     slow = made(lambda n: 5e-11 * n**3, rng)
     row = found(slow, made(cpu_s, rng))
     assert row["location"] == ABOVE
     assert math.isnan(row["n"])
     assert (row["n_low"], row["n_high"]) == (np.inf, np.inf)
-    assert (row["loses_at"], row["wins_at"]) == (4096, None)
+    assert (row["slower_at"], row["faster_at"]) == (4096, None)
 
 
 def test_a_win_that_is_lost_again_does_not_count():

@@ -53,7 +53,7 @@ SPEEDUPS = [
 ]
 ROOFLINE = [
     {"gpu": "card", "variant": variant, "n": n, "block_size": block, "units": "FP32"}
-    | {"share_of_units": share, "moved_bytes": 1e9, "bound": "shared", "share_of_bound": 0.9}
+    | {"share_of_units": share, "traffic_bytes": 1e9, "bound": "shared", "share_of_bound": 0.9}
     for variant, n, block, share in (
         ("block", 2048, 32, 0.25),
         ("block", 2048, 8, 0.5),
@@ -94,7 +94,7 @@ def test_rates_stand_beside_the_librarys_and_the_cards(glance):
     assert block["kernel_flop_per_s"] == FLOP / 0.002
     assert block["share_of_library"] == 0.0005 / 0.002
     assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
-    assert (block["moved_bytes"], block["share_of_bound"]) == (1e9, 0.9)
+    assert (block["traffic_bytes"], block["share_of_bound"]) == (1e9, 0.9)
     assert one(glance, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
     assert one(glance, "cublas_sgemm")["share_of_library"] == 1
     assert pd.isna(one(glance, "buffered_row")["share_of_library"]), "not measured at its size"

@@ -214,7 +214,7 @@ def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
     own = found[(found["source"] == "h100") & (found["kernels"] == "all")]
     own = own.set_index(["test", "model"])
     errors = own["log_rms"]
-    assert own["chosen_here"].all()
+    assert own["selected_on_this_gpu"].all()
     assert own.at[("size left out", "constant a kernel"), "parameters"] == 28
     assert errors["size left out", "M8"] == pytest.approx(0.0775, abs=5e-4)
     assert errors["size left out", "constant a kernel"] == pytest.approx(0.098, abs=5e-4)

@@ -55,7 +55,7 @@ def balanced(count=20):
     allowed = np.minimum(units, 8 * memory)
     named = {"fma_flop_per_s": units, "memory_bytes_per_s": memory}
     return cards(
-        allowed, **named, allowed_flop_per_s=allowed, multiprocessors=np.round(units / 1e11)
+        allowed, **named, roofline_flop_per_s=allowed, multiprocessors=np.round(units / 1e11)
     )
 
 
@@ -77,7 +77,7 @@ def test_every_card_has_its_fastest_kernel_of_the_source_and_what_it_can_do(gpu_
     assert row["multiprocessors"] == 100
     assert row["memory_bytes_per_s"] == pytest.approx(2.5e12, rel=0.02)
     assert row["link_bytes_per_s"] == pytest.approx(5e10, rel=0.02), "of the largest copy, pinned"
-    assert row["allowed_flop_per_s"] == pytest.approx(8 * row["memory_bytes_per_s"])
+    assert row["roofline_flop_per_s"] == pytest.approx(8 * row["memory_bytes_per_s"])
 
 
 def test_the_claim_holds_where_both_together_rank_the_cards_and_neither_alone_does():
@@ -99,7 +99,7 @@ def test_the_claim_does_not_hold_where_one_property_ranks_them_better():
 def test_where_memory_limits_every_card_nothing_tells_the_balance_from_bandwidth():
     fleet = balanced().assign(
         kernel_flop_per_s=lambda all_: all_["memory_bytes_per_s"],
-        allowed_flop_per_s=lambda all_: 8 * all_["memory_bytes_per_s"],
+        roofline_flop_per_s=lambda all_: 8 * all_["memory_bytes_per_s"],
     )
     assert verdicts(fleet).loc["balance", "verdict"] == "undecided"
 

@@ -132,13 +132,17 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     assert set(limits["gpu"]) == {"card"}
     assert set(limits["compute_capability"]) == {"9.0"}
     threads = limits.loc["threads of a multiprocessor"]
-    assert (threads["of_capability"], threads["of_driver"], threads["agree"]) == (2048, 2048, True)
+    assert (threads["documented_value"], threads["driver_value"], threads["agree"]) == (
+        2048,
+        2048,
+        True,
+    )
     registers = limits.loc["registers of a thread"]
-    assert registers["of_capability"] == 255
-    assert pd.isna([registers["of_driver"], registers["agree"]]).all(), "no driver says it"
+    assert registers["documented_value"] == 255
+    assert pd.isna([registers["driver_value"], registers["agree"]]).all(), "no driver says it"
     cache = limits.loc["second-level cache"]
-    assert (cache["unit"], cache["of_driver"]) == ("byte", 52428800)
-    assert pd.isna(cache["of_capability"])
+    assert (cache["unit"], cache["driver_value"]) == ("byte", 52428800)
+    assert pd.isna(cache["documented_value"])
 
 
 def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
@@ -152,7 +156,7 @@ def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
     }
     made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
     unknown = limits_table(data.sources({"a": made})).set_index("limit")
-    assert unknown["of_capability"].isna().all()
+    assert unknown["documented_value"].isna().all()
     device["compute_capability"] = "9.0"
     made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
     known = limits_table(data.sources({"b": made})).set_index("limit")

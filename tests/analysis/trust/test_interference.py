@@ -91,7 +91,7 @@ def test_only_rounds_with_both_passes_are_pairs():
 def test_below_six_pairs_nothing_is_claimed():
     row = compared([1.0] * 5, [2.0] * 5).loc["h2d"]
     assert (row["ratio"], row["verdict"]) == (2, "undecided")
-    assert row[["ratio_low", "p_differs", "q_same", "alone_low_s"]].isna().all()
+    assert row[["ratio_low", "p_differs", "q_same", "isolated_low_s"]].isna().all()
 
 
 def test_the_table_names_gpus_and_is_empty_where_there_is_one(

@@ -53,22 +53,22 @@ def test_marked_samples_are_counted_named_and_left_out_of_the_second_median():
     assert (row["memory_clock_hz"], row["temperature_max_celsius"]) == (1e9, 55)
     assert row["power_w"] == 335
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (4.5, 1, 9)
-    assert (row["unmarked_total_s"], row["unmarked_in_run_kernel_s"]) == (3.5, 1.75)
-    assert (row["unmarked_total_low_s"], row["unmarked_total_high_s"]) == (1, 6)
+    assert (row["unthrottled_total_s"], row["unthrottled_in_run_kernel_s"]) == (3.5, 1.75)
+    assert (row["unthrottled_total_low_s"], row["unthrottled_total_high_s"]) == (1, 6)
 
 
 def test_where_every_sample_is_marked_none_is_left():
     row = telemetry.telemetry(samples([SW_POWER_CAP] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["samples_throttled"] == 6
     assert row["total_s"] == 3.5
-    assert row[["unmarked_total_s", "unmarked_in_run_kernel_high_s"]].isna().all()
+    assert row[["unthrottled_total_s", "unthrottled_in_run_kernel_high_s"]].isna().all()
 
 
 def test_what_is_not_known_is_empty_and_not_zero():
     row = telemetry.telemetry(samples([None] * 6, [1, 2, 3, 4, 5, 6])).iloc[0]
     assert row["throttle_reasons"] == ""
     unknown = ["samples_throttled", "sm_clock_hz", "sm_clock_min_hz", "power_w"]
-    assert row[[*unknown, "temperature_max_celsius", "unmarked_total_s"]].isna().all()
+    assert row[[*unknown, "temperature_max_celsius", "unthrottled_total_s"]].isna().all()
     half = telemetry.telemetry(samples([None, 0, 0, 0, 0, 0, 0], [9, 1, 2, 3, 4, 5, 6])).iloc[0]
     assert half["samples_throttled"] == 0
 
@@ -79,7 +79,7 @@ def test_every_gpu_cell_has_its_state_and_the_cpu_none(throttled, cpu_recording)
     assert len(table) == len(timed)
     assert set(table["gpu"]) == {"r0-gpu0", "r0-gpu1"}
     assert set(table["samples_throttled"]) == {3}
-    assert (table["unmarked_total_s"] < table["total_s"]).all()
+    assert (table["unthrottled_total_s"] < table["total_s"]).all()
     merged = table.merge(trust_cells(throttled), on=CELL, suffixes=("", "_summary"))
     assert len(merged) == len(table)
     assert (merged["in_run_kernel_s"] == merged["in_run_kernel_s_summary"]).all()

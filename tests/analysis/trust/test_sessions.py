@@ -48,9 +48,9 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     assert (totals["degrees_of_freedom"] < 2.5).all()
     kernels = table[(table["quantity"] == "kernel") & (table["cells"] > 10)]
     assert (kernels["between_log_sd"] < 0.1 * spread).all()
-    assert (kernels["mean_factor"] < 1.03).all()
-    assert (totals["mean_factor"] > 1.1).all()
-    assert (totals["another_factor"] > totals["mean_factor"]).all()
+    assert (kernels["mean_interval_factor"] < 1.03).all()
+    assert (totals["mean_interval_factor"] > 1.1).all()
+    assert (totals["new_session_interval_factor"] > totals["mean_interval_factor"]).all()
 
 
 def test_each_session_is_left_out_in_turn(table):

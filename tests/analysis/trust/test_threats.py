@@ -23,7 +23,7 @@ def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.
         "samples_throttled": throttled,
         "sm_clock_hz": clock,
         "total_s": total,
-        "unmarked_total_s": unmarked,
+        "unthrottled_total_s": unmarked,
     }
 
 
@@ -67,14 +67,20 @@ def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
     card = told.loc["card"]
     assert (card["samples"], card["samples_throttled"]) == (20, 1)
     assert card["share_throttled"] == 0.05
-    assert card["share_moved"] == pytest.approx(0.1)
+    assert card["share_clock_changed"] == pytest.approx(0.1)
     assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
-    columns = ["samples", "samples_throttled", "share_throttled", "share_moved", "sm_clock_low_hz"]
+    columns = [
+        "samples",
+        "samples_throttled",
+        "share_throttled",
+        "share_clock_changed",
+        "sm_clock_low_hz",
+    ]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
 
 
 def test_missing_and_wide_intervals_are_counted_with_those_of_the_hosts_cpu(told):
-    columns = ["totals", "totals_without_interval", "totals_wide"]
+    columns = ["end_to_end_cells", "end_to_end_cells_without_interval", "end_to_end_cells_wide"]
     assert told[columns].to_numpy().tolist() == [[4, 2, 1], [1, 0, 0], [1, 0, 0]]
 
 
@@ -93,8 +99,8 @@ def test_what_the_recording_says_of_itself_is_taken_over(told):
 
 def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
     told = of(tables(tmp_path / "bare", recordings=[recording("card")])).loc["card"]
-    assert told["totals"] == 0
-    assert told[["samples", "share_moved", "sm_clock_high_hz"]].isna().all()
+    assert told["end_to_end_cells"] == 0
+    assert told[["samples", "share_clock_changed", "sm_clock_high_hz"]].isna().all()
     assert of(tables(tmp_path / "none")).empty
 
 
@@ -103,6 +109,6 @@ def test_the_table_is_made_from_the_recordings(computed):
     row, _ = pd.read_csv(computed / "threats.csv").to_dict("records")
     summary = pd.read_csv(computed / "summary.csv")
     own = summary[summary["recording"] == "card"]
-    assert row["totals"] == own["total_s"].notna().sum()
-    assert row["totals_without_interval"] == 0
+    assert row["end_to_end_cells"] == own["total_s"].notna().sum()
+    assert row["end_to_end_cells_without_interval"] == 0
     assert row["simulated"]
