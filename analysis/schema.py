@@ -1,8 +1,8 @@
 """Every table of the study: its columns, their types, units and headings, said once.
 
 What is written (`analysis.data.store.write`), read (`analysis.data.store.Store`), shown in the page
-(`analysis.render`) and documented (docs/tables.md, by ``python -m analysis schema``) follows from
-here. A column has one meaning wherever it stands. ``total_s±`` stands for three columns: a median
+(`analysis.render`) and documented (docs/reference/tables.md, by ``python -m analysis schema``)
+follows from here. A column has one meaning wherever it stands. ``total_s±`` stands for three columns: a median
 and the bounds of its 95 % interval, total_low_s and total_high_s.
 """
 

@@ -1,4 +1,4 @@
-"""How often intervals over sessions hold the truth: simulated, as docs/methods.md has it.
+"""Simulate the coverage of intervals over sessions (table in docs/explanation/methods.md).
 
     python -m benchmarks.sessions_coverage [--repeats N]
 

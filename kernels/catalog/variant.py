@@ -135,7 +135,7 @@ class Variant:
         """Return how many units of roundoff a sum of k float32 products may be off by.
 
         The unit is 2⁻²⁴ of the sum of their magnitudes. On tensor cores it is that of parts of 22
-        bits, of sums of 64 that are cut short, and of the sum of those (docs/methods.md).
+        bits, of sums of 64 that are cut short, and of the sum of those (docs: methods.md).
         """
         return 160 + -(-k // 64) if self.tensor_cores else k
 

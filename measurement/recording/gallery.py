@@ -13,9 +13,9 @@ from measurement.recording.recording import MANIFEST, Recording, RecordingError,
 GALLERY = ROOT / "data" / "recordings"
 _HEADING = """# Recordings
 
-The gallery in `data/recordings`, as `python -m measurement gallery` tells it;
-[CONTRIBUTING.md](../CONTRIBUTING.md) says how one is added. A recording is cited by the SHA-256 of
-its `MANIFEST.sha256`, which holds the hashes of all its files.
+The recordings in `data/recordings`, as printed by `python -m measurement gallery`.
+[Add a GPU](../how-to/add-a-gpu.md#publish-the-recording) describes how to add one. Cite a recording
+by the SHA-256 of its `MANIFEST.sha256`, which contains the hash of every other file.
 
 | folder | GPUs | host | measured | cells passed | SHA-256 |
 | --- | --- | --- | --- | ---: | --- |"""

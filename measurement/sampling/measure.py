@@ -32,7 +32,7 @@ _SAMPLES = "samples.csv.gz"
 # What is measured in rounds: end-to-end runs, and kernels alone. Each has its own orders.
 _PASS, _ALONE = "pass", "alone"
 _SEEDS = {_PASS: 0, _ALONE: 1}
-# A launch takes up to 0.2 µs more in some processes than in others (docs/measurement.md).
+# A launch takes up to 0.2 µs more in some processes than in others.
 # So kernels that are not far longer are timed alone in several.
 _PROCESSES = 5
 _SHORT_S = 1e-3

@@ -116,11 +116,11 @@ def test_kind_unit_and_heading_of_a_column(table, name, kind, unit, heading):
 
 
 def test_the_page_of_tables_is_that_of_the_schema():
-    written = (ROOT / "docs" / "tables.md").read_text()
+    written = (ROOT / "docs" / "reference" / "tables.md").read_text()
     command = [sys.executable, "-m", "analysis", "schema"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == (
         written
-    ), "renew it: python -m analysis schema > docs/tables.md"
+    ), "renew it: python -m analysis schema > docs/reference/tables.md"
     for table, name in EVERY:
         assert f"## {table}.csv" in written
         assert name in written or any(b in name for b in ("_low", "_high")), (table, name)

@@ -78,7 +78,7 @@ def multiply(host_builds):
 
 
 def bound(a, b):
-    """Return the bound of docs/methods.md, with what scales leave of a line's small elements."""
+    """Return the bound of docs/explanation/methods.md, plus the rounding of scaled elements."""
     a, b = abs(a), abs(b)
     left = np.outer(a.max(1), b.sum(0)) + np.outer(a.sum(1), b.max(0))
     return ENTRY.roundoffs(len(a)) * UNIT * (a @ b) + 2.0**-47 * left

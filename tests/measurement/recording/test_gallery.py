@@ -25,8 +25,8 @@ def test_what_travels_is_valid_and_stands_in_the_gallery():
     assert {one.path.name: gallery.faults(one) for one in recordings} == {
         one.path.name: [] for one in recordings
     }
-    page = (ROOT / "docs" / "recordings.md").read_text()
-    remedy = "run: python -m measurement gallery > docs/recordings.md"
+    page = (ROOT / "docs" / "results" / "recordings.md").read_text()
+    remedy = "run: python -m measurement gallery > docs/results/recordings.md"
     assert page == gallery.gallery(recordings) + "\n", remedy
 
 
