@@ -286,8 +286,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
-    if isinstance(provenance, dict) and "sessions" in provenance:  # its name in format 4
-        provenance["attempts"] = provenance.pop("sessions")
+    if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
+        provenance["attempts"] = provenance.pop("sittings")
     try:
         _check_texts(provenance)
         Provenance.model_validate(provenance)
