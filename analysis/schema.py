@@ -157,7 +157,7 @@ _DECLARED = {
         "speedup_host_memory cpu_best_variant cpu_best_threads speedup± speedup_verdict break_even_location "
         "break_even_n± break_even_least_n break_even_largest_n break_even_host_memory break_even_verdict",
     ),
-    "glance": (
+    "ladder_summary": (
         "the ladder at a glance: each kernel at the largest matrix size, beside the ceilings",
         "recording gpu variant idea is_library after n block_size samples kernel_s± "
         "kernel_flop_per_s share_of_library units share_of_units traffic_bytes bound "
@@ -198,16 +198,12 @@ _DECLARED = {
         "gpu gpu_name sessions n quantity host_memory variant block_size time_s± first "
         "first_sessions ratio± basis verdict",
     ),
-    "fleet": (
+    "figure2": (
         "source V's Figure 2: its fastest kernel on each GPU, and what the GPU is",
         "recording gpu gpu_name simulated n kernel_variant kernel_block_size kernel_flop_per_s± "
         "pinned_variant pinned_block_size pinned_flop_per_s± pageable_variant "
         "pageable_block_size pageable_flop_per_s± multiprocessors fma_flop_per_s "
         "memory_bytes_per_s link_bytes_per_s roofline_flop_per_s",
-    ),
-    "fleet_ranks": (
-        "which property of a card ranks the kinds of card as their performance does",
-        "quantity property kinds rank_correlation p_value verdict",
     ),
     "systems": (
         "the sources' systems: where they stand and how they fare",
@@ -585,7 +581,7 @@ _HEADINGS = {
     "share_of_library": "of cuBLAS",
     "share_of_units": "of its units' rate",
     "traffic_bytes": "moved",
-    "glance.bound": "limit",
+    "ladder_summary.bound": "limit",
     "idea": "what changes",
     "after": "step after",
     "model_comparison.after": "after",

@@ -27,8 +27,8 @@ from analysis.kernels import (
     counts,
     end_to_end_modes,
     energy,
-    glance,
     ladder,
+    ladder_summary,
     limits,
     machine_code,
     roofline,
@@ -36,7 +36,7 @@ from analysis.kernels import (
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
-from analysis.published import fleet, source_tables, systems
+from analysis.published import figure2, source_tables, systems
 from analysis.trust import agreement, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
@@ -112,8 +112,7 @@ def compute(
         ),
         "systems": systems.systems_table(published.systems, frames),
     }
-    frames["fleet"] = fleet.fleet_table(sources, frames["summary"], frames["ceilings"])
-    frames["fleet_ranks"] = fleet.fleet_ranks_table(frames["fleet"])
+    frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
     frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
@@ -202,7 +201,7 @@ def _part(
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
     of_label = {source.label: source for source in sources}
-    frames["glance"] = glance.glance_table(frames)
+    frames["ladder_summary"] = ladder_summary.ladder_summary_table(frames)
     frames["answers"] = answers.answers_table(
         frames, lambda label, cells: of_label[label].drawn(cells, "total")
     )

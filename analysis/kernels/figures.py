@@ -25,20 +25,20 @@ _MEMORY = ("pinned", "pageable")
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of every kernel of glance.csv: bars of the focus, points of other GPUs."""
-    glance = store["glance"]
-    gpus = [gpu for gpu in devices.gpus if (glance["gpu"] == gpu.label).any()]
+    """Draw the rate of every kernel of ladder_summary.csv: bars of the focus, points of other GPUs."""
+    rows = store["ladder_summary"]
+    gpus = [gpu for gpu in devices.gpus if (rows["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
         return None
-    of = {gpu.short: _in_tera(glance[glance["gpu"] == gpu.label]) for gpu in gpus}
+    of = {gpu.short: _in_tera(rows[rows["gpu"] == gpu.label]) for gpu in gpus}
     ceilings = store["ceilings"]
     own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
     return plots.ladder(of, own["value"].max() / 1e12)
 
 
-def _in_tera(glance: pd.DataFrame) -> pd.DataFrame:
-    rates = with_rates(glance.assign(batch=1, m=glance["n"], k=glance["n"]), "kernel")
+def _in_tera(rows: pd.DataFrame) -> pd.DataFrame:
+    rates = with_rates(rows.assign(batch=1, m=rows["n"], k=rows["n"]), "kernel")
     return rates.assign(**{name: rates[name] / 1e3 for name in ("rate", "rate_low", "rate_high")})
 
 
@@ -93,8 +93,8 @@ def split(store: Store, devices: Devices) -> Figure | None:
     """Draw the parts of a run of the kernel of this study that is fastest, by matrix size."""
     if devices.focus is None:
         return None
-    glance = store["glance"]
-    own = glance[(glance["gpu"] == devices.focus.label) & ~glance["is_library"].astype(bool)]
+    rows = store["ladder_summary"]
+    own = rows[(rows["gpu"] == devices.focus.label) & ~rows["is_library"].astype(bool)]
     if own.empty:
         return None
     best = own.loc[own["kernel_flop_per_s"].idxmax()]

@@ -24,7 +24,7 @@ _ROOFS = {
 def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
     """Draw the rate of every kernel as a bar of the first GPU, and as points of the others.
 
-    `GPUs` are rows of glance.csv by title, with rates in TFLOP/s; `peak` is the first GPU's
+    `GPUs` are rows of ladder_summary.csv by title, with rates in TFLOP/s; `peak` is the first GPU's
     measured rate of FMAs, NaN where that is not known.
     """
     (first, rows), *others = cards.items()

@@ -24,17 +24,11 @@ _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # What the source's text says of its own Figure 2, in GFLOP/s.
 _MOST_CARDS = (100, 300)
-# What fleet.csv has of each GPU's performance, and over what it is drawn.
+# What figure2.csv has of each GPU's performance, and how it is drawn.
 _PERFORMANCE = {
     "kernel": ("kernel alone", palette.Look(palette.ORANGE, "D", "-")),
     "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
     "pageable": ("pageable memory", palette.Look(palette.GREEN, "o", "-")),
-}
-_PROPERTIES = {
-    "memory_bytes_per_s": (1e-9, "bandwidth of the memory in GB/s"),
-    "fma_flop_per_s": (1e-12, "rate of FMAs in TFLOP/s"),
-    "multiprocessors": (1.0, "multiprocessors"),
-    "link_bytes_per_s": (1e-9, "bandwidth of the link in GB/s"),
 }
 
 
@@ -93,7 +87,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     The fastest GPU is at the top.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
-    cards = store["fleet"]
+    cards = store["figure2"]
     cards = cards[cards["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")
     if cards.empty:
         return None
@@ -125,33 +119,6 @@ def _in_gflops(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return found.set_axis(list(RATE), axis=1)
 
 
-def fleet(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rates of Figure 2 over what each GPU is, a panel a property.
-
-    Nothing where all GPUs are of one kind.
-    """
-    cards = store["fleet"]
-    if cards["gpu_name"].nunique() < 2:
-        return None
-    titles = {gpu.label: gpu.short for gpu in devices.gpus}
-    figure, axes = style.panels(len(_PROPERTIES), width=9.0)
-    for axis, (column, (factor, text)) in zip(axes, _PROPERTIES.items(), strict=True):
-        for name, (said, look) in _PERFORMANCE.items():
-            rows = cards[cards[f"{name}_flop_per_s"].notna() & cards[column].notna()]
-            points = _in_gflops(rows, name).assign(place=factor * rows[column].astype(float))
-            names = [f"{label(titles[gpu])}, {said}" for gpu in rows["gpu"]]
-            drawn = (points, "place", RATE, look, said)
-            style.points(axis, *drawn, line=False, names=names, tell=style.gflops)
-        axis.set_xlabel(f"{text} (log)")
-        style.log_axis(axis, "x")
-        style.log_axis(axis, "y")
-    style.same_y(axes)
-    for axis in axes[::2]:
-        axis.set_ylabel("rate in GFLOP/s (log)")
-    style.legend(figure, axes, columns=3)
-    return figure
-
-
 def _printed_rate(store: Store, n: int) -> float | None:
     """Return the best published rate at a matrix size in GFLOP/s."""
     cells = store["audit_cells"]
@@ -162,5 +129,4 @@ def _printed_rate(store: Store, n: int) -> float | None:
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
     "speedup-block": speedup_block,
     "figure2": figure2,
-    "fleet": fleet,
 }

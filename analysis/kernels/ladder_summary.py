@@ -1,4 +1,4 @@
-"""The ladder at a glance: each kernel at its largest size, beside the library and the GPU."""
+"""Summary of the ladder: each kernel at its largest size, with cuBLAS and the ceilings."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _KERNEL_OF = ("gpu", "variant", "n", "block_size")
 _BOUNDS = ("units", "traffic_bytes", "share_of_units", "bound", "share_of_bound")
 
 
-def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def ladder_summary_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row a GPU and kernel of square matrices, in the catalog's order.
 
     Each kernel has its fastest block size (naive: 32) at the largest of the GPU's sizes that it
@@ -44,8 +44,8 @@ def glance_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         rows = [_row(of, library, steps) for _, of in own.groupby("variant")]
         found += sorted(rows, key=lambda row: places.index(str(row["variant"])))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
-    glance = from_rows("glance", found).drop(columns=list(_BOUNDS))
-    return stacked("glance", [glance.merge(bounds, how="left", on=list(_KERNEL_OF))])
+    summary = from_rows("ladder_summary", found).drop(columns=list(_BOUNDS))
+    return stacked("ladder_summary", [summary.merge(bounds, how="left", on=list(_KERNEL_OF))])
 
 
 def _names() -> list[str]:

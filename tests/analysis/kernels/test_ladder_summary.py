@@ -1,9 +1,9 @@
-"""The ladder at a glance: each kernel beside the library, the GPU's rate and the step before."""
+"""Summary of the ladder: each kernel with cuBLAS, the GPU's throughput and the previous step."""
 
 import pandas as pd
 import pytest
 
-from analysis.kernels.glance import glance_table
+from analysis.kernels.ladder_summary import ladder_summary_table
 from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, square
 
@@ -63,65 +63,67 @@ ROOFLINE = [
 
 
 @pytest.fixture(scope="module")
-def glance():
+def summary():
     rows = {"summary": CELLS, "ladder": LADDER, "roofline": ROOFLINE, "speedups": SPEEDUPS}
-    return glance_table({name: frame(name, each) for name, each in rows.items()})
+    return ladder_summary_table({name: frame(name, each) for name, each in rows.items()})
 
 
-def one(glance, variant, gpu="card"):
-    (row,) = glance[(glance["variant"] == variant) & (glance["gpu"] == gpu)].to_dict("records")
+def one(summary, variant, gpu="card"):
+    (row,) = summary[(summary["variant"] == variant) & (summary["gpu"] == gpu)].to_dict("records")
     return row
 
 
-def test_kernels_of_square_matrices_stand_in_the_catalogs_order_card_by_card(glance):
-    own = list(glance.loc[glance["gpu"] == "card", "variant"])
+def test_kernels_of_square_matrices_stand_in_the_catalogs_order_card_by_card(summary):
+    own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert own == [name for name in VARIANTS if name in own]
-    assert list(glance["gpu"]) == ["card"] * 5 + ["other"]
+    assert list(summary["gpu"]) == ["card"] * 5 + ["other"]
 
 
-def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(glance):
-    block = one(glance, "block")
+def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
+    block = one(summary, "block")
     assert (block["n"], block["block_size"], block["kernel_s"]) == (2048, 32, 0.002)
     assert (block["kernel_low_s"], block["samples"]) == (0.00198, 20)
-    assert one(glance, "naive")["block_size"] == 32, "the source's launch, though another is faster"
-    assert one(glance, "buffered_row")["n"] == 1024
-    assert one(glance, "block", "other")["kernel_s"] == 0.001, "pageable, where there is no other"
+    assert one(summary, "naive")["block_size"] == 32, (
+        "the source's launch, though another is faster"
+    )
+    assert one(summary, "buffered_row")["n"] == 1024
+    assert one(summary, "block", "other")["kernel_s"] == 0.001, "pageable, where there is no other"
 
 
-def test_rates_stand_beside_the_librarys_and_the_cards(glance):
-    block = one(glance, "block")
+def test_rates_stand_beside_the_librarys_and_the_cards(summary):
+    block = one(summary, "block")
     assert block["kernel_flop_per_s"] == FLOP / 0.002
     assert block["share_of_library"] == 0.0005 / 0.002
     assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
     assert (block["traffic_bytes"], block["share_of_bound"]) == (1e9, 0.9)
-    assert one(glance, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
-    assert one(glance, "cublas_sgemm")["share_of_library"] == 1
-    assert pd.isna(one(glance, "buffered_row")["share_of_library"]), "not measured at its size"
-    assert pd.isna(one(glance, "block", "other")["share_of_units"]), "another card"
-    assert pd.isna(one(glance, "block", "other")["share_of_library"])
+    assert one(summary, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
+    assert one(summary, "cublas_sgemm")["share_of_library"] == 1
+    assert pd.isna(one(summary, "buffered_row")["share_of_library"]), "not measured at its size"
+    assert pd.isna(one(summary, "block", "other")["share_of_units"]), "another card"
+    assert pd.isna(one(summary, "block", "other")["share_of_library"])
 
 
-def test_the_speedup_is_that_of_the_same_step(glance):
-    block = one(glance, "block")
+def test_the_speedup_is_that_of_the_same_step(summary):
+    block = one(summary, "block")
     assert (block["after"], block["speedup"], block["verdict"]) == (
         "naive_coalesced",
         8.0,
         "faster",
     )
     assert (block["speedup_low"], block["speedup_high"]) == (7.92, 8.08)
-    assert pd.isna(one(glance, "naive")["speedup"])
-    buffered, coalesced = one(glance, "buffered_row"), one(glance, "naive_coalesced")
+    assert pd.isna(one(summary, "naive")["speedup"])
+    buffered, coalesced = one(summary, "buffered_row"), one(summary, "naive_coalesced")
     assert (buffered["after"], buffered["speedup"], buffered["verdict"]) == ("naive", 1.5, "faster")
     assert coalesced["speedup"] == 2.0, "of the block size that it is shown with"
-    assert pd.isna(one(glance, "cublas_sgemm")["verdict"]), "not measured"
+    assert pd.isna(one(summary, "cublas_sgemm")["verdict"]), "not measured"
 
 
-def test_every_kernel_says_what_is_new_in_it(glance):
-    assert glance["idea"].map(len).min() > 0
-    assert list(glance["is_library"]) == [False, False, False, False, True, False]
+def test_every_kernel_says_what_is_new_in_it(summary):
+    assert summary["idea"].map(len).min() > 0
+    assert list(summary["is_library"]) == [False, False, False, False, True, False]
 
 
 def test_without_a_gpu_it_is_empty():
     rows = {"summary": CELLS[-1:], "ladder": [], "roofline": [], "speedups": []}
-    assert glance_table({name: frame(name, each) for name, each in rows.items()}).empty
+    assert ladder_summary_table({name: frame(name, each) for name, each in rows.items()}).empty
