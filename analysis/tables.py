@@ -10,8 +10,6 @@ from pathlib import Path
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from analysis.audit import text as audit_text
-from analysis.cpu import claims as cpu_claims
 from analysis.cpu import hosts, split
 from analysis.cpu import ladder as cpu_ladder
 from analysis.cpu import roofline as cpu_roofline
@@ -23,7 +21,6 @@ from analysis.data.recordings import Source
 from analysis.decide import predictions
 from analysis.kernels import (
     accuracy,
-    claims,
     counts,
     end_to_end_modes,
     energy,
@@ -36,7 +33,7 @@ from analysis.kernels import (
 from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
-from analysis.published import figure2, source_tables, systems
+from analysis.published import audit_text, claims, cpu_claims, figure2, source_tables, systems
 from analysis.trust import agreement, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
@@ -143,7 +140,7 @@ def _of_recording(
     progress(f"tables of {identifier}")
     with user_supplied.adopted(loaded[identifier]):
         part = _part(loaded, times, [], theory, progress)
-    samples = loaded[identifier].samples[[*CELL, "session", "total_s", "host_s", "kernel_s"]]
+    samples = loaded[identifier].samples[[*CELL, "session", "total_s", "host_s", "in_run_kernel_s"]]
     compared = replace(loaded[identifier], samples=samples)
     return replace(part, sources=[replace(one, recording=compared) for one in part.sources])
 

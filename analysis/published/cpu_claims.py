@@ -12,7 +12,7 @@ from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threa
 from analysis.cpu.split import CLAIMED_CACHE_SPEEDUP, WHOLE
 from analysis.data.recordings import Source, once_a_recording, with_gpu
 from analysis.domain import NOT_MEASURED, SOURCE_SIZE
-from analysis.kernels.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Row, Rule
+from analysis.published.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Row, Rule
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import ratios
 
@@ -35,7 +35,7 @@ def on_cpus(found: list[Source], split: pd.DataFrame) -> Iterator[Row]:
     """Yield the claims on CPUs, one row a recording, and those on GPUs against them, one a GPU.
 
     `split` is `analysis.cpu.split.cpu_split_table`. The rows are those of
-    `analysis.kernels.claims`; a claim on a CPU belongs to its recording and has no GPU.
+    `analysis.published.claims`; a claim on a CPU belongs to its recording and has no GPU.
     """
     for source, cells in once_a_recording((source, source.orders) for source in found):
         one = cells[with_threads(cells, ONE)]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from analysis.audit.tables import WARM_TABLE, cells_table, constants_table, on_gpu, pairs_table
 from analysis.data.published import MACHINES
 from analysis.data.published_claims import Statement
+from analysis.published.audit import WARM_TABLE, cells_table, constants_table, on_gpu, pairs_table
 from analysis.stats.rounding import half_unit
 
 HEADLINE_COLUMNS = [

@@ -3,7 +3,11 @@
 import pandas as pd
 import pytest
 
-from analysis.cpu.claims import (
+from analysis.cpu.split import cpu_split_table
+from analysis.data import published
+from analysis.data import recordings as data
+from analysis.published.claims import claims_table
+from analysis.published.cpu_claims import (
     BLOCK_SIZE,
     CACHE_RATE,
     CACHE_SPEEDUP,
@@ -11,10 +15,6 @@ from analysis.cpu.claims import (
     OVER_NAIVE,
     on_cpus,
 )
-from analysis.cpu.split import cpu_split_table
-from analysis.data import published
-from analysis.data import recordings as data
-from analysis.kernels.claims import claims_table
 from tests.support.report_data import PUBLISHED, rewritten
 
 PRINTED = published.read(PUBLISHED)

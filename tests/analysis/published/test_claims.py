@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.claims import (
+from analysis.kernels.counts import counts_table, read
+from analysis.kernels.machine_code import machine_code_table
+from analysis.published.claims import (
     about,
     above,
     claims_table,
@@ -15,8 +17,6 @@ from analysis.kernels.claims import (
     on_registers,
     on_times,
 )
-from analysis.kernels.counts import counts_table, read
-from analysis.kernels.machine_code import machine_code_table
 from kernels.host_execution.counts import table
 from kernels.products.shape import Shape
 from tests.support.report_data import rewritten

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.audit.tables import ORDER, REPEAT, fit_constant
-from analysis.audit.text import audit_tables
 from analysis.data import published, published_claims
+from analysis.published.audit import ORDER, REPEAT, fit_constant
+from analysis.published.audit_text import audit_tables
 from tests.support.report_data import PUBLISHED, STATEMENTS
 
 
