@@ -1,1 +1,1 @@
-"""What every other folder uses: errors, files, command line, validation, intervals."""
+"""Shared code of all folders: errors, files, command line, validation, intervals."""

@@ -1,4 +1,4 @@
-"""What all command lines have in common: complaints in one line, help with examples, tables."""
+"""Command-line helpers: one-line errors, help with examples, text tables."""
 
 import argparse
 import textwrap
@@ -6,37 +6,37 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 _WIDTH = 88
-# The commands of a parser, to which `add_command` adds one.
+# The subcommands of a parser; `add_command` adds one.
 Commands = Any
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that complains in one line, as every error of the study is told."""
+    """An argument parser whose errors are one line, like all errors of the study."""
 
     def __init__(self, **options: Any) -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=layout, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """End with what is wrong, and where it says what would be right."""
+        """Exit with status 2; the message names the fault and the help command."""
         self.exit(2, f"error: {self.prog}: {message}; see `{self.prog} --help`\n")
 
 
 def whole_number(text: str) -> int:
-    """Parse a whole number from 1."""
+    """Parse a positive integer."""
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; use 1 or more")
     return int(text)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of texts as lines, in columns that are as wide as they need be."""
+    """Return rows of texts as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def commands_of(parser: CommandParser) -> Commands:
-    """Return the commands of a parser, none yet; one has to be given."""
+    """Return an empty list of subcommands for a parser; users must give one."""
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
 
@@ -48,17 +48,17 @@ def add_command(
     more: str = "",
     examples: Sequence[str] = (),
 ) -> CommandParser:
-    """Return the parser of a new command, which `run` does (its result: see `exit_status`).
+    """Add a command that calls `run` (for its result see `exit_status`); return its parser.
 
-    `text` says in a few words what it does, `more` what else there is to know.
+    `text` is the one-line summary, `more` the rest of the description.
     """
-    told = f"{text[0].upper()}{text[1:]}.{f' {more}' if more else ''}"
-    shown = "".join(f"\n  {example}" for example in examples)
+    description = f"{text[0].upper()}{text[1:]}.{f' {more}' if more else ''}"
+    example_lines = "".join(f"\n  {example}" for example in examples)
     parser: CommandParser = commands.add_parser(
         name,
         help=text,
-        description=textwrap.fill(told, _WIDTH),
-        epilog=f"examples:{shown}" if examples else None,
+        description=textwrap.fill(description, _WIDTH),
+        epilog=f"examples:{example_lines}" if examples else None,
     )
     parser.set_defaults(run=run)
     return parser

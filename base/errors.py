@@ -1,4 +1,4 @@
-"""The one exception class for everything a user can put right, and how commands end with it."""
+"""The exception class of all errors that a user can fix, and the exit status of commands."""
 
 import os
 import sys
@@ -8,10 +8,10 @@ _LONGEST = 2000  # characters of a message
 
 
 class StudyError(Exception):
-    """A mistake in the input or the environment; its message is one line naming thing and remedy.
+    """An error in the input or the environment; its one-line message names thing and remedy.
 
-    Every command prints it as ``error: <message>`` and exits with status 2, without a traceback.
-    What it quotes may be anybody's: nothing of it breaks the line, moves a cursor or has no end.
+    Every command prints ``error: <message>`` and exits with status 2, without a traceback. Messages
+    may quote untrusted text: control characters are replaced, and the length is limited.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -20,22 +20,18 @@ class StudyError(Exception):
 
 
 def exit_status(command: Callable[[], int | None]) -> int:
-    """Run a command line's `command`; return its exit status.
-
-    That is what `command` returns (None is 0: most have nothing to tell), or 2 after printing the
-    error.
-    """
+    """Run `command`; return its result as exit status (None is 0), or 2 after printing an error."""
     try:
         return command() or 0
     except StudyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("error: interrupted; run the same command again", file=sys.stderr)
+        print("error: interrupted; rerun the same command", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader (`| head`) has gone; nothing is lost
+    except BrokenPipeError:  # the reader (`| head`) has closed the pipe: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:  # a folder that cannot be made, a full disk
+    except OSError as error:  # for example no permission, or a full disk
         print(f"error: {error.filename or 'input or output'}: {error.strerror}", file=sys.stderr)
         return 2
     return 0

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one."""
+"""Atomic writes and digests of files."""
 
 import ast
 import hashlib
@@ -11,17 +11,17 @@ from typing import IO
 
 
 def write_atomic(path: Path | str, content: str | bytes) -> None:
-    """Write `content` to `path` in one step: whole or not at all. Parent folders are made."""
+    """Write `content` to `path` atomically; create parent folders."""
     with atomic_writer(path) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of `path` when the block ends without an exception.
+    """Open a temporary file that replaces `path` when the block ends without an exception.
 
-    The data go to a temporary file in the same folder (so that the rename cannot cross a file
-    system), reach the disk, and replace `path`. Parent folders are made.
+    The temporary file is in the same folder, so the rename stays within one file system. Data are
+    flushed to disk before the rename. Parent folders are created.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def atomic_writer(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def current_umask() -> int:
-    """Return the process's file mode mask (mkstemp makes files private, results should not be)."""
+    """Return the process's file mode mask (mkstemp creates private files; results are public)."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -50,12 +50,12 @@ def sha256(path: Path | str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _is_text(node: ast.AST) -> bool:
+def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def code_digest(paths: Iterable[Path | str]) -> str:
-    """Return a `digest` of what Python files do: comments, docstrings and errors' texts apart."""
+    """Return a `digest` of Python files without comments, docstrings and error messages."""
     trees = []
     for path in paths:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
@@ -63,13 +63,13 @@ def code_digest(paths: Iterable[Path | str]) -> str:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 node.exc.args = []
             elif hasattr(node, "body") and isinstance(node.body, list):
-                node.body = [each for each in node.body if not _is_text(each)]
+                node.body = [each for each in node.body if not _is_docstring(each)]
         trees.append(ast.dump(tree))
     return digest(*trees)
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return 16 hexadecimal digits that stand for these texts or bytes, in this order."""
+    """Return a SHA-256 of `parts` in this order, cut to 16 hexadecimal digits."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

@@ -1,4 +1,4 @@
-"""The distribution-free interval of a median."""
+"""Distribution-free confidence intervals of a median."""
 
 from functools import cache
 from math import comb
@@ -6,18 +6,18 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-# Samples that resemble those before by more than this tell too little of it to be believed.
-_MOST_ALIKE = 0.7
+# Cap on the lag-1 correlation: beyond it too few effective samples would remain.
+_LARGEST_CORRELATION = 0.7
 
 
 @cache
 def interval_ranks(count: int, confidence: float) -> tuple[int, int] | None:
     """Return the ranks (from 0) of the order statistics that bound the median of `count` samples.
 
-    The number of samples below the median is binomial(count, 1/2), whatever the distribution, so
-    the samples of rank r and count−1−r enclose it with probability 1 − 2·P(X ≤ r) (David and
-    Nagaraja, Order Statistics, 3rd ed., section 7.1). The ranks are the innermost pair that reaches
-    `confidence`; None where even the outermost does not: below 6 samples at 95 %.
+    The number of samples below the median is binomial(count, 1/2) for every distribution. The
+    samples of rank r and count−1−r therefore enclose the median with probability 1 − 2·P(X ≤ r)
+    (David and Nagaraja, Order Statistics, 3rd ed., section 7.1). The result is the innermost pair
+    that reaches `confidence`, or None if no pair does: below 6 samples at 95 %.
     """
     inner = None
     below = 0
@@ -30,27 +30,27 @@ def interval_ranks(count: int, confidence: float) -> tuple[int, int] | None:
 
 
 def ranks_of_series(
-    count: int, confidence: float, likeness: npt.NDArray[np.float64]
+    count: int, confidence: float, correlation: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.intp]:
-    """Return the lower rank of `interval_ranks` for series of `count` samples that are alike.
+    """Return the lower rank of `interval_ranks` for series of `count` correlated samples.
 
-    `likeness` is that of `sign_likeness`, shape (series,). As for a mean, samples of which each
-    resembles the one before by r count as n·(1 − r)/(1 + r) independent ones, and the rank is at
-    the same place among n as it is among these (never below the outermost pair, which exists).
+    `correlation` comes from `sign_correlation`, shape (series,). With lag-1 correlation r, n
+    samples count as n·(1 − r)/(1 + r) independent samples, as for a mean. The rank keeps its
+    relative position among n; the outermost pair is the limit.
     """
-    own = interval_ranks(count, confidence)
-    assert own is not None
-    alike = np.clip(likeness, 0, _MOST_ALIKE)
-    effective = np.floor(count * (1 - alike) / (1 + alike)).astype(int)
-    places = [interval_ranks(fewer, confidence) for fewer in range(count + 1)]
-    lower = [place[0] * count // fewer if place else 0 for fewer, place in enumerate(places)]
-    return np.minimum(np.array(lower)[effective], own[0]).astype(np.intp)
+    independent = interval_ranks(count, confidence)
+    assert independent is not None
+    capped = np.clip(correlation, 0, _LARGEST_CORRELATION)
+    effective = np.floor(count * (1 - capped) / (1 + capped)).astype(int)
+    ranks = [interval_ranks(fewer, confidence) for fewer in range(count + 1)]
+    lower = [pair[0] * count // fewer if pair else 0 for fewer, pair in enumerate(ranks)]
+    return np.minimum(np.array(lower)[effective], independent[0]).astype(np.intp)
 
 
-def sign_likeness(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return how far samples resemble the one before: shape (series,) from (series, samples).
+def sign_correlation(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the lag-1 correlation of the signs: shape (series,) from (series, samples).
 
-    It is the correlation, at a lag of one, of whether a sample is above the median.
+    The sign of a sample is whether it is above the median of its series.
     """
     above = (series > np.median(series, axis=1, keepdims=True)).astype(float)
     above -= above.mean(axis=1, keepdims=True)
@@ -62,7 +62,7 @@ def sign_likeness(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def median_interval(
     values: npt.NDArray[np.float64], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Return the median of a 1-D sample and the bounds of its interval, NaN where there is none."""
+    """Return the median of a 1-D sample and its interval's bounds (NaN if too few samples)."""
     ordered = np.sort(values)
     median = float(np.median(ordered))
     ranks = interval_ranks(len(ordered), confidence)

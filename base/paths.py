@@ -1,13 +1,13 @@
-"""Where the project and its results are."""
+"""Paths of the project and its results."""
 
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# An installed copy holds no results: they belong to the folder in which the command runs.
+# An installed package must not contain results: there they go to the current folder.
 RESULTS = (ROOT if (ROOT / "pyproject.toml").exists() else Path.cwd()) / "results"
 
 
 def shown(path: Path) -> str:
-    """Return a path as messages show it: relative to the project or to the current folder."""
+    """Return a path for messages: relative to the project or to the current folder if inside."""
     base = next((base for base in (ROOT, Path.cwd()) if path.is_relative_to(base)), None)
     return str(path.relative_to(base) if base else path)

@@ -1,4 +1,4 @@
-"""Work that is shared out to threads, each of which waits for compilers or for C code."""
+"""A thread pool for work that waits for compilers or for C code."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,8 +16,8 @@ def run_all(
 ) -> list[Result]:
     """Apply `work` to all items, `workers` at a time; return the results in the items' order.
 
-    After each, `announce` is called with how many are done and the item. The first exception, an
-    interrupt included, is raised once what runs has ended; what waits is not begun.
+    After each item, `announce` gets the number of finished items and the item. After an exception
+    or interrupt no further item starts; it is raised when the running ones have ended.
     """
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(work, item): item for item in items}

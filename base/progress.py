@@ -1,4 +1,4 @@
-"""Progress that a person can follow: what is measured now, cells done of all, time left."""
+"""Progress lines: the current item, items done of all, time remaining."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ _INTERVAL_S = 2.0
 
 
 class Progress:
-    """Prints one line every two seconds at most, rewritten in place on a terminal."""
+    """Prints at most one line every two seconds; on a terminal it overwrites the line."""
 
     def __init__(
         self, label: str, total: int, unit: str = "cells", stream: TextIO | None = None
@@ -24,15 +24,14 @@ class Progress:
 
     def show(
         self,
-        what: object,
+        item: object,
         done: int,
         left_s: Callable[[], float | None],
         bound: str = "at most",
     ) -> None:
-        """Show that `what` is worked on, `done` of all are finished and `left_s()` seconds remain.
+        """Show the current item, the number done, and `left_s()` with its qualifier `bound`.
 
-        `bound` says how that is meant. The estimate costs more than a short pass and is asked for
-        only when a line is due.
+        `left_s` is called only when a line is due: the estimate costs more than a short run.
         """
         now = time.monotonic()
         if now - self._printed < _INTERVAL_S:
@@ -40,15 +39,15 @@ class Progress:
         self._printed = now
         estimate_s = left_s()
         left = "" if estimate_s is None else f", {bound} {_clock(estimate_s)} left"
-        self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {what}")
+        self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {item}")
 
-    def show_share(self, what: object, done: int) -> None:
-        """Show that `what` is the last of `done`; each of the rest is taken to need as long."""
+    def show_share(self, item: object, done: int) -> None:
+        """Show the item finished last; the remaining time assumes equal times per item."""
         took_s = time.monotonic() - self._started
-        self.show(what, done, lambda: took_s / done * (self._total - done), "about")
+        self.show(item, done, lambda: took_s / done * (self._total - done), "about")
 
     def end(self) -> None:
-        """Say that all is done, and how long it took."""
+        """Show the total and the elapsed time."""
         took = _clock(time.monotonic() - self._started)
         self._line(f"{self._label}: {self._total}/{self._total} {self._unit} in {took}")
         if self._in_place:

@@ -1,4 +1,4 @@
-"""What every model of a file has in common: strict types, known keys, faults in one line."""
+"""Base of all file models: strict types, known keys, one-line errors."""
 
 import difflib
 from collections import Counter
@@ -17,10 +17,10 @@ from pydantic import (
 
 
 class Section(BaseModel):
-    """Keys with values of exactly the types that are declared.
+    """Keys whose values have exactly the declared types.
 
-    32.0 and true are no whole numbers, ``.nan`` and ``.inf`` no numbers. A key that a subclass does
-    not declare is refused, unless its `model_config` has ``extra="ignore"``.
+    32.0 and true are not whole numbers; ``.nan`` and ``.inf`` are not numbers. Undeclared keys are
+    errors unless a subclass sets ``extra="ignore"``.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
@@ -41,20 +41,20 @@ class Section(BaseModel):
         missing = [name for name in required if name not in given]
         if missing:
             raise ValueError(
-                f"lacks {', '.join(missing)}; add it (required: {', '.join(required)})"
+                f"missing {', '.join(missing)}; add it (required: {', '.join(required)})"
             )
         for key in fields:
             if key in given and given[key] is None and key not in required:
-                raise ValueError(f"{key} has no value; give it one, or leave the key out")
+                raise ValueError(f"{key} has no value; give it a value or remove the key")
         return given
 
     def plain(self) -> dict[str, Any]:
-        """Return the keys that were given, as plain JSON."""
+        """Return the given keys as plain JSON types."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 def first_fault(error: ValidationError) -> str:
-    """Say in one line where the first fault is (``study.sizes[2]``) and what is allowed there."""
+    """Return one line with the first fault's location (``study.sizes[2]``) and allowed values."""
     first = error.errors(include_url=False)[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step:.60}" for step in first["loc"]]
     where = "".join(steps).removeprefix(".") or "the file"
@@ -65,19 +65,19 @@ def first_fault(error: ValidationError) -> str:
 
 
 def allowed(text: str) -> WrapValidator:
-    """Return a validator that answers every fault of a value with what is allowed."""
+    """Return a validator that replaces the error of any invalid value by "use `text`"."""
 
     def check(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         try:
             return validate(value)
         except ValidationError:
-            raise ValueError(f"{_shown(value)} is not allowed; allowed: {text}") from None
+            raise ValueError(f"{_shown(value)} is not allowed; use {text}") from None
 
     return WrapValidator(check)
 
 
 def check_known(kind: str, name: object, known: Iterable[str]) -> None:
-    """Raise ValueError if a name is none of those known, with the one that was perhaps meant."""
+    """Raise ValueError if `name` is not in `known`; the message suggests the closest name."""
     known = list(known)
     if name not in known:
         close = difflib.get_close_matches(str(name), known, n=1)
@@ -86,7 +86,7 @@ def check_known(kind: str, name: object, known: Iterable[str]) -> None:
 
 
 def name_in(kind: str, known: Iterable[str]) -> AfterValidator:
-    """Return a validator of names that are among those known."""
+    """Return a validator for names in `known`."""
 
     def check(name: str) -> str:
         check_known(kind, name, known)
@@ -101,13 +101,13 @@ T = TypeVar("T", bound=Hashable)
 def _check_distinct(values: list[T]) -> list[T]:
     for value, times in Counter(values).items():
         if times > 1:
-            raise ValueError(f"{_shown(value)} stands there twice; remove one")
+            raise ValueError(f"{_shown(value)} is listed twice; remove one")
     return values
 
 
 def _check_not_empty(values: list[T]) -> list[T]:
     if not values:
-        raise ValueError("is empty; it needs one entry or more")
+        raise ValueError("is empty; add an entry")
     return values
 
 
@@ -116,6 +116,6 @@ OneOrMore = Annotated[list[T], AfterValidator(_check_not_empty), AfterValidator(
 
 
 def _shown(value: Any) -> str:
-    """Return a value in one short line."""
+    """Return a value as one short line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."

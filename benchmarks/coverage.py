@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from base.intervals import median_interval, ranks_of_series, sign_likeness
+from base.intervals import median_interval, ranks_of_series, sign_correlation
 from measurement.sampling.measure import protocol_of
 from measurement.sampling.protocol import Protocol
 from study.config import load
@@ -129,8 +129,8 @@ def coverage(case: Case, protocol: Protocol, cells: int) -> tuple[Outcome, Outco
 def _bounds(samples: FloatArray, confidence: float, series: bool) -> tuple[float, float]:
     if not series:
         return median_interval(samples, confidence)[1:]
-    likeness = sign_likeness(samples[None])
-    lower = int(ranks_of_series(len(samples), confidence, likeness)[0])
+    correlation = sign_correlation(samples[None])
+    lower = int(ranks_of_series(len(samples), confidence, correlation)[0])
     ordered = np.sort(samples)
     return float(ordered[lower]), float(ordered[len(samples) - 1 - lower])
 

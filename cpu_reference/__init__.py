@@ -1,1 +1,1 @@
-"""The CPU side of the comparison: C sources, catalog, build and binding."""
+"""CPU matrix multiplication: C sources, catalog, build and Python binding."""

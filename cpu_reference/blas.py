@@ -1,7 +1,7 @@
-"""BLAS libraries as CPU variants: the anchors that the C files are compared with.
+"""BLAS libraries as CPU variants: the baselines of the C variants.
 
-numpy's own and, where they are installed, two more from PyPI. Each multiplies (n, n), C-contiguous
-float32 on as many threads as a product asks for.
+They are NumPy's BLAS and, if installed, MKL and BLIS from PyPI. Each multiplies (n, n),
+C-contiguous float32 matrices on a given number of threads.
 """
 
 import ctypes
@@ -21,28 +21,28 @@ Matrix = npt.NDArray[np.float32]
 
 
 class Blas(Protocol):
-    """A library that multiplies matrices."""
+    """A BLAS library."""
 
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
         """Return a function that computes ``c = a·b`` on `threads` threads.
 
-        The number stays set for whatever else of this process uses the library: to set it costs
-        about as long as a small product, which is why it is not set back.
+        The number of threads stays set in the whole process: resetting it takes about as long as a
+        small product.
         """
 
 
 class NumpyBlas:
-    """The BLAS that numpy carries."""
+    """The BLAS bundled with NumPy."""
 
     def __init__(self) -> None:
-        """Find it; raises StudyError if its threads cannot be set."""
-        # scipy carries a copy of its own, which is found only where scipy is loaded.
+        """Find the library; raise StudyError if its number of threads cannot be set."""
+        # SciPy bundles another copy; threadpoolctl finds it only if SciPy is loaded.
         found = ThreadpoolController().select(user_api="blas").lib_controllers
         self._libraries = [each for each in found if each.internal_api != "mkl"] or found
         if not self._libraries:
             raise StudyError(
-                "numpy's BLAS is none of which threadpoolctl can set the threads; install numpy "
-                "from PyPI, which carries OpenBLAS"
+                "numpy: threadpoolctl cannot set the threads of its BLAS; install numpy from PyPI, "
+                "which includes OpenBLAS"
             )
 
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
@@ -57,7 +57,7 @@ class NumpyBlas:
         return multiply
 
     def facts(self) -> dict[str, Any]:
-        """Return which BLAS this is: its name, version and the kind of CPU whose code it runs."""
+        """Return the library's name, its version and the CPU architecture of its code."""
         found = self._libraries[0].info()
         return {
             "blas": found["internal_api"],
@@ -67,19 +67,19 @@ class NumpyBlas:
 
 
 class Mkl:
-    """Intel's Math Kernel Library, of the package mkl."""
+    """Intel's Math Kernel Library, from the PyPI package mkl."""
 
     # CBLAS_LAYOUT and CBLAS_TRANSPOSE
     _ROW_MAJOR, _NOT_TRANSPOSED = 101, 111
 
     def __init__(self) -> None:
-        """Load it; raises StudyError where it is not installed."""
+        """Load the library; raise StudyError if it is not installed."""
         names = [file for file in _files("mkl") if file.name.startswith("libmkl_rt.so")]
         try:
             self._library = ctypes.CDLL(str(names[0].locate()))
         except (IndexError, OSError) as error:
             raise _missing("mkl", error) from None
-        self._library.MKL_Set_Dynamic(0)  # as many threads as asked for, not fewer
+        self._library.MKL_Set_Dynamic(0)  # exactly the requested number of threads
         self._threads = 0
 
     def prepare(self, a: Matrix, b: Matrix, c: Matrix, threads: int) -> Callable[[], None]:
@@ -90,7 +90,7 @@ class Mkl:
         layout = map(ctypes.c_int, (self._ROW_MAJOR, self._NOT_TRANSPOSED, self._NOT_TRANSPOSED))
         arguments = (*layout, n, n, n, one, at_a, n, at_b, n, zero, at_c, n)
 
-        def multiply(matrices: tuple[Matrix, ...] = (a, b, c)) -> None:  # keeps them alive
+        def multiply(matrices: tuple[Matrix, ...] = (a, b, c)) -> None:  # keeps the matrices alive
             if threads != self._threads:
                 self._library.MKL_Set_Num_Threads(threads)
                 self._threads = threads
@@ -100,10 +100,10 @@ class Mkl:
 
 
 class Blis:
-    """BLIS of the package blis, which is built without threads."""
+    """BLIS, from the PyPI package blis, which is built without threads."""
 
     def __init__(self) -> None:
-        """Load it; raises StudyError where it is not installed."""
+        """Load the library; raise StudyError if it is not installed."""
         try:
             self._gemm = import_module("blis.py").gemm
         except ImportError as error:

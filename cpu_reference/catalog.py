@@ -1,8 +1,9 @@
-"""The CPU variants, from the plainest to the BLAS libraries: one C file each, with one entry here.
+"""The catalog of CPU variants, from the naive loop to BLAS libraries: one C file and entry each.
 
 Each file defines ``int NAME(const float *a, const float *b, float *c, int n, int block,
-int threads)`` for row-major square matrices; it returns 0, or 1 where memory ran out, or 2 where
-fewer threads than asked for were to be had. Files without blocks or threads ignore the argument.
+int threads)`` for row-major square matrices. The function returns 0 on success, 1 if memory ran
+out, 2 if fewer threads were available than requested. Variants without blocks or threads ignore
+these arguments.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ BLAS, MKL, BLIS = "blas", "mkl", "blis"
 class Variant:
     """One CPU variant.
 
-    `blocked` tells whether it takes a block size, `parallel` whether it runs on several threads
-    where it is told to, `compiled` whether it is a C file of this project.
+    `blocked`: it takes a block size. `parallel`: it can run on several threads. `compiled`: its
+    source is a C file of this project.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Variant:
 
     @property
     def source(self) -> str | None:
-        """Path of the source file, relative to the project's root; None if it has none here."""
+        """Path of the C file relative to the project's root; None for libraries."""
         return f"cpu_reference/{self.name}.c" if self.compiled else None
 
 
@@ -53,7 +54,7 @@ VARIANTS: dict[str, Variant] = {
             "column_buffered",
             "CPU column-buffered",
             "V, reference [2]",
-            "each column of B copied to a contiguous buffer first",
+            "each column of B first copied to a contiguous buffer",
         ),
         Variant(
             "blocked",
@@ -73,7 +74,7 @@ VARIANTS: dict[str, Variant] = {
             BLAS,
             "CPU BLAS",
             "reference",
-            "numpy's BLAS",
+            "NumPy's BLAS",
             parallel=True,
             compiled=False,
         ),
@@ -81,7 +82,7 @@ VARIANTS: dict[str, Variant] = {
             MKL,
             "CPU MKL",
             "reference",
-            "Intel's library, where it is installed",
+            "Intel MKL, if installed",
             parallel=True,
             compiled=False,
         ),
@@ -89,7 +90,7 @@ VARIANTS: dict[str, Variant] = {
             BLIS,
             "CPU BLIS",
             "reference",
-            "BLIS as it is on PyPI, where it is installed",
+            "BLIS from PyPI, if installed",
             compiled=False,
         ),
     ]
@@ -97,7 +98,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def variant(name: str) -> Variant:
-    """Return the variant called `name`; raises StudyError naming the known ones."""
+    """Return the variant called `name`; raise StudyError with all names if there is none."""
     if name not in VARIANTS:
-        raise StudyError(f"CPU variant {name!r} is not known; there are {', '.join(VARIANTS)}")
+        raise StudyError(f"CPU variant {name!r}: unknown; use one of {', '.join(VARIANTS)}")
     return VARIANTS[name]

@@ -1,4 +1,4 @@
-"""How many CPUs this process may really use, what caches they have, and whether they are free."""
+"""Usable CPUs of this process, their caches, and a wait for its other threads."""
 
 import os
 import threading
@@ -13,11 +13,11 @@ _ASLEEP_S = 1.0
 
 
 def usable_threads(root: Path = _ROOT) -> int:
-    """Return how many threads may run at once: what "all cores" means here, at least 1.
+    """Return how many threads can run at once (at least 1); the study calls this "all cores".
 
-    That is the CPUs of the process's affinity, or fewer where its control group is granted less CPU
-    time than that: threads beyond the whole CPUs granted would be stopped for a part of each
-    period. `root` is where the file system begins.
+    The number is the CPUs of the process's affinity mask, limited by the CPU quota of its control
+    group. More threads than the quota's whole CPUs would be throttled in each period. `root` is the
+    root of the file system.
     """
     cpus = len(os.sched_getaffinity(0))
     granted = granted_cpus(root)
@@ -25,18 +25,18 @@ def usable_threads(root: Path = _ROOT) -> int:
 
 
 def granted_cpus(root: Path = _ROOT) -> float | None:
-    """Return the CPU time in a second that the control groups grant; None where none sets a limit.
+    """Return the CPU quota of the control groups in CPUs; None without a limit.
 
-    It is the least of the limits of the process's group and of those that this one is in (cpu.max
-    of control groups version 2, cpu.cfs_quota_us of version 1).
+    It is the minimum over the process's group and its parents: cpu.max in control groups version 2,
+    cpu.cfs_quota_us in version 1.
     """
     return min((limit for group in _groups(root) if (limit := _limit(group))), default=None)
 
 
 def caches(root: Path = _ROOT) -> list[dict[str, int]]:
-    """Return the caches for data of the CPU on which this runs, nearest first; none if not told.
+    """Return the data caches of the first usable CPU, nearest first; empty if Linux lists none.
 
-    Each has its level, its bytes, and by how many CPUs it is shared.
+    Each has its level, its size in bytes and the number of CPUs that share it.
     """
     cpu = min(os.sched_getaffinity(0))
     found = []
@@ -52,16 +52,16 @@ def caches(root: Path = _ROOT) -> list[dict[str, int]]:
 
 
 def _cpus(text: str) -> int:
-    """Return how many CPUs a list of the kernel's holds: 4 for ``0-2,8``."""
+    """Return the number of CPUs in a Linux CPU list: 4 for ``0-2,8``."""
     ranges = [part.partition("-") for part in text.split(",") if part]
     return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
 
 
 def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
-    """Wait until no other thread of this process is at work, but no longer than `limit_s` seconds.
+    """Wait until no other thread of this process runs, at most `limit_s` seconds.
 
-    Threads of a BLAS or of OpenMP that wait for their next piece of work stay awake for some 0.1 s,
-    each on a CPU that what is timed next may need.
+    Idle BLAS and OpenMP threads spin for about 0.1 s and occupy CPUs that the next timed run may
+    need.
     """
     until = time.perf_counter() + limit_s
     while _busy_other_threads() and time.perf_counter() < until:
@@ -69,18 +69,18 @@ def wait_until_alone(limit_s: float = _ASLEEP_S) -> None:
 
 
 def _busy_other_threads() -> bool:
-    """Tell whether Linux says of another thread of this process that it runs (proc(5), stat)."""
+    """Return whether another thread of this process is running (state R in proc(5), stat)."""
     own = str(threading.get_native_id())
     stats = (_read(task / "stat") for task in Path("/proc/self/task").iterdir() if task.name != own)
-    # The name, in brackets, may hold anything; the state follows it.
+    # The state follows the name, which is in brackets and may itself contain brackets.
     return any(stat.rpartition(")")[2].split()[:1] == ["R"] for stat in stats)
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of the process's control groups that can limit CPU time, and those above.
+    """Yield the folders of the process's CPU control groups and of their parents.
 
-    Within a container a path may be that of the host, of which only the top is mounted: folders
-    that do not exist limit nothing.
+    In a container the path may be the host's, with only its top mounted. Missing folders set no
+    limit.
     """
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -91,18 +91,18 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _limit(group: Path) -> float | None:
-    """Return the CPUs that one group's files grant; None if there is no limit."""
+    """Return the CPU quota of one group in CPUs; None without a limit."""
     quota, _, period = _read(group / "cpu.max").strip().partition(" ")  # version 2
     if not quota:
         quota = _read(group / "cpu.cfs_quota_us").strip()  # version 1
         period = _read(group / "cpu.cfs_period_us").strip()
-    if not (quota.isdigit() and period.isdigit()):  # "max", -1, or none of these files
+    if not (quota.isdigit() and period.isdigit()):  # "max", -1, or no file
         return None
     return int(quota) / int(period)
 
 
 def _read(path: Path) -> str:
-    """Return the text of a file; empty if it cannot be read."""
+    """Return the text of a file; empty if it is not readable."""
     try:
         return path.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Building the CPU variants into one shared library, and calling them."""
+"""Build of the CPU variants into one shared library, and its Python binding."""
 
 import ctypes
 import shutil
@@ -15,12 +15,10 @@ from base.paths import ROOT
 from cpu_reference.blas import LIBRARIES, Blas
 from cpu_reference.catalog import VARIANTS
 
-# For this machine; `build_library` takes others.
+# Default flags; `build_library` accepts others.
 MACHINE_FLAGS = ["-O3", "-march=native"]
-# Loops stay in the order in which they are written: interchanging them would turn one variant into
-# another. Multiply-adds are fused where the machine can, which every machine of today can, and nvcc
-# does too; gcc does so by itself except where it is held to the standard. No -ffast-math: sums keep
-# their order, as they do on the GPU.
+# gcc must not interchange loops: that would turn one variant into another. It contracts to FMAs,
+# as nvcc does; -std=c11 would disable that. No -ffast-math: sums keep their order, as on the GPU.
 OWN_FLAGS = ["-std=c11", "-fno-loop-interchange", "-ffp-contract=fast", "-fopenmp"]
 OWN_FLAGS += ["-fPIC", "-shared"]
 FLAGS = [*MACHINE_FLAGS, *OWN_FLAGS]
@@ -32,7 +30,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 def find_gcc() -> Path:
-    """Return the gcc on PATH; raises StudyError if there is none."""
+    """Return the gcc on PATH; raise StudyError if there is none."""
     found = shutil.which("gcc")
     if not found:
         raise StudyError("gcc: not found on PATH; install it (Debian, Ubuntu: apt install gcc)")
@@ -46,9 +44,9 @@ def gcc_version(gcc: Path) -> str:
 
 
 def build_library(gcc: Path, folder: Path, machine_flags: Sequence[str] = MACHINE_FLAGS) -> Path:
-    """Compile all variants and the ceilings to ``folder/cpu_reference.so``; raises StudyError.
+    """Compile all variants and ceilings to ``folder/cpu_reference.so``; return its path.
 
-    Returns its path. With `-march=native` it is to be built on the machine that measures.
+    With `-march=native`, build it on the machine that measures. Raise StudyError if gcc fails.
     """
     out = folder / "cpu_reference.so"
     sources = [str(ROOT / variant.source) for variant in VARIANTS.values() if variant.source]
@@ -69,14 +67,14 @@ class Library:
     """The compiled CPU variants, and the BLAS libraries."""
 
     def __init__(self, path: Path) -> None:
-        """Load what `build_library` made."""
+        """Load the library that `build_library` compiled."""
         self._library = ctypes.CDLL(str(path))
         self._blas: dict[str, Blas] = {}
         for name in ("fma_rate", "triad_rate", "clock_rate"):
             getattr(self._library, name).restype = ctypes.c_double
 
     def blas(self, name: str) -> Blas:
-        """Return a BLAS library; raises StudyError where it is not installed, or not of use."""
+        """Return a BLAS library; raise StudyError if it is not installed or not usable."""
         if name not in self._blas:
             self._blas[name] = LIBRARIES[name]()
         return self._blas[name]
@@ -92,7 +90,7 @@ class Library:
     ) -> None:
         """Compute ``c = a·b`` with the variant `name`; all are (n, n), C-contiguous float32.
 
-        Raises what `prepare` does, and what the function that it returns does.
+        Errors: see `prepare`.
         """
         self.prepare(name, a, b, c, block_size, threads)()
 
@@ -105,12 +103,11 @@ class Library:
         block_size: int | None = None,
         threads: int = 1,
     ) -> Callable[[], None]:
-        """Return a function that computes ``c = a·b`` as `multiply` does, as often as it is called.
+        """Return a function that computes ``c = a·b``, as `multiply` does.
 
-        It is what to time: checking and converting the arguments takes longer than a small product.
-        It raises MemoryError where the variant cannot get its buffer, and StudyError where it
-        cannot get its threads. Raises ValueError for matrices, block sizes or threads that the
-        variant does not take.
+        Time this function: checking and converting arguments takes longer than a small product. It
+        raises MemoryError if the variant cannot allocate its buffer, StudyError if it gets too few
+        threads. Raise ValueError for matrices, block sizes or threads that the variant rejects.
         """
         for matrix in (a, b, c):
             if (
@@ -118,7 +115,7 @@ class Library:
                 or not matrix.flags.c_contiguous
                 or matrix.dtype != np.float32
             ):
-                raise ValueError("matrices must be square, of one order, contiguous and float32")
+                raise ValueError("matrices must be square, of one size, contiguous and float32")
         entry = VARIANTS[name]
         if entry.blocked and (block_size is None or block_size < 1):
             raise ValueError(f"CPU variant {name}: needs a block size of 1 or more")
@@ -127,46 +124,46 @@ class Library:
         if not entry.compiled:
             return self.blas(name).prepare(a, b, c, threads)
         function = self._library[name]
-        # These keep their matrices alive.
+        # The pointers keep their matrices alive.
         pointers = [matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, c)]
         arguments = (*pointers, a.shape[0], block_size or 0, threads)
 
         def run() -> None:
             status = function(*arguments)
             if status == 1:
-                raise MemoryError(f"CPU variant {name}: no memory for its buffer")
+                raise MemoryError(f"CPU variant {name}: not enough memory for its buffer")
             if status == 2:
                 raise StudyError(
-                    f"CPU variant {name}: OpenMP gives fewer than {threads} threads; unset "
+                    f"CPU variant {name}: OpenMP started fewer than {threads} threads; unset "
                     "OMP_THREAD_LIMIT and OMP_DYNAMIC"
                 )
 
         return run
 
     def fma_flop_per_s(self, threads: int = 1) -> float:
-        """Measure once, in 2 ms, the rate of fused FMAs in registers."""
+        """Measure the throughput of FMAs in registers once (about 2 ms)."""
         return float(self._call("fma_rate", ctypes.c_long(_FMA_ROUNDS), threads))
 
     def clock_hz(self) -> float:
-        """Measure once, in some 20 µs, the clock of the core on which this thread runs.
+        """Measure the clock of this thread's core once (about 20 µs).
 
-        From the time of operations that wait for one another, a cycle each: what Linux tells of the
-        clock is nominal on many virtual machines.
+        The method times dependent operations of one cycle each. Linux reports only the nominal
+        clock on many virtual machines.
         """
         return float(self._call("clock_rate", ctypes.c_long(_CLOCK_ROUNDS)))
 
     def touch(self, array: Matrix, threads: int) -> None:
-        """Write contiguous float32 with the threads that `triad_bytes_per_s` will read it with."""
+        """Write contiguous float32 with the same threads that `triad_bytes_per_s` reads with."""
         pointer = array.ctypes.data_as(ctypes.c_void_p)
         self._call("touch", pointer, ctypes.c_long(array.size), threads)
 
     def triad_bytes_per_s(
         self, out: Matrix, p: Matrix, q: Matrix, repeats: int = 1, threads: int = 1
     ) -> float:
-        """Measure once the rate of ``out = p + 3·q``, done `repeats` times on `threads` threads.
+        """Measure the bandwidth of ``out = p + 3·q`` once: `repeats` times on `threads` threads.
 
-        The three are contiguous float32 of one length: much longer than the caches for the rate of
-        memory, and so short that they fit in a cache for its own. Raises ValueError otherwise.
+        The arrays are contiguous float32 of one length; ValueError otherwise. Use arrays much
+        larger than the caches to measure memory, or arrays that fit in a cache to measure it.
         """
         if any(x.dtype != np.float32 or not x.flags.c_contiguous for x in (out, p, q)) or not (
             out.size == p.size == q.size

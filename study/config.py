@@ -306,7 +306,7 @@ class Config(Section):
     @classmethod
     def _check_gpus(cls, gpus: list[Gpu]) -> list[Gpu]:
         if not gpus:
-            raise ValueError("is empty; it needs one entry or more")
+            raise ValueError("is empty; add an entry")
         ids = [gpu.id for gpu in gpus]
         for index, name in enumerate(ids):
             first = ids.index(name)

@@ -282,7 +282,7 @@ def shapes(*texts):
     return setting("study", "series", 0, "shapes", list(texts))
 
 
-ORDER_SAID = "allowed: a whole number from 1 to 46340"
+ORDER_SAID = "use a whole number from 1 to 46340"
 # What a config.yaml becomes, and what is said of it.
 CONFIGS = {
     "an order of a million": (setting("study", "sizes", [10**6]), ORDER_SAID),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.schema import with_bounds
-from base.intervals import interval_ranks, ranks_of_series, sign_likeness
+from base.intervals import interval_ranks, ranks_of_series, sign_correlation
 from measurement.recording.recording import CELL
 
 FloatArray = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 DRAWS = 2000
 SEED = 1
 
-PARTS = ("total", "host", "h2d", "kernel", "d2h")
+PARTS = ("total", "host", "h2d", "in_run_kernel", "d2h")
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Groups:
             found[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
             ranks = interval_ranks(int(count), CONFIDENCE)
             if ranks is not None and series:
-                likeness = sign_likeness(in_time[places])
-                lower = ranks_of_series(int(count), CONFIDENCE, likeness)
+                correlation = sign_correlation(in_time[places])
+                lower = ranks_of_series(int(count), CONFIDENCE, correlation)
                 rows_of = np.arange(len(groups))
                 found[1:, alike] = groups[rows_of, [lower, count - 1 - lower]]
             elif ranks is not None:
@@ -112,8 +112,8 @@ class Groups:
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
 
-    `samples` has the columns `CELL`, total_s, host_s, h2d_s, kernel_s, d2h_s, of one session (of
-    several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1), total_s,
+    `samples` has the columns `CELL`, total_s, host_s, h2d_s, in_run_kernel_s, d2h_s, of one
+    session (of several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1), total_s,
     total_low_s, total_high_s, the same of the four parts, and overhead_s (median of what the parts
     leave of the total). Samples of a cell are in the order in which they were taken; rows of the
     result are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN where the host does
@@ -131,8 +131,8 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
 
 def overheads(samples: pd.DataFrame) -> pd.Series:
     """Return what the parts of each sample leave of its total, in seconds."""
-    parts = samples["host_s"].fillna(0) + samples["h2d_s"] + samples["kernel_s"] + samples["d2h_s"]
-    return samples["total_s"] - parts
+    parts = (samples[name] for name in ("h2d_s", "in_run_kernel_s", "d2h_s"))
+    return samples["total_s"] - sum(parts, samples["host_s"].fillna(0))
 
 
 def bootstrap_cells(

@@ -1,4 +1,4 @@
-"""How many CPUs a process may use, as the files of the kernel tell it."""
+"""The CPUs that a process may use, as Linux reports them."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from cpu_reference.cores import caches, granted_cpus, usable_threads, wait_until
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A file system to be filled, seen from a process that may run on 8 CPUs."""
+    """A function that writes the files of a host whose process may use 8 CPUs."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
 
     def fill(**files):
@@ -39,7 +39,7 @@ VERSION_1 = "5:memory:/job\n2:cpu,cpuacct:/job/step\n1:name=systemd:/\n0::/job\n
         ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "250000 100000\n"}, 2.5, 2),
         ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "50000 100000\n"}, 0.5, 1),
         ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "6400000 100000\n"}, 64, 8),
-        # A group in a group: the least counts, wherever it is set.
+        # Nested groups: the smallest limit applies, at any level.
         (
             {
                 SELF: "0::/a/b\n",
@@ -50,7 +50,7 @@ VERSION_1 = "5:memory:/job\n2:cpu,cpuacct:/job/step\n1:name=systemd:/\n0::/job\n
             3,
             3,
         ),
-        # The path is the host's; here only the top of it is mounted.
+        # The path is the host's; only its top is mounted here.
         ({SELF: "0::/docker/0123\n", f"{GROUPS}/cpu.max": "400000 100000\n"}, 4, 4),
         (
             {
@@ -121,12 +121,12 @@ def _waits_s(limit_s):
 
 
 def test_threads_at_work_are_waited_for():
-    """One that computes without the interpreter's lock, as those of a BLAS do."""
+    """The thread computes without the interpreter's lock, as a BLAS does."""
     data = b"x" * (64 << 20)
     busy = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", data, b"salt", 1_000_000))
     wait_until_alone()
     busy.start()
-    # It may still have to wait for the lock when it is looked at first.
+    # At first it may still wait for the lock.
     assert any(_waits_s(0.05) >= 0.05 for _ in range(100))
     assert busy.is_alive()
     wait_until_alone(60)

@@ -1,4 +1,4 @@
-"""Single-thread figures are of one thread, whatever the environment says, and recorded as such."""
+"""Single-thread times use one thread whatever the environment sets, and are recorded as such."""
 
 import os
 import subprocess
@@ -55,14 +55,14 @@ NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def environment(value):
-    """Return this environment with every number of threads set to a value, or with none."""
+    """Return this environment with all thread counts set to `value` (None: unset)."""
     others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
     others["CUDA_VISIBLE_DEVICES"] = ""
     return others if value is None else others | dict.fromkeys(NUMBERS, value)
 
 
 def recorded(folder, command, value):
-    """Record this host's CPU with a command; return the recording."""
+    """Run a command that records this host's CPU; return the recording."""
     (folder / "config.yaml").write_text(CONFIG)
     done = subprocess.run(
         [sys.executable, "-m", *command],
@@ -77,7 +77,7 @@ def recorded(folder, command, value):
 
 
 def check_threads(made):
-    """BlockingKernel what other threads did in each sample against the number that it had."""
+    """Compare each sample's CPU time of other threads with its number of threads."""
     counts = {1, usable_threads()}
     assert set(made.checks["status"]) == {"passed"}
     for name, wanted in (("naive", {1}), ("packed", counts), ("blas", counts)):
@@ -99,7 +99,7 @@ def test_recorder_runs_single_threads_with_any_number_in_the_environment(tmp_pat
 
 
 def test_workflow_runs_several_threads_with_one_core(tmp_path):
-    """Snakemake tells each job by OMP_NUM_THREADS how many cores it gives to it."""
+    """Snakemake sets OMP_NUM_THREADS of each job to its number of cores."""
     out = tmp_path / "out"
     (tmp_path / "Snakefile").write_text(
         f"""
@@ -165,7 +165,7 @@ def test_several_threads_may_use_all_cores_and_one_stays_on_its_own(library):
 
 
 def spied(library, session, asked):
-    """Run a cell; return the cores that its product could use."""
+    """Run a cell; return the affinity mask of its product."""
     seen = []
     prepare = library.prepare
 
@@ -210,6 +210,6 @@ def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch
 
 
 class Nothing:
-    """No library that threadpoolctl knows."""
+    """threadpoolctl found no library."""
 
     lib_controllers = ()

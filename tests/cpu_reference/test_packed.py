@@ -23,7 +23,7 @@ from tests.support.builds import cpu_library
 pytestmark = pytest.mark.slow
 KIB = 1 << 10
 CPUS = os.sched_getaffinity(0)  # before any test runs
-# L1, L2 and L3 in bytes, as hosts tell them and as none should.
+# L1, L2 and L3 in bytes: of real hosts, and implausible ones.
 CACHES = {
     "Cascade Lake": (32 * KIB, 1024 * KIB, 22528 * KIB),
     "Sapphire Rapids": (48 * KIB, 2048 * KIB, 107520 * KIB),
@@ -53,8 +53,8 @@ int main(int count, char **words) {
     printf("]\\n%d %d\\n", ROWS, COLUMNS);
 }
 """
-# Every product of every variant, in matrices of which the ends are guarded by the sanitizer, with
-# the blocks of this host and with those of tiny caches. The second sum is in another order.
+# Runs every variant; the sanitizer guards the ends of the matrices. The blocks are those of this
+# host, then those of tiny caches. The expected sums are taken in reverse order.
 DRIVER = """
 #include "cpu_reference/packed.c"
 #include <math.h>
@@ -110,7 +110,7 @@ int main(void) {
     return wrong;
 }
 """
-# How many parallel regions a product enters: n = 300 on one thread, n = 10 and 300 on two.
+# Counts the parallel regions of products: n = 300 on one thread, n = 10 and 300 on two.
 REGIONS = """
 #include "cpu_reference/packed.c"
 static int regions;
@@ -142,7 +142,7 @@ def compile_driver(folder, text, flags):
 
 @pytest.mark.parametrize("macro", ["__AVX512F__", "__AVX__", "NEITHER"])
 def test_blocks_are_sane_for_any_caches(tmp_path, macro):
-    """With the tiles of all vectors, also of those that this machine has not."""
+    """For the tiles of all vector widths, including those that this machine lacks."""
     driver = compile_driver(tmp_path, BLOCKS, ["-O1", f"-D{macro}"])
     sizes = [1, 17, 255, 1024, 4096, 100000]
     for name, caches in CACHES.items():
@@ -157,7 +157,7 @@ def test_blocks_are_sane_for_any_caches(tmp_path, macro):
             assert 8 <= kc <= 384, where
             assert kc % 8 == mc % rows == nb % columns == nc % columns == 0, where
             assert min(nb, mc, nc) > 0, where
-            # No larger than the matrix needs, nor than 256 MB, which a machine can give.
+            # No larger than the matrix needs, and at most 256 MB.
             assert max(mc, nc) < blocks["n"] + max(rows, columns), where
             assert kc * (mc + nc) * 4 <= 256 << 20, where
             if name in ("Cascade Lake", "Sapphire Rapids", "Zen 5") and blocks["n"] >= 4096:
@@ -233,7 +233,7 @@ def test_tile_stays_in_registers(tmp_path, flags):
 
 @pytest.fixture(scope="module")
 def narrower(tmp_path_factory):
-    """The library for narrower vectors with fused FMAs, and for those of any x86."""
+    """The library for AVX2 with FMAs, and for baseline x86-64."""
     folders = (tmp_path_factory.mktemp("narrow") for _ in range(2))
     every = zip(folders, (NARROW, ["-O3"]), strict=True)
     return [Library(build_library(find_gcc(), folder, flags)) for folder, flags in every]
@@ -242,7 +242,7 @@ def narrower(tmp_path_factory):
 @X86
 @pytest.mark.parametrize("n", [1, 3, 17, 100, 255, 700])
 def test_narrower_vectors_multiply_too(library, narrower, n):
-    """And with fused FMAs change no bit, since each sum is taken in the order of k."""
+    """With FMAs the bits are equal, because each sum is taken in the order of k."""
     a, b = random(n)
     expected, bound = reference(a[None], b[None])
     products = []
@@ -279,7 +279,7 @@ a = np.ones((300, 300), np.float32)
 c = np.empty_like(a)
 def others_s():
     return time.process_time() - time.thread_time()
-def settled():  # threads that a library started have come to rest
+def settled():  # the threads of the libraries are idle
     before_s = others_s()
     time.sleep(0.05)
     return others_s() - before_s < 1e-4
@@ -337,13 +337,13 @@ def test_fewer_threads_than_asked_for_are_an_error(library):
         check=False,
     )
     last = done.stderr.splitlines()[-1]
-    assert f"{StudyError.__name__}: CPU variant packed: OpenMP gives fewer than 3 threads" in last
+    assert f"{StudyError.__name__}: CPU variant packed: OpenMP started fewer than 3 threads" in last
 
 
 @pytest.mark.parametrize("name", ["packed", "blas"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_concurrent_products_do_not_disturb_one_another(library, name, threads):
-    """The buffer that is kept from call to call serves one call at a time."""
+    """The buffer kept between calls is used by one call at a time."""
     matrices = [random(n) for n in (40, 255, 300, 41)]
 
     def multiply(pair):

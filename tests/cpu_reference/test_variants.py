@@ -1,4 +1,4 @@
-"""The CPU variants: products, refusals, the library's build, and the CPU as a device."""
+"""The CPU variants: products, errors, the library's build, and the CPU as a device."""
 
 import os
 import timeit
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 def installed(name):
-    """Tell whether a variant can run here: libraries other than numpy's are optional."""
+    """Return whether a variant can run here: MKL and BLIS are optional."""
     try:
         return VARIANTS[name].compiled or bool(LIBRARIES[name]())
     except StudyError:
@@ -57,13 +57,13 @@ GUARD = 16
 
 @pytest.fixture(scope="module")
 def library():
-    """The variants as they are measured, built once."""
+    """The compiled variants, as measured; built once."""
     return Library(cpu_library())
 
 
 @pytest.fixture(scope="module")
 def gate():
-    """Matrices of an order, their product and the bound on its error."""
+    """A function of N: matrices A and B, their product and the bound on its error."""
 
     @cache
     def of(n):
@@ -99,7 +99,7 @@ def test_product_is_numpys(library, name, block, threads, n):
 
 
 @pytest.mark.parametrize(
-    # Smaller blocks take as long as all else together.
+    # Smaller blocks would double the run time of this file.
     ("name", "block", "threads"),
     [case for case in CASES if case[1] not in (1, 3)],
 )
@@ -112,13 +112,13 @@ def test_larger_products_pass_the_gate(library, gate, name, block, threads, n):
     assert verdict.passed, verdict.reason
 
 
-# At 700 `packed` takes its sums in several parts.
+# At N = 700 `packed` splits its sums.
 @pytest.mark.parametrize("n", [100, 700])
 @pytest.mark.parametrize(
     ("name", "block", "threads"), [case for case in CASES if VARIANTS[case[0]].compiled]
 )
 def test_sums_keep_their_order(library, name, block, threads, n):
-    """A float32 sum of numbers of very different size tells in which order it was taken."""
+    """A float32 sum of numbers of very different magnitude depends on their order."""
     rng = np.random.default_rng(7)
     a = (rng.standard_normal((n, n)) * 10.0 ** rng.integers(-4, 5, (n, n))).astype(np.float32)
     c = np.empty((n, n), np.float32)
@@ -206,13 +206,13 @@ def square(n=4, dtype=np.float32):
 def test_other_matrices_are_refused(library, place, wrong):
     matrices = [square(), square(), square()]
     matrices[place] = wrong
-    with pytest.raises(ValueError, match="square, of one order, contiguous and float32"):
+    with pytest.raises(ValueError, match="square, of one size, contiguous and float32"):
         library.multiply("naive", *matrices, None)
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (5, 4), (16,), (4, 4, 1)])
 def test_three_alike_that_are_not_square_are_refused(library, shape):
-    # One that got through would be read, and written, beyond its end.
+    # An accepted one would be read and written out of bounds.
     matrices = [np.zeros(1000, np.float32)[: np.prod(shape)].reshape(shape) for _ in range(3)]
     with pytest.raises(ValueError, match="square"):
         library.multiply("naive", *matrices, None)
@@ -279,7 +279,7 @@ def test_cells_have_a_block_size_where_the_variant_takes_one():
         *(("naive", 2, None, 1), ("blocked", 2, 8, 1), ("blocked", 2, 16, 1)),
         *(("naive", 3, None, 1), ("blocked", 3, 8, 1), ("blocked", 3, 16, 1)),
     ]
-    with pytest.raises(StudyError, match="'fast' is not known; there are naive, loop_order"):
+    with pytest.raises(StudyError, match="'fast': unknown; use one of naive, loop_order"):
         variant("fast")
 
 
@@ -319,6 +319,6 @@ def test_variant_without_memory_fails_its_cell(tmp_path, monkeypatch):
     monkeypatch.setattr(binding, "ROOT", tmp_path)
     starved = Library(build_library(find_gcc(), tmp_path))
     session = CpuSession(starved, Inputs([("float32", Shape.square(4))], seed=1))
-    with pytest.raises(CellError, match="CPU variant naive: no memory for its buffer"):
+    with pytest.raises(CellError, match="CPU variant naive: not enough memory for its buffer"):
         session.run(cpu_cell("naive", 4))
     session.run(cpu_cell("column_buffered", 4))

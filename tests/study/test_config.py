@@ -103,7 +103,7 @@ def test_a_recording_tells_scope_and_what_it_left(config):
     ("quick", "message"),
     [
         ({"sizs": [8]}, "unknown key sizs; did you mean sizes? "),
-        ({"cpu": {"sizes": [0]}}, "0 is not allowed; allowed: a whole number from 1 to 46340"),
+        ({"cpu": {"sizes": [0]}}, "0 is not allowed; use a whole number from 1 to 46340"),
         ({"protocol": {"max_samples": 2}}, "2 is less than min_samples; "),
     ],
 )
@@ -137,32 +137,32 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "cold_starts"),
             -1,
-            "study.protocol.cold_starts: -1 is not allowed; allowed: a whole number from 0 to 2^53",
+            "study.protocol.cold_starts: -1 is not allowed; use a whole number from 0 to 2^53",
         ),
         (
             ("study", "sizes", 2),
             0,
-            "study.sizes[2]: 0 is not allowed; allowed: a whole number from 1 to 46340",
+            "study.sizes[2]: 0 is not allowed; use a whole number from 1 to 46340",
         ),
         (
             ("study", "holdout_sizes", 0),
             -5,
-            "study.holdout_sizes[0]: -5 is not allowed; allowed: a whole number from 1 to 46340",
+            "study.holdout_sizes[0]: -5 is not allowed; use a whole number from 1 to 46340",
         ),
         (
             ("study", "cpu", "sizes", 0),
             "256",
-            "study.cpu.sizes[0]: '256' is not allowed; allowed: a whole number from 1 to 46340",
+            "study.cpu.sizes[0]: '256' is not allowed; use a whole number from 1 to 46340",
         ),
         (
             ("study", "sizes", 0),
             256.0,
-            "study.sizes[0]: 256.0 is not allowed; allowed: a whole number from 1 to 46340",
+            "study.sizes[0]: 256.0 is not allowed; use a whole number from 1 to 46340",
         ),
         (
             ("study", "sizes", 0),
             True,
-            "study.sizes[0]: True is not allowed; allowed: a whole number from 1 to 46340",
+            "study.sizes[0]: True is not allowed; use a whole number from 1 to 46340",
         ),
         (
             ("study", "block_sizes"),
@@ -173,12 +173,12 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "block_sizes", 0),
             64,
-            "study.block_sizes[0]: 64 is not allowed; allowed: a whole number from 1 to 32",
+            "study.block_sizes[0]: 64 is not allowed; use a whole number from 1 to 32",
         ),
         (
             ("study", "block_sizes", 0),
             0,
-            "study.block_sizes[0]: 0 is not allowed; allowed: a whole number from 1 to 32",
+            "study.block_sizes[0]: 0 is not allowed; use a whole number from 1 to 32",
         ),
         (
             ("study", "sizes"),
@@ -191,8 +191,8 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             "study.cpu: ['naive'] is not a mapping of keys to values; "
             "allowed: the keys variants, sizes, size_limits, block_sizes, threads",
         ),
-        (("study", "sizes"), [], "study.sizes: is empty; it needs one entry or more"),
-        (("study", "sizes"), [32, 48, 32], "study.sizes: 32 stands there twice; remove one"),
+        (("study", "sizes"), [], "study.sizes: is empty; add an entry"),
+        (("study", "sizes"), [32, 48, 32], "study.sizes: 32 is listed twice; remove one"),
         (
             ("study", "holdout_sizes", 0),
             256,
@@ -223,12 +223,12 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "cpu", "threads", 0),
             2,
-            "study.cpu.threads[0]: 2 is not allowed; allowed: 1 or all",
+            "study.cpu.threads[0]: 2 is not allowed; use 1 or all",
         ),
         (
             ("study", "cpu", "threads", 0),
             True,
-            "study.cpu.threads[0]: True is not allowed; allowed: 1 or all",
+            "study.cpu.threads[0]: True is not allowed; use 1 or all",
         ),
         (
             ("study", "cpu", "size_limits"),
@@ -239,23 +239,23 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "confidence"),
             1,
-            "study.protocol.confidence: 1 is not allowed; allowed: a number above 0 and below 1",
+            "study.protocol.confidence: 1 is not allowed; use a number above 0 and below 1",
         ),
         (
             ("study", "protocol", "gpu_cell_budget_s"),
             float("nan"),
             "study.protocol.gpu_cell_budget_s: nan is not allowed; "
-            "allowed: a number above 0 to 1e6",
+            "use a number above 0 to 1e6",
         ),
         (
             ("study", "protocol", "cpu_warm_run_s"),
             float("inf"),
-            "study.protocol.cpu_warm_run_s: inf is not allowed; allowed: a number from 0 to 1e6",
+            "study.protocol.cpu_warm_run_s: inf is not allowed; use a number from 0 to 1e6",
         ),
         (
             ("study", "protocol", "warm_up_s"),
             True,
-            "study.protocol.warm_up_s: True is not allowed; allowed: a number from 0 to 1e6",
+            "study.protocol.warm_up_s: True is not allowed; use a number from 0 to 1e6",
         ),
         (
             ("study", "protocol", "max_samples"),
@@ -267,24 +267,24 @@ def test_explicit_device_and_toolchain_are_allowed(config):
             ("gpus", 0, "id"),
             "my card",
             "gpus[0].id: 'my card' is not allowed; "
-            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
+            "use up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
         ),
         (
             ("gpus", 0, "id"),
             4090,
             "gpus[0].id: 4090 is not allowed; "
-            "allowed: up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
+            "use up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": "1"},
-            "gpus[0].device: '1' is not allowed; allowed: auto, a whole number from 0, or a "
+            "gpus[0].device: '1' is not allowed; use auto, a whole number from 0, or a "
             "part of a GPU's name",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": -1},
-            "gpus[0].device: -1 is not allowed; allowed: auto, a whole number from 0, or a "
+            "gpus[0].device: -1 is not allowed; use auto, a whole number from 0, or a "
             "part of a GPU's name",
         ),
         (
@@ -302,7 +302,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a", "slurm": "gpu:h100"},
-            "gpus[0].slurm: 'gpu:h100' is not allowed; allowed: a model of GPU as `scontrol show "
+            "gpus[0].slurm: 'gpu:h100' is not allowed; use a model of GPU as `scontrol show "
             "node` names it (gpu:MODEL:1)",
         ),
         (
@@ -313,12 +313,12 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": None},
-            "gpus[0]: recording has no value; give it one, or leave the key out",
+            "gpus[0]: recording has no value; give it a value or remove the key",
         ),
         (
             ("gpus", 0),
             {"device": 0},
-            "gpus[0]: lacks id; add it (required: id)",
+            "gpus[0]: missing id; add it (required: id)",
         ),
         (
             ("gpus",),
@@ -372,7 +372,7 @@ def test_series_of_any_shapes_and_types_are_allowed(config):
 
 
 NO_SHAPE = (
-    "is not allowed; allowed: a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
+    "is not allowed; use a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
     "3x17x33x65 (a batch of them), each matrix of less than 2^31 elements"
 )
 NOTHING = (
@@ -394,8 +394,8 @@ NOTHING = (
         ({"shapes": ["2x0x3"]}, f".shapes[0]: '2x0x3' {NO_SHAPE}"),
         ({"shapes": [0]}, f".shapes[0]: 0 {NO_SHAPE}"),
         ({"shapes": [64.0]}, f".shapes[0]: 64.0 {NO_SHAPE}"),
-        ({"shapes": []}, ".shapes: is empty; it needs one entry or more"),
-        ({"shapes": ["8x8x4", "8x8x4"]}, ".shapes: '8x8x4' stands there twice; remove one"),
+        ({"shapes": []}, ".shapes: is empty; add an entry"),
+        ({"shapes": ["8x8x4", "8x8x4"]}, ".shapes: '8x8x4' is listed twice; remove one"),
         (
             {"dtypes": ["float16"]},
             ".dtypes[0]: 'float16' is not allowed; input should be 'float32', 'float64' or 'int32'",
@@ -426,7 +426,7 @@ def test_mistake_in_a_series_is_one_line(config, changes, message):
 def test_missing_key_of_a_series_is_named(config):
     config["study"]["series"] = [{key: SERIES[key] for key in ("variants", "dtypes", "shapes")}]
     assert fault(config) == (
-        "study.series[0]: lacks block_sizes; add it "
+        "study.series[0]: missing block_sizes; add it "
         "(required: variants, dtypes, block_sizes, shapes)"
     )
 
@@ -439,7 +439,7 @@ def test_block_sizes_lack_that_of_the_baseline_only_where_it_is_not_measured(con
 def test_missing_key_is_named(config):
     del config["study"]["cpu"]["sizes"]
     assert fault(config) == (
-        "study.cpu: lacks sizes; add it (required: variants, sizes, block_sizes, threads)"
+        "study.cpu: missing sizes; add it (required: variants, sizes, block_sizes, threads)"
     )
 
 

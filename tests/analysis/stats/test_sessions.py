@@ -108,7 +108,7 @@ def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
         for cell in range(cells):
             key = ("gpu0", "block", "float32", 1, 256 + cell, 256, 256, 32, "pinned", None)
             times = time_s * np.exp(effect + 0.01 * rng.standard_normal(count))
-            frame = pd.DataFrame({"total_s": times, "kernel_s": times / 2, "host_s": np.nan})
+            frame = pd.DataFrame({"total_s": times, "in_run_kernel_s": times / 2, "host_s": np.nan})
             frame = frame.assign(h2d_s=times / 8, d2h_s=times / 8, session=session)
             frames.append(frame.assign(**dict(zip(CELL, key, strict=True))))
     return pd.concat(frames, ignore_index=True).astype(TYPES | {"session": "Int64"})

@@ -210,7 +210,7 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path, 
     bad["checks.csv"]["status"] = "fine"
     with pytest.raises(RecordingError, match="status 'fine' is none of"):
         recording.write(target, small.provenance, bad)
-    with pytest.raises(RecordingError, match="the file: lacks format, "):
+    with pytest.raises(RecordingError, match="the file: missing format, "):
         recording.write(target, {}, frames(small))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     if older:
@@ -343,7 +343,7 @@ def test_unreadable_samples_are_named(broken, data):
             0,
             "host.logical_cpus: 0 is not allowed; input should be greater",
         ),
-        (["host", "caches"], [{"level": 1}], "host.caches[0]: lacks bytes, shared_by; add it ("),
+        (["host", "caches"], [{"level": 1}], "host.caches[0]: missing bytes, shared_by; add it ("),
         (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
         (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
@@ -362,7 +362,7 @@ def test_unreadable_samples_are_named(broken, data):
             "x",
             "the file: unknown key machine; allowed: format, simulated, started_utc, ",
         ),
-        (["counters"], None, "the file: counters has no value; give it one, or leave the key out"),
+        (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
     ],
 )
 def test_wrong_provenance_is_named_with_its_place(small, broken, path, value, fault):
@@ -377,7 +377,7 @@ def test_lacking_provenance_is_named(broken, key):
     del provenance[key]
     (broken / "provenance.json").write_text(json.dumps(provenance))
     seal(broken)
-    assert refusal(broken).startswith(f"provenance.json: the file: lacks {key}; add it (required: ")
+    assert refusal(broken).startswith(f"provenance.json: the file: missing {key}; add it (required: ")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe"])
