@@ -399,7 +399,7 @@ _DECLARED = {
     "cold_starts": (
         "what a fresh process pays until its first product",
         "recording gpu device variant dtype batch m n k block_size host_memory threads "
-        "processes init_s± context_s± module_s± allocation_s± h2d_s± kernel_s± d2h_s± "
+        "processes init_s± context_s± module_s± allocation_s± h2d_s± in_run_kernel_s± d2h_s± "
         "total_s± warm_total_s± ratio±",
     ),
     "ceilings": (

@@ -43,7 +43,7 @@ def with_traffic_s(recorded: Recording, host_memory: str) -> pd.Series:
     """Return the median of what passes take beside their kernels, by the kernel."""
     samples = recorded.samples
     own = samples[(samples["device"] == "gpu0") & (samples["host_memory"] == host_memory)]
-    rest = own.assign(rest_s=own["total_s"] - own["kernel_s"]).dropna(subset="rest_s")
+    rest = own.assign(rest_s=own["total_s"] - own["in_run_kernel_s"]).dropna(subset="rest_s")
     return rest.groupby(_PRODUCT, dropna=False)["rest_s"].median()
 
 

@@ -16,7 +16,7 @@ def kernel_times(recording: Recording, held: bool = True) -> pd.DataFrame:
     share them. `IN_RUN`: between events of the runs, with the host in it, where the kernel was
     not timed alone (format 4), or where they alone are asked for. A CPU's are empty.
     """
-    in_pass = recording.samples[_COLUMNS]
+    in_pass = recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})[_COLUMNS]
     on_cpu = in_pass["device"] == CPU
     in_pass = in_pass.assign(
         kernel_timing=pd.Series(IN_RUN, in_pass.index, dtype="string").mask(on_cpu)

@@ -77,7 +77,6 @@ class Source:
         samples, times = self._samples("total"), self._samples("kernel")
         several = self.sessions("total")
         cells = several.summary() if several else summarise(samples)
-        cells = cells.rename(columns=renaming("kernel_s", "in_run_kernel_s"))
         kernels = self._groups("kernel")  # they are those of `cells`
         several = self.sessions("kernel")
         bounds = (

@@ -113,9 +113,9 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
 
     `samples` has the columns `CELL`, total_s, host_s, h2d_s, in_run_kernel_s, d2h_s, of one
-    session (of several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1), total_s,
-    total_low_s, total_high_s, the same of the four parts, and overhead_s (median of what the parts
-    leave of the total). Samples of a cell are in the order in which they were taken; rows of the
+    session (of several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1),
+    total_s, total_low_s, total_high_s, the same of the four parts, and overhead_s (median of the
+    total minus its parts). Samples of a cell are in the order in which they were taken; rows of the
     result are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN where the host does
     nothing but copy, and all parts are of a CPU cell.
     """

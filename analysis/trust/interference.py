@@ -24,7 +24,7 @@ from analysis.stats.significance import THRESHOLD, evaluated, p_same
 from base.intervals import interval_ranks, median_interval
 from measurement.recording.recording import CELL
 
-QUANTITIES = ("total", "h2d", "kernel", "d2h")
+QUANTITIES = {"total": "total_s", "h2d": "h2d_s", "kernel": "in_run_kernel_s", "d2h": "d2h_s"}
 _TIMES = [*with_bounds("isolated_s"), *with_bounds("with_traffic_s")]
 _OUTCOME = ["ratio", "ratio_low", "ratio_high", "p_differs", "p_same"]
 _PAIR = ["session", "round"]
@@ -51,11 +51,8 @@ def compare_pairs(passes: pd.DataFrame) -> pd.DataFrame:
             beside = beside.set_index(_PAIR)
             rounds = alone.index.intersection(beside.index).sort_values()
             named = dict(zip(CELL, key, strict=True)) | {"neighbours": count}
-            for quantity in QUANTITIES if len(rounds) else ():
-                times = [
-                    side.loc[rounds, f"{quantity}_s"].to_numpy(dtype=float)
-                    for side in (alone, beside)
-                ]
+            for quantity, column in QUANTITIES.items() if len(rounds) else ():
+                times = [side.loc[rounds, column].to_numpy(dtype=float) for side in (alone, beside)]
                 found = _compared(times[0], times[1], (*key, count, quantity))
                 rows.append(named | {"quantity": quantity} | found)
     types = passes[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")

@@ -15,7 +15,7 @@ from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_
 from measurement.recording.recording import CELL, KERNEL
 
 TOTAL = "total"  # stands for all phases
-COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "kernel", "d2h")
+COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel", "d2h")
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 
 

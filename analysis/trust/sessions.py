@@ -7,7 +7,8 @@ import pandas as pd
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, labelled, once_a_recording
 from analysis.domain import CPU
-from analysis.stats.estimates import PARTS
+
+_PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
 def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
@@ -24,7 +25,7 @@ def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
 
 
 def _scatters(source: Source) -> pd.DataFrame:
-    several = {part: source.sessions(part) for part in PARTS}
+    several = {part: source.sessions(part) for part in _PARTS}
     scatters = [times.scatters(part) for part, times in several.items() if times]
     if not scatters:
         return pd.DataFrame({"device": []})

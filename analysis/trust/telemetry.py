@@ -43,8 +43,8 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
     frame.loc[~recorded, "samples_throttled"] = pd.NA
     for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):
         frame[name] = cells.medians(samples[name], samples[name].notna())[0]
-    for part, column in (("total", "total_s"), ("in_run_kernel", "kernel_s")):
-        times = samples[column]
+    for part in ("total", "in_run_kernel"):
+        times = samples[f"{part}_s"]
         unmarked = recorded[cells.number] & ~marked
         frame[with_bounds(f"{part}_s")] = cells.medians(times).T
         frame[with_bounds(f"unthrottled_{part}_s")] = cells.medians(times, unmarked).T

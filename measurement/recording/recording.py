@@ -97,6 +97,9 @@ _NULLABLE = {
 }
 # Tables whose name here is not that of their file: the format of a recording stays.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
+# Columns whose name in memory differs from the name in the file: the file format is fixed.
+_TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
+RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
 # A table that unpacks to more than this may unpack to so many times its size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
 _ROWS_AT_ONCE = 1 << 13
@@ -201,6 +204,7 @@ def read(path: Path | str) -> Recording:
     problem = fault(provenance, frames)
     if problem:
         raise bad(path, problem)
+    frames = {name: frame.rename(columns=RENAMED.get(name, {})) for name, frame in frames.items()}
     for frame in frames.values():
         rows = len(frame)
         frame["session"] = pd.arrays.IntegerArray(np.zeros(rows, np.int64), np.zeros(rows, bool))
@@ -233,7 +237,8 @@ def _replace_folder(path: Path, new: Path) -> None:
 def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
     """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
     types = (TABLES | OPTIONAL)[name]
-    text = frame[list(types)].astype(types).to_csv(index=False)
+    in_file = {column: of_file for of_file, column in RENAMED.get(name, {}).items()}
+    text = frame.rename(columns=in_file)[list(types)].astype(types).to_csv(index=False)
     return gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
 
 

@@ -33,8 +33,8 @@ def slowed(one, kernels, hosts):
     factor = one.kernels["variant"].map(FACTORS).fillna(1).astype(float) if kernels else 1.0
     alone = one.kernels.assign(kernel_s=one.kernels["kernel_s"] * factor)
     factor = one.samples["variant"].map(FACTORS).fillna(1).astype(float) if hosts else 1.0
-    rest = one.samples["total_s"] - one.samples["kernel_s"]
-    total_s = one.samples["kernel_s"] + rest * factor
+    rest = one.samples["total_s"] - one.samples["in_run_kernel_s"]
+    total_s = one.samples["in_run_kernel_s"] + rest * factor
     samples = one.samples.assign(total_s=total_s.fillna(one.samples["total_s"]))
     return replace(one, kernels=alone, samples=samples)
 

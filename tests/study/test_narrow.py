@@ -64,8 +64,9 @@ def test_what_a_user_has_locally_is_in_the_place_of_the_study(path):
 
 @pytest.mark.slow
 def test_the_answer_has_every_kernel_once_the_fastest_first(gpu_recording):
-    on_gpu = gpu_recording.samples["device"] != "cpu"
-    recording = replace(gpu_recording, kernels=gpu_recording.samples[on_gpu])
+    samples = gpu_recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})
+    on_gpu = samples["device"] != "cpu"
+    recording = replace(gpu_recording, kernels=samples[on_gpu])
     kernels = recording.kernels
     squares = kernels[(kernels["m"] == kernels["n"]) & (kernels["dtype"] == "float32")]
     largest = squares["n"].max()

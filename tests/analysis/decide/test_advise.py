@@ -1,4 +1,4 @@
-"""`advise`: predictions at any order, their test by held-out orders, and what it refuses."""
+"""`advise`: predictions for any size, their accuracy at held-out sizes, and its errors."""
 
 import csv
 import json
@@ -41,16 +41,18 @@ from tests.support.simulated import kernel_time_s
 
 @pytest.fixture(scope="module")
 def tables(computed):
-    """The tables of one simulated GPU; its order 1536 is held out."""
+    """The tables of one simulated GPU; its size 1536 is held out."""
     return computed
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run `advise`; return exit status, stdout, stderr."""
+    """Run `advise` for the simulated GPU; return exit status, stdout, stderr."""
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["analysis", "advise", *map(str, arguments)])
+    def command(tables, n, *more: object) -> tuple[int, str, str]:
+        size = [] if n is None else ["--n", n]
+        arguments = ["analysis", "advise", "--gpu", "card", *size, "--tables", tables, *more]
+        monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
         status = exit_status(cli.main)
         captured = capsys.readouterr()
         return status, captured.out, captured.err
@@ -58,8 +60,21 @@ def run(monkeypatch, capsys):
     return command
 
 
+@pytest.fixture
+def edited(tables, tmp_path):
+    """Return a function that copies the tables and changes one of them."""
+
+    def copy(name, change):
+        copied = shutil.copytree(tables, tmp_path / "tables")
+        frame = pd.read_csv(copied / f"{name}.csv", dtype=str)
+        change(frame).to_csv(copied / f"{name}.csv", index=False)
+        return copied
+
+    return copy
+
+
 def truth_s(variant, block, n, memory):
-    """What a run of the simulated GPU takes; see `conftest`."""
+    """Return the time of a run on the simulated GPU; see `tests.support.simulated`."""
     bytes_per_s = {"pinned": 24e9, "pageable": 6e9}[memory]
     one = cell("gpu0", variant, "float32", Shape.square(n), block, memory)
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
@@ -69,7 +84,7 @@ def truth_s(variant, block, n, memory):
 
 
 @pytest.fixture(scope="module")
-def known(tables):
+def fitted(tables):
     return {
         memory: predictor("card", memory, *(rows(tables, name) for name in TABLES[:3]))
         for memory in ("pinned", "pageable")
@@ -83,8 +98,8 @@ def rows(tables, name):
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("n", [256, 300, 768, 1024, 1536, 2048])
-def test_a_pass_is_predicted_where_orders_were_measured(known, memory, n):
-    found = known[memory]
+def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
+    found = fitted[memory]
     block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
     predicted = found.predict(block, n)
     truth = truth_s("block", 16, n, memory)
@@ -94,8 +109,8 @@ def test_a_pass_is_predicted_where_orders_were_measured(known, memory, n):
     assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
 
 
-def test_the_fastest_is_the_one_with_the_least_predicted_time(known):
-    found = known["pinned"]
+def test_the_fastest_has_the_least_predicted_time(fitted):
+    found = fitted["pinned"]
     kernel, predicted = found.fastest(1536)
     others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
     assert predicted.time_s == min(others)
@@ -104,19 +119,19 @@ def test_the_fastest_is_the_one_with_the_least_predicted_time(known):
     assert library.variant == "cublas_sgemm"
 
 
-def test_a_kernel_is_no_candidate_beyond_where_it_was_measured(known):
-    found = known["pinned"]
+def test_a_kernel_is_not_a_candidate_beyond_its_measured_sizes(fitted):
+    found = fitted["pinned"]
     at = {n: {k.variant for k in found.candidates(n)} for n in (100, 1024, 1500, 2048, 9000)}
     assert "buffered_row" in at[100] & at[1024]
     assert not {"buffered_row", "buffered_column"} & (at[1500] | at[2048] | at[9000])
     assert "register_tile" in at[100] & at[9000]
 
 
-def made_card(*kernels):
+def made_gpu(*kernels):
     """Return a GPU with kernels, each (seconds at 256, slopes beyond), linear from 256 to 1024."""
-    orders = np.array([256.0, 512.0, 1024.0])
+    sizes = np.array([256.0, 512.0, 1024.0])
     curves = [
-        Curve(np.log(orders), np.log(time_s * orders / 256), np.ones(3), np.array(outer))
+        Curve(np.log(sizes), np.log(time_s * sizes / 256), np.ones(3), np.array(outer))
         for time_s, outer in kernels
     ]
     copies = dict.fromkeys(("h2d", "d2h", "overhead"), Copies(1e-6, 1e10))
@@ -124,8 +139,8 @@ def made_card(*kernels):
     return Predictor("card", "Card", 100, 2**34, 2e-6, copies, made)
 
 
-def test_outside_of_what_was_measured_the_fastest_is_that_of_the_nearest_order():
-    found = made_card((1.0e-3, (0.0, 3.0)), (1.2e-3, (3.0, 2.0)))
+def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
+    found = made_gpu((1.0e-3, (0.0, 3.0)), (1.2e-3, (3.0, 2.0)))
     first, second = found.kernels
     for n in (64, 256, 600, 1024, 9000):
         assert found.fastest(n, library=True)[0] is first, n
@@ -134,7 +149,7 @@ def test_outside_of_what_was_measured_the_fastest_is_that_of_the_nearest_order()
 
 
 def test_a_kernel_never_takes_less_than_an_empty_one():
-    found = made_card((1e-5, (1.0, 1.0)))
+    found = made_gpu((1e-5, (1.0, 1.0)))
     assert found.predict(found.kernels[0], 1).parts["kernel"] == 2e-6
     assert found.predict(found.kernels[0], 256).parts["kernel"] == pytest.approx(1e-5)
 
@@ -151,31 +166,28 @@ def test_intervals_of_independent_parts_add_in_squares():
     assert math.log(high / low) / 2 == pytest.approx(0.5)
 
 
-# ---- held-out orders
+# ---- held-out sizes
 
 
-def test_held_out_orders_are_predicted_within_their_intervals(tables):
+def test_held_out_sizes_are_predicted_within_their_intervals(tables):
     frame = pd.read_csv(tables / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
     assert frame["inside"].mean() >= 0.95
     by_hand = frame["predicted_s"] / frame["time_s"] - 1
     assert frame["error_share"].to_numpy() == pytest.approx(by_hand.to_numpy(), abs=2e-5)
-    inside = (frame["predicted_low_s"] <= frame["time_s"]) & (
-        frame["time_s"] <= frame["predicted_high_s"]
-    )
+    inside = frame["time_s"].between(frame["predicted_low_s"], frame["predicted_high_s"])
     assert (frame["inside"] == inside).all()
     assert "tile_transposed_b" not in set(frame["variant"])
     for _, own in frame.groupby("host_memory"):
-        assert list(own.loc[own["is_predicted_fastest"], "variant"]) == [
-            "register_tile_conflict_free"
-        ]
+        fastest = list(own.loc[own["is_predicted_fastest"], "variant"])
+        assert fastest == ["register_tile_conflict_free"]
         assert own["is_fastest"].sum() == 1
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
 
 def predicted(recorded):
-    """Return the tables that predictions are made from, and what they predict."""
+    """Return the tables of fits, and the predictions from them."""
     found = data.sources({"card": recorded})
     made = {
         "predictors": predictors_table(found),
@@ -186,14 +198,13 @@ def predicted(recorded):
 
 
 @pytest.mark.slow
-def test_a_held_out_order_has_no_part_in_its_prediction(make_recording, tmp_path):
-    """What is measured at a held-out order may change: what is predicted there does not."""
+def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512, 1024, 2048), samples=7)
     tables_before, before = predicted(recorded)
     samples = recorded.samples.copy()
-    held = samples["n"] == 1536
-    for name in ("total_s", "kernel_s", "h2d_s", "d2h_s"):
-        samples.loc[held, name] *= 1.7
+    held_out = samples["n"] == 1536
+    for name in ("total_s", "in_run_kernel_s", "h2d_s", "d2h_s"):
+        samples.loc[held_out, name] *= 1.7
     tables_after, after = predicted(replace(recorded, samples=samples))
     pd.testing.assert_series_equal(before["predicted_s"], after["predicted_s"])
     for name in ("curves", "predictors"):
@@ -205,12 +216,10 @@ def test_a_held_out_order_has_no_part_in_its_prediction(make_recording, tmp_path
 
 
 def test_it_answers_with_time_speedups_and_break_even(run, tables):
-    status, out, err = run("--gpu", "card", "--n", 1536, "--tables", tables)
+    status, out, err = run(tables, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == (
-        "Simulated GPU (card), two float32 matrices of order 1536, pageable host memory"
-    )
+    assert lines[0] == "Simulated GPU (card), two float32 matrices, N = 1536, pageable host memory"
     first = re.fullmatch(
         r"register_tile_conflict_free: ([\d.]+) ms \(([\d.]+) ms to ([\d.]+) ms\), .* TFLOP/s",
         lines[2],
@@ -221,127 +230,115 @@ def test_it_answers_with_time_speedups_and_break_even(run, tables):
     assert value == pytest.approx(truth, rel=0.05)
     assert lines[4].startswith("cublas_sgemm: ")
     names = [
-        "naive loop, one thread",
-        "fastest of this study, one thread",
-        "fastest of this study, all threads",
+        *("naive loop, one thread", "fastest of this study, one thread"),
+        *("fastest of this study, all threads", "BLAS, one thread", "BLAS, all threads"),
+        "fastest of all",
     ]
-    names += ["BLAS, one thread", "BLAS, all threads", "fastest of all"]
     assert [line.split("  ")[0] for line in lines[7:13]] == names
     speedup = float(re.search(r"  ([\d.]+) \(", lines[11]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
-    assert "* extrapolated: N = 1536 is outside of the orders 256 to 1024" in out
+    assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
-    pinned = run("--gpu", "card", "--n", 1536, "--tables", tables, "--host-memory", "pinned")[1]
+    pinned = run(tables, 1536, "--host-memory", "pinned")[1]
     assert "pinned host memory" in pinned
     assert pinned != out
 
 
-def test_it_says_where_it_extrapolates_and_where_tiles_do_not_divide(run, tables):
-    inside = run("--gpu", "card", "--n", 512, "--tables", tables)[1]
-    assert "extrapolated: N = 512 is outside" not in inside
+def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, tables):
+    inside = run(tables, 512)[1]
+    assert "extrapolated: N = 512" not in inside
     assert "note:" not in inside
-    outside = run("--gpu", "card", "--n", 5000, "--tables", tables)[1]
-    assert "note: extrapolated: N = 5000 is outside of the orders 256 to 2048 that" in outside
+    outside = run(tables, 5000)[1]
+    assert "note: extrapolated: N = 5000 is outside the measured sizes, N = 256 to 2048" in outside
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
 
 
-def test_each_range_of_orders_says_whose_it_is(run, tables, tmp_path):
-    copied = shutil.copytree(tables, tmp_path / "tables")
-    curves = pd.read_csv(copied / "curves.csv", dtype=str)
-    naive = curves["cpu_baseline"] == "naive"
-    assert naive.any()
-    curves.loc[naive, "n"] = (curves.loc[naive, "n"].astype(int) // 2).astype(str)
-    curves.to_csv(copied / "curves.csv", index=False)
-    lines = run("--gpu", "card", "--n", 5000, "--tables", copied)[1].splitlines()
-    told = [line for line in lines if line.startswith("* extrapolated")]
-    assert len(told) == 2
-    assert told[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside of")
-    assert "BLAS, one thread; BLAS, all threads" in told[1]
+def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
+    def halved(curves):
+        naive = curves["cpu_baseline"] == "naive"
+        assert naive.any()
+        return curves.assign(n=curves["n"].astype(int) // (1 + naive))
+
+    lines = run(edited("curves", halved), 5000)[1].splitlines()
+    marked = [line for line in lines if line.startswith("* extrapolated")]
+    assert len(marked) == 2
+    assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
+    assert "BLAS, one thread; BLAS, all threads" in marked[1]
 
 
-def test_of_a_single_size_the_one_order_is_named():
+def test_a_single_measured_size_is_named():
     curve = SimpleNamespace(log_n=[math.log(512)])
-    assert _outside(curve, 600) == "N = 600 is not 512, the one order that was measured"
+    assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
 
-def test_of_two_sizes_an_extrapolation_has_no_interval(run, tables, tmp_path):
-    copied = shutil.copytree(tables, tmp_path / "tables")
-    curves = pd.read_csv(copied / "curves.csv", dtype=str).assign(half_width_beyond="inf")
-    curves.to_csv(copied / "curves.csv", index=False)
-    status, out, _ = run("--gpu", "card", "--n", 5000, "--tables", copied)
+def test_an_extrapolation_from_two_sizes_has_no_interval(run, edited):
+    tables = edited("curves", lambda curves: curves.assign(half_width_beyond="inf"))
+    status, out, _ = run(tables, 5000)
     assert status == 0
     assert out.count("(no interval)") > 2
 
 
-def test_one_and_the_largest_order_that_fits_are_answered(run, tables):
-    assert run("--gpu", "card", "--n", 1, "--tables", tables)[0] == 0
-    largest = math.isqrt(2**34 // 12)
-    assert run("--gpu", "card", "--n", largest, "--tables", tables)[0] == 0
-    status, out, err = run("--gpu", "card", "--n", largest + 1, "--tables", tables)
-    assert (status, out) == (2, "")
-    assert f"the largest have order {largest}" in err
+LARGEST = math.isqrt(2**34 // 12)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--gpu", "h999", "--n", 512], ["'h999'", "there are card"]),
-        (["--gpu", "card", "--n", 0], ["--n 0", "at least 1"]),
-        (["--gpu", "card", "--n", -3], ["--n -3", "at least 1"]),
-        (["--gpu", "card", "--n", 10**400], ["do not fit"]),
-    ],
-)
-def test_what_it_refuses_is_one_line(run, tables, arguments, words):
-    status, out, err = run(*arguments, "--tables", tables)
+@pytest.mark.parametrize("n", [1, LARGEST])
+def test_the_smallest_and_the_largest_size_are_answered(run, tables, n):
+    assert run(tables, n)[0] == 0
+
+
+def fails_with(result, *words):
+    status, out, err = result
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert all(word in err for word in words), err
 
 
+@pytest.mark.parametrize(
+    ("n", "more", "words"),
+    [
+        (512, ["--gpu", "h999"], ["'h999'", "use one of: card"]),
+        (0, [], ["--n 0", "use 1 or more"]),
+        (-3, [], ["--n -3", "use 1 or more"]),
+        (10**400, [], ["do not fit"]),
+        (LARGEST + 1, [], [f"use {LARGEST} or less"]),
+    ],
+)
+def test_an_error_is_one_line(run, tables, n, more, words):
+    fails_with(run(tables, n, *more), *words)
+
+
 @pytest.mark.parametrize("name", TABLES)
-def test_a_missing_table_names_the_command_that_makes_it(run, tables, tmp_path, name):
-    for other in TABLES:
-        if other != name:
-            shutil.copy(tables / f"{other}.csv", tmp_path)
-    status, out, err = run("--gpu", "card", "--n", 512, "--tables", tmp_path)
-    assert (status, out) == (2, "")
-    assert err == f"error: {tmp_path / name}.csv is missing; make it with `make report`\n"
+def test_a_missing_table_names_the_command_that_makes_it(run, edited, name):
+    tables = edited(name, lambda frame: frame)
+    path = tables / f"{name}.csv"
+    path.unlink()
+    fails_with(run(tables, 512), f"error: {path} is missing; make it with `make report`\n")
 
 
-def test_a_gpu_without_fit_is_refused(run, tables, tmp_path):
-    for name in TABLES:
-        shutil.copy(tables / f"{name}.csv", tmp_path)
-    fits = pd.read_csv(tables / "transfers.csv")
-    fits[fits["host_memory"] != "pinned"].to_csv(tmp_path / "transfers.csv", index=False)
-    arguments = ("--gpu", "card", "--n", 512, "--tables", tmp_path, "--host-memory")
-    status, _, err = run(*arguments, "pinned")
-    assert status == 2
-    assert "has no fit with pinned host memory" in err
-    assert run(*arguments, "pageable")[0] == 0
+def test_an_invalid_table_is_one_line(run, edited):
+    tables = edited("curves", lambda _: pd.DataFrame({"n": [1], "m": [2]}))
+    fails_with(run(tables, 512), "the tables are invalid")
 
 
-def test_a_table_that_is_none_is_one_line(run, tables, tmp_path):
-    for name in TABLES:
-        shutil.copy(tables / f"{name}.csv", tmp_path)
-    (tmp_path / "curves.csv").write_text("n,m\n1,2\n")
-    status, out, err = run("--gpu", "card", "--n", 512, "--tables", tmp_path)
-    assert (status, out) == (2, "")
-    assert "holds no such tables" in err
-    assert err.count("\n") == 1
+def test_a_gpu_without_fit_is_refused(run, edited):
+    tables = edited("transfers", lambda fits: fits[fits["host_memory"] != "pinned"])
+    fails_with(run(tables, 512, "--host-memory", "pinned"), "has no fit for pinned host memory")
+    assert run(tables, 512)[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [["--n", "half"], ["--n", "1.5"], [], ["--host-memory", "x"]])
-def test_arguments_that_are_none_are_refused(run, arguments, capsys):
+@pytest.mark.parametrize(
+    ("n", "more"), [("half", []), ("1.5", []), (None, []), (512, ["--host-memory", "x"])]
+)
+def test_invalid_arguments_are_refused(run, tables, n, more, capsys):
     with pytest.raises(SystemExit) as exit_:
-        run("--gpu", "card", *arguments)
+        run(tables, n, *more)
     assert exit_.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_it_needs_none_of_the_slow_libraries(tables):
-    """Which would take longer to import than the answer may."""
+def test_it_imports_no_slow_library(tables):
     script = (
         "import sys, runpy; sys.argv[1:] = ['advise', '--gpu', 'card', '--n', '512', '--tables', "
         f"{str(tables)!r}]\n"
@@ -350,50 +347,41 @@ def test_it_needs_none_of_the_slow_libraries(tables):
         "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script]
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert "numpy" in loaded
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
 
 
-def test_a_gpu_alone_has_no_cpu_to_be_faster_than(tables, tmp_path):
-    for name in TABLES:
-        shutil.copy(tables / f"{name}.csv", tmp_path)
-    curves = pd.read_csv(tables / "curves.csv", dtype=str)
-    curves[curves["cpu_baseline"].isna()].to_csv(tmp_path / "curves.csv", index=False)
-    assert "Of the CPU of its host too little was measured." in advise(
-        tmp_path, "card", 512, "pinned"
-    )
+def test_a_recording_without_cpu_has_no_speedup(edited):
+    tables = edited("curves", lambda curves: curves[curves["cpu_baseline"].isna()])
+    assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
 @pytest.mark.parametrize(
-    ("place", "n", "low", "high", "text"),
+    ("location", "n", "low", "high", "text"),
     [
         ("measured", 412.3, 390, 440, "N = 412 (390 to 440)"),
         ("measured", 412.3, 0, math.inf, "N = 412 (below 256 to above 2048)"),
         ("measured", 412.3, math.nan, math.nan, "N = 412"),
-        ("below", math.nan, 0, 300, "below N = 256, the smallest measured"),
-        ("above", math.nan, 2000, math.inf, "above N = 2048, the largest measured"),
+        ("below", math.nan, 0, 300, "below N = 256, the smallest size measured"),
+        ("above", math.nan, 2000, math.inf, "above N = 2048, the largest size measured"),
     ],
 )
-def test_a_break_even_in_words(place, n, low, high, text):
-    row = {"location": place, "least_n": "256", "largest_n": "2048"}
+def test_a_break_even_in_words(location, n, low, high, text):
+    row = {"location": location, "least_n": "256", "largest_n": "2048"}
     row |= {"n": str(n), "n_low": str(low), "n_high": str(high)}
     assert break_even_text(row) == text
 
 
 @pytest.mark.slow
-def test_the_tables_of_a_second_recording_answer_for_it_too(make_recording, tmp_path, run):
+def test_each_gpu_of_a_recording_is_answered(make_recording, tmp_path, run):
     pair = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
     folder = chain({"pair": pair.path})
     for label in ("pair-gpu0", "pair-gpu1"):
-        status, out, _ = run("--gpu", label, "--n", 700, "--tables", folder)
+        status, out, _ = run(folder, 700, "--gpu", label)
         assert status == 0
         assert "BLAS, all threads" in out

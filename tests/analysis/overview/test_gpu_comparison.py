@@ -30,7 +30,7 @@ def recordings(make_recording, tmp_path_factory):
     first = make_recording(base / "first", sizes=(256, 512), samples=8)
     other = make_recording(base / "other", sizes=(256, 512, 1024), samples=8, seed=3)
     samples = other.samples.copy()
-    samples["kernel_s"] /= 2
+    samples["in_run_kernel_s"] /= 2
     return {"first": first, "other": rewritten(other, samples=samples)}
 
 

@@ -1,17 +1,14 @@
 """Agreement of recordings of the same kind of card: pairs, shares, and the cells that do not."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from analysis import __main__ as cli
 from analysis.data import recordings as data
-from analysis.trust import agreement, compare, overheads, telemetry
-from base.errors import exit_status
-from measurement.recording.recording import CELL
-from tests.support.report_data import rewritten
+from analysis.stats.significance import THRESHOLD
+from analysis.trust import comparison, overheads, telemetry
+from measurement.recording.recording import CELL, KERNEL
 from tests.support.simulated import FEW
 
 pytestmark = pytest.mark.slow
@@ -55,12 +52,12 @@ def agreed_of(found):
         "telemetry": telemetry.telemetry_table(found),
         "back_to_back": overheads.back_to_back_table(found),
     }
-    return agreement.agreement_tables(found, frames)
+    return comparison.agreement_tables(found, frames)
 
 
 def test_a_pass_without_parts_is_compared_as_a_whole(one):
     samples = one.samples.copy()
-    samples.loc[samples["variant"] == "block", "kernel_s"] = np.nan
+    samples.loc[samples["variant"] == "block", "in_run_kernel_s"] = np.nan
     in_pieces = replace(one, samples=samples)
     shares, cells = agreed({"x": in_pieces, "y": in_pieces})
     whole, kernels = (shares[shares["quantity"] == name]["cells"] for name in ("total", "kernel"))
@@ -70,7 +67,7 @@ def test_a_pass_without_parts_is_compared_as_a_whole(one):
 
 
 def pairs(**made):
-    return [(a.label, b.label) for a, b in agreement.pairs(data.sources(made))]
+    return [(a.label, b.label) for a, b in comparison.pairs(data.sources(made))]
 
 
 def test_cards_of_the_same_name_in_two_recordings_are_pairs(one, two, cpu_recording):
@@ -95,7 +92,7 @@ def changed(recording, variant, factor):
     """The recording with all GPU times of a variant multiplied."""
     samples = recording.samples.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
-    for column in ("total_s", "kernel_s"):
+    for column in ("total_s", "in_run_kernel_s"):
         samples.loc[rows, column] *= factor
     batches = recording.back_to_back.copy()
     batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor
@@ -106,11 +103,11 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
     other = changed(one, "buffered_row", 1.03)
     shares, cells = agreed({"x": one, "y": other})
     assert list(zip(shares["kind"], shares["quantity"], strict=True)) == [
-        *((agreement.PINNED, "total"), (agreement.PINNED, "kernel")),
-        *((agreement.PAGEABLE, "total"), (agreement.PAGEABLE, "kernel")),
-        *((agreement.BATCHES, "kernel_batch"), (agreement.ON_CPU, "total")),
+        *((comparison.PINNED, "total"), (comparison.PINNED, "kernel")),
+        *((comparison.PAGEABLE, "total"), (comparison.PAGEABLE, "kernel")),
+        *((comparison.BATCHES, "kernel_batch"), (comparison.ON_CPU, "total")),
     ]
-    assert set(shares["tolerance"]) == {agreement.AGREEMENT} == {0.02}
+    assert set(shares["tolerance"]) == {THRESHOLD} == {0.02}
     counts = shares["cells"] - shares["cells_agreeing"]
     assert counts.tolist() == [2, 2, 2, 2, 2, 0], "two orders of the variant"
     assert shares["share"].tolist() == (shares["cells_agreeing"] / shares["cells"]).tolist()
@@ -127,7 +124,7 @@ def test_cells_within_the_tolerance_are_counted_and_the_others_listed(one):
 def test_listed_cells_have_the_state_of_both_cards(one, two):
     slower = changed(two, "buffered_row", 0.9)
     _, cells = agreed({"x": one, "y": slower})
-    rows = cells[(cells["kind"] == agreement.PINNED) & (cells["quantity"] == "kernel")]
+    rows = cells[(cells["kind"] == comparison.PINNED) & (cells["quantity"] == "kernel")]
     assert set(rows["gpu_b"]) == {"y-gpu0"}
     assert rows["sm_clock_a_hz"].tolist() == [1.98e9] * 2
     assert rows["samples_throttled_a"].tolist() == [2, 2]
@@ -140,7 +137,7 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
     first = rows.iloc[0]
     for bound in ("", "_low", "_high"):
         assert first[f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
-    batches = cells[cells["kind"] == agreement.BATCHES]
+    batches = cells[cells["kind"] == comparison.BATCHES]
     assert batches["sm_clock_a_hz"].isna().all()
     assert len(batches) == 2
 
@@ -148,11 +145,11 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
 def test_hosts_are_compared_once_and_only_if_of_one_model(two):
     found = data.sources({"x": two, "y": replace(two)})
     kinds = agreed_of(found)[0]["kind"]
-    assert (kinds == agreement.ON_CPU).sum() == 1
-    assert (kinds == agreement.BATCHES).sum() == 2
+    assert (kinds == comparison.ON_CPU).sum() == 1
+    assert (kinds == comparison.BATCHES).sum() == 2
     other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
     kinds = agreed({"x": two, "y": other})[0]["kind"]
-    assert agreement.ON_CPU not in set(kinds)
+    assert comparison.ON_CPU not in set(kinds)
 
 
 def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
@@ -163,7 +160,7 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
     for other, compared in [({"cpu_warm_run_s": 0.5}, True), ({"cpu_warm_run_s": 0}, False)]:
         pair = {"x": measured_with(cpu_warm_run_s=0.5, warm_up_s=1), "y": measured_with(**other)}
         kinds = agreed(pair)[0]["kind"]
-        assert (agreement.ON_CPU in set(kinds)) is compared
+        assert (comparison.ON_CPU in set(kinds)) is compared
 
 
 def test_only_common_cells_count(one):
@@ -171,7 +168,7 @@ def test_only_common_cells_count(one):
         one, samples=one.samples[one.samples["n"] == 256], back_to_back=one.back_to_back[:0]
     )
     shares, cells = agreed({"x": few, "y": one})
-    assert agreement.BATCHES not in set(shares["kind"])
+    assert comparison.BATCHES not in set(shares["kind"])
     full, _ = agreed({"x": one, "y": one})
     assert full["cells"][0] > shares["cells"][0] > 0
     assert cells.empty
@@ -184,73 +181,15 @@ def test_without_pairs_both_tables_are_empty(one, cpu_recording):
             assert list(table)[:2] == ["recording_a", "gpu_a"]
 
 
-# ---- the command
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the comparison in this process; return exit status and the lines printed."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["analysis", "compare", *map(str, arguments)])
-        status = exit_status(cli.main)
-        return status, capsys.readouterr().out.splitlines()
-
-    return command
-
-
-def test_the_command_says_how_many_cells_agree(run, one, tmp_path):
-    other = rewritten(changed(one, "buffered_row", 1.1), tmp_path / "b").path
-    lines = run(one.path, other)[1]
-    cells = len(one.samples.drop_duplicates(CELL))
-    agreeing = cells - 4  # two orders, two kinds of memory
-    assert lines[-1] == (
-        f"{agreeing} of {cells} cells ({100 * agreeing / cells:.1f} %) agree within 2 % "
-        "in the median of the total time"
-    )
-
-
-def test_the_tolerance_is_not_the_threshold(run, one, tmp_path):
-    other = rewritten(changed(one, "buffered_row", 1.1), tmp_path / "b").path
-    assert run(one.path, other, "--threshold", "0.5")[1][-1] == run(one.path, other)[1][-1]
-
-
-def test_the_command_lists_the_rest_with_the_state_of_both_cards(run, one, two, tmp_path):
-    other = rewritten(changed(two, "buffered_row", 1.3), tmp_path / "b").path
-    lines = run(one.path, other, "--telemetry")[1]
-    titles = next(i for i, line in enumerate(lines) if "samples throttled" in line)
-    assert lines[titles - 1] == ""
-    rows = [line.split() for line in lines[titles + 1 :]]
-    assert [row[1] for row in rows] == ["buffered_row"] * 4
-    assert {row[0] for row in rows} == {"gpu0"}
-    state = " ".join(rows[0][-12:])
-    assert state == "1980 / 1980 42 / 42 350 / 350 2 / 0"
-    place = lines[titles].index("B/A")
-    ratios = [float(line[place:].split()[0]) for line in lines[titles + 1 :]]
-    assert ratios == sorted(ratios)
-    assert ratios[0] > 1.02
-    assert not any("samples throttled" in line for line in run(one.path, other)[1])
-
-
-def test_a_state_that_was_not_recorded_is_a_dash(one):
-    columns = ["sm_clock_hz", "temperature_celsius", "power_w", "throttle_reasons"]
-    blind = replace(one, samples=one.samples.assign(**dict.fromkeys(columns, np.nan)))
-    blind = replace(blind, samples=blind.samples.astype(one.samples.dtypes.to_dict()))
-    other = changed(blind, "buffered_row", 1.3)
-    frame = compare.compare(blind, other, 0.02)
-    lines = agreement.apart_with_telemetry(frame, blind, other).splitlines()
-    assert lines[1].split()[-12:] == ["–", "/", "–"] * 4
-
-
 def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
     sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "held": True}
     made = {name: make_recording(tmp_path / name, seed=at, **sizes) for at, name in enumerate("ab")}
     shares, cells = agreed(made)
     kinds = shares.set_index(["kind", "quantity"])
-    assert (agreement.PINNED, "kernel") not in kinds.index
-    assert (agreement.PAGEABLE, "kernel") not in kinds.index
-    kernels = made["a"].kernels.groupby(agreement.KERNEL, dropna=False).ngroups
-    own = kinds.loc[(agreement.ALONE, "kernel")]
+    assert (comparison.PINNED, "kernel") not in kinds.index
+    assert (comparison.PAGEABLE, "kernel") not in kinds.index
+    kernels = made["a"].kernels.groupby(KERNEL, dropna=False).ngroups
+    own = kinds.loc[(comparison.ALONE, "kernel")]
     assert (own["cells"], own["share"]) == (kernels, 1.0)
-    assert (agreement.PINNED, "total") in kinds.index
-    assert agreement.ALONE not in set(cells["kind"])
+    assert (comparison.PINNED, "total") in kinds.index
+    assert comparison.ALONE not in set(cells["kind"])

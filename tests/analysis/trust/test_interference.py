@@ -17,11 +17,11 @@ def passes(alone, beside, count=1, kernel=1.0, n=1024):
     sides = []
     for neighbours_, times in ((0, alone), (count, beside)):
         frame = pd.DataFrame({"h2d_s": np.asarray(times, float)})
-        frame = frame.assign(kernel_s=kernel, d2h_s=1.0, neighbours=neighbours_)
-        frame["total_s"] = frame[["h2d_s", "kernel_s", "d2h_s"]].sum(axis=1)
+        frame = frame.assign(in_run_kernel_s=kernel, d2h_s=1.0, neighbours=neighbours_)
+        frame["total_s"] = frame[["h2d_s", "in_run_kernel_s", "d2h_s"]].sum(axis=1)
         sides.append(frame.assign(round=range(1, len(frame) + 1)))
     frame = pd.concat(sides).assign(session=0, **dict(zip(CELL, key, strict=True)))
-    types = TABLES["neighbours.csv"] | {"session": "Int64"}
+    types = TABLES["neighbours.csv"] | {"session": "Int64", "in_run_kernel_s": "float64"}
     return frame.reindex(columns=list(types)).astype(types)
 
 

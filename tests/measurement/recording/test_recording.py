@@ -103,6 +103,7 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     assert again.provenance == small.provenance
     for name, frame in (("samples.csv.gz", samples), ("checks.csv", checks)):
         wanted = frame.astype(TABLES[name])[list(TABLES[name])]
+        wanted = wanted.rename(columns=recording.RENAMED.get(name, {}))
         for read in (written, again):
             found = read.samples if name.startswith("samples") else read.checks
             assert set(found.pop("session")) == {0}
@@ -126,7 +127,9 @@ def test_tables_may_be_empty(small, tmp_path):
     again = recording.write(tmp_path / "r", small.provenance, none)
     assert again.samples.empty
     types = TABLES["samples.csv.gz"] | {"session": "Int64"}
-    assert {c: str(t) for c, t in again.samples.dtypes.items()} == types
+    renamed = recording.RENAMED["samples.csv.gz"]
+    found = {c: str(t) for c, t in again.samples.dtypes.items()}
+    assert found == {renamed.get(name, name): kind for name, kind in types.items()}
 
 
 def test_equal_data_give_equal_bytes(small, tmp_path, monkeypatch):
@@ -377,7 +380,9 @@ def test_lacking_provenance_is_named(broken, key):
     del provenance[key]
     (broken / "provenance.json").write_text(json.dumps(provenance))
     seal(broken)
-    assert refusal(broken).startswith(f"provenance.json: the file: missing {key}; add it (required: ")
+    assert refusal(broken).startswith(
+        f"provenance.json: the file: missing {key}; add it (required: "
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe"])
@@ -385,3 +390,13 @@ def test_provenance_that_is_no_json_is_named(broken, data):
     (broken / "provenance.json").write_bytes(data)
     seal(broken)
     assert refusal(broken).startswith("provenance.json is no JSON (")
+
+
+def test_an_in_run_kernel_time_has_its_own_name_in_memory_and_that_of_the_format_in_the_file(
+    small, tmp_path
+):
+    assert "kernel_s" not in small.samples
+    for made in (small, recording.write(tmp_path / "again", small.provenance, frames(small))):
+        text = gzip.decompress((made.path / "samples.csv.gz").read_bytes()).decode()
+        assert "kernel_s" in text.splitlines()[0].split(",")
+        assert made.samples["in_run_kernel_s"].equals(small.samples["in_run_kernel_s"])
