@@ -1,1 +1,1 @@
-"""From which matrix size on a GPU pays."""
+"""Break-even sizes, and predicted times for sizes that were not measured."""

@@ -1,6 +1,6 @@
-"""``python -m analysis advise``: what multiplying two matrices of one order takes, and on what.
+"""``python -m analysis advise``: predicted time, throughput and speedup of one product on a GPU.
 
-It reads the tables that the workflow wrote, and needs numpy alone, so that it answers at once.
+It reads the CSV tables of a report and imports only numpy, so that it starts quickly.
 """
 
 import csv
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from analysis.decide.predictors import (
     ELEMENT_BYTES,
+    CsvRow,
     Curve,
     Kernel,
     Prediction,
     Predictor,
-    Row,
     combined,
     curves,
     predictor,
@@ -32,41 +32,43 @@ CPU_BASELINES = {
     "blas_all": "BLAS, all threads",
     "best": "fastest of all",
 }
-Tables = Mapping[str, Sequence[Row]]
+_PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
+Tables = Mapping[str, Sequence[CsvRow]]
 
 
 def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
-    """Return the answer as text; raises StudyError for a GPU, order or table that there is not.
+    """Return the answer as text; raise StudyError for an unknown GPU, size or table.
 
-    The time is that of a whole run of float32 matrices of order `n` from and to host memory of
-    the kind `memory`, ``pinned`` or ``pageable``.
+    The time is that of an end-to-end run of float32 matrices of size `n`, with host memory of the
+    kind `memory` (``pinned`` or ``pageable``).
     """
     if n < 1:
-        raise StudyError(f"--n {n}: matrices have an order of at least 1; name another")
+        raise StudyError(f"--n {n} is not a matrix size; use 1 or more")
     read = {name: _read(tables / f"{name}.csv") for name in TABLES}
     try:
-        known = [row["gpu"] for row in read["predictors"]]
-        if gpu not in known:
-            raise StudyError(f"--gpu {gpu!r}: is not known; there are {', '.join(known) or 'none'}")
+        gpus = [row["gpu"] for row in read["predictors"]]
+        if gpu not in gpus:
+            raise StudyError(f"--gpu {gpu!r}: unknown GPU; use one of: {', '.join(gpus) or 'none'}")
         found = predictor(gpu, memory, read["predictors"], read["transfers"], read["curves"])
         cpu_baselines = _cpu_baselines(read, gpu)
     except (KeyError, ValueError) as error:
-        raise StudyError(f"{tables}: holds no such tables ({error}); `make report` does") from None
+        raise StudyError(
+            f"{tables}: the tables are invalid ({error}); write them again with `make report`"
+        ) from None
     if found is None or not found.candidates(n):
         raise StudyError(
-            f"--gpu {gpu!r}: has no fit with {memory} host memory in {tables}: too little was "
-            "measured on it"
+            f"--gpu {gpu!r}: {tables} has no fit for {memory} host memory; record more sizes"
         )
     largest = math.isqrt(found.memory_bytes // (3 * ELEMENT_BYTES))
     if n > largest:
         raise StudyError(
-            f"--n {n}: three such matrices do not fit into the {found.memory_bytes / 1e9:.3g} GB "
-            f"of {gpu}; the largest have order {largest}"
+            f"--n {n}: three matrices of this size do not fit into the "
+            f"{found.memory_bytes / 1e9:.3g} GB of {gpu}; use {largest} or less"
         )
     return "\n".join(_lines(found, cpu_baselines, read["break_even"], n, memory))
 
 
-def _read(path: Path) -> list[Row]:
+def _read(path: Path) -> list[CsvRow]:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             return list(csv.DictReader(stream))
@@ -77,28 +79,26 @@ def _read(path: Path) -> list[Row]:
 def _lines(
     found: Predictor,
     cpu_baselines: Sequence[tuple[str, Curve]],
-    crossings: Sequence[Row],
+    crossings: Sequence[CsvRow],
     n: int,
     memory: str,
 ) -> Iterator[str]:
     """Yield the lines of the answer; `crossings` are the rows of break_even.csv."""
-    fastest = [found.fastest(n, library) for library in (False, True)]
-    kernel, predicted = next(pair for pair in fastest if pair)
-    yield f"{found.name} ({found.label}), two float32 matrices of order {n}, {memory} host memory"
+    fastest = [pair for library in (False, True) if (pair := found.fastest(n, library))]
+    kernel, predicted = fastest[0]
+    yield f"{found.name} ({found.label}), two float32 matrices, N = {n}, {memory} host memory"
     yield ""
-    for place, (one, time) in enumerate(pair for pair in fastest if pair):
-        yield f"{one.name}: {_time(time)}, {_rate(n, time)}"
-        if not place:
-            yield "  " + ", ".join(
-                f"{text} {_seconds(time.parts[part])}" for part, text in _PARTS.items()
-            )
+    for number, (candidate, time) in enumerate(fastest):
+        yield f"{candidate.name}: {_time(time)}, {_throughput(n, time)}"
+        if not number:
+            parts = (f"{text} {_seconds(time.parts[part])}" for part, text in _PARTS.items())
+            yield "  " + ", ".join(parts)
     yield ""
-    notes = list(_kernel_notes(kernel, n))
-    outside: dict[str, list[str]] = {}  # names of what was measured in the same orders
-    rows = [("on the CPU", "takes", "the GPU's speedup", "the GPU is faster from")]
+    outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
+    rows = [("CPU baseline", "CPU time", "speedup of the GPU", "GPU faster from")]
     for name, curve in cpu_baselines:
         cpu = _on_cpu(curve, n)
-        mark = "" if curve.measures(n) else "*"
+        mark = "" if curve.covers(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
         break_even = _break_even(crossings, found.label, memory, name)
@@ -106,38 +106,35 @@ def _lines(
         if mark:
             outside.setdefault(_outside(curve, n), []).append(CPU_BASELINES[name])
     yield from (
-        aligned(rows) if cpu_baselines else ["Of the CPU of its host too little was measured."]
+        aligned(rows) if cpu_baselines else ["No CPU baseline has enough measured sizes for a fit."]
     )
     yield ""
-    yield from notes
-    for orders, names in outside.items():
-        told = f" ({'; '.join(names)})" if len(outside) > 1 else ""
-        yield f"* extrapolated{told}: {orders}"
-    yield "In brackets: 95 % intervals, of what a median would be, and of the order."
-
-
-_PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
+    yield from _kernel_notes(kernel, n)
+    for reason, names in outside.items():
+        whose = f" ({'; '.join(names)})" if len(outside) > 1 else ""
+        yield f"* extrapolated{whose}: {reason}"
+    yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
 
 
 def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
-    if not kernel.curve.measures(n):
+    if not kernel.curve.covers(n):
         yield f"note: extrapolated: {_outside(kernel.curve, n)} on the GPU"
     if not kernel.divides(n):
         yield (
-            f"note: the tiles of {kernel.variant} do not divide N = {n}: a build with bounds "
-            "checks runs then, which may take longer"
+            f"note: the tiles of {kernel.variant} do not divide N = {n}: "
+            "the bounds-checked build runs and may be slower"
         )
 
 
 def _outside(curve: Curve, n: int) -> str:
     least, most = (round(math.exp(curve.log_n[end])) for end in (0, -1))
     if least == most:
-        return f"N = {n} is not {most}, the one order that was measured"
-    return f"N = {n} is outside of the orders {least} to {most} that were measured"
+        return f"N = {n} differs from the only measured size, N = {most}"
+    return f"N = {n} is outside the measured sizes, N = {least} to {most}"
 
 
 def _cpu_baselines(read: Tables, label: str) -> list[tuple[str, Curve]]:
-    """Return the curves of the CPU of a GPU's host, in the order of `OPPONENTS`."""
+    """Return the curves of the CPU of a GPU's host, in the sequence of `CPU_BASELINES`."""
     recording = next(row["recording"] for row in read["predictors"] if row["gpu"] == label)
     own = [row for row in read["curves"] if row["cpu_baseline"] and row["recording"] == recording]
     found = {first["cpu_baseline"]: curve for first, curve in curves(own)}
@@ -149,8 +146,8 @@ def _on_cpu(curve: Curve, n: int) -> Prediction:
     return combined(parts, {"product": curve.half_width_at(n)})
 
 
-def _break_even(rows: Sequence[Row], label: str, memory: str, cpu_baseline: str) -> str:
-    """Return from which order on a GPU is faster than an CPU baseline, in words."""
+def _break_even(rows: Sequence[CsvRow], label: str, memory: str, cpu_baseline: str) -> str:
+    """Return the break-even size of a GPU over a CPU baseline, in words."""
     key = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": cpu_baseline}
     for row in rows:
         if all(row[name] == value for name, value in key.items()):
@@ -158,13 +155,13 @@ def _break_even(rows: Sequence[Row], label: str, memory: str, cpu_baseline: str)
     return "not measured"
 
 
-def break_even_text(row: Row) -> str:
+def break_even_text(row: CsvRow) -> str:
     """Return a row of break_even.csv in words."""
-    place, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
-    if place == "below":
-        return f"below N = {least}, the smallest measured"
-    if place == "above":
-        return f"above N = {largest}, the largest measured"
+    location, least, largest = (row[name] for name in ("location", "least_n", "largest_n"))
+    if location == "below":
+        return f"below N = {least}, the smallest size measured"
+    if location == "above":
+        return f"above N = {largest}, the largest size measured"
     low, high = (float(row[name] or "nan") for name in ("n_low", "n_high"))
     text = f"N = {float(row['n']):.0f}"
     if math.isnan(low) or math.isnan(high):
@@ -179,7 +176,6 @@ def _time(predicted: Prediction) -> str:
 
 
 def _bounds(ends: Sequence[float], text: Callable[[float], str]) -> str:
-    """Return an interval in words."""
     low, high = ends
     return f"{text(low)} to {text(high)}" if high < math.inf else "no interval"
 
@@ -191,9 +187,11 @@ def _seconds(time_s: float) -> str:
     return f"{time_s:.3g} s" if time_s < 1000 else f"{time_s:.0f} s"
 
 
-def _rate(n: int, predicted: Prediction) -> str:
-    rate = 2.0 * n**3 / predicted.time_s
-    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
+def _throughput(n: int, predicted: Prediction) -> str:
+    flop_per_s = 2.0 * n**3 / predicted.time_s
+    if flop_per_s >= 1e12:
+        return f"{flop_per_s / 1e12:.3g} TFLOP/s"
+    return f"{flop_per_s / 1e9:.3g} GFLOP/s"
 
 
 def _three_digits(value: float) -> str:

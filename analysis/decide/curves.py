@@ -1,9 +1,9 @@
-"""Times between and beyond the measured orders: a monotone curve of log time over log N.
+"""Times between and beyond the measured sizes: a monotone curve of log time over log N.
 
-Between orders it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
-5 (1984) 300), so that times that grow keep growing. Beyond them it
-goes on as steeply as between the last two, but no less and no more than what is physical
-(`EXPONENTS`). What it may be off by is told by leaving out each order in turn.
+Between sizes it is the shape-preserving cubic of Fritsch and Butland (SIAM J. Sci. Stat. Comput.
+5 (1984) 300), so that growing times stay growing. Beyond them it continues with the slope between
+the last two sizes, clipped to physical limits (`EXPONENTS`). Its error is estimated by
+leave-one-out prediction of each size.
 """
 
 import math
@@ -22,21 +22,20 @@ from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 from kernels.catalog.entries import VARIANTS
 
-# Least and greatest exponent of N below the measured orders, and above them: with N a time does not
-# fall, and grows no faster than the work, N³; where latencies no longer count, not slower than the
-# matrices, N².
+# Smallest and largest exponent of N below the measured sizes, and above them. A time does not fall
+# with N and grows no faster than the work, N³; where latencies are negligible, no slower than the
+# size of the matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
-# The CPU's ways that a GPU is compared with: the baselines of speedups and, beside the BLAS on all
-# threads, the fastest of this project on all.
+# The baselines of speedups, and the fastest variant of this project on all threads.
 OWN_ALL, BEST = "own_all", "best"
 CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 _UPPER = (1 + CONFIDENCE) / 2
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
-    """Return the curve through times in seconds, shape (orders,) or (orders, draws).
+    """Return the curve through times in seconds, shape (sizes,) or (sizes, draws).
 
-    `n` are at least two orders, sorted. See the module for what lies between and beyond them.
+    `n` are at least two sizes, sorted.
     """
     log_n, log_s = np.log(n), np.log(time_s)
     steps = np.diff(log_n).reshape(-1, *(1,) * (log_s.ndim - 1))
@@ -46,11 +45,11 @@ def curve(n: FloatArray, time_s: FloatArray) -> Curve:
 
 
 def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
-    """Return the slopes at the orders by those between them, shape (orders, …).
+    """Return the slopes at the sizes from the secants between them, shape (sizes, …).
 
-    Inside they are weighted harmonic means of the secants, 0 where these change sign; at the ends
-    those of a parabola, as far as it keeps the shape (Moler, Numerical Computing with MATLAB, 2004,
-    section 3.6). `PchipInterpolator` has the same, and takes ten times as long to say so.
+    Inner slopes are weighted harmonic means of the secants, 0 where the secants change sign. End
+    slopes are those of a parabola, limited to keep the shape (Moler, Numerical Computing with
+    MATLAB, 2004, section 3.6). SciPy's `PchipInterpolator` gives the same in ten times the time.
     """
     if len(secants) == 1:
         return np.repeat(secants, 2, axis=0)
@@ -69,105 +68,99 @@ def _slopes(steps: FloatArray, secants: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Misses:
-    """log(predicted/measured) of orders left out, over how far the others are from them.
+class CurveErrors:
+    """Leave-one-out errors log(predicted/measured), each over its distance from the other sizes.
 
-    `between` are those between the others, `beyond` the smallest and the largest.
+    `between` are those of inner sizes, `beyond` those of the smallest and the largest.
     """
 
     between: FloatArray
     beyond: FloatArray
 
     @classmethod
-    def of(cls, sides: Iterable["Misses"]) -> "Misses":
-        """Return those of several curves together."""
-        found = [(np.empty(0), np.empty(0)), *((one.between, one.beyond) for one in sides)]
+    def of(cls, curves: Iterable["CurveErrors"]) -> "CurveErrors":
+        """Return the pooled errors of several curves."""
+        found = [(np.empty(0), np.empty(0)), *((one.between, one.beyond) for one in curves)]
         return cls(*(np.concatenate(errors) for errors in zip(*found, strict=True)))
 
     @property
     def spread(self) -> float:
-        """Root mean square between the orders; NaN where there is none."""
-        return _rms(self.between)
+        """Root mean square of the inner errors; NaN without any."""
+        return rms(self.between)
 
     @property
     def half_widths(self) -> tuple[float, float]:
-        """Half of 95 % prediction intervals, by Student's t; infinite where nothing tells."""
-        widths = (
-            float(student_t.ppf(_UPPER, len(errors))) * _rms(errors) if len(errors) else math.inf
+        """Half-widths of 95 % prediction intervals, by Student's t; infinite without errors."""
+        between, beyond = (
+            float(student_t.ppf(_UPPER, len(errors))) * rms(errors) if len(errors) else math.inf
             for errors in (self.between, self.beyond)
         )
-        between, beyond = widths
         return between, beyond
 
 
-def _rms(errors: FloatArray) -> float:
+def rms(errors: FloatArray) -> float:
+    """Return the root mean square; NaN without values."""
     return math.sqrt(float(np.mean(errors**2))) if len(errors) else math.nan
 
 
-def left_out(n: FloatArray, time_s: FloatArray) -> Misses:
-    """Return what the curve of the others misses of each order; shapes are (orders,).
+def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
+    """Return the leave-one-out errors of a curve; shapes are (sizes,). Two sizes have none.
 
-    `analysis.decide.predictors.Curve.reach` is the distance. Below three orders nothing is left
-    out.
+    The distance of a size from the others is `analysis.decide.predictors.Curve.reach`.
     """
     errors = []
-    for place in range(len(n)) if len(n) > 2 else ():
-        kept = np.arange(len(n)) != place
+    for index in range(len(n)) if len(n) > 2 else ():
+        kept = np.arange(len(n)) != index
         others = curve(n[kept], time_s[kept])
-        error = others.at(n[place])[0] - math.log(time_s[place])
-        errors.append(error / others.reach(n[place])[0])
-    return Misses(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
+        error = others.at(n[index])[0] - math.log(time_s[index])
+        errors.append(error / others.reach(n[index])[0])
+    return CurveErrors(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
 
 
 def curves_table(found: list[Source]) -> pd.DataFrame:
-    """Return the curves of every GPU's kernels and of its CPU's `OPPONENTS`, one row an order.
+    """Return the curves of each GPU's kernels and of the `CPU_BASELINES`, one row per size.
 
-    filled_s is the time over `analysis.decide.predictors.fill` (of a CPU: the time), which the
-    curve goes through with the slope d log(filled_s)/d log n; outer_slope, in the first and last
-    row, goes on beyond. half_width_between and half_width_beyond are those of 95 % prediction
-    intervals one octave away, from that many orders left out (for kernels, of all of a GPU's
-    together); half_width is that of the widest measured interval. TimedKernel-out orders take no part.
+    filled_s: the time over `analysis.decide.predictors.fill` (CPU: the time). slope: d
+    log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
+    half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
+    from left_out_between and left_out_beyond leave-one-out errors (pooled over a GPU's kernels).
+    half_width: that of the widest measured interval. Held-out sizes are excluded.
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
     for source, rows in once_a_recording(on_cpu):
-        own = [_curves(cells, None) for _, cells in rows.groupby("cpu_baseline", sort=False)]
-        for cells in own:
-            frames.append(_with_scatter([cells]).assign(recording=source.recording_id))
+        for _, cells in rows.groupby("cpu_baseline", sort=False):
+            own = _with_half_widths([_curve_rows(cells, None)])
+            frames.append(own.assign(recording=source.recording_id))
         if source.device:
-            kernels = [
-                _curves(cells, source.gpu["multiprocessors"])
-                for _, cells in kernel_cells(source).groupby(
-                    ["variant", "block_size"], dropna=False, sort=True
-                )
-                if len(cells) > 1
-            ]
+            groups = kernel_cells(source).groupby(["variant", "block_size"], dropna=False)
+            multiprocessors = source.gpu["multiprocessors"]
+            kernels = [_curve_rows(own, multiprocessors) for _, own in groups if len(own) > 1]
             if kernels:
                 names = {"recording": source.recording_id, "gpu": source.label}
-                frames.append(_with_scatter(kernels).assign(**names))
+                frames.append(_with_half_widths(kernels).assign(**names))
     return stacked("curves", frames)
 
 
 def kernel_cells(source: Source) -> pd.DataFrame:
-    """Return the cells of a GPU's kernels at the fitted orders, times named time_s and so on.
+    """Return the cells of a GPU's kernels at the fitted sizes, with kernel times as time_s.
 
-    Variants that have work on the host are left out: nothing here describes that. So are those from
-    outside of the catalog: predictions are read where nobody knows their tiles.
+    Variants with work on the host are excluded because no model describes that work. User-supplied
+    variants are excluded because their tiles are unknown where predictions are read.
     """
     cells = source.gpu_orders
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
-    cells = cells[cells["host_s"].isna()]
-    cells = cells[~cells["variant"].isin([name for name, v in VARIANTS.items() if v.file])]
+    user_supplied = cells["variant"].isin([name for name, v in VARIANTS.items() if v.file])
+    cells = cells[cells["host_s"].isna() & ~user_supplied]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
 
 
 def cpu_baselines(source: Source) -> pd.DataFrame:
-    """Return the CPU's cells that stand for `OPPONENTS` at each order, with that column.
+    """Return the fastest cell of each of `CPU_BASELINES` at each size; new column cpu_baseline.
 
-    Where several do, the fastest one does. A host that has one thread has no cells on all. The
-    index stays that of `source.cells`.
+    A host with one thread has no cells on all threads. The index is that of `source.cells`.
     """
     cells = source.orders[~source.orders["n"].isin(source.holdout_sizes)]
     own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
@@ -182,13 +175,13 @@ def cpu_baselines(source: Source) -> pd.DataFrame:
     return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
 
 
-def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
-    """Return the rows of one curve without what it may be off by."""
+def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
+    """Return the rows of one curve without its half-widths."""
     fills = np.ones(len(cells))
     if multiprocessors:
-        first = cells.iloc[0]
-        block = None if pd.isna(first["block_size"]) else int(first["block_size"])
-        fills = np.array([fill(first["variant"], block, n, multiprocessors) for n in cells["n"]])
+        variant, block = cells.iloc[0][["variant", "block_size"]]
+        block = None if pd.isna(block) else int(block)
+        fills = np.array([fill(variant, block, n, multiprocessors) for n in cells["n"]])
     n, filled_s = cells["n"].to_numpy(dtype=float), cells["time_s"].to_numpy() / fills
     found = curve(n, filled_s)
     outer = np.full(len(cells), np.nan)
@@ -196,16 +189,16 @@ def _curves(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
     return cells.assign(filled_s=filled_s, slope=found.slopes, outer_slope=outer)
 
 
-def _with_scatter(curves: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return curves one below the other with what they may be off by, told by all together."""
-    missed = Misses.of(
-        left_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
+def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return concatenated curves with half-widths from their pooled errors."""
+    errors = CurveErrors.of(
+        leave_one_out(*(rows[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
         for rows in curves
     )
     table = pd.concat(curves)
-    table["half_width_between"], table["half_width_beyond"] = missed.half_widths
-    table["left_out_between"] = len(missed.between)
-    table["left_out_beyond"] = len(missed.beyond)
+    table["half_width_between"], table["half_width_beyond"] = errors.half_widths
+    table["left_out_between"] = len(errors.between)
+    table["left_out_beyond"] = len(errors.beyond)
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
     by = [table[name] for name in ("variant", "block_size")]
     own = widths.groupby(by, dropna=False).transform("max") if len(curves) > 1 else widths.max()

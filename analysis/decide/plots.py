@@ -1,7 +1,4 @@
-"""Drawings of break-even sizes, copies and predictions; each GPU has a colour.
-
-Rows come by the name of their GPU, with the columns of the CSV tables.
-"""
+"""Figures of break-even sizes, copies and predictions from rows of the CSV tables by GPU name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,32 +14,31 @@ from analysis.decide.predictors import Copies
 from analysis.drawing import palette, rows, style
 from analysis.drawing.svg import INK, hover
 
-ByCard = Mapping[str, pd.DataFrame]
-WAYS = {"h2d": "to the card", "d2h": "back"}
+RowsByGpu = Mapping[str, pd.DataFrame]
+DIRECTIONS = {"h2d": "to the card", "d2h": "back"}
 _LINES = {"pinned": "-", "pageable": "--"}
 
 
 def break_even(
-    by_card: ByCard, cpu_baselines: Mapping[str, str], memories: Sequence[str]
+    by_gpu: RowsByGpu, cpu_baselines: Mapping[str, str], memories: Sequence[str]
 ) -> Figure:
-    """Draw break-even sizes, a row an CPU baseline and a panel a kind of host memory.
+    """Draw break-even sizes, one row per CPU baseline and one panel per kind of host memory.
 
-    Where a GPU is faster at every measured size, or not at the largest, an arrow points out of
-    what was measured.
+    An arrow points out of the measured range if the break-even size is outside it.
     """
-    every = pd.concat(list(by_card.values()))
+    every = pd.concat(list(by_gpu.values()))
     shown = [name for name in cpu_baselines if (every["cpu_baseline"] == name).any()]
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
-    step = max(0.34, 0.1 * len(by_card))
+    step = max(0.34, 0.1 * len(by_gpu))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
-    looks = palette.card_looks(by_card)
+    looks = palette.card_looks(by_gpu)
     for axis, memory in zip(axes, memories, strict=True):
-        for number, (card, own) in enumerate(by_card.items()):
+        for number, (gpu, own) in enumerate(by_gpu.items()):
             cells = own[own["host_memory"] == memory]
-            y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_card))
-            said = [f"{card}, {memory}, {cpu_baselines[name]}" for name in cells["cpu_baseline"]]
-            _crossings(axis, cells.assign(y=y, name=said), looks[card])
-            rows.key(axis, looks[card], card)
+            y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_gpu))
+            said = [f"{gpu}, {memory}, {cpu_baselines[name]}" for name in cells["cpu_baseline"]]
+            _crossings(axis, cells.assign(y=y, name=said), looks[gpu])
+            rows.key(axis, looks[gpu], gpu)
         names = [cpu_baselines[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
         axis.set_title(f"{memory} memory")
@@ -54,7 +50,7 @@ def break_even(
 
 
 def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
-    """Draw the break-even sizes of one GPU; `cells` have height y and name."""
+    """Draw the break-even sizes of one GPU; `cells` have the columns y (height) and name."""
     crossed = cells[cells["location"] == MEASURED]
     ends = [crossed["least_n"], crossed["largest_n"]]
     low, high = (crossed[f"n_{end}"].clip(*ends) for end in ("low", "high"))
@@ -70,30 +66,30 @@ def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
             hover(drawn, [f"{name}: {place} {size}" for name, size in said])
 
 
-def copies(by_card: ByCard, fits: ByCard) -> Figure:
-    """Draw the rate of copies over their bytes, and the model's; one panel a direction.
+def copies(by_gpu: RowsByGpu, fits: RowsByGpu) -> Figure:
+    """Draw the throughput of copies by size, measured and fitted; one panel per direction.
 
-    Hollow points took no part in the fit.
+    Hollow points are held out from the fit.
     """
-    every = pd.concat(list(by_card.values()))
-    ways = [way for way in WAYS if (every["direction"] == way).any()]
-    figure, axes = style.new_figure(len(ways), height=3.8)
-    looks = palette.card_looks(by_card)
-    for axis, way in zip(axes, ways, strict=True):
-        for card, own in by_card.items():
-            look = looks[card]
+    every = pd.concat(list(by_gpu.values()))
+    directions = [direction for direction in DIRECTIONS if (every["direction"] == direction).any()]
+    figure, axes = style.new_figure(len(directions), height=3.8)
+    looks = palette.card_looks(by_gpu)
+    for axis, direction in zip(axes, directions, strict=True):
+        for gpu, own in by_gpu.items():
+            look = looks[gpu]
             for memory, line in _LINES.items():
-                cells = own[(own["direction"] == way) & (own["host_memory"] == memory)]
+                cells = own[(own["direction"] == direction) & (own["host_memory"] == memory)]
                 if len(cells):
-                    _rates(axis, cells.sort_values("size_bytes"), f"{card}, {memory}", look)
-                    _fitted(axis, cells, fits.get(card), line, look.colour)
-            rows.key(axis, look, card)
+                    _rates(axis, cells.sort_values("size_bytes"), f"{gpu}, {memory}", look)
+                    _fitted(axis, cells, fits.get(gpu), line, look.colour)
+            rows.key(axis, look, gpu)
         for memory, line in _LINES.items():
             axis.plot([], [], line, color=INK, linewidth=1.1, label=f"{memory}, fitted model")
-        axis.set_title(WAYS[way])
+        axis.set_title(DIRECTIONS[direction])
         axis.set_xlabel("size of a run's copies (logarithmic)")
         axis.set_xscale("log", base=2)
-        _byte_ticks(axis, every.loc[every["direction"] == way, "size_bytes"])
+        _byte_ticks(axis, every.loc[every["direction"] == direction, "size_bytes"])
     axes[0].set_ylabel("rate in GB/s (logarithmic)")
     for axis in axes:
         style.log_axis(axis, "y")
@@ -122,7 +118,7 @@ def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> No
             )
 
 
-_ENDS = ("high", "low")  # of a time, and so the low and the high one of a rate
+_ENDS = ("high", "low")  # bounds of a time, in the sequence of low and high throughput
 
 
 def _gb_per_s(rate: float) -> str:
@@ -132,7 +128,7 @@ def _gb_per_s(rate: float) -> str:
 def _fitted(
     axis: Axes, cells: pd.DataFrame, fits: pd.DataFrame | None, line: str, colour: str
 ) -> None:
-    """Draw the rate by the fitted model, over the sizes of `cells`."""
+    """Draw the fitted throughput over the sizes of `cells`."""
     if fits is None:
         return
     first = cells.iloc[0]
@@ -149,7 +145,7 @@ def _fitted(
 
 
 def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
-    """Put ticks at 1 MiB, 16 MiB and so on, as many as there is room for."""
+    """Put up to six ticks at 1 MiB, 4 MiB and so on."""
     low, high = (float(np.log2(end)) for end in (sizes.min(), sizes.max()))
     exponents = [each for each in range(int(np.ceil(low)), int(high) + 1) if each % 2 == 0]
     exponents = exponents[:: max(1, -(-len(exponents) // 6))] or [round(low)]
@@ -159,21 +155,21 @@ def _byte_ticks(axis: Axes, sizes: pd.Series) -> None:
     axis.xaxis.set_minor_locator(NullLocator())
 
 
-def predictions(by_card: ByCard, memories: Sequence[str]) -> Figure:
-    """Draw predicted over measured time by the measured time; one panel a kind of host memory.
+def predictions(by_gpu: RowsByGpu, memories: Sequence[str]) -> Figure:
+    """Draw predicted over measured time by measured time; one panel per kind of host memory.
 
-    Of each kernel the fastest block size at each size is shown, and every cell that is outside of
-    its 95 % prediction interval, which is hollow.
+    Shown are the fastest block size of each kernel at each size, and, hollow, all cells outside
+    their 95 % prediction intervals.
     """
     figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = palette.card_looks(by_card)
+    looks = palette.card_looks(by_gpu)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
-        for card, own in by_card.items():
+        for gpu, own in by_gpu.items():
             cells = own[(own["host_memory"] == memory) & own["predicted_s"].notna()]
             if len(cells):
-                _predicted(axis, _shown(cells), f"{card}, {memory}", looks[card])
-            rows.key(axis, looks[card], card)
+                _predicted(axis, _shown(cells), f"{gpu}, {memory}", looks[gpu])
+            rows.key(axis, looks[gpu], gpu)
         how: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 26**0.5}
         text = "outside its prediction interval"
         axis.plot([], [], "o", label=text, markerfacecolor="none", **how)

@@ -1,4 +1,4 @@
-"""Predictions held against orders that were measured, but took no part in any fit."""
+"""Predictions compared with measurements at held-out sizes, which take part in no fit."""
 
 import csv
 import io
@@ -11,16 +11,16 @@ from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
-from analysis.decide.predictors import Kernel, Predictor, Row, predictor
+from analysis.decide.predictors import CsvRow, Predictor, predictor
 from analysis.decide.transfer_tables import transfer_tables
 from analysis.schema import bounded, renaming
 
-# TimedKernel-out orders are to be predicted to this share of their medians, in the median.
+# Largest acceptable median error of predictions at held-out sizes, as a share of the measured time.
 ERROR_BOUND = 0.15
 
 
 def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
-    """Return, by name, what a decision for a GPU or against it rests on."""
+    """Return the tables of break-even sizes and predictions by name."""
     transfers, points = transfer_tables(found)
     tables = {
         "predictors": predictors_table(found),
@@ -33,17 +33,17 @@ def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
 
 
 def predictors_table(found: list[Source]) -> pd.DataFrame:
-    """Return what is to be known of a GPU beside its fits.
+    """Return the parameters of each GPU that predictions need besides the fits.
 
-    launch_s is what an empty kernel takes between two events, the least that a kernel can; least_n
-    and largest_n are the orders that fits know; error_bound is what predictions are held to.
+    launch_s: time of an empty kernel between two events, the minimum of a kernel time. least_n,
+    largest_n: range of the fitted sizes. error_bound: acceptable error of predictions.
     """
     rows = []
     for source in with_gpu(found):
         ceilings = source.own(source.recording.ceilings)
         empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
         cells = source.gpu_orders
-        orders = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
+        sizes = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
         rows.append(
             {
                 "recording": source.recording_id,
@@ -52,25 +52,25 @@ def predictors_table(found: list[Source]) -> pd.DataFrame:
                 "multiprocessors": source.gpu["multiprocessors"],
                 "memory_bytes": source.gpu["memory_bytes"],
                 "launch_s": empty.median() if len(empty) else None,
-                "least_n": orders.min() if len(orders) else None,
-                "largest_n": orders.max() if len(orders) else None,
+                "least_n": sizes.min() if len(sizes) else None,
+                "largest_n": sizes.max() if len(sizes) else None,
                 "error_bound": ERROR_BOUND,
             }
         )
     return from_rows("predictors", rows)
 
 
-def as_text(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a table as those of its CSV file."""
+def as_text(frame: pd.DataFrame) -> list[CsvRow]:
+    """Return the rows of a table as text, as in its CSV file."""
     return list(csv.DictReader(io.StringIO(frame.to_csv(index=False))))
 
 
 def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row a GPU's cell at a held-out order: measured, and predicted by `tables`.
+    """Return one row per GPU cell at a held-out size: measured, and predicted from `tables`.
 
-    error_share is predicted over measured, less one; inside says whether the measured median
-    lies in the prediction interval. is_fastest and is_predicted_fastest mark, of the kernels of
-    this study, the one that is so at this order with this kind of host memory.
+    error_share: predicted over measured, minus 1. inside: whether the prediction interval contains
+    the measured median. is_fastest, is_predicted_fastest: whether the kernel is the fastest of this
+    study at this size with this kind of host memory.
     """
     texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
     frames = []
@@ -89,13 +89,11 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
 
 
 def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """Yield the rows of the cells of which a curve is known at their order."""
-    known: dict[tuple[str, int | None], Kernel] = {
-        (kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels
-    }
+    """Yield the rows of the cells that have a prediction."""
+    kernels = {(kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels}
     for row in cells.assign(is_library=is_library(cells)).to_dict("records"):
         block = None if pd.isna(row["block_size"]) else int(row["block_size"])
-        kernel = known.get((row["variant"], block))
+        kernel = kernels.get((row["variant"], block))
         if kernel is None or kernel not in gpu.candidates(int(row["n"])):
             continue
         predicted = gpu.predict(kernel, int(row["n"]))
@@ -112,7 +110,7 @@ def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of one GPU and kind of host memory with the fastest at each order marked."""
+    """Return rows of one GPU and kind of host memory with the fastest at each size marked."""
     own = rows[~rows["is_library"].astype(bool)]
     marks = {"is_fastest": "time_s", "is_predicted_fastest": "predicted_s"}
     found = {

@@ -1,10 +1,10 @@
-"""What a run takes at any order: copies, kernel and overhead, each with what it may be off by.
+"""Predicted time of an end-to-end run of any size N: copies, kernel and overhead.
 
-Fitted numbers are read from tables (see `analysis.decide.transfers` and `analysis.decide.curves`).
-Nothing here needs more than numpy and the catalog, so that `python -m analysis advise` answers at
-once.
+The fitted parameters are read from tables (see `analysis.decide.transfers` and
+`analysis.decide.curves`). This module imports only numpy and the catalog, so that
+`python -m analysis advise` starts quickly.
 
-Half-widths are those of 95 % prediction intervals in natural logarithms of time.
+Half-widths are those of 95 % prediction intervals, in natural logarithms of time.
 """
 
 import math
@@ -19,19 +19,20 @@ from kernels.catalog.entries import VARIANTS
 from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
-Row = Mapping[str, str]  # of a CSV table, as text
+CsvRow = Mapping[str, str]
 
 ELEMENT_BYTES = 4
-# What a run takes beside its kernel: how many times a latency, and the matrices that move. Its
-# overhead is what no event sees.
+# Parts of a run besides the kernel: number of latencies, number of matrices that move. No event
+# covers the overhead.
 MATRICES = {"h2d": (2, 2), "d2h": (1, 1), "overhead": (1, 3)}
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Time of copies one after the other: latency each, bytes over bandwidth for all together.
+    """Time of consecutive copies: one latency each, plus all bytes over the bandwidth.
 
-    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s` (an infinite knee: there are none).
+    Bytes beyond `knee_bytes` move at `beyond_bytes_per_s`. The knee is infinite in a model without
+    one.
     """
 
     latency_s: float
@@ -41,7 +42,7 @@ class Copies:
     half_width: float = 0.0
 
     def time_s(self, copies: int, size_bytes: npt.ArrayLike) -> FloatArray:
-        """Return the time of `copies` copies with `size_bytes` in all."""
+        """Return the time of `copies` copies with `size_bytes` in total."""
         size = np.asarray(size_bytes, float)
         beyond = np.maximum(size - self.knee_bytes, 0) / self.beyond_bytes_per_s
         near = np.minimum(size, self.knee_bytes) / self.bytes_per_s
@@ -50,12 +51,12 @@ class Copies:
 
 @dataclass(frozen=True)
 class Curve:
-    """log time over log n: a cubic between measured orders, a straight line beyond them.
+    """log time over log N: a cubic between measured sizes, a straight line beyond them.
 
-    `log_n` has the shape (orders,), `log_s` and `slopes` (d log s/d log n at the orders) have
-    (orders,) or (orders, draws), `outer` (the slopes below and above) has (2,) or (2, draws).
-    `between` and `beyond` are what the curve may be off by at a distance of one octave (`reach`),
-    between measured orders and beyond them, `half_width` what the measured times themselves may be.
+    Shapes: `log_n` (sizes,); `log_s` and `slopes` (d log s/d log N at the sizes) (sizes,) or
+    (sizes, draws); `outer` (the slopes below and above) (2,) or (2, draws). `between` and `beyond`
+    are the half-widths of the curve's error at a distance (`reach`) of one octave, between and
+    beyond the measured sizes. `half_width` is that of the measured times.
     """
 
     log_n: FloatArray
@@ -67,36 +68,36 @@ class Curve:
     half_width: float = 0.0
 
     def at(self, n: npt.ArrayLike) -> FloatArray:
-        """Return log s at the orders `n`, shape (len(n),) or (len(n), draws)."""
+        """Return log s at the sizes `n`, shape (len(n),) or (len(n), draws)."""
         return self._weights(n) @ np.concatenate([self.log_s, self.slopes, self.outer])
 
     def _weights(self, n: npt.ArrayLike) -> FloatArray:
-        """Return the weights of `log_s`, `slopes` and `outer` at the orders `n`.
+        """Return the weights of `log_s`, `slopes` and `outer` at the sizes `n`.
 
-        Between two orders they are those of the cubic Hermite interpolant. Shape: (len(n),
-        2·orders + 2).
+        Between two sizes they are those of the cubic Hermite interpolant. Shape: (len(n),
+        2·sizes + 2).
         """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
-        orders, rows = len(self.log_n), np.arange(len(x))
+        sizes, rows = len(self.log_n), np.arange(len(x))
         inside = np.clip(x, *self.log_n[[0, -1]])
-        place = np.clip(np.searchsorted(self.log_n, inside) - 1, 0, orders - 2)
-        width = self.log_n[place + 1] - self.log_n[place]
-        u = (inside - self.log_n[place]) / width
-        weights = np.zeros((len(x), 2 * orders + 2))
-        weights[rows, place] = (1 - u) ** 2 * (1 + 2 * u)
-        weights[rows, place + 1] = u**2 * (3 - 2 * u)
-        weights[rows, orders + place] = width * u * (1 - u) ** 2
-        weights[rows, orders + place + 1] = -width * u**2 * (1 - u)
+        left = np.clip(np.searchsorted(self.log_n, inside) - 1, 0, sizes - 2)
+        width = self.log_n[left + 1] - self.log_n[left]
+        u = (inside - self.log_n[left]) / width
+        weights = np.zeros((len(x), 2 * sizes + 2))
+        weights[rows, left] = (1 - u) ** 2 * (1 + 2 * u)
+        weights[rows, left + 1] = u**2 * (3 - 2 * u)
+        weights[rows, sizes + left] = width * u * (1 - u) ** 2
+        weights[rows, sizes + left + 1] = -width * u**2 * (1 - u)
         weights[:, -2:] = np.column_stack([x, x]) - inside[:, None]
         weights[x > inside, -2] = weights[x < inside, -1] = 0
         return weights
 
     def reach(self, n: npt.ArrayLike) -> FloatArray:
-        """Return how far each of `n` is from the measured orders: 1 for one octave beyond the last.
+        """Return the distance of each of `n` from the measured sizes: 0 at one, 1 an octave beyond.
 
-        Between two of them, at distances a and b, it is the square root of a·b/(a + b): the spread
-        of a random walk that is held at both (kriging with a linear variogram; Matheron, Economic
-        Geology 58 (1963) 1246). It is 0 at a measured order.
+        Between two sizes, at distances a and b, it is the square root of a·b/(a + b): the standard
+        deviation of a random walk tied at both ends (kriging with a linear variogram; Matheron,
+        Economic Geology 58 (1963) 1246).
         """
         x = np.log(np.atleast_1d(np.asarray(n, float)))
         last = len(self.log_n) - 1
@@ -105,27 +106,27 @@ class Curve:
         before, after = np.abs(x - self.log_n[left]), np.abs(self.log_n[right] - x)
         inside = (x > self.log_n[0]) & (x < self.log_n[-1])
         both = np.maximum(before + after, 1e-300)
-        held = np.where(inside, before * after / both, np.minimum(before, after))
-        return np.sqrt(held / math.log(2))
+        distance = np.where(inside, before * after / both, np.minimum(before, after))
+        return np.sqrt(distance / math.log(2))
 
     def half_width_at(self, n: float) -> float:
-        """Return the half-width of the prediction interval at order `n`."""
-        octave = self.between if self.measures(n) else self.beyond
+        """Return the half-width of the prediction interval at size `n`."""
+        octave = self.between if self.covers(n) else self.beyond
         reach = float(self.reach(n)[0])
         return math.hypot(octave * reach if reach else 0.0, self.half_width)
 
-    def measures(self, n: float) -> bool:
-        """Tell whether `n` is within the measured orders."""
+    def covers(self, n: float) -> bool:
+        """Return whether `n` is within the measured sizes."""
         low, high = np.exp(self.log_n[[0, -1]])
         return bool(low * (1 - 1e-9) <= n <= high * (1 + 1e-9))
 
 
 def fill(variant: str, block_size: int | None, n: int, multiprocessors: int) -> float:
-    """Return by how much a launch takes longer for its last blocks not filling the GPU.
+    """Return the factor by which a partly filled last wave of blocks prolongs a launch.
 
-    Blocks are dealt out to the multiprocessors, and the launch ends with the one that has most:
-    that many blocks over the mean (NVIDIA, Matrix Multiplication Background User's Guide, 2020,
-    "wave quantization"). 1 for a library's kernel, whose blocks are not known.
+    It is the largest number of blocks on one multiprocessor over the mean (NVIDIA, Matrix
+    Multiplication Background User's Guide, 2020, "wave quantization"). For a library's kernel,
+    whose blocks are unknown, it is 1.
     """
     entry = VARIANTS[variant]
     if entry.kernel is None:
@@ -137,7 +138,7 @@ def fill(variant: str, block_size: int | None, n: int, multiprocessors: int) -> 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A time in seconds with its 95 % prediction interval, and the parts that it is made of."""
+    """A time in seconds with its 95 % prediction interval and its parts."""
 
     time_s: float
     low_s: float
@@ -146,13 +147,13 @@ class Prediction:
 
     @property
     def half_width(self) -> float:
-        """Half the interval's width in natural logarithms; infinite where nothing bounds it."""
+        """Half the interval's width in natural logarithms; infinite for an unbounded one."""
         return math.log(self.high_s / self.low_s) / 2 if self.low_s else math.inf
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant with its block size: `curve` is that of its time over `fill`."""
+    """One variant with its block size; `curve` is that of its time over `fill`."""
 
     variant: str
     block_size: int | None
@@ -161,30 +162,28 @@ class Kernel:
     @property
     def name(self) -> str:
         """The variant with its block size: "block (B = 32)"."""
-        return (
-            self.variant if self.block_size is None else f"{self.variant} (B = {self.block_size})"
-        )
+        return self.variant + (f" (B = {self.block_size})" if self.block_size is not None else "")
 
     @property
     def is_library(self) -> bool:
-        """Whether it is a library's, not one of this project."""
+        """Whether a library provides the kernel."""
         return VARIANTS[self.variant].kernel is None
 
     @cached_property
-    def orders(self) -> tuple[int, int]:
-        """The least and the largest order of its curve."""
+    def sizes(self) -> tuple[int, int]:
+        """The smallest and the largest size of its curve."""
         least, largest = (round(math.exp(end)) for end in self.curve.log_n[[0, -1]])
         return least, largest
 
     def divides(self, n: int) -> bool:
-        """Tell whether the tiles fit into matrices of order `n`, as in what was measured."""
+        """Return whether the tiles divide matrices of size `n`, as in the measured products."""
         tile = VARIANTS[self.variant].tile(self.block_size or 0)
         return self.is_library or all(n % edge == 0 for edge in tile)
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A GPU with one kind of host memory: all that a prediction on it needs."""
+    """The fitted parameters of a GPU with one kind of host memory."""
 
     label: str
     name: str
@@ -195,10 +194,9 @@ class Predictor:
     kernels: Sequence[Kernel]
 
     def predict(self, kernel: Kernel, n: int) -> Prediction:
-        """Return the time of a whole run: copies in, kernel, copy back, overhead.
+        """Return the time of an end-to-end run: copies in, kernel, copy back, overhead.
 
-        The parts' intervals are taken as independent: the squares of their half-widths in seconds
-        add up.
+        The parts are assumed independent: the squares of their half-widths in seconds add up.
         """
         parts = {
             part: float(self.copies[part].time_s(copies, matrices * ELEMENT_BYTES * n**2))
@@ -212,25 +210,25 @@ class Predictor:
         return combined(parts, widths)
 
     def candidates(self, n: int) -> list[Kernel]:
-        """Return the kernels of which something is known at order `n`.
+        """Return the kernels with a prediction at size `n`.
 
-        One that was not measured so far up or down as others were could not be launched there,
-        would have taken too long, or was not asked for: its curve is not drawn on to there.
+        A kernel measured over a smaller range than the others is not extrapolated into their
+        range: it could not be launched there, takes too long, or was not selected.
         """
-        least = min((kernel.orders[0] for kernel in self.kernels), default=0)
-        largest = max((kernel.orders[1] for kernel in self.kernels), default=0)
+        least = min((kernel.sizes[0] for kernel in self.kernels), default=0)
+        largest = max((kernel.sizes[1] for kernel in self.kernels), default=0)
         nearest = min(max(n, least), largest)
-        return [k for k in self.kernels if k.orders[0] <= nearest <= k.orders[1]]
+        return [k for k in self.kernels if k.sizes[0] <= nearest <= k.sizes[1]]
 
     def fastest(self, n: int, library: bool = False) -> tuple[Kernel, Prediction] | None:
-        """Return the fastest kernel at order `n`: of this project, or of a library.
+        """Return the fastest kernel at size `n`: of this project, or of a library.
 
-        Outside of the measured orders it is the one that is so at the nearest of them: where curves
-        cross beyond what was measured, nobody knows.
+        Outside the measured sizes it is the fastest at the nearest measured size, because
+        extrapolated curves may cross.
         """
         ranked = [kernel for kernel in self.candidates(n) if kernel.is_library == library]
         least, largest = (
-            pick((kernel.orders[end] for kernel in ranked), default=n)
+            pick((kernel.sizes[end] for kernel in ranked), default=n)
             for pick, end in ((max, 0), (min, 1))
         )
         nearest = min(max(n, least), largest)
@@ -246,28 +244,26 @@ def combined(parts: Mapping[str, float], widths: Mapping[str, float]) -> Predict
 
 
 def ratio(above: Prediction, below: Prediction) -> tuple[float, float, float]:
-    """Return the ratio of two predicted times with its interval.
+    """Return the ratio of two independent predicted times with its interval.
 
-    The two are independent, and the squares of their half-widths add up (Zou and Donner, Statistics
-    in Medicine 27 (2008) 1693).
+    The squares of the half-widths add up (Zou and Donner, Statistics in Medicine 27 (2008) 1693).
     """
     value = above.time_s / below.time_s
     half = math.hypot(above.half_width, below.half_width)
     return value, value * math.exp(-half), value * math.exp(half)
 
 
-def curves(rows: Iterable[Row]) -> list[tuple[Row, Curve]]:
+def curves(rows: Iterable[CsvRow]) -> list[tuple[CsvRow, Curve]]:
     """Return the curves in rows of curves.csv, each with its first row."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[CsvRow]] = {}
     for row in rows:
-        key = tuple(
-            row[name] for name in ("recording", "gpu", "cpu_baseline", "variant", "block_size")
-        )
-        groups.setdefault(key if not row["cpu_baseline"] else key[:3], []).append(row)
+        names = ("recording", "gpu", "cpu_baseline", "variant", "block_size")
+        key = tuple(row[name] for name in names[: 3 if row["cpu_baseline"] else 5])
+        groups.setdefault(key, []).append(row)
     return [(own[0], _curve(own)) for own in groups.values()]
 
 
-def _curve(rows: Sequence[Row]) -> Curve:
+def _curve(rows: Sequence[CsvRow]) -> Curve:
     def column(name: str) -> FloatArray:
         return np.array([float(row[name]) for row in rows])
 
@@ -276,25 +272,29 @@ def _curve(rows: Sequence[Row]) -> Curve:
         np.log(column("filled_s")),
         column("slope"),
         np.array([float(rows[end]["outer_slope"]) for end in (0, -1)]),
-        *(float(rows[0][f"half_width{of}"]) for of in ("_between", "_beyond", "")),
+        *(float(rows[0][f"half_width{part}"]) for part in ("_between", "_beyond", "")),
     )
 
 
 def predictor(
-    label: str, memory: str, known: Iterable[Row], transfers: Iterable[Row], rows: Iterable[Row]
+    label: str,
+    memory: str,
+    gpus: Iterable[CsvRow],
+    transfers: Iterable[CsvRow],
+    rows: Iterable[CsvRow],
 ) -> Predictor | None:
-    """Return the predictor of a GPU with one kind of host memory; None: there is no fit of it.
+    """Return the predictor of a GPU with one kind of host memory; None if it has no fit.
 
-    `known`, `transfers` and `rows` are those of predictors.csv, transfers.csv and curves.csv.
+    `gpus`, `transfers` and `rows` are the rows of predictors.csv, transfers.csv and curves.csv.
     """
-    own = next((row for row in known if row["gpu"] == label), None)
+    own = next((row for row in gpus if row["gpu"] == label), None)
     fitted = {
         row["direction"]: row
         for row in transfers
         if (row["gpu"], row["host_memory"], row["used"]) == (label, memory, "True")
     }
     kernels = [
-        Kernel(first["variant"], _whole(first["block_size"]), curve)
+        Kernel(first["variant"], int(first["block_size"]) if first["block_size"] else None, curve)
         for first, curve in curves(row for row in rows if row["gpu"] == label)
     ]
     if own is None or not kernels or not set(MATRICES) <= set(fitted):
@@ -310,7 +310,7 @@ def predictor(
     )
 
 
-def _copies(row: Row) -> Copies:
+def _copies(row: CsvRow) -> Copies:
     return Copies(
         float(row["latency_s"]),
         float(row["bytes_per_s"]),
@@ -318,7 +318,3 @@ def _copies(row: Row) -> Copies:
         float(row["beyond_bytes_per_s"] or math.inf),
         float(row["half_width"]),
     )
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text else None

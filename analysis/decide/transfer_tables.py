@@ -1,8 +1,8 @@
-"""Copies as they were measured, and the transfer model fitted to them.
+"""Measured copies, and the transfer model fitted to them.
 
-Fitted are the copies of whole passes, of square float32 matrices (two copies in, one back), and
-beside them single copies out of buffers that nothing touched before. What a run takes beyond
-copies and kernel (``overhead``) is described in the same way. TimedKernel-out orders take no part.
+The fits are to the copies of end-to-end runs on square float32 matrices (two copies in, one back),
+and to single copies from untouched buffers. The time of a run beyond copies and kernel
+(``overhead``) is fitted with the same model. Held-out sizes are excluded.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,29 @@ from scipy.stats import t as student_t
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
+from analysis.decide.curves import rms
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
-from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, left_out
+from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, leave_one_out
 from analysis.domain import CPU
 from analysis.schema import TABLES, bounded, interval_columns
 from analysis.stats.estimates import CONFIDENCE, FloatArray, grouped
 from base.intervals import median_interval
 
-PASSES, SINGLE = "end-to-end runs", "single copies"
+END_TO_END, SINGLE = "end-to-end runs", "single copies"
 _GROUP = ["recording", "gpu", "host_memory", "direction", "data"]
 _LEAST_SIZES = {LINE: 3, KNEE: 6}
-_BETTER = 0.8  # a knee is used where its left-out error is below this share of the line's
+_BETTER = 0.8  # a knee is used if its leave-one-out error is below this share of the line's
 _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
 _UPPER = (1 + CONFIDENCE) / 2
 
 
 def transfer_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the fits and the copies that they are of: the tables transfers and transfer_points.
+    """Return the tables transfers (the fits) and transfer_points (the copies).
 
-    log_rms is of the fitted sizes, left_out_log_rms of sizes predicted by a fit to the others,
-    cells_log_sd the spread of the cells that have one size. half_width is that of a 95 % prediction
-    interval for one cell, from both. Of the fits to passes `used` marks the one that predictions
-    take: the knee where it predicts left-out sizes clearly better, else the line.
+    log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. cells_log_sd: the
+    spread of the cells of one size. half_width: of a 95 % prediction interval for one cell, from
+    both. used: whether predictions use the fit. The knee is used if its leave-one-out error is
+    clearly lower, else the line.
     """
     fits, copies = [], []
     for source in with_gpu(found):
@@ -50,24 +51,24 @@ def transfer_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    """Return the fits to one group of points, and what they predict for them."""
+    """Return the fits to one group of points, and their predictions of these points."""
     points, unseen = (_points(own[own["holdout"] == held]) for held in (False, True))
-    of_passes = own["data"].iloc[0] == PASSES
+    of_runs = own["data"].iloc[0] == END_TO_END
     predicted = pd.DataFrame(index=own.index)
     rows = []
-    for model in (LINE, KNEE) if of_passes else (LINE,):
+    for model in (LINE, KNEE) if of_runs else (LINE,):
         if len(points.time_s) < _LEAST_SIZES[model]:
             continue
         best = fit(points, model)
         row = _row(points, model, best, own["cells_log_sd"])
         row["holdout_sizes"] = len(unseen.time_s)
-        row["holdout_log_rms"] = _rms(unseen.log_ratios(best))
+        row["holdout_log_rms"] = rms(unseen.log_ratios(best))
         rows.append(row)
         size = own["size_bytes"].to_numpy(dtype=float)
         predicted[f"{model}_s"] = best.time_s(points.copies, size)
     used = _used(rows)
     for row in rows:
-        row["used"] = of_passes and row["model"] == used
+        row["used"] = of_runs and row["model"] == used
     if used:
         predicted["log_residual"] = np.log(predicted[f"{used}_s"] / own["copy_s"])
     return rows, predicted
@@ -75,7 +76,7 @@ def _fits(own: pd.DataFrame) -> tuple[list[dict[str, Any]], pd.DataFrame]:
 
 def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[str, Any]:
     """Return the row of one fit; `spreads` are those of the cells of each size."""
-    errors = _rms(left_out(points, best))
+    errors = rms(leave_one_out(points, best))
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
     width = np.hypot(student_t.ppf(_UPPER, degrees_of_freedom) * errors, norm.ppf(_UPPER) * spread)
@@ -86,31 +87,24 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
         "most_bytes": points.size_bytes.max(),
         "latency_s": best.latency_s,
         "bytes_per_s": best.bytes_per_s,
-        "log_rms": _rms(points.log_ratios(best)),
+        "log_rms": rms(points.log_ratios(best)),
         "left_out_log_rms": errors,
         "cells_log_sd": spread,
         "half_width": float(width),
     }
     if model == KNEE:
-        return row | {
-            "knee_bytes": best.knee_bytes,
-            "beyond_bytes_per_s": best.beyond_bytes_per_s,
-        }
+        return row | {"knee_bytes": best.knee_bytes, "beyond_bytes_per_s": best.beyond_bytes_per_s}
     for name in ("latency_s", "bytes_per_s"):
         row |= bounded(name, getattr(best, name), *interval(points, best, name))
     return row
 
 
 def _used(rows: Iterable[dict[str, Any]]) -> str | None:
-    """Return the model that predictions take."""
+    """Return the model used by predictions."""
     errors = {row["model"]: row["left_out_log_rms"] for row in rows}
     if KNEE in errors and errors[KNEE] < _BETTER * errors[LINE]:
         return KNEE
     return LINE if errors else None
-
-
-def _rms(values: FloatArray) -> float:
-    return float(np.sqrt(np.mean(values**2))) if len(values) else float("nan")
 
 
 def _points(own: pd.DataFrame) -> Points:
@@ -119,31 +113,31 @@ def _points(own: pd.DataFrame) -> Points:
 
 
 def points_table(source: Source) -> pd.DataFrame:
-    """Return the copies of a GPU's passes, and single ones, as in transfer_points without fits.
+    """Return the copies of a GPU as in the table transfer_points, without predictions.
 
-    A row of runs is the median over the cells' medians at one order, a row of single copies the
-    median over the rounds of one size.
+    A row of end-to-end runs is the median over the cells' medians at one size, a row of single
+    copies the median over the rounds of one size.
     """
     rows = []
-    for (memory, n), cells in pass_cells(source).groupby(["host_memory", "n"], sort=True):
+    for (memory, n), cells in run_cells(source).groupby(["host_memory", "n"], sort=True):
         for direction, (copies, matrices) in MATRICES.items():
             row = _of_cells(cells, direction)
-            row |= {"host_memory": memory, "direction": direction, "data": PASSES, "n": int(n)}
+            row |= {"host_memory": memory, "direction": direction, "data": END_TO_END, "n": int(n)}
             row |= {"holdout": int(n) in source.holdout_sizes, "copies": copies}
             rows.append(row | {"size_bytes": matrices * ELEMENT_BYTES * int(n) ** 2})
     ceilings = source.own(source.recording.ceilings)
     for direction, quantity in _CEILINGS.items():
         own = ceilings[ceilings["quantity"] == quantity]
         for (memory, size), rounds in own.groupby(["host_memory", "size_bytes"], sort=True):
-            row = _bounded(int(size) / rounds["value"].to_numpy(dtype=float))
+            row = _median(int(size) / rounds["value"].to_numpy(dtype=float))
             row |= {"host_memory": memory, "direction": direction, "data": SINGLE, "copies": 1}
             rows.append(row | {"size_bytes": int(size), "samples": len(rounds), "holdout": False})
     frame = pd.DataFrame(rows, columns=list(TABLES["transfer_points"].columns))
     return frame.assign(recording=source.recording_id, gpu=source.label)
 
 
-def pass_cells(source: Source) -> pd.DataFrame:
-    """Return the GPU's cells that multiply square float32 matrices without work on the host."""
+def run_cells(source: Source) -> pd.DataFrame:
+    """Return the GPU's cells of square float32 matrices without work on the host."""
     cells = source.cells[source.cells["device"] != CPU]
     square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)
     plain = cells["host_s"].isna() & (cells["dtype"] == "float32") & cells["h2d_s"].notna()
@@ -151,9 +145,9 @@ def pass_cells(source: Source) -> pd.DataFrame:
 
 
 def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
-    """Return the median over cells of a part of their times, and how far they spread."""
+    """Return the median over cells of one part of their times, and the spread."""
     values = cells[f"{direction}_s"].to_numpy(dtype=float)
-    row = _bounded(values) | {"cells": len(cells), "samples": int(cells["samples"].sum())}
+    row = _median(values) | {"cells": len(cells), "samples": int(cells["samples"].sum())}
     if len(values) > 1:
         row["cells_log_sd"] = float(np.std(np.log(values), ddof=1))
     elif direction != "overhead":
@@ -162,5 +156,5 @@ def _of_cells(cells: pd.DataFrame, direction: str) -> dict[str, Any]:
     return row
 
 
-def _bounded(values: FloatArray) -> dict[str, Any]:
+def _median(values: FloatArray) -> dict[str, Any]:
     return bounded("copy_s", *median_interval(values, CONFIDENCE))

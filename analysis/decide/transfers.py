@@ -1,7 +1,7 @@
 """The transfer model: time of a copy = latency + bytes/bandwidth, fitted to measured copies.
 
-Two fits are made. The line is that model. With a knee, bytes beyond it move at another bandwidth,
-as those of matrices that the host's caches do not hold do.
+The model `LINE` has one bandwidth. In the model `KNEE`, bytes beyond a knee move at another
+bandwidth, as with matrices larger than the host's caches.
 """
 
 import math
@@ -19,22 +19,22 @@ from analysis.stats.fitting import least_squares_beside
 
 LINE, KNEE = "line", "knee"
 PARAMETERS = {LINE: 2, KNEE: 4}
-# A latency below this share of the shortest copy is as good as none.
+# A latency below this share of the shortest copy is set to 0.
 _LEAST_LATENCY = 1e-6
-_REACH = math.log(1e8)  # how far, in logarithms, an interval is searched
+_SEARCH_LIMIT = math.log(1e8)  # of a bound, from the estimate in natural logarithms
 
 
 @dataclass(frozen=True)
 class Points:
-    """Measured copies: how many one behind the other, bytes in all, and seconds, each (sizes,)."""
+    """Measured copies: number of consecutive ones; total bytes and seconds, each (sizes,)."""
 
     copies: int
     size_bytes: FloatArray
     time_s: FloatArray
 
-    def without(self, place: int) -> "Points":
-        """Return all but one size."""
-        kept = np.arange(len(self.time_s)) != place
+    def without(self, index: int) -> "Points":
+        """Return all sizes except one."""
+        kept = np.arange(len(self.time_s)) != index
         return Points(self.copies, self.size_bytes[kept], self.time_s[kept])
 
     def log_ratios(self, model: Copies) -> FloatArray:
@@ -43,65 +43,63 @@ class Points:
 
     @cached_property
     def least_latency_s(self) -> float:
-        """The latency that a search does not go below; what comes to it has none."""
+        """The lower limit of a search; a latency at this limit counts as 0."""
         return _LEAST_LATENCY * float(self.time_s.min())
 
 
 def fit(points: Points, model: str) -> Copies:
-    """Fit a model (`LINE` or `KNEE`) by least squares of log time, all sizes alike.
+    """Fit a model (`LINE` or `KNEE`) by unweighted least squares of log time.
 
-    Relative errors count: else the largest copies alone would decide, and nothing would be known of
-    the latency. Latency and bandwidths are positive; a latency that runs to 0 is 0.
+    With absolute errors only the largest copies would matter, not those that show the latency.
+    Latency and bandwidths are positive; a latency at the search limit is set to 0.
     """
     return _search(points, _starts(points, model))
 
 
-def left_out(points: Points, best: Copies) -> FloatArray:
-    """Return log(predicted/measured) of each size, predicted by a fit to the others.
+def leave_one_out(points: Points, best: Copies) -> FloatArray:
+    """Return log(predicted/measured) of each size, predicted by a fit to the other sizes.
 
-    `best` is the fit to all sizes; the others are searched from there.
+    `best` is the fit to all sizes, from which each search starts.
     """
     errors = []
-    for place in range(len(points.time_s)):
-        others = points.without(place)
-        errors.append(points.log_ratios(_search(others, [_logs(best, others)]))[place])
+    for index in range(len(points.time_s)):
+        others = points.without(index)
+        errors.append(points.log_ratios(_search(others, [_logs(best, others)]))[index])
     return np.array(errors)
 
 
 def interval(points: Points, best: Copies, which: str) -> tuple[float, float]:
-    """Return the 95 % interval of a line's ``latency_s`` or ``bytes_per_s``, by its profile.
+    """Return the 95 % profile interval of a line's ``latency_s`` or ``bytes_per_s``.
 
-    It holds the values with which the sum of squares, the other parameter fitted anew, is within
-    the F quantile of the least one (Bates and Watts, Nonlinear Regression Analysis, 1988, section
-    6.1.2). Where no latency was found, one is fitted beside another bandwidth all the same. 0 or
-    infinity stands for an end to which the data set no bound.
+    It contains the values at which the sum of squares, minimised over the other parameter, is
+    within the F quantile of its minimum (Bates and Watts, Nonlinear Regression Analysis, 1988,
+    section 6.1.2). If the latency is 0, it is still refitted for each bandwidth. 0 or infinity
+    means that the data give no bound.
     """
     degrees_of_freedom = len(points.time_s) - PARAMETERS[LINE]
     least = float(np.sum(points.log_ratios(best) ** 2))
-    limit = (
-        least * (1 + float(fisher.ppf(CONFIDENCE, 1, degrees_of_freedom)) / degrees_of_freedom)
-        + 1e-12
-    )
-    # Seconds of each copy: latencies, and bytes at the bandwidth; one is held, the other fitted.
+    quantile = float(fisher.ppf(CONFIDENCE, 1, degrees_of_freedom))
+    limit = least * (1 + quantile / degrees_of_freedom) + 1e-12
+    # Seconds of each copy: latencies, and bytes at the bandwidth; one is fixed, the other fitted.
     work = [np.full(len(points.time_s), float(points.copies)), points.size_bytes]
-    held, free = (0, 1) if which == "latency_s" else (1, 0)
+    fixed, free = (0, 1) if which == "latency_s" else (1, 0)
     logs, log_times = _logs(best, points), np.log(points.time_s)
     fitted = work[free][:, None]
-    near = np.exp(logs[[free]])  # above 0, from where a search finds its way
+    near = np.exp(logs[[free]])  # the search needs a start above 0
 
     def surplus(distance: float) -> float:
-        known = work[held] * math.exp(logs[held] + distance)
+        known = work[fixed] * math.exp(logs[fixed] + distance)
         weights = np.ones(len(known))
         return least_squares_beside(known, fitted, log_times, weights, near) - limit
 
-    low, high = (logs[held] + _crossing(surplus, side) for side in (-1, 1))
-    return (math.exp(low), math.exp(high)) if held == 0 else (math.exp(-high), math.exp(-low))
+    low, high = (logs[fixed] + _crossing(surplus, side) for side in (-1, 1))
+    return (math.exp(low), math.exp(high)) if fixed == 0 else (math.exp(-high), math.exp(-low))
 
 
 def _crossing(surplus: Callable[[float], float], side: int) -> float:
-    """Return where `surplus` rises above 0 on one side of 0, infinite where it does not."""
+    """Return the zero of `surplus` on one side of 0, infinite if there is none."""
     near, far = 0.0, 1e-3
-    while far < _REACH:
+    while far < _SEARCH_LIMIT:
         if surplus(side * far) > 0:
             return side * float(brentq(lambda d: surplus(side * d), near, far, xtol=1e-6))
         near, far = far, 2 * far
@@ -109,8 +107,8 @@ def _crossing(surplus: Callable[[float], float], side: int) -> float:
 
 
 def _search(points: Points, starts: Iterable[FloatArray]) -> Copies:
-    """Return the best model that searches from `starts` lead to; see `_logs` for these."""
-    # At least two sizes are on either side of a knee, or nothing would determine it.
+    """Return the best model of searches from `starts` (see `_logs`)."""
+    # A knee is determined only with at least two sizes on either side.
     last = len(points.size_bytes) - 1
     knees = np.log(np.sort(points.size_bytes)[[min(1, last), max(last - 2, 0)]])
     low = np.array([math.log(points.least_latency_s), -80, -80, knees[0]])
@@ -127,7 +125,7 @@ def _search(points: Points, starts: Iterable[FloatArray]) -> Copies:
 
 
 def _starts(points: Points, model: str) -> Iterator[FloatArray]:
-    """Yield where to search from, for a knee at a quarter, a half and three quarters of the way."""
+    """Yield the starts of searches; for a knee at each quartile of the log sizes."""
     least, most = np.argmin(points.size_bytes), np.argmax(points.size_bytes)
     latency = math.log(points.time_s[least] / points.copies / 2)
     slope = math.log(points.time_s[most] / points.size_bytes[most])
@@ -140,7 +138,7 @@ def _starts(points: Points, model: str) -> Iterator[FloatArray]:
 
 
 def _logs(model: Copies, points: Points) -> FloatArray:
-    """Return a model as logarithms: latency, seconds a byte; beyond the knee the same, and knee."""
+    """Return the logs of a model's latency, seconds per byte, seconds per byte beyond, knee."""
     values = [max(model.latency_s, points.least_latency_s), 1 / model.bytes_per_s]
     if math.isfinite(model.knee_bytes):
         values += [1 / model.beyond_bytes_per_s, model.knee_bytes]

@@ -1,4 +1,4 @@
-"""The break-even order: a known one is found again, and what lies outside is said to."""
+"""Break-even sizes: a known one is recovered; one outside the measured sizes is located."""
 
 import math
 
@@ -25,11 +25,11 @@ from analysis.decide.break_even import _rows as rows_of_sides
 from analysis.stats.estimates import DRAWS, bootstrap_medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
-CPU_S = 7.65e-12  # an element
+CPU_S = 7.65e-12  # per FMA
 
 
 def gpu_s(n):
-    """A latency, copies and a kernel: flat, then N², then N³."""
+    """Latency, copies and kernel: constant, N², N³."""
     return 2e-3 + 1.2e-9 * n**2 + 1e-13 * n**3
 
 
@@ -37,13 +37,13 @@ def cpu_s(n):
     return CPU_S * n**3
 
 
-TRUTH = brentq(lambda n: gpu_s(n) - cpu_s(n), 300, 3000)  # 700, between two orders
+TRUTH = brentq(lambda n: gpu_s(n) - cpu_s(n), 300, 3000)  # 700, between two sizes
 
 
-def made(time_s, rng, orders=SIZES, count=15, noise=0.03, variant="block"):
+def made(time_s, rng, sizes=SIZES, count=15, noise=0.03, variant="block"):
     """Return a side of simulated cells: medians of log-normal samples, and their draws."""
     cells, draws = [], []
-    for n in orders:
+    for n in sizes:
         samples = time_s(float(n)) * np.exp(noise * rng.standard_normal(count))
         cells.append({"n": n, "total_s": float(np.median(samples)), "variant": variant})
         draws.append(bootstrap_medians(samples, rng))
@@ -56,7 +56,7 @@ def found(gpu, cpu):
 
 
 @pytest.mark.slow
-def test_a_known_break_even_is_found_with_its_coverage():
+def test_a_known_break_even_is_recovered_with_its_coverage():
     inside = near = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -79,16 +79,23 @@ def test_more_noise_makes_a_wider_interval():
     assert 1 < widths[0] < widths[1] < 2
 
 
-def test_a_gpu_that_wins_everywhere_has_its_break_even_below_the_smallest_order():
+@pytest.mark.parametrize(
+    ("time_s", "location", "slower_at", "faster_at", "bound"),
+    [
+        (lambda n: gpu_s(n) / 50, BELOW, None, 256, 0),
+        (lambda n: 5e-11 * n**3, ABOVE, 4096, None, np.inf),
+    ],
+)
+def test_a_break_even_outside_the_measured_sizes(time_s, location, slower_at, faster_at, bound):
     rng = np.random.default_rng(1)
-    row = found(made(lambda n: gpu_s(n) / 50, rng), made(cpu_s, rng))
-    assert row["location"] == BELOW
-    assert (row["slower_at"], row["faster_at"]) == (None, 256)
+    row = found(made(time_s, rng), made(cpu_s, rng))
+    assert row["location"] == location
+    assert (row["slower_at"], row["faster_at"]) == (slower_at, faster_at)
     assert math.isnan(row["n"])
-    assert (row["n_low"], row["n_high"]) == (0, 0)
+    assert (row["n_low"], row["n_high"]) == (bound, bound)
 
 
-def test_a_gpu_that_hardly_faster_at_the_smallest_order_may_not():
+def test_a_gpu_hardly_faster_at_the_smallest_size_may_be_slower_there():
     rng = np.random.default_rng(2)
     ratio = 0.97 * cpu_s(256.0) / gpu_s(256.0)
     row = found(made(lambda n: ratio * gpu_s(n), rng, noise=0.2), made(cpu_s, rng, noise=0.2))
@@ -96,40 +103,30 @@ def test_a_gpu_that_hardly_faster_at_the_smallest_order_may_not():
     assert 256 < row["n_high"] < 512
 
 
-def test_a_gpu_that_slower_at_the_largest_order_has_its_break_even_above():
-    rng = np.random.default_rng(3)
-    slow = made(lambda n: 5e-11 * n**3, rng)
-    row = found(slow, made(cpu_s, rng))
-    assert row["location"] == ABOVE
-    assert math.isnan(row["n"])
-    assert (row["n_low"], row["n_high"]) == (np.inf, np.inf)
-    assert (row["slower_at"], row["faster_at"]) == (4096, None)
-
-
-def test_a_win_that_is_lost_again_does_not_count():
-    orders = np.array([256.0, 512, 1024, 2048])
-    (n,) = crossings(orders, np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
+def test_a_crossing_below_a_later_slower_size_does_not_count():
+    sizes = np.array([256.0, 512, 1024, 2048])
+    (n,) = crossings(sizes, np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
     assert n == pytest.approx(512 * math.sqrt(2))
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
-def test_from_the_break_even_on_the_gpu_is_ahead(ahead):
-    orders = np.array([256.0, 512, 1024, 2048])
-    (n,) = crossings(orders, np.array(ahead)[:, None])
-    assert all(value < 0 for value in np.array(ahead)[orders > n])
+def test_above_the_break_even_the_gpu_is_faster(log_ratio):
+    sizes = np.array([256.0, 512, 1024, 2048])
+    (n,) = crossings(sizes, np.array(log_ratio)[:, None])
+    assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
     if 256 < n < 2048:
-        assert ahead[int(np.sum(orders <= n)) - 1] > 0
+        assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
-def test_only_what_both_have_measured_is_asked():
+def test_the_range_is_that_of_both_sides():
     rng = np.random.default_rng(6)
-    cpu = made(cpu_s, rng, orders=(256, 512, 1024))
+    cpu = made(cpu_s, rng, sizes=(256, 512, 1024))
     row = found(made(gpu_s, rng), cpu)
     assert (row["least_n"], row["largest_n"]) == (256, 1024)
     assert row["location"] == MEASURED
 
 
-def test_a_cell_without_interval_counts_as_known_and_is_counted():
+def test_a_cell_without_interval_uses_its_median_and_is_counted():
     rng = np.random.default_rng(7)
     cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], "variant": "naive"})
     draws = np.full((len(SIZES), DRAWS), np.nan)
@@ -140,7 +137,7 @@ def test_a_cell_without_interval_counts_as_known_and_is_counted():
     assert row["n_low"] <= TRUTH <= row["n_high"]
 
 
-def test_two_orders_tell_no_interval():
+def test_two_sizes_give_no_interval():
     rng = np.random.default_rng(8)
     cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], "v": 1})
     two = side(cells, np.full((2, DRAWS), np.nan), ["v"])
@@ -149,12 +146,12 @@ def test_two_orders_tell_no_interval():
     assert np.isnan([row["n_low"], row["n_high"]]).all()
 
 
-def test_one_order_makes_no_side():
+def test_one_size_makes_no_side():
     cells = pd.DataFrame({"n": [256], "total_s": [1.0], "v": 1})
     assert side(cells, np.ones((1, DRAWS)), ["v"]) is None
 
 
-def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
+def test_a_variant_is_not_extrapolated_into_the_range_of_others():
     cells = pd.DataFrame(
         [
             *({"n": n, "total_s": 1e-9 * n, "v": "short"} for n in (256, 512)),
@@ -172,16 +169,16 @@ def test_a_variant_is_not_drawn_on_to_where_others_were_measured():
 
 
 @pytest.mark.slow
-def test_every_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
+def test_each_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
     sources = data.sources({"card": gpu_recording})
     table = break_even_table(sources)
     keys = ["host_memory", "kernels", "cpu_baseline"]
     assert len(table) == 2 * 2 * 6
     assert not table.duplicated(keys).any()
     assert set(table["kernels"]) == {STUDY, LIBRARY}
-    assert set(table["largest_n"]) == {1024}, "the CPU of the simulated host ends there"
+    assert set(table["largest_n"]) == {1024}, "the largest size of the simulated CPU"
     row = table.set_index(keys).loc["pageable", STUDY, "blas_all"]
-    # 12 N² bytes at 6 GB/s and a kernel of 2 N³ t_G/12/80, beside 2e-11 N³ on 3.2 threads' worth
+    # 12 N² bytes at 6 GB/s and a kernel of 2 N³ t_G/12/80; CPU: 2e-11 N³ on 3.2 effective threads
     at = np.arange(10.0, 2000)
     gpu = 5e-6 + 12 * at**2 / 6e9 + 2 * at**3 * 2e-12 * (1 / 16 + 1 / 12) / 80
     truth = at[np.argmax(gpu < 2e-11 * at**3 / 3.2)]

@@ -1,4 +1,4 @@
-"""Curves of time over N: through what was measured, monotone, and bounded beyond it."""
+"""Curves of time over N: through the measured times, monotone, and bounded beyond them."""
 
 import math
 from dataclasses import replace
@@ -13,11 +13,11 @@ from analysis.data import recordings as data
 from analysis.decide.curves import (
     CPU_BASELINES,
     EXPONENTS,
-    Misses,
+    CurveErrors,
     cpu_baselines,
     curve,
     curves_table,
-    left_out,
+    leave_one_out,
 )
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
@@ -28,22 +28,22 @@ times = st.lists(st.floats(1e-6, 1e2), min_size=5, max_size=5).map(np.array)
 
 
 @given(times)
-def test_a_curve_goes_through_what_was_measured(time_s):
+def test_a_curve_goes_through_the_measured_times(time_s):
     assert np.exp(curve(SIZES, time_s).at(SIZES)) == pytest.approx(time_s)
 
 
 @given(times)
-def test_between_two_orders_a_time_is_between_theirs(time_s):
+def test_between_two_sizes_a_time_is_between_theirs(time_s):
     found = curve(SIZES, time_s)
-    for place in range(4):
-        between = np.exp(found.at(np.linspace(SIZES[place], SIZES[place + 1], 9)))
-        low, high = sorted(time_s[place : place + 2])
+    for left in range(4):
+        between = np.exp(found.at(np.linspace(SIZES[left], SIZES[left + 1], 9)))
+        low, high = sorted(time_s[left : left + 2])
         assert (between >= low * (1 - 1e-9)).all()
         assert (between <= high * (1 + 1e-9)).all()
 
 
 @given(times, st.floats(1.1, 30))
-def test_beyond_what_was_measured_a_time_grows_as_is_physical(time_s, factor):
+def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, factor):
     found = curve(SIZES, time_s)
     for end, edge, far in ((0, 256.0, 256.0 / factor), (-1, 4096.0, 4096.0 * factor)):
         near_s, far_s = np.exp(found.at([edge, far]))
@@ -66,7 +66,7 @@ def test_the_unit_of_time_does_not_matter(time_s, unit):
     assert scaled == pytest.approx(plain + math.log(unit))
 
 
-def test_draws_are_curves_of_their_own():
+def test_each_draw_is_a_curve():
     draws = np.array([1e-3, 2e-3, 9e-3, 6e-2, 0.5])[:, None] * np.array([1.0, 1.2, 0.7])
     draws[2, 1] *= 1.3
     at = np.array([200.0, 700.0, 2048.0, 5000.0])
@@ -76,7 +76,7 @@ def test_draws_are_curves_of_their_own():
         assert together[:, column] == pytest.approx(curve(SIZES, draws[:, column]).at(at))
 
 
-def test_the_reach_is_none_at_an_order_and_one_an_octave_beyond():
+def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
     found = curve(SIZES, SIZES**3)
     assert found.reach(SIZES) == pytest.approx(np.zeros(5), abs=1e-6)
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
@@ -84,38 +84,32 @@ def test_the_reach_is_none_at_an_order_and_one_an_octave_beyond():
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
     widest = found.reach(np.geomspace(256, 512, 101))
     assert widest.argmax() == 50
-    assert found.measures(256)
-    assert found.measures(4096)
-    assert not found.measures(255)
-    assert not found.measures(4097)
+    assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
 
 
-def test_an_order_left_out_is_predicted_by_the_others():
+def test_leave_one_out_errors_are_those_of_the_other_sizes():
     time_s = 1e-12 * SIZES**3
-    exact = left_out(SIZES, time_s)
+    exact = leave_one_out(SIZES, time_s)
     assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
     assert exact.beyond == pytest.approx(np.zeros(2), abs=1e-6)
     middle, largest = time_s.copy(), time_s.copy()
     middle[2] *= 2
-    # one octave to either side: a distance of the square root of one half
-    assert left_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
+    # one octave on either side: reach √½
+    assert leave_one_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
-    assert left_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
+    assert leave_one_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
 
 
-def test_the_errors_of_several_curves_are_told_together():
-    one, other = (
-        Misses(np.array([0.1, -0.3]), np.array([0.2])),
-        Misses(np.array([0.2]), np.empty(0)),
-    )
-    both = Misses.of([one, other])
+def test_the_errors_of_several_curves_are_pooled():
+    one = CurveErrors(np.array([0.1, -0.3]), np.array([0.2]))
+    both = CurveErrors.of([one, CurveErrors(np.array([0.2]), np.empty(0))])
     assert both.spread == pytest.approx(math.sqrt(0.14 / 3))
     assert both.half_widths[0] == pytest.approx(student_t.ppf(0.975, 3) * math.sqrt(0.14 / 3))
-    assert math.isnan(Misses.of([]).spread)
-    assert Misses.of([]).half_widths == (math.inf, math.inf)
+    assert math.isnan(CurveErrors.of([]).spread)
+    assert CurveErrors.of([]).half_widths == (math.inf, math.inf)
 
 
-def test_between_and_beyond_are_off_by_their_own_errors():
+def test_between_and_beyond_have_their_own_errors():
     found = replace(curve(SIZES, SIZES**3), between=0.2, beyond=0.7, half_width=0.05)
     assert found.half_width_at(512) == pytest.approx(0.05)
     assert found.half_width_at(512 * math.sqrt(2)) == pytest.approx(math.hypot(0.1, 0.05))
@@ -125,26 +119,26 @@ def test_between_and_beyond_are_off_by_their_own_errors():
     assert math.isinf(nothing.half_width_at(300))
 
 
-# ---- the last blocks of a launch
+# ---- the last wave of a launch
 
 
 @pytest.mark.parametrize(
     ("variant", "block", "n", "expected"),
     [
-        ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128, on 132 processors
+        ("register_tile", None, 1536, 2 / (144 / 132)),  # 144 tiles of 128 on 132 multiprocessors
         ("register_tile", None, 1024, 1 / (64 / 132)),
         ("register_tile", None, 4224, 9 / (1089 / 132)),
         ("block", 32, 2048, math.ceil(4096 / 132) / (4096 / 132)),
-        ("buffered_row", None, 132, 1.0),  # a block for each row
+        ("buffered_row", None, 132, 1.0),  # one block per row
         ("cublas_sgemm", None, 1000, 1.0),
     ],
 )
-def test_a_launch_ends_with_the_multiprocessor_that_has_most(variant, block, n, expected):
+def test_fill_is_the_largest_number_of_blocks_over_the_mean(variant, block, n, expected):
     assert fill(variant, block, n, 132) == pytest.approx(expected)
 
 
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
-def test_the_last_blocks_never_make_a_launch_shorter(variant, n):
+def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
     assert 1 <= fill(variant, 16, n, 132) <= 132
 
 
@@ -162,7 +156,7 @@ def table(source):
     return curves_table([source])
 
 
-def test_every_way_of_the_cpu_is_its_fastest_cell(source):
+def test_each_cpu_baseline_is_its_fastest_cell(source):
     found = cpu_baselines(source)
     assert tuple(dict.fromkeys(found["cpu_baseline"])) == CPU_BASELINES
     at = found[found["n"] == 1024].set_index("cpu_baseline")
@@ -180,24 +174,22 @@ def test_every_way_of_the_cpu_is_its_fastest_cell(source):
 
 
 @pytest.mark.slow
-def test_a_host_with_one_thread_has_no_ways_on_all(make_recording, tmp_path):
+def test_a_host_with_one_thread_has_no_baseline_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
     alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
     (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 
-def test_the_table_holds_the_curves_and_gives_them_back(source, table):
+def test_curves_are_the_same_when_read_from_the_table(source, table):
     kernels = table[table["gpu"] == "card"]
     assert kernels["cpu_baseline"].isna().all()
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
-    assert "tile_transposed_b" not in set(kernels["variant"]), "the host works for it"
+    assert "tile_transposed_b" not in set(kernels["variant"]), "it has work on the host"
     own = kernels[(kernels["variant"] == "register_tile")]
     filled = [fill("register_tile", None, n, 100) for n in own["n"]]
     assert (own["time_s"] / own["filled_s"]).to_numpy() == pytest.approx(filled)
-    read = {
-        (first["variant"], first["block_size"]): found for first, found in curves(as_text(kernels))
-    }
+    read = {(row["variant"], row["block_size"]): found for row, found in curves(as_text(kernels))}
     found = read["register_tile", ""]
     by_hand = curve(*(own[name].to_numpy(dtype=float) for name in ("n", "filled_s")))
     at = [100, 300, 1536, 9000]
@@ -206,7 +198,7 @@ def test_the_table_holds_the_curves_and_gives_them_back(source, table):
 
 
 @pytest.mark.slow
-def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
+def test_the_cpu_has_one_curve_per_recording(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
     table = curves_table(data.sources({"pair": recorded}))
     assert set(table["gpu"].dropna()) == {"pair-gpu0", "pair-gpu1"}
@@ -215,17 +207,16 @@ def test_the_cpu_stands_once_a_recording(make_recording, tmp_path):
     assert cpu["gpu"].isna().all()
 
 
-def test_single_samples_and_few_orders_say_so(source, table):
+def test_curves_of_few_sizes_have_few_errors(source, table):
     cpu = table[table["cpu_baseline"] == "naive"]
     assert (cpu["left_out_between"] == 1).all()
     assert (cpu["left_out_beyond"] == 2).all()
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
-    assert cpu["half_width"].iloc[0] == pytest.approx(
-        float(np.log(cpu["time_high_s"] / cpu["time_low_s"]).max() / 2)
-    )
+    widths = np.log(cpu["time_high_s"] / cpu["time_low_s"]).astype(float)
+    assert cpu["half_width"].iloc[0] == pytest.approx(widths.max() / 2)
 
 
-def test_two_orders_tell_nothing_of_what_lies_between(make_recording, tmp_path):
+def test_two_sizes_give_infinite_half_widths(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "host", gpus=0, sizes=(256, 512), samples=6)
     table = curves_table(data.sources({"host": recorded}))
     assert np.isinf(table[["half_width_between", "half_width_beyond"]]).all(axis=None)

@@ -6,22 +6,15 @@ from analysis.decide.figures import FIGURES
 from tests.support.figures import device, drawn, nothing, stored
 
 
-def crossing(gpu, place, n, low=None, high=None, **more):
-    """Return a row of break_even.csv, over BLAS on all threads, from pinned memory."""
+def crossing(gpu, location, n, low=None, high=None, **more):
+    """Return a row of break_even.csv: pinned memory, BLAS on all threads as CPU baseline."""
     row = {"gpu": gpu, "host_memory": "pinned", "kernels": "study", "cpu_baseline": "blas_all"}
-    row |= {
-        "least_n": 256,
-        "largest_n": 4096,
-        "location": place,
-        "n": n,
-        "n_low": low,
-        "n_high": high,
-    }
-    return row | more
+    row |= {"least_n": 256, "largest_n": 4096, "location": location}
+    return row | {"n": n, "n_low": low, "n_high": high} | more
 
 
 @pytest.mark.slow
-def test_break_even_sizes_are_dots_within_and_arrows_outside_of_what_was_measured(tmp_path):
+def test_break_even_sizes_are_dots_inside_and_arrows_outside_the_measured_range(tmp_path):
     rows = [
         crossing("a", "measured", 400.0, 300.0, 500.0),
         crossing("a", "below", None, 0.0, 300.0, cpu_baseline="naive"),
@@ -48,11 +41,10 @@ def copy(memory, direction, size_bytes, copy_s, **more):
     return row | more
 
 
-def test_copies_are_rates_by_size_and_direction(tmp_path):
+def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
+    bounds = {"copy_low_s": 2**20 / 6e10, "copy_high_s": 2**20 / 4e10}
     rows = [
-        copy(
-            "pinned", "h2d", 2**20, 2**20 / 5e10, copy_low_s=2**20 / 6e10, copy_high_s=2**20 / 4e10
-        ),
+        copy("pinned", "h2d", 2**20, 2**20 / 5e10, **bounds),
         copy("pinned", "h2d", 2**24, 2**24 / 5e10, holdout=True),
         copy("pageable", "d2h", 2**20, 2**20 / 1e10),
         copy("pageable", "overhead", 2**20, 1.0),
@@ -77,17 +69,13 @@ def test_copies_of_one_size(tmp_path):
     assert len(drawn(FIGURES["copies"], store).said) == 1
 
 
-def passed(block_size, time_s, predicted_s, inside=True):
+def predicted(block_size, time_s, predicted_s, inside=True):
     row = {"gpu": "a", "host_memory": "pinned", "variant": "block", "n": 1536, "inside": inside}
     return row | {"block_size": block_size, "time_s": time_s, "predicted_s": predicted_s}
 
 
-def test_predictions_of_the_fastest_block_and_of_what_is_outside(tmp_path):
-    rows = [
-        passed(4, 3e-3, 3e-3),
-        passed(8, 2e-3, 3e-3, inside=False),
-        passed(16, 1e-3, 1.1e-3),
-    ]
+def test_predictions_show_the_fastest_block_size_and_cells_outside_the_interval(tmp_path):
+    rows = [predicted(4, 3e-3, 3e-3), predicted(8, 2e-3, 3e-3, False), predicted(16, 1e-3, 1.1e-3)]
     store = stored(tmp_path, recordings=[device("a")], predictions=rows)
     shown = drawn(FIGURES["predictions"], store)
     outside = "a, pinned, block, B = 8, N = 1536: 1.5"
@@ -96,6 +84,6 @@ def test_predictions_of_the_fastest_block_and_of_what_is_outside(tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_drawn_of_nothing(tmp_path, name):
+def test_empty_tables_draw_nothing(tmp_path, name):
     assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
     assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a", gpu=False)]))

@@ -1,8 +1,9 @@
-"""The transfer model: known latency and bandwidth are found again, with their intervals."""
+"""The transfer model recovers known latencies and bandwidths, with their intervals."""
 
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,28 +11,24 @@ from scipy.stats import f as fisher
 
 from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
-from analysis.decide.transfer_tables import PASSES, SINGLE, transfer_tables
-from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, left_out
+from analysis.decide.transfer_tables import END_TO_END, SINGLE, transfer_tables
+from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
 
 
 def measured(truth, rng=None, noise=0.02, copies=2, sizes=SIZES):
-    """Return copies that take what `truth` says, with log-normal noise."""
+    """Return copies with the times of `truth`, with log-normal noise."""
     time_s = truth.time_s(copies, sizes)
     factor = 1.0 if rng is None else np.exp(noise * rng.standard_normal(len(sizes)))
     return Points(copies, sizes, time_s * factor)
 
 
-@given(
-    latency=st.floats(1e-7, 1e-3),
-    bytes_per_s=st.floats(1e8, 1e11),
-    copies=st.integers(1, 3),
-)
+@given(latency=st.floats(1e-7, 1e-3), bytes_per_s=st.floats(1e8, 1e11), copies=st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_exact_copies_give_their_latency_and_bandwidth(latency, bytes_per_s, copies):
-    # Both have to matter somewhere: the smallest copies show the latency, the largest the rest.
+    # The smallest copies show the latency, the largest the bandwidth.
     sizes = latency * bytes_per_s * np.geomspace(0.01, 100, 8)
     found = fit(measured(Copies(latency, bytes_per_s), copies=copies, sizes=sizes), LINE)
     assert found.latency_s == pytest.approx(latency, rel=1e-3)
@@ -62,7 +59,7 @@ def test_the_unit_of_time_does_not_matter():
 
 def test_copies_without_latency_have_none_and_an_open_end():
     points = measured(Copies(0.0, 1e10), np.random.default_rng(2))
-    # the least noise may look like a latency: these sizes show none
+    # noise may look like a latency: bend the times so that they show none
     points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.02)
     best = fit(points, LINE)
     assert best.latency_s == 0
@@ -74,7 +71,7 @@ def test_copies_without_latency_have_none_and_an_open_end():
 
 
 def test_an_interval_at_no_latency_is_that_of_its_profile():
-    """Copies bent so that none is found: a faster bandwidth leaves room for a latency."""
+    """Times bent to show no latency: a higher bandwidth leaves room for a latency."""
     points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise=0.05)
     points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.01)
     best = fit(points, LINE)
@@ -84,14 +81,8 @@ def test_an_interval_at_no_latency_is_that_of_its_profile():
     limit = least * (1 + fisher.ppf(0.95, 1, degrees_of_freedom) / degrees_of_freedom)
     latencies = np.concatenate([[0], np.geomspace(1e-8, 1e-5, 500)])
     speeds = best.bytes_per_s * np.exp(np.linspace(-0.2, 0.2, 801))
-    inside = [
-        speed
-        for speed in speeds
-        if min(
-            np.sum((np.log((2 * latencies[:, None] + SIZES / speed) / points.time_s)) ** 2, axis=1)
-        )
-        <= limit
-    ]
+    models = (2 * latencies[:, None] + SIZES / speeds[:, None, None]) / points.time_s
+    inside = speeds[np.sum(np.log(models) ** 2, axis=2).min(axis=1) <= limit]
     low, high = interval(points, best, "bytes_per_s")
     assert (low, high) == pytest.approx((inside[0], inside[-1]), rel=1e-3)
 
@@ -103,16 +94,16 @@ def test_a_knee_is_found_and_predicts_better_than_a_line():
     assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
     assert knee.bytes_per_s == pytest.approx(1.5e10, rel=0.1)
     assert knee.beyond_bytes_per_s == pytest.approx(5e9, rel=0.1)
-    errors = [float(np.sqrt(np.mean(left_out(points, one) ** 2))) for one in (line, knee)]
+    errors = [float(np.sqrt(np.mean(leave_one_out(points, one) ** 2))) for one in (line, knee)]
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_a_size_left_out_has_no_part_in_its_own_prediction():
+def test_a_leave_one_out_prediction_does_not_use_its_size():
     points = measured(TRUTH)
     bent = points.time_s.copy()
     bent[3] *= 2
     bent_points = Points(points.copies, points.size_bytes, bent)
-    errors = left_out(bent_points, fit(bent_points, LINE))
+    errors = leave_one_out(bent_points, fit(bent_points, LINE))
     assert errors[3] == pytest.approx(-math.log(2), abs=1e-3)
 
 
@@ -123,7 +114,7 @@ def test_more_bytes_never_take_less_time(a, b):
     assert small <= large
 
 
-def test_what_lies_beyond_a_knee_goes_on_from_it():
+def test_beyond_a_knee_the_second_bandwidth_applies():
     model = Copies(1e-6, 1e10, 1e6, 5e9)
     assert model.time_s(2, 1e6) == pytest.approx(2e-6 + 1e-4)
     assert model.time_s(2, 3e6) == pytest.approx(2e-6 + 1e-4 + 4e-4)
@@ -139,32 +130,28 @@ def tables(gpu_recording):
 
 
 def row(fits, **where):
-    chosen = fits
-    for name, value in where.items():
-        chosen = chosen[chosen[name] == value]
-    assert len(chosen) == 1, where
-    return chosen.iloc[0]
+    (index,) = fits.index[(fits[list(where)] == pd.Series(where)).all(axis=1)]
+    return fits.loc[index]
 
 
 @pytest.mark.parametrize(("memory", "bytes_per_s"), [("pinned", 24e9), ("pageable", 6e9)])
 @pytest.mark.parametrize("direction", ["h2d", "d2h"])
 def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, direction):
-    where = {"host_memory": memory, "direction": direction, "data": PASSES, "model": LINE}
-    found = row(tables[0], **where)
+    found = row(tables[0], host_memory=memory, direction=direction, data=END_TO_END, model=LINE)
     assert found["bytes_per_low_s"] <= bytes_per_s <= found["bytes_per_high_s"]
     assert found["bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.02)
-    assert found["latency_s"] < 2e-6, "the simulated card has none"
+    assert found["latency_s"] < 2e-6, "the simulated GPU has none"
     assert found["used"]
     assert found["holdout_sizes"] == 1
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_the_overhead_of_a_pass_is_found(tables):
+def test_the_overhead_of_a_run_is_found(tables):
     found = row(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
 
 
-def test_single_copies_have_a_fit_of_their_own_that_predicts_nothing(tables):
+def test_single_copies_have_their_own_fit_that_no_prediction_uses(tables):
     fits, points = tables
     single = fits[fits["data"] == SINGLE]
     assert len(single) == 4
@@ -173,41 +160,40 @@ def test_single_copies_have_a_fit_of_their_own_that_predicts_nothing(tables):
     assert (points.loc[points["data"] == SINGLE, "copies"] == 1).all()
 
 
-def test_held_out_orders_and_work_on_the_host_take_no_part(tables, gpu_recording):
+def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
     fits, points = tables
-    passes = points[points["data"] == PASSES]
-    assert set(passes.loc[passes["holdout"].astype(bool), "n"]) == {1536}
+    runs = points[points["data"] == END_TO_END]
+    assert set(runs.loc[runs["holdout"].astype(bool), "n"]) == {1536}
     assert 1536**2 * 8 not in set(fits["most_bytes"])
     samples = gpu_recording.samples
     square = samples[(samples["m"] == samples["n"]) & (samples["batch"] == 1)]
     plain = square[(square["dtype"] == "float32") & square["host_s"].isna()]
-    cells = plain[plain["device"] == "gpu0"].drop_duplicates(
-        ["variant", "block_size", "n", "host_memory"]
-    )
-    counted = passes.groupby(["n", "host_memory"])["cells"].first()
+    cell = ["variant", "block_size", "n", "host_memory"]
+    cells = plain[plain["device"] == "gpu0"].drop_duplicates(cell)
+    counted = runs.groupby(["n", "host_memory"])["cells"].first()
     assert counted.to_dict() == cells.groupby(["n", "host_memory"]).size().to_dict()
 
 
-def test_every_point_has_the_prediction_of_the_model_that_is_used(tables):
+def test_each_point_has_the_prediction_of_the_used_model(tables):
     fits, points = tables
     group = ["host_memory", "direction", "data"]
     used = fits[fits["used"].astype(bool)].set_index(group)["model"]
-    passes = points[points["data"] == PASSES]
+    runs = points[points["data"] == END_TO_END]
     assert len(used) == 6
-    for one in passes.itertuples():
+    for one in runs.itertuples():
         model = used[one.host_memory, one.direction, one.data]
         predicted = {LINE: one.line_s, KNEE: one.knee_s}[model]
         assert one.log_residual == pytest.approx(np.log(predicted / one.copy_s))
         assert abs(one.log_residual) < 0.2
 
 
-def test_two_orders_are_too_few_for_a_fit(make_recording, tmp_path):
+def test_few_sizes_give_a_line_only(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), holdout=(), samples=6)
     fits, points = transfer_tables(data.sources({"card": recorded}))
-    passes = fits[(fits["data"] == PASSES) & (fits["direction"] == "h2d")]
-    assert set(points.loc[points["data"] == PASSES, "n"]) == {250, 256, 512}
-    assert set(passes["model"]) == {LINE}
-    assert set(passes["sizes"]) == {3}
+    runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
+    assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
+    assert set(runs["model"]) == {LINE}
+    assert set(runs["sizes"]) == {3}
 
 
 def test_a_host_without_gpu_has_no_copies(cpu_recording):
