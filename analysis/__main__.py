@@ -131,7 +131,7 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument(
         "--telemetry",
         action="store_true",
-        help="list the cells whose total times are apart, with the state of the GPUs",
+        help="add clock, temperature, power and throttling of both GPUs to each row",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
 
@@ -260,31 +260,28 @@ def compare_recordings(
     csv: Path | None,
     tables: Path | None,
 ) -> int:
-    """Print how the recording in `b` agrees with that in `a`; return 1 if it is slower, else 0.
+    """Print a comparison of the recordings `a` and `b`; return 1 if `b` is slower anywhere, else 0.
 
-    With `telemetry`, cells that do not agree are listed with the state of both GPUs. Every
-    comparison is written to the file `csv` if there is one. Verdicts allow for how far sessions of
-    one GPU lie apart, as the `tables` of a report tell, if there are any.
+    `telemetry` adds the state of both GPUs to each row. `csv` is a file for all comparisons.
+    `tables` of a report provide the variance between sessions for the verdicts.
     """
     from analysis.data.store import Store
     from analysis.stats import significance
-    from analysis.stats.sessions import Known
-    from analysis.trust import agreement, compare
+    from analysis.stats.sessions import SessionVariance
+    from analysis.trust import comparison, comparison_text
     from measurement.recording.recording import read
 
     threshold = threshold or significance.THRESHOLD
     recordings = read(a), read(b)
-    known = Known.of(Store(tables)["sessions"]) if tables else None
-    frame = compare.compare(*recordings, threshold, known)
+    known = SessionVariance.of(Store(tables)["sessions"]) if tables else None
+    frame = comparison.compare(*recordings, threshold, known)
     if csv:
         write_atomic(csv, frame.to_csv(index=False))
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
-    notes = [*compare.notes(*recordings), compare.sessions_note(frame)]
-    lines += [f"note: {note}" for note in notes]
-    lines += ["", compare.table(frame, everything), "", compare.summary(frame, threshold)]
-    lines += [agreement.agreement_line(frame)]
-    if telemetry:
-        lines += ["", agreement.apart_with_telemetry(frame, *recordings)]
+    lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
+    shown = comparison_text.with_state(frame, *recordings) if telemetry else frame
+    lines += ["", comparison_text.table(shown, everything)]
+    lines += ["", comparison_text.summary(frame, threshold)]
     print("\n".join(lines), flush=True)
     return int((frame["verdict"] == "slower").any())
 

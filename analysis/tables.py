@@ -34,7 +34,7 @@ from analysis.models import ratios
 from analysis.models import tables as model_tables
 from analysis.overview import answers, gpu_comparison, speedups
 from analysis.published import audit_text, claims, cpu_claims, figure2, source_tables, systems
-from analysis.trust import agreement, interference, overheads, sessions, telemetry, threats
+from analysis.trust import comparison, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
 from measurement.recording.recording import CELL, Recording
@@ -112,7 +112,7 @@ def compute(
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
-    frames["agreement"], frames["agreement_cells"] = agreement.agreement_tables(sources, frames)
+    frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
     return frames | audit_text.audit_tables(published.times, published.statements)
 

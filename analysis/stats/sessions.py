@@ -306,7 +306,7 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class Known:
+class SessionVariance:
     """How far sessions of one GPU lie apart, by kind: what all GPUs with several tell together.
 
     `kinds` has variance (of log time, between sessions) and freedom (its degrees of freedom).
@@ -315,7 +315,7 @@ class Known:
     kinds: pd.DataFrame
 
     @classmethod
-    def of(cls, table: pd.DataFrame) -> "Known":
+    def of(cls, table: pd.DataFrame) -> "SessionVariance":
         """Return what the table sessions tells.
 
         GPUs of one recording share its sessions, whose degrees of freedom count once.

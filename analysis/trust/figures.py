@@ -7,14 +7,12 @@ from matplotlib.figure import Figure
 
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.domain import CPU
 from analysis.drawing import style
+from analysis.stats.significance import THRESHOLD
 from analysis.trust import plots
-from analysis.trust.agreement import AGREEMENT, ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED, alone
-from measurement.recording.recording import CELL
+from analysis.trust.comparison import medians, ratios
 
-_KEY = [name for name in CELL if name != "device"]
-_MEMORY = {PINNED: "pinned", PAGEABLE: "pageable"}
+_TABLES = ("summary", "telemetry", "back_to_back")
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
@@ -26,43 +24,22 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
     with_focus = (pairs["gpu_a"] == focus) | (pairs["gpu_b"] == focus)
     pairs = pd.concat([pairs[with_focus], pairs[~with_focus]])[: style.MOST_PANELS]
     names = {device.label: device.short for device in devices.all}
+    both = ratios(frame, medians({name: store[name] for name in _TABLES}))
+    by_row = dict(list(both.groupby("pair")["ratio"]))
     panels = {}
     hosts = set()
     for pair in pairs.itertuples(index=False):
-        own = frame[(frame["gpu_a"] == pair.gpu_a) & (frame["gpu_b"] == pair.gpu_b)]
+        own = (frame["gpu_a"] == pair.gpu_a) & (frame["gpu_b"] == pair.gpu_b)
         recordings = (pair.recording_a, pair.recording_b)
-        if recordings not in hosts:  # the CPUs of two hosts are compared once
-            same = (frame["recording_a"] == recordings[0]) & (frame["recording_b"] == recordings[1])
-            own = pd.concat([own, frame[same & (frame["kind"] == ON_CPU)]])
+        if recordings not in hosts:  # two GPUs of one host share its CPU
             hosts.add(recordings)
-        found = {
-            (str(row["kind"]), str(row["quantity"])): _ratios(store, row) for row in _rows(own)
-        }
+            same = (frame["recording_a"] == recordings[0]) & (frame["recording_b"] == recordings[1])
+            own |= same & frame["gpu_a"].isna()
+        kinds = frame.loc[own & frame.index.isin(by_row), ["kind", "quantity"]]
         title = f"{names.get(pair.gpu_b, pair.gpu_b)} / {names.get(pair.gpu_a, pair.gpu_a)}"
-        panels[title] = {key: ratios for key, ratios in found.items() if len(ratios)}
+        panels[title] = {(kind, each): by_row[row] for row, kind, each in kinds.itertuples()}
     panels = {title: found for title, found in panels.items() if found}
-    return plots.agreement(panels, AGREEMENT) if panels else None
-
-
-def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:
-    return frame.to_dict("records")
-
-
-def _ratios(store: Store, row: dict[str, object]) -> pd.Series:
-    """Return the ratios B/A of the medians that a row of agreement.csv counts."""
-    kind, quantity = str(row["kind"]), str(row["quantity"])
-    frame = store["back_to_back" if kind == BATCHES else "summary"]
-    if kind == ON_CPU:
-        frame = frame[frame["device"] == CPU]
-    elif kind == ALONE:
-        frame = alone(frame)
-    elif kind != BATCHES:
-        frame = frame[(frame["device"] != CPU) & (frame["host_memory"] == _MEMORY[kind])]
-    key = [name for name in _KEY if name in frame]
-    by = "recording" if kind == ON_CPU else "gpu"
-    a, b = (frame[frame[by] == row[f"{by}_{side}"]] for side in "ab")
-    both = a.merge(b, on=key, suffixes=("_a", "_b"))  # an empty part of a key matches an empty part
-    return (both[f"{quantity}_s_b"] / both[f"{quantity}_s_a"]).dropna()
+    return plots.agreement(panels, THRESHOLD) if panels else None
 
 
 def launches(store: Store, devices: Devices) -> Figure | None:

@@ -64,13 +64,13 @@ def _furthest(factors: pd.Series) -> float:
 
 
 def note(factors: pd.DataFrame) -> str | None:
-    """Return a line on how much longer B's host takes; None where nothing is known."""
-    names = {_PASS: "an empty pass", "h2d": "copies to the card", "d2h": "copies back"}
-    names |= {"fp32": "FMAs of its CPU", "memory": "its memory"}
+    """Return a line on the times of B's host relative to A's; None if nothing was measured."""
+    names = {_PASS: "empty run", "h2d": "copies to the GPU", "d2h": "copies to the host"}
+    names |= {"fp32": "FMAs of the CPU", "memory": "memory of the CPU"}
     texts = [
         f"{names.get(quantity) or names[quantity.split('_')[0]]}"
         f"{'' if pd.isna(memory) else f' ({memory})'}"
         f"{'' if pd.isna(threads) else f' ({threads} threads)'} {factor:.3f}"
         for quantity, memory, threads, factor in factors.itertuples(index=False)
     ]
-    return f"B's host takes, in multiples of A's: {', '.join(texts)}" if texts else None
+    return f"times of B's host relative to A's: {', '.join(texts)}" if texts else None

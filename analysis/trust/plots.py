@@ -14,7 +14,7 @@ from analysis.drawing.palette import Look
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
-from analysis.trust.agreement import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
+from analysis.trust.comparison import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
 
 # How the ratios of each kind of cell and quantity are drawn, and what they are called.
 _KINDS = {

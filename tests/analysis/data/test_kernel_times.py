@@ -9,7 +9,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import together
-from analysis.trust.compare import compare
+from analysis.trust.comparison import compare
 from measurement.recording.recording import CELL, KERNEL, read
 from tests.support.simulated import recorded
 from tests.support.simulated_tables import LAUNCH_S

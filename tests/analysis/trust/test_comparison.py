@@ -1,4 +1,4 @@
-"""Agreement of two recordings: verdicts, what is no slower kernel, the command."""
+"""Comparison of recordings: ratios, verdicts, agreement of one GPU model, the command."""
 
 import os
 import subprocess
@@ -14,8 +14,8 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data.recordings import ROOT
 from analysis.stats import significance
-from analysis.stats.sessions import Known
-from analysis.trust import compare
+from analysis.stats.sessions import SessionVariance
+from analysis.trust import comparison, comparison_text
 from base.errors import StudyError, exit_status
 from measurement.recording import recording
 from measurement.recording.recording import CELL, KERNEL, Recording
@@ -38,7 +38,8 @@ def cell(times, kernel=None, variant="block", device="gpu0", n=256):
     """The samples of one cell: total times and, on a GPU, kernel times."""
     on_cpu = device == "cpu"
     frame = pd.DataFrame({"total_s": np.asarray(times, float)})
-    frame["kernel_s"] = np.nan if on_cpu else (frame["total_s"] if kernel is None else kernel)
+    in_run = frame["total_s"] if kernel is None else kernel
+    frame["in_run_kernel_s"] = np.nan if on_cpu else in_run
     rest = (None, None, 1) if on_cpu else (32, "pinned", None)
     key = (device, variant, "float32", 1, n, n, n, *rest)
     types = {name: recording.TABLES["samples.csv.gz"][name] for name in CELL}
@@ -56,17 +57,18 @@ def compared(a, b, threshold=0.02):
     """Compare recordings, or the times of one CPU cell."""
     if not isinstance(a, Recording):
         a, b = (recorded(cell(times, device="cpu")) for times in (a, b))
-    return compare.compare(a, b, threshold)
+    return comparison.compare(a, b, threshold)
 
 
-def slowed(original: Recording, variant: str, factor: float) -> Recording:
-    """The recording with every kernel time of a variant on the GPU multiplied."""
-    samples = original.samples.copy()
+def slowed(original: Recording, variant: str, factor: float, whole: bool = False) -> Recording:
+    """The recording with every kernel time of a variant on the GPU multiplied, or all its times."""
+    samples, batches = original.samples.copy(), original.back_to_back.copy()
     rows = (samples["variant"] == variant) & (samples["device"] != "cpu")
-    added = samples.loc[rows, "kernel_s"] * (factor - 1)
-    samples.loc[rows, "kernel_s"] += added
+    added = samples.loc[rows, "total_s" if whole else "in_run_kernel_s"] * (factor - 1)
     samples.loc[rows, "total_s"] += added
-    return replace(original, samples=samples)
+    samples.loc[rows, "in_run_kernel_s"] *= factor
+    batches.loc[batches["variant"] == variant, "kernel_batch_s"] *= factor if whole else 1
+    return replace(original, samples=samples, back_to_back=batches)
 
 
 def written(original: Recording, path: Path) -> Path:
@@ -111,21 +113,27 @@ def test_six_samples_a_side_that_do_not_overlap_have_the_exact_p_of_2_in_924():
     assert row["p_differs"] == pytest.approx(2 / 924, rel=1e-12)
 
 
-def test_p_same_is_the_larger_share_of_draws_beyond_a_limit():
-    flat = [1.0] * 6
-    least = 1 / 2001  # none of 2000
-    assert compared(flat, [1.019] * 6)["p_same"].item() == pytest.approx(least)
-    assert compared(flat, [1 / 1.019] * 6)["p_same"].item() == pytest.approx(least)
-    assert compared(flat, [1.021] * 6)["p_same"].item() == 1
-    assert compared(flat, [1 / 1.021] * 6)["p_same"].item() == 1
-    assert compared(flat, [1.021] * 6, threshold=0.03)["p_same"].item() == pytest.approx(least)
-    middle = compared(flat, [0.9, 0.9, 0.9, 1.1, 1.1, 1.1])["p_same"].item()
-    assert 0.3 < middle < 0.4  # draws are 0.9, 1.0 or 1.1: 20 of 64 resamples halve, 22 fall short
+@pytest.mark.parametrize(
+    ("times", "threshold", "low", "high"),
+    [
+        ([1.019] * 6, 0.02, 1 / 2001, 1 / 2001),  # none of 2000
+        ([1 / 1.019] * 6, 0.02, 1 / 2001, 1 / 2001),
+        ([1.021] * 6, 0.02, 1, 1),
+        ([1 / 1.021] * 6, 0.02, 1, 1),
+        ([1.021] * 6, 0.03, 1 / 2001, 1 / 2001),
+        ([0.9] * 3 + [1.1] * 3, 0.02, 0.3, 0.4),  # draws are 0.9, 1.0 or 1.1, 22 of 64 are 0.9
+    ],
+)
+def test_p_same_is_the_larger_share_of_draws_beyond_a_limit(times, threshold, low, high):
+    p_same = compared([1.0] * 6, times, threshold)["p_same"].item()
+    assert low - 1e-9 < p_same < high + 1e-9
 
 
 def test_a_prediction_interval_is_students_of_the_logarithms():
     # Logarithms ±0.01, three each: s = 0.01·√(6/5), t(5) = 2.5706, 2.5706·s·√(7/6) = 0.030415.
-    low, high = compare.prediction_interval(np.exp(log(3) + np.array([1, -1, 1, -1, 1, -1]) * 0.01))
+    low, high = comparison.prediction_interval(
+        np.exp(log(3) + np.array([1, -1, 1, -1, 1, -1]) * 0.01)
+    )
     assert [low, high] == pytest.approx([3 * exp(-0.030415), 3 * exp(0.030415)], rel=1e-6)
 
 
@@ -210,29 +218,26 @@ def test_the_threshold_decides_what_matters():
     assert compared(b, a, 0.05)["verdict"].item() == "same"
 
 
-def test_a_ratio_that_sessions_of_one_card_reach_is_undecided():
+def test_a_ratio_within_the_variance_between_sessions_is_undecided():
     rng = np.random.default_rng(0)
     times = 1e-2 * np.exp(0.001 * rng.standard_normal((2, 15)))
     a, b = (recorded(cell(each)) for each in (times[0], 1.2 * times[1]))
     row = {"recording": "x", "quantity": "total", "host_memory": "pinned", "host_work": False}
-    row |= {
-        "threads": None,
-        "length": "over 1 ms",
-        "between_log_sd": 0.1,
-        "degrees_of_freedom": 30.0,
-    }
+    row |= {"threads": None, "length": "over 1 ms", "degrees_of_freedom": 30.0}
     verdicts = {}
     for spread in (0.1, 0.01):
-        known = Known.of(pd.DataFrame([row | {"between_log_sd": spread}]))
-        frame = compare.compare(a, b, 0.02, known).set_index("quantity")
-        reach = exp(2.0423 * 2**0.5 * spread)
-        assert frame.at["total", "reach"] == pytest.approx(reach, rel=1e-4)
-        assert np.isnan(frame.at["kernel", "reach"]), "nothing is known of kernels"
+        known = SessionVariance.of(pd.DataFrame([row | {"between_log_sd": spread}]))
+        frame = comparison.compare(a, b, 0.02, known).set_index("quantity")
+        limit = exp(2.0423 * 2**0.5 * spread)
+        assert frame.at["total", "session_ratio"] == pytest.approx(limit, rel=1e-4)
+        assert np.isnan(frame.at["kernel", "session_ratio"]), "not known for kernels"
         assert frame.at["kernel", "verdict"] == "slower"
         verdicts[spread] = frame.at["total", "verdict"]
     assert verdicts == {0.1: "undecided", 0.01: "slower"}
-    said = "how far sessions of one GPU lie apart is known of 1 of 2 times; of the others, "
-    assert compare.sessions_note(frame) == f"{said}slower may be the host or the day"
+    assert comparison_text.notes(a, b, frame) == [
+        "variance between sessions is known for 1 of 2 times; "
+        "otherwise slower may be due to the host or the day"
+    ]
 
 
 # What is no slower kernel
@@ -258,19 +263,19 @@ def test_slower_passes_are_the_hosts_where_its_copies_are_slower():
     total, kernel = np.linspace(1, 1.01, 20), np.linspace(0.5, 0.51, 20)
     one = held(total, kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
     slow = held(1.3 * total, kernel, h2d_bytes_per_s=0.7e10, d2h_bytes_per_s=2e10)
-    frame = compare.compare(one, slow, 0.02).set_index("quantity")
-    assert frame["side"].to_dict() == {"total": "host", "kernel": "card"}
+    frame = comparison.compare(one, slow, 0.02).set_index("quantity")
+    assert frame["side"].to_dict() == {"total": "host", "kernel": "GPU"}
     assert frame["verdict"].to_dict() == {"total": "other host", "kernel": "same"}
-    assert compare.summary(frame.reset_index(), 0.02).splitlines()[:2] == [
-        "card: 1 same, 0 faster, 0 slower, 0 undecided",
+    assert comparison_text.summary(frame.reset_index(), 0.02).splitlines()[:2] == [
+        "GPU: 1 same, 0 faster, 0 slower, 0 undecided",
         "host: 0 same, 0 faster, 0 slower, 0 undecided, 1 other host",
     ]
     alike = held(1.3 * total, 1.3 * kernel, h2d_bytes_per_s=1e10, d2h_bytes_per_s=2e10)
-    frame = compare.compare(one, alike, 0.02)
+    frame = comparison.compare(one, alike, 0.02)
     assert list(frame["verdict"]) == ["slower", "slower"], "hosts that are alike excuse nothing"
-    assert compare.notes(one, slow) == [
-        "B's host takes, in multiples of A's: "
-        "copies to the GPU (pinned) 1.429, copies back (pinned) 1.000"
+    assert noted(one, slow) == [
+        "times of B's host relative to A's: "
+        "copies to the GPU (pinned) 1.429, copies to the host (pinned) 1.000"
     ]
 
 
@@ -365,9 +370,14 @@ def test_only_cells_of_both_are_compared():
         compared(a, recorded(cell(times, n=3)))
 
 
+def noted(a, b):
+    """The notes on two recordings, without the last one on sessions."""
+    return comparison_text.notes(a, b, comparison.compare(a, a, 0.02))[:-1]
+
+
 def test_notes_name_what_differs():
     a = recorded(cell([1]))
-    assert compare.notes(a, a) == []
+    assert noted(a, a) == []
     b = recorded(
         cell([1]),
         devices=[{"device": "gpu3", "name": "Other", "limits": {"warp_size": 64}}],
@@ -376,15 +386,15 @@ def test_notes_name_what_differs():
         compile={"nvcc_flags": ["-O0"]},
         sources={"kernels/block.cu": "2" * 64, "cpu_reference/naive.c": "3" * 64, "x.cu": "4" * 64},
     )
-    assert compare.notes(a, b) == [
+    assert noted(a, b) == [
         "the GPUs at gpu0 differ: name Card / Other",
         "the hosts differ: usable_cpus None / 4",
         "software versions differ: driver 1 / 2",
         "compiler flags differ: nvcc_flags [] / ['-O0']",
-        "the sources differ of naive (cpu_reference/naive.c), block (kernels/block.cu)",
+        "different sources: naive (cpu_reference/naive.c), block (kernels/block.cu)",
     ]
-    assert compare.changed_sources({"gone.cu": "1"}, {"gone.cu": "2"}) == ["gone.cu"]
-    assert compare.notes(a, recorded(cell([1]), devices=[])) == ["cards: 1 in A, 0 in B"]
+    assert comparison_text.changed_sources({"gone.cu": "1"}, {"gone.cu": "2"}) == ["gone.cu"]
+    assert noted(a, recorded(cell([1]), devices=[])) == ["GPUs: 1 in A, 0 in B"]
 
 
 # What is printed
@@ -404,23 +414,23 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
         for side in ({}, factors)
     )
     frame = compared(a, b)
-    lines = compare.table(frame, everything=False).splitlines()
+    lines = comparison_text.table(frame, everything=False).splitlines()
     assert lines[0].split()[:4] == ["device", "variant", "dtype", "shape"]
     assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [
         *(("3", "faster"), ("5", "undecided"), ("4", "slower"), ("2", "slower")),
     ]
-    assert len(compare.table(frame, everything=True).splitlines()) == 6
+    assert len(comparison_text.table(frame, everything=True).splitlines()) == 6
     assert " ".join(lines[2].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
-    assert compare.summary(frame, 0.02) == (
+    assert comparison_text.summary(frame, 0.02) == (
         "host: 1 same, 1 faster, 2 slower, 1 undecided\n"
-        "medians agree within 2 % in 40 % of 5 cells (total time)"
+        "medians agree within 2 %: 2 of 5 total times (40.0 %)"
     )
 
 
 def test_a_table_without_rows_has_its_titles():
     frame = compared([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1])
-    assert len(compare.table(frame, everything=False).splitlines()) == 1
+    assert len(comparison_text.table(frame, everything=False).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -428,7 +438,7 @@ def test_a_table_without_rows_has_its_titles():
     [(2.3866, "2.387 s"), (1.0, "1.000 s"), (0.5, "500.0 ms"), (9.5e-5, "95.00 µs"), (2e-8, "0.0")],
 )
 def test_durations_have_four_digits(seconds, text):
-    assert compare.duration(seconds).startswith(text)
+    assert comparison_text.duration(seconds).startswith(text)
 
 
 # The command
@@ -475,10 +485,10 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     assert complaint.startswith("error: recording ")
     lines = one.splitlines()
     assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
-    assert lines[2].startswith("note: B's host takes, in multiples of A's: FMAs of its CPU")
-    assert lines[3].startswith("note: how far sessions of one GPU lie apart is known of 0 of")
+    assert lines[2].startswith("note: times of B's host relative to A's: FMAs of the CPU")
+    assert lines[3].startswith("note: variance between sessions is known for 0 of")
     cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[-3] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
+    assert lines[-2] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
     assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -496,17 +506,44 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
     lines = out.splitlines()
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-3]
-    # A, B, two notes, titles, three lines of summary, 2 blank
-    assert len(lines) == 10 + (table["verdict"] != "same").sum()
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
+    # A, B, two notes, titles, two lines of summary, 2 blank
+    assert len(lines) == 9 + (table["verdict"] != "same").sum()
 
 
-def test_the_threshold_of_the_command_decides_the_status(run, make_recording, tmp_path):
-    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), variants=FEW).path
-    other = written(slowed(recording.read(one), "block", 1.1), tmp_path / "b")
-    assert run(one, other)[0] == 1
-    status, out, _ = run(one, other, "--threshold", "0.15")
-    assert (status, "agree within 15 %" in out) == (0, True)
+def test_the_threshold_decides_status_and_agreement(run, make_recording, tmp_path):
+    one = make_recording(tmp_path / "a", sizes=(256,), holdout=(), noise=0.001, variants=FEW)
+    other = written(slowed(one, "buffered_row", 1.1, whole=True), tmp_path / "b")
+    cells = len(one.samples.drop_duplicates(CELL))
+    for threshold, expected, agreeing in ((0.02, 1, cells - 2), (0.15, 0, cells)):
+        status, out, _ = run(one.path, other, "--threshold", threshold)
+        share = f"{agreeing} of {cells} total times ({100 * agreeing / cells:.1f} %)"
+        assert status == expected
+        assert f"medians agree within {100 * threshold:g} %: {share}, " in out.splitlines()[-1]
+
+
+def test_telemetry_adds_the_state_of_both_gpus(run, make_recording, tmp_path):
+    options = {"sizes": (256,), "holdout": (), "noise": 0.001, "variants": FEW}
+    one = make_recording(tmp_path / "one", throttled=2, **options)
+    two = make_recording(tmp_path / "two", gpus=2, seed=1, **options)
+    other = written(slowed(two, "buffered_row", 1.3, whole=True), tmp_path / "b")
+    lines = run(one.path, other, "--telemetry")[1].splitlines()
+    titles = next(i for i, line in enumerate(lines) if "samples throttled" in line)
+    rows = [line.split() for line in lines[titles + 1 : lines.index("", titles)]]
+    slower = [row for row in rows if row[1] == "buffered_row"]
+    assert len(slower) == 4, "two quantities of two kinds of memory"
+    assert {row[0] for row in slower} == {"gpu0"}
+    assert " ".join(slower[0][-12:]) == "1980 / 1980 42 / 42 350 / 350 2 / 0"
+    assert "samples throttled" not in run(one.path, other)[1]
+
+
+def test_a_state_that_was_not_recorded_is_a_dash(gpu_recording):
+    blank = ["sm_clock_hz", "temperature_celsius", "power_w", "throttle_reasons"]
+    samples = gpu_recording.samples.assign(**dict.fromkeys(blank, np.nan))
+    blind = replace(gpu_recording, samples=samples.astype(gpu_recording.samples.dtypes.to_dict()))
+    frame = comparison_text.with_state(compared(blind, blind), blind, blind)
+    lines = comparison_text.table(frame, everything=True).splitlines()
+    assert lines[1].split()[-12:] == ["–", "/", "–"] * 4
 
 
 def test_notes_are_printed(run, cpu_recording, tmp_path):
@@ -515,7 +552,7 @@ def test_notes_are_printed(run, cpu_recording, tmp_path):
     other = written(replace(cpu_recording, provenance=provenance), tmp_path / "b")
     status, out, _ = run(cpu_recording.path, other)
     assert status == 0
-    assert "note: the sources differ of blocked (cpu_reference/blocked.c)\n" in out
+    assert "note: different sources: blocked (cpu_reference/blocked.c)\n" in out
 
 
 def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):

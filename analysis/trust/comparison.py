@@ -1,0 +1,345 @@
+"""Compare recordings: the ratio of the medians of every configuration that both contain.
+
+`agreement_tables` counts the medians of one GPU model that agree. `compare` gives a verdict on each
+configuration of two recordings. *Slower* and *faster* need all of the following, because chance,
+the machine and the host move medians too.
+
+*Chance.* The Mann–Whitney test finds a difference. It is exact from 6 samples per side and assumes
+no distribution. Times have two or three modes, where tests on the standard error of a median, such
+as Welch's on bootstrap errors, reject tens of times too often. Unequal spread alone can make it
+reject too (Chung and Romano, Ann. Statist. 41, 2013), so a rejection is not yet a verdict. The
+procedure of Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995) limits false rejections over
+all configurations to `significance.FALSE_DISCOVERIES`.
+
+*Size.* The ratio exceeds the threshold. Undisturbed recordings of one GPU differ by up to 1 %.
+
+*Machine.* All samples of a recording share clocks, load of the host and matrix addresses, so their
+interval covers that recording only (Kalibera and Jones, ISMM 2013). Recordings of the same kernels,
+minutes apart on one host, differed by half in CPU times and by a tenth in pageable end-to-end
+times. One recording per side does not measure that variance. Therefore the intervals in which each
+recording predicts one more sample must be disjoint. Where the variance between sessions is known
+from other GPUs (`analysis.stats.sessions.SessionVariance`), the ratio must exceed it too.
+
+*Host.* A kernel-only time depends only on the GPU, all others on the host as well. Where the
+measured ceilings of the hosts differ by more than the threshold (`analysis.trust.host_factors`),
+slower and faster become `OTHER_HOST`.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.data.frames import stacked
+from analysis.data.kernel_times import kernel_times
+from analysis.data.recordings import Source, with_gpu
+from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
+from analysis.schema import interval_columns, renaming, with_bounds
+from analysis.stats.estimates import (
+    CONFIDENCE,
+    FloatArray,
+    bootstrap_medians,
+    ratio_intervals,
+    seeded,
+)
+from analysis.stats.sessions import SessionVariance
+from analysis.stats.significance import FASTER, SLOWER, THRESHOLD, evaluated, p_same, within
+from analysis.trust.host_factors import bearing, host_factors
+from analysis.trust.overheads import batch_draws
+from base.errors import StudyError
+from base.intervals import interval_ranks
+from measurement.recording.recording import CELL, KERNEL, Recording
+
+# The hardware that a time depends on, and the verdict on a time of hosts that differ.
+GPU, HOST = "GPU", "host"
+OTHER_HOST = "other host"
+# Kinds of configurations in the table agreement, and the times compared of each.
+ALONE, PINNED, PAGEABLE = "GPU, kernel alone", "GPU, pinned", "GPU, pageable"
+BATCHES, ON_CPU = "GPU, back to back", "CPU"
+_QUANTITIES = {
+    ALONE: ("kernel",),
+    PINNED: ("total", "kernel"),
+    PAGEABLE: ("total", "kernel"),
+    BATCHES: ("kernel_batch",),
+    ON_CPU: ("total",),
+}
+_KEY = [name for name in CELL if name != "device"]
+_PAIR = ["recording_a", "gpu_a", "recording_b", "gpu_b", "kind", "quantity"]
+# State of a GPU, by column of `analysis.trust.telemetry`, and its column for one side.
+STATE = {
+    "sm_clock_hz": "sm_clock_{}_hz",
+    "temperature_max_celsius": "temperature_max_{}_celsius",
+    "power_w": "power_{}_w",
+    "samples_throttled": "samples_throttled_{}",
+}
+
+
+def once_per_kernel(rows: pd.DataFrame, by: list[str] = KERNEL) -> pd.DataFrame:
+    """Return `rows` with each kernel-only time once: host memories share it, pinned is kept."""
+    first = rows.groupby(by, dropna=False)["host_memory"].transform("max")
+    repeated = (rows["kernel_timing"] == KERNEL_ONLY) & (rows["host_memory"] != first)
+    return rows[~repeated.fillna(False)]
+
+
+# ---- Two recordings
+
+
+def compare(
+    a: Recording, b: Recording, threshold: float, known: SessionVariance | None = None
+) -> pd.DataFrame:
+    """Return one row per configuration and quantity ("total", "kernel") timed in both recordings.
+
+    Devices are matched by position and named as in `a`. Columns: `CELL`, quantity, numbers of
+    samples, medians in seconds, ratio B/A with its 95 % bootstrap interval; session_ratio, within
+    which two sessions of one GPU lie in 95 % of cases, NaN if not `known`; separate, whether the
+    prediction intervals are disjoint and the ratio is beyond session_ratio; p_differs and p_same,
+    adjusted as q_differs and q_same; side, `GPU` for kernel-only times, else `HOST`; verdict. Below
+    6 samples per side, intervals, p and q are NaN and separate is false. Rows are sorted by `CELL`.
+    Raise StudyError if the recordings have no configuration in common.
+    """
+    rows = [_comparison(*cell, threshold) for cell in _paired(a, b)]
+    if not rows:
+        raise StudyError(
+            f"recordings {a.path} and {b.path}: no cell was timed in both; "
+            "compare recordings of one study"
+        )
+    frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
+    frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
+    frame["session_ratio"] = np.nan if known is None else _session_ratio(frame, a.samples, known)
+    frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["session_ratio"]))
+    on_gpu = _kernel_only(a, b) & (frame["quantity"] == "kernel")
+    frame = evaluated(frame.assign(side=np.where(on_gpu, GPU, HOST)), threshold)
+    factors = bearing(host_factors(a, b), frame)
+    withheld = ~on_gpu & frame["verdict"].isin([SLOWER, FASTER])
+    withheld &= factors.notna() & ~within(factors, threshold)
+    return frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
+
+
+def _session_ratio(frame: pd.DataFrame, samples: pd.DataFrame, known: SessionVariance) -> pd.Series:
+    """Return the ratio within which two sessions of one GPU lie in 95 % of cases, or NaN."""
+    works = samples.loc[samples["host_s"].notna(), CELL].drop_duplicates()
+    found = frame[CELL].merge(works, how="left", on=CELL, indicator="work")["work"] == "both"
+    host_work = found.to_numpy() & (frame["quantity"] == "total").to_numpy()
+    variance = known.at(frame.assign(host_work=host_work, time_s=frame["median_a_s"]))
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, variance["degrees_of_freedom"])
+    return np.exp(quantile * np.sqrt(2 * variance["variance"]))
+
+
+def prediction_interval(times: FloatArray) -> tuple[float, float]:
+    """Return the interval that contains one more of these times (seconds, at least 2) in 95 %.
+
+    It is Student's interval of the logarithms (Hahn and Meeker, Statistical Intervals, 1991,
+    chapter 4), which for few samples is wider than their range.
+    """
+    logarithms = np.log(times)
+    count = len(times)
+    scale = float(logarithms.std(ddof=1)) * (1 + 1 / count) ** 0.5
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * scale
+    middle = float(logarithms.mean())
+    return float(np.exp(middle - half)), float(np.exp(middle + half))
+
+
+def matched(samples: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
+    """Return samples of `b` with the device names of `a`, matched by position.
+
+    Devices of `b` beyond those of `a` are dropped.
+    """
+    labels = [[d["device"] for d in recording.provenance["devices"]] for recording in (a, b)]
+    of_a = dict(zip(labels[1], labels[0], strict=False))
+    samples = samples[~samples["device"].isin(set(labels[1]) - set(of_a))]
+    return samples.assign(device=samples["device"].map(lambda d: of_a.get(d, d)))
+
+
+def _kernel_only(a: Recording, b: Recording) -> bool:
+    return not (a.kernels.empty or b.kernels.empty)
+
+
+def _paired(
+    a: Recording, b: Recording
+) -> Iterator[tuple[tuple[object, ...], FloatArray, FloatArray]]:
+    """Yield key (`CELL`, quantity) and times in seconds of each common configuration."""
+    kernels = [once_per_kernel(kernel_times(each, _kernel_only(a, b))) for each in (a, b)]
+    for quantity, (of_a, of_b) in {"total": (a.samples, b.samples), "kernel": kernels}.items():
+        sides = [of_a.assign(side="a"), matched(of_b, a, b).assign(side="b")]
+        for key, cell in pd.concat(sides).groupby(CELL, dropna=False, sort=True):
+            is_b = cell["side"].to_numpy() == "b"
+            times = cell[f"{quantity}_s"].to_numpy()
+            if is_b.any() and not is_b.all() and not np.isnan(times).any():
+                yield (*key, quantity), times[~is_b], times[is_b]
+
+
+def _comparison(
+    key: tuple[object, ...], times_a: FloatArray, times_b: FloatArray, threshold: float
+) -> dict[str, object]:
+    """Return the columns of a row that do not depend on other rows."""
+    medians = [float(np.median(values)) for values in (times_a, times_b)]
+    row = dict(zip([*CELL, "quantity"], key, strict=True)) | {
+        "samples_a": len(times_a),
+        "samples_b": len(times_b),
+        "median_a_s": medians[0],
+        "median_b_s": medians[1],
+        "ratio": medians[1] / medians[0],
+        **dict.fromkeys(("ratio_low", "ratio_high"), np.nan),
+        "separate": False,
+        **dict.fromkeys(("p_differs", "p_same"), np.nan),
+    }
+    if interval_ranks(min(len(times_a), len(times_b)), CONFIDENCE) is None:
+        return row
+    draws_a = bootstrap_medians(times_a, seeded("A", *key))
+    draws_b = bootstrap_medians(times_b, seeded("B", *key))
+    low, high = ratio_intervals(draws_b, draws_a)
+    low_a, high_a = prediction_interval(times_a)
+    low_b, high_b = prediction_interval(times_b)
+    return row | {
+        "ratio_low": float(low),
+        "ratio_high": float(high),
+        "separate": high_a < low_b or high_b < low_a,
+        "p_differs": float(stats.mannwhitneyu(times_a, times_b).pvalue),
+        "p_same": p_same(draws_b / draws_a, threshold),
+    }
+
+
+# ---- All recordings of one GPU model
+
+
+def agreement_tables(
+    found: list[Source], frames: Mapping[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables agreement and agreement_cells.
+
+    `frames` contains summary, telemetry and back_to_back. The first result counts, for each of
+    `pairs`, kind and quantity, the common configurations whose medians agree within `THRESHOLD`.
+    The second lists the others with ratio B/A, bootstrap interval and, on a GPU, both `STATE`.
+    Unlike an interval of one recording, these ratios contain the variation between recordings.
+    """
+    known, asked = medians(frames), _asked(found)
+    both = ratios(asked, known).assign(agrees=lambda rows: within(rows["ratio"], THRESHOLD))
+    counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
+    share = counts["cells_agreeing"] / counts["cells"]
+    counted = asked.join(counts.assign(tolerance=THRESHOLD, share=share), how="inner")
+    apart = both[~both["agrees"]].reset_index(drop=True)
+    listed = asked.loc[apart["pair"]].reset_index(drop=True)
+    listed[_KEY] = known.loc[apart["row_a"], _KEY].reset_index(drop=True)
+    for side in "ab":
+        names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
+        names |= {column: name.format(side) for column, name in STATE.items()}
+        own = known.loc[apart[f"row_{side}"], list(names)]
+        listed[list(names.values())] = own.reset_index(drop=True)
+    listed["ratio"] = apart["ratio"]
+    draws = _draws(known.loc[np.unique(apart[["row_a", "row_b"]])], found)
+    for _, rows in apart.groupby("pair"):
+        of_b, of_a = (np.array([draws[row] for row in rows[f"row_{side}"]]) for side in "ba")
+        bounds = np.transpose(ratio_intervals(of_b, of_a))
+        listed.loc[rows.index, list(interval_columns("ratio"))] = bounds
+    return stacked("agreement", [counted]), stacked("agreement_cells", [listed])
+
+
+def pairs(found: list[Source]) -> list[tuple[Source, Source]]:
+    """Return pairs of GPUs of one name from two recordings, GPUs of the same index first.
+
+    Each GPU has at most one partner per other recording.
+    """
+    recordings: dict[str, list[Source]] = {}
+    for source in found:
+        recordings.setdefault(source.recording_id, []).append(source)
+    paired = []
+    for ours, theirs in combinations(recordings.values(), 2):
+        candidates = [(a, b) for a in ours for b in theirs if a.device and a.gpu_name == b.gpu_name]
+        candidates.sort(key=lambda pair: pair[0].device != pair[1].device)
+        taken: set[str] = set()
+        for a, b in candidates:
+            if not taken & {a.label, b.label}:
+                paired.append((a, b))
+                taken |= {a.label, b.label}
+    return paired
+
+
+def _asked(found: list[Source]) -> pd.DataFrame:
+    """Return `_PAIR` of every comparison; CPUs are compared once per two recordings."""
+    rows, hosts = [], set()
+    for a, b in pairs(found):
+        ids = (a.recording_id, b.recording_id)
+        new_host = _cpu_conditions(a) == _cpu_conditions(b) and ids not in hosts
+        hosts.add(ids)
+        for kind, quantities in _QUANTITIES.items():
+            labels = (None, None) if kind == ON_CPU else (a.label, b.label)
+            if kind != ON_CPU or new_host:
+                rows += [(ids[0], labels[0], ids[1], labels[1], kind, each) for each in quantities]
+    return pd.DataFrame(rows, columns=_PAIR, dtype=object)
+
+
+def _cpu_conditions(source: Source) -> tuple[str, dict[str, Any]]:
+    """Return the CPU model and protocol; CPU times with warm and with cold caches differ."""
+    provenance = source.recording.provenance
+    protocol = provenance["configuration"].get("protocol", {})
+    return provenance["host"]["cpu_model"], {k: v for k, v in protocol.items() if "cpu" in k}
+
+
+def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the medians to compare from summary, telemetry and back_to_back.
+
+    Columns: label (of a GPU; of a CPU the recording), kind, quantity, `CELL` (blank where it does
+    not apply), samples, median_s with bounds, and `STATE`.
+    """
+    state = frames["telemetry"][["gpu", *_KEY, *STATE]]
+    cells = frames["summary"].merge(state, how="left", on=["gpu", *_KEY])
+    cells = cells.assign(label=cells["gpu"].fillna(cells["recording"]))
+    gpu = cells[cells["device"] != CPU]
+    in_run = gpu.assign(kernel_s=gpu["kernel_s"].where(gpu["kernel_timing"] == IN_RUN))
+    batches = frames["back_to_back"]
+    kinds = {
+        ALONE: once_per_kernel(gpu[gpu["kernel_timing"] == KERNEL_ONLY], ["gpu", *KERNEL]),
+        PINNED: in_run[in_run["host_memory"] == "pinned"],
+        PAGEABLE: in_run[in_run["host_memory"] == "pageable"],
+        BATCHES: batches.assign(label=batches["gpu"], host_memory=None, threads=None),
+        ON_CPU: cells[cells["device"] == CPU],
+    }
+    counts = {ALONE: "kernel_samples", BATCHES: "rounds"}
+    columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), *STATE]
+    parts = []
+    for kind, quantities in _QUANTITIES.items():
+        rows = kinds[kind].assign(kind=kind, samples=kinds[kind][counts.get(kind, "samples")])
+        for quantity in quantities:
+            own = rows.rename(columns=renaming(f"{quantity}_s", "median_s"))
+            own = own[own["median_s"].notna()].assign(quantity=quantity)
+            parts.append(own.reindex(columns=columns))
+    types = frames["summary"][CELL].dtypes.to_dict() | dict.fromkeys(STATE, "Float64")
+    return pd.concat(parts, ignore_index=True).astype(types)
+
+
+def ratios(asked: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Return the configurations that both sides of each comparison contain.
+
+    `asked` has `_PAIR`, `known` is `medians`. Columns: pair (row of `asked`), row_a and row_b (rows
+    of `known`) and ratio B/A.
+    """
+    on = ["label", "kind", "quantity"]
+    cell = known.groupby(_KEY, dropna=False).ngroup()
+    codes = known[on].astype(object).assign(cell=cell, row=known.index)
+    both = asked[["kind", "quantity"]].astype(object).assign(pair=asked.index)
+    for side, key in (("a", on), ("b", [*on, "cell"])):
+        label = asked[f"gpu_{side}"].fillna(asked[f"recording_{side}"]).astype(object)
+        both["label"] = label.loc[both["pair"]].to_numpy()
+        both = both.merge(codes.rename(columns={"row": f"row_{side}"}), on=key)
+    ratio = known["median_s"].to_numpy()
+    ratio = ratio[both["row_b"]] / ratio[both["row_a"]]
+    return both[["pair", "row_a", "row_b"]].assign(ratio=ratio)
+
+
+def _draws(rows: pd.DataFrame, found: list[Source]) -> dict[int, FloatArray]:
+    """Return bootstrap draws of some `medians`, by their row."""
+    sources: dict[tuple[bool, str], Source] = {(True, each.recording_id): each for each in found}
+    sources |= {(False, source.label): source for source in with_gpu(found)}
+    draws: dict[int, FloatArray] = {}
+    for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):
+        source = sources[kind == ON_CPU, label]
+        if kind == BATCHES:  # in the order of the kernels, as the rows are
+            batches = source.recording.back_to_back.merge(cells[KERNEL], on=KERNEL)
+            own = batch_draws(batches)
+        else:
+            own = source.drawn(cells, quantity)
+        draws |= dict(zip(cells.index, own, strict=True))
+    return draws

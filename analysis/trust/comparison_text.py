@@ -1,0 +1,140 @@
+"""Text of the command ``compare``: notes, the table of configurations, and a summary."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import cpu_reference.catalog
+import kernels.catalog.entries
+from analysis.stats.significance import VERDICTS, within
+from analysis.trust.comparison import OTHER_HOST, STATE, matched
+from analysis.trust.host_factors import host_factors, note
+from analysis.trust.telemetry import telemetry
+from base.command_line import aligned
+from kernels.products.shape import Shape
+from measurement.recording.recording import CELL, Recording
+
+_UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
+_LONG = ("packages", "limits")  # of software and GPUs: too long for one line
+_TITLES = (
+    *("device", "variant", "dtype", "shape", "block", "memory", "threads", "time", "samples"),
+    *("A", "B", "B/A", "95 % interval", "adjusted p", "verdict"),
+)
+_STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples throttled")
+
+
+def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
+    """Return a line for each difference of GPUs, host, software, flags and sources.
+
+    The last line gives the number of times in `frame` whose variance between sessions is known.
+    """
+    first, second = a.provenance, b.provenance
+    lines = []
+    for one, other in zip(first["devices"], second["devices"], strict=False):
+        other = {**other, "device": one["device"]}
+        lines += _differing(f"the GPUs at {one['device']}", one, other)
+    if len(first["devices"]) != len(second["devices"]):
+        lines.append(f"GPUs: {len(first['devices'])} in A, {len(second['devices'])} in B")
+    names = {"host": "the hosts", "software": "software versions", "compile": "compiler flags"}
+    for item, name in names.items():
+        lines += _differing(name, first[item], second[item])
+    factors = note(host_factors(a, b))
+    lines += [factors] if factors else []
+    changed = changed_sources(first["sources"], second["sources"])
+    lines += [f"different sources: {', '.join(changed)}"] if changed else []
+    known = int(frame["session_ratio"].notna().sum())
+    rest = "; otherwise slower may be due to the host or the day" if known < len(frame) else ""
+    return [*lines, f"variance between sessions is known for {known} of {len(frame)} times{rest}"]
+
+
+def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return one line that lists the items that differ, or none."""
+    items = [
+        f"{item} {first.get(item)} / {second.get(item)}"
+        for item in sorted(set(first) | set(second))
+        if first.get(item) != second.get(item) and item not in _LONG
+    ]
+    return [f"{name} differ: {', '.join(items)}"] if items else []
+
+
+def changed_sources(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return ``NAME (PATH)`` of every source in both whose SHA-256 differs."""
+    kernel = {
+        v.source: v.kernel_name for v in kernels.catalog.entries.VARIANTS.values() if v.source
+    }
+    names = {source: f"{name} ({source})" for source, name in kernel.items()}
+    cpu = cpu_reference.catalog.VARIANTS.values()
+    names |= {v.source: f"{v.name} ({v.source})" for v in cpu if v.source}
+    common = sorted(set(first) & set(second))
+    return [names.get(path, path) for path in common if first[path] != second[path]]
+
+
+def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
+    """Return `frame` with the state of the GPU in A and in B, see `analysis.trust.telemetry`."""
+    for side, samples in (("a", a.samples), ("b", matched(b.samples, a, b))):
+        names = {column: name.format(side) for column, name in STATE.items()}
+        state = telemetry(samples)[[*CELL, *STATE]].rename(columns=names)
+        frame = frame.merge(state, how="left", on=CELL)
+    return frame
+
+
+def table(frame: pd.DataFrame, everything: bool) -> str:
+    """Return rows as text sorted by ratio, by default without the verdict "same"."""
+    rows = frame if everything else frame[frame["verdict"] != "same"]
+    rows = rows.sort_values(["ratio", *CELL, "quantity"], kind="stable")
+    titles = _TITLES + _STATE_TITLES * (STATE["power_w"].format("a") in rows)
+    return "\n".join(aligned([titles, *(_cells(row) for row in rows.to_dict("records"))]))
+
+
+def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Return a row as text, in the order of the titles."""
+    shape = Shape(*(int(row[edge]) for edge in ("batch", "m", "n", "k")))
+    first, last = (
+        ("device", "variant", "dtype"),
+        ("block_size", "host_memory", "threads", "quantity"),
+    )
+    parts = [*(row[name] for name in first), shape, *(row[name] for name in last)]
+    known = not np.isnan(row["q_differs"])
+    return (
+        *("" if pd.isna(part) else str(part) for part in parts),
+        f"{row['samples_a']}, {row['samples_b']}",
+        duration(row["median_a_s"]),
+        duration(row["median_b_s"]),
+        f"{row['ratio']:.3f}",
+        f"[{row['ratio_low']:.3f}, {row['ratio_high']:.3f}]" if known else "",
+        f"{row['q_differs']:.1g}" if known else "",
+        row["verdict"],
+        *(
+            " / ".join(_number(row[name.format(side)], factor) for side in "ab")
+            for name, factor in zip(STATE.values(), (1e-6, 1, 1, 1), strict=True)
+            if name.format("a") in row
+        ),
+    )
+
+
+def _number(value: float, factor: float) -> str:
+    return "–" if pd.isna(value) else f"{value * factor:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds with four digits in the largest unit in which they are at least 1."""
+    factor, unit = next((f, u) for f, u in _UNITS if seconds * f >= 1 or u == "µs")
+    return f"{seconds * factor:#.4g} {unit}"
+
+
+def summary(frame: pd.DataFrame, threshold: float) -> str:
+    """Return the number of each verdict by side, and of medians that agree by quantity."""
+    lines = []
+    for side, rows in frame.groupby("side", sort=True):
+        counts = rows["verdict"].value_counts()
+        names = [*VERDICTS, *([OTHER_HOST] if OTHER_HOST in counts else [])]
+        lines.append(f"{side}: {', '.join(f'{counts.get(name, 0)} {name}' for name in names)}")
+    agrees = within(frame["ratio"], threshold).groupby(frame["quantity"], sort=False)
+    shares = [
+        f"{rows.sum()} of {len(rows)} {quantity} times ({100 * rows.mean():.1f} %)"
+        for quantity, rows in agrees
+    ]
+    lines.append(f"medians agree within {threshold * 100:g} %: {', '.join(shares)}")
+    return "\n".join(lines)
