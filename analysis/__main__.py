@@ -69,6 +69,7 @@ def _parser() -> CommandParser:
     add_command(
         commands, "schema", "print every table's columns, types and units as Markdown", _schema
     )
+    add_command(commands, "glossary", "print the glossary as Markdown", _glossary)
     crate = command("crate", "pack the study, or recordings alone, as an RO-Crate", _crate)
     for option in ("config", "tables", "report"):
         crate.add_argument(f"--{option}", type=Path, help=f"{_HELP[option]}; all three: the study")
@@ -363,6 +364,12 @@ def _answers(arguments: argparse.Namespace) -> None:
 
 def _schema(_: argparse.Namespace) -> None:
     from analysis.schema import documentation
+
+    print(documentation(), end="")
+
+
+def _glossary(_: argparse.Namespace) -> None:
+    from analysis.render.glossary import documentation
 
     print(documentation(), end="")
 

@@ -1,4 +1,4 @@
-/* The explorer: the reader's choices become the points of a Vega-Lite chart and the rows of a table. */
+/* The explorer: draw the chosen configurations as a Vega-Lite chart and list them in a table. */
 (() => {
   "use strict";
   const section = document.getElementById("explorer");
@@ -8,24 +8,24 @@
     document.getElementById(`explorer-${part}`),
   );
   const NARROW_PX = 640;
-  // For cards, where several are shown and the colour alone tells kernels apart.
-  const CARD_SHAPES = [
+  // With several GPUs, the shape is the GPU and the colour is the kernel.
+  const GPU_SHAPES = [
     ...["circle", "square", "triangle-up", "diamond", "cross"],
     ...["triangle-down", "triangle-left", "triangle-right"],
   ];
-  let data, rows, titles; // what was measured, once it is unpacked
+  let data, rows, titles; // unpacked by start()
   let shown = []; // the points of the chart
-  let drawn = null; // what vega-embed returned of them
-  let drawing = null; // the promise of the latest chart
+  let drawn = null; // the result of vega-embed
+  let drawing = null; // promise of the latest chart
 
-  /* Return the text in an element, which the page carries compressed. */
+  /* Return the decompressed text of an element. */
   async function inflated(element) {
     const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   }
 
-  /* Turn columns, texts among them by code, into one object a row. */
+  /* Convert columns to one object per row; text columns have codes. */
   function unpack(columns) {
     const names = Object.keys(columns);
     const values = Object.values(columns).map((column) =>
@@ -56,8 +56,8 @@
       ...sizes.map((n) => new Option(n, n, n === sizes.at(-1), n === sizes.at(-1))),
     );
     document
-      .getElementById("explorer-cards")
-      .append(...data.cards.map((c) => checkbox("card", c.label, c.title, c.label === data.focus)));
+      .getElementById("explorer-gpus")
+      .append(...data.gpus.map((g) => checkbox("gpu", g.label, g.title, g.label === data.focus)));
     for (const group of new Set(data.kernels.map((kernel) => kernel.group))) {
       const kernels = data.kernels.filter((kernel) => kernel.group === group);
       const whole = checkbox("group", group, group, false);
@@ -68,7 +68,7 @@
     }
   }
 
-  /* The box of a group is checked where all of its kernels are, and checks or clears them all. */
+  /* A group's box is checked if all of its kernels are; changing it checks or clears all of them. */
   function updateGroups(changed) {
     for (const group of form.querySelectorAll("[name=group]")) {
       const boxes = [...group.closest("fieldset").querySelectorAll("[name=kernel]")];
@@ -91,7 +91,7 @@
       block: found.get("block_size"),
       n: Number(found.get("n")),
       memory: found.get("memory"),
-      cards: found.getAll("card"),
+      gpus: found.getAll("gpu"),
       kernels: data.kernels.filter((kernel) => found.getAll("kernel").includes(kernel.name)),
       log: found.getAll("log"),
     };
@@ -99,7 +99,7 @@
 
   /* --- points --- */
 
-  /* Number with four significant digits, as the tables of the page have it; `like` gives them. */
+  /* Format a number with the decimals that give `like` four significant digits, as in the tables. */
   function digits(value, like) {
     const decimals = Math.min(Math.max(3 - Math.floor(Math.log10(like)), 0), 12);
     const [whole, part] = value.toFixed(decimals).split(".");
@@ -114,14 +114,14 @@
 
   function rowsOf(choice) {
     const names = new Set(choice.kernels.map((kernel) => kernel.name));
-    const cards = data.cards.filter((card) => choice.cards.includes(card.label));
-    const recordings = new Set(cards.map((card) => card.recording));
+    const gpus = data.gpus.filter((gpu) => choice.gpus.includes(gpu.label));
+    const recordings = new Set(gpus.map((gpu) => gpu.recording));
     const system = (row) => row.gpu ?? row.recording;
     const found = rows.filter(
       (row) =>
         names.has(row.variant) &&
         row[choice.part] !== null &&
-        (row.gpu === null ? recordings.has(row.recording) : choice.cards.includes(row.gpu)) &&
+        (row.gpu === null ? recordings.has(row.recording) : choice.gpus.includes(row.gpu)) &&
         (row.gpu === null || choice.memory === "both" || row.host_memory === choice.memory),
     );
     if (choice.x === "block_size") {
@@ -131,7 +131,7 @@
       const keeps = (row) => row.block_size === null || String(row.block_size) === choice.block;
       return choice.block === "all" ? found : found.filter(keeps);
     }
-    // The copies are the same for every block size: theirs is that of the fastest product.
+    // Copies do not depend on the block size: show those of the fastest end-to-end run.
     const time = choice.part === "kernel" ? "kernel" : "total";
     const best = new Map();
     for (const row of found) {
@@ -155,7 +155,7 @@
       const [factor, unit] = unitOf(y, choice.isTime);
       const text = (number) => digits(number * factor, y * factor);
       const isCpu = row.gpu === null;
-      const host = data.cards.find((card) => card.recording === row.recording);
+      const host = data.gpus.find((gpu) => gpu.recording === row.recording);
       const block = row.block_size ?? "–";
       return {
         ...{ x: row[choice.x], y, low, high, kernel: row.variant, size: row.n, block },
@@ -205,11 +205,11 @@
       domain: color.scale.domain,
       range: kernels.map((kernel) => kernel.shape),
     };
-    if (choice.cards.length > 1) {
+    if (choice.gpus.length > 1) {
       const systems = present("system");
       marks.encoding.shape = {
-        ...{ field: "system", type: "nominal", legend: { title: "card" } },
-        scale: { domain: systems, range: systems.map((_, i) => CARD_SHAPES[i % CARD_SHAPES.length]) },
+        ...{ field: "system", type: "nominal", legend: { title: "GPU" } },
+        scale: { domain: systems, range: systems.map((_, i) => GPU_SHAPES[i % GPU_SHAPES.length]) },
       };
     }
     if (present("line").length < 2) lines.encoding.strokeDash.legend = null;
@@ -218,12 +218,12 @@
   }
 
   function heading(choice) {
-    const cards = choice.cards.map((label) => titles.get(label));
+    const gpus = choice.gpus.map((label) => titles.get(label));
     const block = choice.block === "best" ? "fastest block size" : `block size ${choice.block}`;
     const fixed = choice.x === "n" ? block : `N = ${choice.n}`;
     const memory = choice.memory === "both" ? "pageable and pinned" : choice.memory;
     return {
-      text: cards.length > 1 ? `${cards.length} cards` : (cards[0] ?? ""),
+      text: gpus.length > 1 ? `${gpus.length} GPUs` : (gpus[0] ?? ""),
       subtitle: `${memory} host memory, ${fixed}`,
     };
   }
@@ -242,11 +242,11 @@
       tooltip: { disableDefaultStyle: true },
       formatLocale: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] },
     });
-    chart.querySelector("svg").setAttribute("aria-hidden", "true"); // the chart's label says it
+    chart.querySelector("svg").setAttribute("aria-hidden", "true"); // the label of the chart describes it
     drawn.view.addSignalListener("brush", (_, brush) => listPoints(brush));
   }
 
-  /* Say what is in view, and which of the kernels chosen are not. */
+  /* Report the number of points, and chosen kernels without points. */
   function report(choice) {
     const present = new Set(shown.map((point) => point.kernel));
     const missing = choice.kernels.map((k) => k.name).filter((name) => !present.has(name));
@@ -257,15 +257,15 @@
     chart.ariaLabel = `${choice.quantity} by ${choice.x === "n" ? "matrix" : "block"} size, ${heading(choice).text}: ${status.textContent} The values are in the table below.`;
   }
 
-  /* Fill the table with the points in view, or those of them that are brushed. */
+  /* Fill the table with all points, or with the brushed points. */
   function listPoints(brush = {}) {
     const within = (point) =>
       Object.entries(brush).every(([name, [a, b]]) => Math.min(a, b) <= point[name] && point[name] <= Math.max(a, b));
     const listed = shown.filter(within);
     list.querySelector("summary").textContent =
       listed.length < shown.length
-        ? `The ${listed.length} of ${shown.length} points in the brush as a table`
-        : `The ${listed.length} points as a table`;
+        ? `${listed.length} of ${shown.length} points (selected) as a table`
+        : `${listed.length} points as a table`;
     if (!list.open) return;
     const columns = ["kernel", "system", "size", "block", "memory", "shown", "interval", "samples"];
     list.querySelector("tbody").replaceChildren(
@@ -285,11 +285,11 @@
     if (drawing) drawing = drawing.then(draw);
   }
 
-  /* Unpack data and libraries, fill the controls, and draw for the first time. */
+  /* Unpack data and libraries, fill the controls, draw the first chart. */
   async function start() {
     data = JSON.parse(await inflated(document.getElementById("explorer-data")));
     rows = unpack(data.rows);
-    titles = new Map(data.cards.map((card) => [card.label, card.title]));
+    titles = new Map(data.gpus.map((gpu) => [gpu.label, gpu.title]));
     fillControls();
     update();
     for (const library of document.querySelectorAll(".explorer-library")) {

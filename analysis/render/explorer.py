@@ -77,7 +77,7 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
     data = {
         "focus": focus,
         "time_unit_s": _TIME_UNIT_S,
-        "cards": [
+        "gpus": [
             {"label": label, "title": visible(title), "recording": recording_of[label]}
             for label, title in titles.items()
             if label in recording_of

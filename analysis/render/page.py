@@ -24,6 +24,7 @@ from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
 from analysis.render.explorer import LIBRARIES, explorer_data, packed
+from analysis.render.glossary import TERMS
 from base.files import write_atomic
 from kernels.catalog.entries import VARIANTS
 from measurement.recording.files import read_provenance
@@ -45,7 +46,7 @@ _UNITS = {
     "gb_per_s": schema.GB_PER_S,
     "ghz": schema.GHZ,
     "percent": schema.PERCENT,
-    "times": schema.FOLD,
+    "times": schema.TIMES,
     "plain": schema.PLAIN,
     "four_digits": schema.FACTOR,
     "whole": schema.COUNT,
@@ -126,6 +127,7 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "word": numbers.word,
         "verdict": numbers.verdict,
         "schema": schema.TABLES,
+        "glossary": TERMS,
         **_UNITS,
     }
     if not (template_dir / _TEMPLATE).is_file():
