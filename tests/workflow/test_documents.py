@@ -1,43 +1,83 @@
-"""docs/methods.md speaks of what there is."""
+"""The documents name what exists: files, modules, commands, headings, keys."""
 
-import importlib
+import importlib.util
 import re
 
 import pytest
+from pydantic import BaseModel
 
-from analysis.data.recordings import ROOT
+from study import config
+from tests.support import ROOT
+from workflow.cli_reference import reference
 
-TEXT = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
-PACKAGES = ("analysis", "measurement", "kernels", "cpu_reference")
-NAMES = sorted(
-    name
-    for name in set(re.findall(r"`([a-z_]+(?:\.[a-zA-Z_]+)+)`", TEXT))
-    if name.split(".")[0] in PACKAGES
-)
-
-
-def test_the_page_names_modules():
-    assert len(NAMES) >= 15
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_the_page_names_exists(name):
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError:
-        module, _, attribute = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), attribute), name
+METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")])
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+PACKAGES = "analysis|base|benchmarks|cpu_reference|kernels|measurement"
+FOLDERS = f"{PACKAGES}|data|docs|report|study|tests|workflow"
+NAME = rf"`((?:{PACKAGES})(?:\.(?!md|csv|py|cu)[a-zA-Z_]\w*)+)`"
+# Generated or optional, so absent from a fresh checkout.
+ABSENT = ("data/recordings/", "data/signers", "kernels/NAME.cu")
 
 
-def test_every_fitting_estimator_has_its_reason():
-    """Each paragraph that opens with a name in bold says why, or whose it is."""
-    paragraphs = [part for part in TEXT.split("\n\n") if part.startswith("**")]
+def sections(page):
+    """Return the anchors of a page, as GitHub makes them from headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page, flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", TEXTS[name]):
+        path = (ROOT / name).parent / target if target else ROOT / name
+        assert path.exists(), target
+        assert not anchor or anchor in sections(path.read_text()), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_named_modules_exist(name):
+    for dotted in set(re.findall(NAME, TEXTS[name])):
+        try:
+            importlib.import_module(dotted)
+        except ModuleNotFoundError:
+            module, _, attribute = dotted.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute), dotted
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "CHANGELOG.md"])
+def test_named_files_exist(name):
+    for path in set(re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", TEXTS[name])):
+        assert path.startswith(ABSENT) or (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_named_commands_exist(name):
+    rules = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (ROOT / "Makefile").read_text(), re.M)
+    for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", TEXTS[name], re.M):
+        assert target in " ".join(rules).split(), target
+    commands = re.findall(r"^### (.*)", reference(), re.M)
+    for command in re.findall(r"(?:gemm-study|python -m [a-z]+) [a-z]+(?= |`|$)", TEXTS[name]):
+        assert command in commands, command
+    for module in re.findall(r"python -m ([a-z]+\.\w+)", TEXTS[name]):
+        assert importlib.util.find_spec(module), module
+
+
+def test_the_reference_of_commands_is_current():
+    written = TEXTS["docs/reference/cli.md"]
+    assert written == reference(), "run: python -m workflow.cli_reference > docs/reference/cli.md"
+
+
+def test_every_key_of_the_configuration_is_described():
+    for section in vars(config).values():
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            for key in section.model_fields:
+                assert key in TEXTS["docs/reference/config.md"], key
+
+
+def test_every_estimator_has_a_reason_or_a_source():
+    paragraphs = [part for part in METHODS.split("\n\n") if part.startswith("**")]
     assert len(paragraphs) > 20
-    bare = [p[:50] for p in paragraphs if not re.search(r"\*(Reason|Source):\*", p)]
-    allowed = ("**M0**", "**Coverage**", "**Claims of the sources**", "**Ceilings**")
-    assert [one for one in bare if not one.startswith(allowed)] == []
-
-
-def test_its_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
-        assert (ROOT / "docs" / target).is_file(), target
+    bare = [part[:50] for part in paragraphs if not re.search(r"\*(Reason|Source):\*", part)]
+    allowed = ("**Claims of the sources**", "**Ceilings**", "**Two recordings**")
+    assert [part for part in bare if not part.startswith(allowed)] == []

@@ -24,6 +24,7 @@ from tests.support.compilers import stand_in
 from tests.support.fakes import CALLED, CONFIG, FakeHardware, Fault
 from workflow import trial
 
+PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
 MINE = """// A thread an element of C, columns along x.
 // try: tile=8x8 threads=8x8 after=naive
 extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
@@ -126,7 +127,7 @@ def test_a_call_becomes_a_variant_and_is_not_run(path):
 
 
 def test_the_examples_of_calls_are_calls(path):
-    found = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for number, text in enumerate(text for text in found if "def multiply" in text):
         file = Path(f"example{number}.py")
         file.write_text(text)
@@ -182,7 +183,7 @@ def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
 
 @pytest.mark.slow
 def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(path):
-    told = (ROOT / "README.md").read_text()
+    told = PAGE.read_text()
     (example,) = re.findall(r"```cuda\n(.*?)```", told, re.S)
     path.write_text(example)
     for line in trial._checked(adopt(path)):
@@ -290,6 +291,6 @@ def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
 
 
 def test_every_key_is_documented():
-    told = (ROOT / "CONTRIBUTING.md").read_text()
+    told = PAGE.read_text()
     for key in KEYS:
         assert f"`{key}=" in told

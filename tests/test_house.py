@@ -1,0 +1,67 @@
+"""CONTRIBUTING.md draws the imports between folders; here the drawing is compared with the code."""
+
+import ast
+import re
+from collections import defaultdict
+from graphlib import TopologicalSorter
+
+import pytest
+
+from tests.support import ROOT
+
+DRAWING = re.search(r"```text\n(base\n.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
+DRAWN = {
+    name.strip(): set(targets.split(", ")) if targets else set()
+    for name, _, targets in (line.partition(" → ") for line in DRAWING.splitlines())
+}
+FOLDERS = [name for name in DRAWN if "/" not in name]
+# Folders whose rooms are drawn too; their command lines may import every room.
+SORTED = sorted({name.split("/")[0] for name in DRAWN if "/" in name})
+
+
+def imported(path):
+    """Return the dotted names that a file imports, also inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def found():
+    """Return what each folder and room imports, with one file for each import."""
+    imports = defaultdict(dict)
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            own, room = path.relative_to(ROOT).with_suffix("").parts[:2]
+            for name in imported(path):
+                other, _, rest = name.partition(".")
+                target = rest.partition(".")[0]
+                if other in FOLDERS and other != own:
+                    imports[own].setdefault(other, path)
+                elif other == own and own in SORTED and room != target and room[0] != "_":
+                    imports[f"{own}/{room}"].setdefault(target, path)
+    return imports
+
+
+FOUND = found()
+
+
+def test_every_folder_with_code_is_drawn():
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert set(FOLDERS) == packages - {"tests"}
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN | FOUND))
+def test_the_imports_are_those_that_are_drawn(name):
+    assert DRAWN.get(name, set()) == set(FOUND.get(name, {})), dict(FOUND.get(name, {}))
+
+
+@pytest.mark.parametrize("folder", [None, *SORTED])
+def test_no_imports_form_a_circle(folder):
+    rooms = {name: targets for name, targets in DRAWN.items() if "/" not in name}
+    if folder:
+        inside = {name: targets for name, targets in DRAWN.items() if name.startswith(f"{folder}/")}
+        rooms = {name.split("/")[1]: targets for name, targets in inside.items()}
+    TopologicalSorter(rooms).prepare()
