@@ -1,7 +1,7 @@
-"""The three answers on each GPU: the fastest way, its speedup over the CPU, from which size it pays.
+"""The three answers for each GPU: fastest implementation, speedup over the CPU, break-even size.
 
-All kinds of host memory take part, and the library too. A host without a GPU has its CPU's fastest
-way alone.
+Libraries and all kinds of host memory are included. For a host without a GPU there is only the
+fastest implementation of its CPU.
 """
 
 import math
@@ -18,44 +18,47 @@ from analysis.domain import CPU, FASTER, SLOWER, verdict
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, percentile_interval
 
-Row = dict[str, object]
+AnswerRow = dict[str, object]
 Drawn = Callable[[str, pd.DataFrame], FloatArray]
 
 
 def answers_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
-    """Return one row a device of recordings.csv, from the other tables.
+    """Return one row per device of recordings.csv, from the other tables.
 
-    `drawn` returns draws of the total times of rows of summary.csv of one device, by its label.
+    `drawn` returns draws of the total times of rows of summary.csv, from a device's label and rows.
 
-    - total_s is the least time of the largest size, copies included; next_ is the fastest other
-      variant, own_ the fastest kernel of this study where a library is the fastest or the next.
-    - speedup is over the fastest that the host's CPU did, at speedup_n, the largest size that both took.
-    - break_even_n is the least break-even size of any host memory, over the same; break_even_location says where
-      it lies: see `analysis.decide.break_even`. Outside of the measured sizes there is no break_even_n.
+    - total_s: the least end-to-end time at the largest size. Columns with the prefix next_: the
+      fastest other variant; own_: the fastest kernel of this study if a library is among them.
+    - speedup: over the fastest implementation on the host's CPU, at speedup_n, the largest size
+      measured on both.
+    - break_even_n: the least break-even size of all kinds of host memory, over the same baseline;
+      empty outside the measured sizes. break_even_location: see `analysis.decide.break_even`.
 
-    Verdicts are `analysis.domain.verdict`, of the way that on its speedup over the next; of the
-    break-even it is a loss where there is none.
+    Verdicts are those of `analysis.domain.verdict`; implementation_verdict is on the speedup over
+    the next variant, break_even_verdict is `SLOWER` if there is no break-even size.
     """
     rows = [_answers(frames, device, drawn) for device in frames["recordings"].to_dict("records")]
     return from_rows("answers", rows)
 
 
-def _answers(frames: Mapping[str, pd.DataFrame], device: Mapping[str, object], drawn: Drawn) -> Row:
+def _answers(
+    frames: Mapping[str, pd.DataFrame], device: Mapping[str, object], drawn: Drawn
+) -> AnswerRow:
     cells, label = of_sizes(frames["summary"]), device["gpu"]
-    found: Row = {"recording": device["recording"], "gpu": label}
+    found: AnswerRow = {"recording": device["recording"], "gpu": label}
     on_cpu = cells["device"] == CPU
     if pd.isna(label):
         cpu = cells[on_cpu & (cells["recording"] == device["recording"])]
-        return found | _way(cpu, partial(drawn, str(device["recording"])))
+        return found | _implementation(cpu, partial(drawn, str(device["recording"])))
     speedups, sizes = frames["speedups"], frames["break_even"]
     speedups = speedups[(speedups["source"] == label) & speedups["cpu_best_speedup"].notna()]
     own = (sizes["gpu"] == label) & (sizes["cpu_baseline"] == BEST)
-    way = _way(cells[~on_cpu & (cells["gpu"] == label)], partial(drawn, str(label)))
-    return found | way | _speedup(speedups) | _break_even(sizes[own])
+    fastest = _implementation(cells[~on_cpu & (cells["gpu"] == label)], partial(drawn, str(label)))
+    return found | fastest | _speedup(speedups) | _break_even(sizes[own])
 
 
-def _way(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> Row:
-    """Return the fastest way at the largest size, and what comes next to it."""
+def _implementation(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> AnswerRow:
+    """Return the fastest implementation at the largest size, and the next ones."""
     if cells.empty:
         return {}
     largest = cells[cells["n"] == cells["n"].max()]
@@ -68,7 +71,7 @@ def _way(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> Ro
     if not others.empty:
         second = others["total_s"].idxmin()
         row |= _cell(largest, second, "next_", "variant", "block_size")
-        row["implementation_verdict"] = _ahead(largest.loc[[best, second]], drawn)
+        row["implementation_verdict"] = _verdict(largest.loc[[best, second]], drawn)
     if library.any() and not library.all():
         own = largest.loc[~library, "total_s"].idxmin()
         row |= _cell(largest, own, "own_", "variant", "block_size")
@@ -78,22 +81,22 @@ def _way(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> Ro
     return row
 
 
-def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> Row:
-    """Return columns of a cell and its total time with its interval, under a prefix."""
+def _cell(cells: pd.DataFrame, index: object, prefix: str, *columns: str) -> AnswerRow:
+    """Return columns of a cell and its total time with its interval; names get a prefix."""
     chosen = cells.loc[index]
     names = {f"{prefix}{name}": name for name in (*columns, *with_bounds("total_s"))}
     return {name: chosen[column] for name, column in names.items()}
 
 
-def _ahead(both: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> str:
-    """Say whether the first of two cells is faster, by the draws of both."""
+def _verdict(both: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> str:
+    """Return the verdict on the speedup of the first of two cells over the second."""
     best, second = drawn(both)
     times = both["total_s"].to_numpy()
     return verdict(times[1] / times[0], *percentile_interval(second / best))
 
 
-def _speedup(speedups: pd.DataFrame) -> Row:
-    """Return the speedup of the fastest way over the CPU at the largest size that both took."""
+def _speedup(speedups: pd.DataFrame) -> AnswerRow:
+    """Return the speedup of the fastest implementation over the CPU at the largest common size."""
     if speedups.empty:
         return {}
     largest = speedups[speedups["n"] == speedups["n"].max()]
@@ -113,7 +116,7 @@ def _speedup(speedups: pd.DataFrame) -> Row:
     }
 
 
-def _break_even(sizes: pd.DataFrame) -> Row:
+def _break_even(sizes: pd.DataFrame) -> AnswerRow:
     """Return the least break-even size of all kinds of host memory."""
     if sizes.empty:
         return {}

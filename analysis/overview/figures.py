@@ -1,4 +1,4 @@
-"""The figures of the overview: one product on the GPU and on its CPU, and GPU beside GPU."""
+"""The figures of the overview: one product on the GPU and on its CPU, and GPUs compared."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _CPU_ONE = palette.Look(palette.PURPLE, "<", "--")
 _CPU_ALL = palette.Look(INK, "^", "--")
 _CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
 
-# The panels of what is compared GPU by GPU: quantity, host memory, title.
+# The panels of the comparison of GPUs: quantity, host memory, title.
 _COMPARED = (
     ("total", "pinned", "pinned memory, copies included"),
     ("total", "pageable", "pageable memory, copies included"),
@@ -37,7 +37,7 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the headline: what it says at its end, how it looks, its rows of summary.csv."""
+    """A line of the headline figure: text at its end, look, rows of summary.csv."""
 
     text: str
     look: palette.Look
@@ -47,8 +47,8 @@ class _Line:
 def headline(store: Store, devices: Devices) -> Figure | None:
     """Draw the time of one product over N on the device in focus and on the CPU of its host.
 
-    The fastest way from each kind of host memory, and of the CPU the naive loop, the fastest on one
-    core and on all. An arrow shows the speedup over the CPU that answers.csv states.
+    GPU: the fastest implementation for each kind of host memory. CPU: the naive loop, and the
+    fastest on one core and on all. An arrow shows the speedup over the CPU from answers.csv.
     """
     if devices.focus is None:
         return None
@@ -69,13 +69,13 @@ def headline(store: Store, devices: Devices) -> Figure | None:
     axis.yaxis.set_major_formatter(FuncFormatter(style.plain_time))
     style.ticks_at(axis, (int(n) for line in lines for n in line.rows["n"]), 0.05)
     _mark_speedup(axis, store["answers"], devices.focus, lines)
-    figure.draw_without_rendering()  # the layout, of which the place of texts depends
+    figure.draw_without_rendering()  # the positions of texts depend on the layout
     _name_at_the_ends(axis, lines)
     return figure
 
 
 def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
-    """Yield the lines that there are, those of the CPU first."""
+    """Yield the lines with data, those of the CPU first."""
     on_cpu = cells["device"] == CPU
     cpu = cells[on_cpu & (cells["recording"] == device.recording)]
     gpu = cells[~on_cpu & (cells["gpu"] == device.label).fillna(False)]
@@ -94,7 +94,7 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
 
 
 def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
-    """Draw an arrow between the two times of the speedup over the CPU, and write the speedup below."""
+    """Draw an arrow between the fastest times of CPU and GPU with the speedup below."""
     own = answers[(answers["gpu"] == device.label) & answers["speedup"].notna()]
     if own.empty:
         return
@@ -104,41 +104,30 @@ def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list
     ends = rows.groupby(rows["device"] == CPU)["total_s"].min().sort_values()
     arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
     axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
+    speedup, low = own.iloc[0][["speedup", "speedup_low"]]
+    text = style.about(speedup) if pd.isna(low) else style.times(speedup, 3)
     below: dict[str, Any] = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center"}
-    first = own.iloc[0]
-    text = (
-        style.about(first["speedup"])
-        if pd.isna(first["speedup_low"])
-        else style.times(first["speedup"], 3)
-    )
     axis.annotate(text, (n, ends.iloc[0]), **below, va="top", fontsize=11, weight="bold")
 
 
 def _name_at_the_ends(axis: Axes, lines: list[_Line]) -> None:
-    """Write what each line is to the right of its last point, clear of the others."""
+    """Write the text of each line to the right of its last point without overlaps."""
     ends = pd.DataFrame([line.rows.iloc[-1][["n", "total_s"]] for line in lines]).astype(float)
     ends["text"] = [label(line.text) for line in lines]
     for _, same in ends.groupby("n"):
         heights = axis.transData.transform(same[["n", "total_s"]])[:, 1]
         heights *= 72 / axis.figure.dpi
         shifts = style.spread(heights, 12.0) - heights
+        how: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 10}
         for (n, total_s, text), shift in zip(same.to_numpy(), shifts, strict=True):
-            axis.annotate(
-                text,
-                (n, total_s),
-                xytext=(8, shift),
-                textcoords="offset points",
-                va="center",
-                fontsize=10,
-                annotation_clip=False,
-            )
+            axis.annotate(text, (n, total_s), xytext=(8, shift), annotation_clip=False, **how)
 
 
-def cards(store: Store, devices: Devices) -> Figure | None:
-    """Draw the time of the fastest way on each GPU over that on the first GPU, by size.
+def gpus(store: Store, devices: Devices) -> Figure | None:
+    """Draw the time of the fastest implementation on each GPU over that on the first GPU, by size.
 
-    A panel for each kind of host memory, copies included, and one for the kernel alone; a colour a
-    GPU, of which `style.MOST_COLOURS` are drawn. The band is what would not matter.
+    One panel per kind of host memory, copies included, and one kernel-only. Up to
+    `style.MOST_COLOURS` GPUs are drawn. The band shows the tolerance `THRESHOLD`.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
     frame = store["gpu_comparison"]
@@ -180,5 +169,5 @@ def cards(store: Store, devices: Devices) -> Figure | None:
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
     "headline": headline,
-    "cards": cards,
+    "gpus": gpus,
 }

@@ -1,4 +1,4 @@
-"""Gains of every GPU cell over the naive kernel and over the host's CPU."""
+"""Speedups of every GPU cell over the naive kernel and over the host's CPU."""
 
 import pandas as pd
 
@@ -10,40 +10,34 @@ from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
 from kernels.catalog.product import BASELINE_BLOCK
 
-# What a baseline is at an order, where that is not always the same.
+# Columns that identify the baselines that depend on the size.
 _CHOSEN: dict[str, tuple[str, ...]] = {
     "own": ("variant", "block_size"),
     "blas_all": ("threads",),
     "best": ("variant", "block_size", "threads"),
 }
-# An index that no cell has: pandas cannot look up NA where it is all that is asked for.
-_NO_ROW = -1
+_NO_ROW = -1  # an index without a cell: pandas cannot look up an index of only NA
 
 
 def speedups_table(sources: list[Source]) -> pd.DataFrame:
-    """Return `gains` of every source that has a GPU, with the columns source and machine first."""
-    return stacked(
-        "speedups",
-        (
-            speedups(source.orders, source.draws).assign(
-                source=source.label, machine=source.machine
-            )
-            for source in with_gpu(sources)
-        ),
-    )
+    """Return `speedups` of every GPU, with the columns source and machine first."""
+    frames = [
+        speedups(source.orders, source.draws).assign(source=source.label, machine=source.machine)
+        for source in with_gpu(sources)
+    ]
+    return stacked("speedups", frames)
 
 
 def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     """Return the speedups of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
 
-    `cells` is `analysis.data.recordings.Source.orders`; `draws` holds the bootstrap medians of
-    "total" and "kernel", shape (rows, draws), of which the index of `cells` names the rows.
+    `cells` is `analysis.data.recordings.Source.orders`; `draws` contains the bootstrap medians of
+    "total" and "kernel", shape (rows, draws); the index of `cells` selects the rows.
 
-    total_speedup and kernel_speedup: time of the naive kernel in blocks of 32×32, same n and host memory,
-    over the cell's. cpu_NAME_speedup: time of that baseline of the CPU (`analysis.cpu.cells`) at the
-    same n over the cell's total; cpu_NAME_variant, _block_size and _threads say what it is there.
-    NaN where the other side was not measured; bounds NaN where either side has too few samples:
-    naive_samples and cpu_NAME_samples are those of the other side, samples those of the cell.
+    total_speedup, kernel_speedup: over the naive kernel in blocks of 32×32 at the same size and
+    host memory. cpu_NAME_speedup: end-to-end, over that CPU baseline (`analysis.cpu.cells`) at the
+    same size; cpu_NAME_variant, _block_size and _threads identify it, naive_samples and
+    cpu_NAME_samples count its samples. NaN without a baseline; bounds NaN with too few samples.
     """
     gpu = cells[cells["device"] != CPU]
     naive = gpu[(gpu["variant"] == "naive") & (gpu["block_size"] == BASELINE_BLOCK).fillna(False)]
@@ -66,7 +60,7 @@ def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
 
 
 def _row_of(baseline: pd.DataFrame, cells: pd.DataFrame, keys: list[str]) -> pd.Series:
-    """Return for each of `cells` the index of its baseline with the same keys, NA if none."""
+    """Return for each of `cells` the index of the baseline with the same keys, NA if none."""
     rows = baseline[keys].assign(row=baseline.index)
     found = cells[keys].merge(rows, how="left", on=keys, validate="m:1")
     return found["row"].astype("Int64")

@@ -1,4 +1,4 @@
-"""The three answers on each GPU follow the numbers."""
+"""The three answers for each GPU follow from the tables."""
 
 import math
 
@@ -7,18 +7,12 @@ import pandas as pd
 import pytest
 
 from analysis.overview.answers import answers_table
-from tests.support.report_data import (
-    break_even_row,
-    cpu_cell,
-    frame,
-    gpu_cell,
-    recording,
-    speedup_row,
-)
+from tests.support.report_data import break_even_row as size_row
+from tests.support.report_data import cpu_cell, frame, gpu_cell, recording, speedup_row
 
 
 def answers(cells=(), speedups=(), sizes=(), devices=None):
-    """Return the answers on the first device, of these rows of the other tables."""
+    """Return the answers for the first device from these rows of the other tables."""
     devices = devices or [recording("card")]
     tables = {"recordings": devices, "summary": cells, "speedups": speedups, "break_even": sizes}
     frames = {name: frame(name, list(rows)) for name, rows in tables.items()}
@@ -28,7 +22,7 @@ def answers(cells=(), speedups=(), sizes=(), devices=None):
 
 
 def drawn(label, cells):
-    """Return times spread evenly over a little more than their intervals, in any order."""
+    """Return shuffled times spread evenly over a little more than their intervals."""
     bounds = cells[["total_low_s", "total_high_s"]].to_numpy(dtype=float)
     spread = np.linspace(*(bounds.T * np.array([[0.999], [1.001]])), 2000)
     rng = np.random.default_rng(1)
@@ -39,17 +33,17 @@ def pinned(variant, n, total_s, **more):
     return gpu_cell("card", variant, n, total_s, memory="pinned", **more)
 
 
-def test_what_was_not_measured_is_blank():
+def test_missing_measurements_leave_columns_empty():
     devices = (recording("card"), recording("host", gpu=False))
     row = answers(devices=devices)
     assert (row["recording"], row["gpu"]) == ("card", "card")
     assert row.drop(["recording", "gpu"]).isna().all()
 
 
-# ---- the fastest way
+# ---- the fastest implementation
 
 
-def test_the_way_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
+def test_the_fastest_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
     cells = [
         gpu_cell("card", "block", 512, 0.001),
         gpu_cell("card", "block", 1024, 0.010),
@@ -61,9 +55,8 @@ def test_the_way_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
         cpu_cell("card", "naive", 8192, 0.001),
     ]
     row = answers(cells)
-    assert (row["n"], row["variant"], row["block_size"], row["host_memory"]) == (
-        *(1024, "block", 16, "pinned"),
-    )
+    names = ["n", "variant", "block_size", "host_memory"]
+    assert list(row[names]) == [1024, "block", 16, "pinned"]
     assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (0.004, 0.00396, 0.00404)
     assert (row["next_variant"], row["next_total_s"]) == ("naive", 0.006), "another variant"
     assert (row["other_host_memory"], row["other_total_s"]) == ("pageable", 0.010)
@@ -72,7 +65,7 @@ def test_the_way_is_that_of_the_largest_size_over_all_kinds_of_host_memory():
     assert pd.isna(row["own_variant"])
 
 
-def test_a_library_is_a_way_and_the_fastest_own_kernel_stands_beside_it():
+def test_a_library_counts_and_the_fastest_own_kernel_is_listed_too():
     cells = [
         pinned("cublas_sgemm", 1024, 0.004, block_size=None),
         pinned("naive", 1024, 0.008),
@@ -87,20 +80,18 @@ def test_a_library_is_a_way_and_the_fastest_own_kernel_stands_beside_it():
 @pytest.mark.parametrize(
     ("spread", "word"), [(0.001, "faster"), (0.2, "undecided"), (None, "no interval")]
 )
-def test_the_way_is_undecided_where_its_speedup_over_the_next_is(spread, word):
-    cells = [
-        pinned("block", 512, 0.004, spread=spread),
-        pinned("naive", 512, 0.0041, spread=spread),
-    ]
+def test_the_verdict_is_on_the_speedup_over_the_next(spread, word):
+    times = {"block": 0.004, "naive": 0.0041}
+    cells = [pinned(name, 512, total_s, spread=spread) for name, total_s in times.items()]
     assert answers(cells)["implementation_verdict"] == word
 
 
-def test_one_way_alone_has_no_next():
+def test_a_single_implementation_has_no_next():
     row = answers([pinned("block", 512, 0.004)])
     assert row[["next_variant", "implementation_verdict", "other_host_memory"]].isna().all()
 
 
-def test_a_host_without_gpu_answers_for_its_cpu():
+def test_a_host_without_gpu_has_the_fastest_of_its_cpu():
     cells = [
         cpu_cell("host", "naive", 512, 0.2),
         cpu_cell("host", "blocked", 512, 0.1, 64),
@@ -129,7 +120,7 @@ def test_the_speedup_is_evaluated_by_its_interval(speedup, word):
     assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
 
 
-def test_the_speedup_is_the_largest_at_the_largest_size_that_both_took():
+def test_the_speedup_is_the_largest_at_the_largest_common_size():
     speedups = [
         speedup_row("card", "block", 512, 99.0, 0.01),
         speedup_row("card", "block", 1024, 7.0, 0.01),
@@ -143,44 +134,37 @@ def test_the_speedup_is_the_largest_at_the_largest_size_that_both_took():
     assert (row["speedup_low"], row["speedup_high"]) == pytest.approx((8.91, 9.09))
 
 
-# ---- from which size on
+# ---- the break-even size
 
 
 @pytest.mark.parametrize(
-    ("n", "low", "high", "place", "verdict"),
+    ("n", "low", "high", "location", "verdict"),
     [
         (300.2, 280.0, 333.0, "measured", "faster"),
         (math.nan, 0.0, 140.0, "below", "faster"),
         (math.nan, 900.0, math.inf, "above", "slower"),
     ],
 )
-def test_break_even_outside_of_what_was_measured_is_no_speedup_above_it(
-    n, low, high, place, verdict
-):
-    row = answers(sizes=[break_even_row("card", n, low, high, place)])
-    assert row["break_even_verdict"] == verdict
-    np.testing.assert_equal(
-        [row["break_even_n"], row["break_even_n_low"], row["break_even_n_high"]], [n, low, high]
-    )
-    assert (row["break_even_location"], row["break_even_least_n"], row["break_even_largest_n"]) == (
-        place,
-        128,
-        1024,
-    )
+def test_a_break_even_above_the_measured_sizes_is_slower(n, low, high, location, verdict):
+    row = answers(sizes=[size_row("card", n, low, high, location)])
+    assert (row["break_even_verdict"], row["break_even_location"]) == (verdict, location)
+    names = ["n", "n_low", "n_high", "least_n", "largest_n"]
+    found = [row[f"break_even_{name}"] for name in names]
+    np.testing.assert_equal(found, [n, low, high, 128, 1024])
 
 
-def test_break_even_is_the_least_of_all_ways_against_the_fastest_cpu():
+def test_break_even_is_the_least_of_all_implementations_over_the_fastest_cpu():
     rows = [
-        break_even_row("card", 500.0, 450.0, 550.0, memory="pageable"),
-        break_even_row("card", 400.0, 350.0, 450.0),
-        break_even_row("card", 300.0, 250.0, 350.0, kernels="library"),
-        break_even_row("card", 20.0, 10.0, 30.0, cpu_baseline="naive"),
-        break_even_row("other", 10.0, 5.0, 20.0),
+        size_row("card", 500.0, 450.0, 550.0, memory="pageable"),
+        size_row("card", 400.0, 350.0, 450.0),
+        size_row("card", 300.0, 250.0, 350.0, kernels="library"),
+        size_row("card", 20.0, 10.0, 30.0, cpu_baseline="naive"),
+        size_row("other", 10.0, 5.0, 20.0),
     ]
     row = answers(sizes=rows)
     assert (row["break_even_n"], row["break_even_host_memory"]) == (300.0, "pinned")
-    above = break_even_row("card", math.nan, 900, math.inf, "above", "pageable")
+    above = size_row("card", math.nan, 900, math.inf, "above", "pageable")
     assert answers(sizes=[above, rows[1]])["break_even_n"] == 400
-    below = break_even_row("card", math.nan, 0, 140, "below", "pageable")
+    below = size_row("card", math.nan, 0, 140, "below", "pageable")
     row = answers(sizes=[rows[1], below])
     assert (row["break_even_location"], row["break_even_host_memory"]) == ("below", "pageable")

@@ -1,4 +1,4 @@
-"""GPUs side by side: the fastest way on each, and its ratio to the first."""
+"""GPUs compared: the fastest implementation on each, and its ratio to the first."""
 
 import math
 from itertools import product
@@ -25,7 +25,7 @@ NAN = math.nan
 
 @pytest.fixture(scope="module")
 def recordings(make_recording, tmp_path_factory):
-    """Two GPUs of a kind, of which the second takes half as long for all but the copies."""
+    """Two GPUs of one model; the kernels of the second take half the time."""
     base = tmp_path_factory.mktemp("recorded")
     first = make_recording(base / "first", sizes=(256, 512), samples=8)
     other = make_recording(base / "other", sizes=(256, 512, 1024), samples=8, seed=3)
@@ -35,29 +35,24 @@ def recordings(make_recording, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cards(recordings):
-    return cards_of(recordings, deviations(1e-4))
+def gpus(recordings):
+    return compared(recordings, deviations(1e-4))
 
 
-def cards_of(recordings, known=()):
-    """Return the table where sessions of other GPUs are as these rows of sessions.csv say."""
+def compared(recordings, sessions=(), change=lambda summary: summary):
+    """Return the table with these rows of sessions.csv and a changed summary."""
     sources = data.sources(recordings)
-    return gpu_comparison_table(
-        sources, data.summary_table(sources), frame("sessions", list(known))
-    )
+    summary = change(data.summary_table(sources))
+    return gpu_comparison_table(sources, summary, frame("sessions", list(sessions)))
 
 
 def deviations(log_sd, degrees_of_freedom=50.0):
-    """Return rows of sessions.csv: kinds of every length, all with this deviation."""
+    """Return rows of sessions.csv with this deviation for all kinds of cells."""
     kinds = product(("total", "kernel"), ("pinned", "pageable"), LENGTHS)
-    of_card = {
-        "recording": "known",
-        "gpu": "known",
-        "sessions": 3,
-        "degrees_of_freedom": degrees_of_freedom,
-    }
+    known = {"recording": "known", "gpu": "known", "sessions": 3}
+    known["degrees_of_freedom"] = degrees_of_freedom
     return [
-        of_card
+        known
         | {"quantity": part, "host_memory": memory, "length": length, "between_log_sd": log_sd}
         | {"host_work": False if part == "total" else None}
         for part, memory, length in kinds
@@ -76,18 +71,18 @@ def deviations(log_sd, degrees_of_freedom=50.0):
         (NAN, NAN, "no interval"),
     ],
 )
-def test_verdict_is_on_the_whole_interval_and_on_what_would_matter(low, high, word):
+def test_verdict_compares_the_interval_with_the_tolerance(low, high, word):
     assert verdict(low, high) == word
 
 
-def test_every_card_order_and_quantity_has_its_fastest_way(cards, recordings):
+def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordings):
     keys = ["gpu", "n", "quantity", "host_memory"]
-    assert not cards.duplicated(keys).any()
-    orders = {name: set(rows["n"]) for name, rows in cards.groupby("gpu")}
-    assert orders == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
+    assert not gpus.duplicated(keys).any()
+    sizes = {name: set(rows["n"]) for name, rows in gpus.groupby("gpu")}
+    assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
     cells = data.sources(recordings)[0].orders
     cells = cells[(cells["n"] == 512) & (cells["host_memory"] == "pinned")]
-    own = cards[(cards["gpu"] == "first") & (cards["n"] == 512)]
+    own = gpus[(gpus["gpu"] == "first") & (gpus["n"] == 512)]
     for quantity in ("total", "kernel"):
         row = own[(own["quantity"] == quantity) & (own["host_memory"] == "pinned")].iloc[0]
         best = cells.loc[cells[f"{quantity}_s"].idxmin()]
@@ -95,14 +90,14 @@ def test_every_card_order_and_quantity_has_its_fastest_way(cards, recordings):
         assert row["time_high_s"] == best[f"{quantity}_high_s"]
 
 
-def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards):
-    first = cards[cards["gpu"] == "first"]
+def test_ratio_is_the_time_over_that_on_the_first_gpu_with_the_size(gpus):
+    first = gpus[gpus["gpu"] == "first"]
     assert first[["ratio", "ratio_low", "ratio_high", "verdict"]].isna().all(axis=None)
     assert set(first["first"]) == {"first"}
-    alone = cards[(cards["gpu"] == "other") & (cards["n"] == 1024)]
+    alone = gpus[(gpus["gpu"] == "other") & (gpus["n"] == 1024)]
     assert set(alone["first"]) == {"other"}
     assert alone["ratio"].isna().all()
-    both = cards[cards["ratio"].notna()]
+    both = gpus[gpus["ratio"].notna()]
     assert len(both) == 3 * 4
     kernels = both[both["quantity"] == "kernel"]
     assert np.allclose(kernels["ratio"], 0.5, rtol=0.03)
@@ -113,70 +108,66 @@ def test_ratio_is_the_time_over_that_on_the_first_card_that_took_the_order(cards
     assert (both[["sessions", "first_sessions"]] == 1).all(axis=None)
 
 
-def test_a_card_of_one_session_has_an_interval_as_wide_as_sessions_of_others_lie_apart(
-    cards, recordings
-):
-    wide = cards_of(recordings, deviations(0.1))
-    widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (cards, wide)]
+def test_the_interval_of_one_session_has_the_deviation_of_other_gpus(gpus, recordings):
+    wide = compared(recordings, deviations(0.1))
+    widths = [np.log(each["ratio_high"] / each["ratio_low"]).dropna() for each in (gpus, wide)]
     assert (widths[1] > widths[0]).all()
-    # Both GPUs have one session: t(50) · √2 · 0.1 to either side, and the noise of the samples.
+    # Both GPUs have one session: ± t(50) · √2 · 0.1, and the noise of the samples.
     assert widths[1].median() == pytest.approx(2 * 2.0086 * 2**0.5 * 0.1, rel=0.1)
-    few = cards_of(recordings, deviations(0.1, degrees_of_freedom=2.0))
+    few = compared(recordings, deviations(0.1, degrees_of_freedom=2.0))
     assert np.log(few["ratio_high"] / few["ratio_low"]).median() > 1.8 * widths[1].median()
 
 
-def test_one_session_each_tells_no_card_from_another(recordings):
-    cards = cards_of(recordings)
-    both = cards[cards["ratio"].notna()]
+def test_one_session_each_gives_no_verdict(recordings):
+    gpus = compared(recordings)
+    both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == set(both["verdict"]) == {ONE_SESSION}
-    assert both["ratio_low"].notna().all(), "the interval within the sessions stands"
+    assert both["ratio_low"].notna().all(), "the interval within the sessions remains"
 
 
-def test_cards_of_the_same_sessions_are_compared_as_they_are(make_recording, tmp_path):
+def test_gpus_of_the_same_sessions_need_no_deviation_of_others(make_recording, tmp_path):
     pair = make_recording(tmp_path / "pair", sizes=(256, 512), samples=8, gpus=2)
-    cards = cards_of({"pair": pair}, deviations(0.5))
-    both = cards[cards["ratio"].notna()]
+    gpus = compared({"pair": pair}, deviations(0.5))
+    both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {TOGETHER}
     assert np.log(both["ratio_high"] / both["ratio_low"]).max() < 0.5
 
 
-def test_cards_of_several_sessions_have_the_deviations_of_their_own(make_recording, tmp_path):
+def test_gpus_of_several_sessions_have_their_own_deviations(make_recording, tmp_path):
     made = [
         make_recording(tmp_path / f"{n}", sizes=(256,), holdout=(), samples=8, seed=n)
         for n in range(4)
     ]
-    cards = cards_of({"first": together(made[:2]), "other": together(made[2:])})
-    both = cards[cards["ratio"].notna()]
+    gpus = compared({"first": together(made[:2]), "other": together(made[2:])})
+    both = gpus[gpus["ratio"].notna()]
     assert set(both["basis"]) == {SEVERAL}
     assert (both[["sessions", "first_sessions"]] == 2).all(axis=None)
     assert both["verdict"].isin(("same", "undecided")).all()
 
 
-def test_no_card_gives_an_empty_table(cpu_recording):
+def test_no_gpu_gives_an_empty_table(cpu_recording):
     for recordings in ({}, {"host": cpu_recording}):
-        assert cards_of(recordings).empty
+        assert compared(recordings).empty
 
 
-def test_what_only_one_card_was_measured_with_does_not_count(recordings):
-    sources = data.sources(recordings)
-    summary = data.summary_table(sources)
-    every = gpu_comparison_table(sources, summary, frame("sessions", []))
+def test_variants_measured_on_one_gpu_only_do_not_count(recordings):
+    every = compared(recordings)
     best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
-    lost = summary["variant"].isin(best) & (summary["gpu"] == "first")
-    found = gpu_comparison_table(sources, summary[~lost], frame("sessions", []))
+    found = compared(
+        recordings, (), lambda s: s[~(s["variant"].isin(best) & (s["gpu"] == "first"))]
+    )
     assert set(found["gpu"]) == {"first", "other"}
     assert not set(found["variant"]) & set(best)
 
 
-def test_short_kernels_with_the_host_in_them_are_not_held_against_those_without(recordings):
-    sources = data.sources(recordings)
-    summary = data.summary_table(sources)
-    alone = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
-    found = gpu_comparison_table(
-        sources, summary.assign(kernel_timing=alone), frame("sessions", [])
-    )
+def test_short_in_run_times_are_not_compared_with_kernel_only_times(recordings):
+    def kernel_only(summary):
+        timing = summary["kernel_timing"].mask(summary["gpu"] == "other", KERNEL_ONLY)
+        return summary.assign(kernel_timing=timing)
+
+    found = compared(recordings, (), kernel_only)
     kernels = found[found["quantity"] == "kernel"]
-    in_pass = kernels[kernels["gpu"] == "first"]
-    assert (in_pass["time_s"] >= 1e-3).all()
+    in_run = kernels[kernels["gpu"] == "first"]
+    assert (in_run["time_s"] >= 1e-3).all()
     assert set(kernels.loc[kernels["gpu"] == "other", "n"]) == {256, 512, 1024, 1536}
     assert set(found.loc[found["quantity"] == "total", "n"]) == {256, 512, 1024, 1536}

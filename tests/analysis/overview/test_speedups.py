@@ -1,4 +1,4 @@
-"""Gains over the naive kernel and over the CPU."""
+"""Speedups over the naive kernel and over the CPU."""
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,7 @@ from analysis.stats.estimates import bootstrap_cells, summarise
 from measurement.recording.recording import CELL, Recording
 
 TYPES = dict.fromkeys(("batch", "m", "n", "k", "block_size", "threads"), "Int64")
-# Device, variant, dtype, n, block size, host memory and threads; the medians of total and kernel in
-# seconds.
+# Device, variant, dtype, n, block size, host memory, threads: medians of total and kernel, seconds.
 TIMES = {
     ("gpu0", "naive", "float32", 512, 32, "pinned", None): (8.0, 6.0),
     ("gpu0", "naive", "float32", 512, 16, "pinned", None): (10.0, 9.0),
@@ -32,7 +31,7 @@ TIMES = {
 
 
 def samples_of(times, count=9):
-    """`count` samples a cell in steps of 1 % around its median."""
+    """Return `count` samples per cell in steps of 1 % around its median."""
     steps = 1 + 0.01 * (np.arange(count) - count // 2)
     rows = [
         (
@@ -75,7 +74,7 @@ def test_speedups_are_over_every_baseline_of_the_cpu():
     assert block["cpu_blas_all_threads"] == 16
 
 
-def test_baselines_that_were_not_measured_are_missing_and_the_best_is_of_what_is_there():
+def test_the_best_is_that_of_the_baselines_measured():
     without = {cell: t for cell, t in TIMES.items() if cell[1] != "blas" and cell[6] != 16}
     block = table_of(samples_of(without)).loc[("block", 512, 16, "pinned")]
     missing = [f"cpu_{name}_speedup{end}" for name in ("blas", "blas_all") for end in ("", "_low")]
@@ -84,7 +83,7 @@ def test_baselines_that_were_not_measured_are_missing_and_the_best_is_of_what_is
     assert (block["cpu_best_variant"], block["cpu_best_threads"]) == ("blocked", 1)
 
 
-def test_packed_on_all_threads_can_be_the_best_and_is_no_baseline_of_one_thread():
+def test_packed_on_all_threads_is_a_candidate_for_the_best_only():
     faster = TIMES | {("cpu", "packed", "float32", 512, None, None, 16): (0.5, np.nan)}
     block = table_of(samples_of(faster)).loc[("block", 512, 16, "pinned")]
     assert (block["cpu_best_variant"], block["cpu_best_speedup"]) == ("packed", pytest.approx(0.25))
@@ -92,20 +91,20 @@ def test_packed_on_all_threads_can_be_the_best_and_is_no_baseline_of_one_thread(
     assert block["cpu_blas_all_speedup"] == pytest.approx(0.5)
 
 
-def test_host_memory_is_compared_with_the_same():
+def test_speedups_are_over_the_same_host_memory():
     block = table_of(samples_of(TIMES)).loc[("block", 512, 16, "pageable")]
     assert block["total_speedup"] == pytest.approx(3)
     assert block["kernel_speedup"] == pytest.approx(4)
     assert block["cpu_blas_speedup"] == pytest.approx(2.5)
 
 
-def test_the_baseline_speedups_exactly_one_over_itself():
+def test_the_baseline_has_a_speedup_of_exactly_one():
     naive = table_of(samples_of(TIMES)).loc[("naive", 512, 32, "pinned")]
     for speedup in ("total_speedup", "kernel_speedup"):
         assert list(naive[[speedup, f"{speedup}_low", f"{speedup}_high"]]) == [1, 1, 1]
 
 
-def test_what_was_not_measured_has_no_speedup():
+def test_missing_measurements_have_no_speedup():
     row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
     assert row.drop(["samples", "sessions"]).isna().all()
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
@@ -124,7 +123,7 @@ def test_too_few_samples_have_a_speedup_and_no_interval():
     assert enough["total_speedup_high"] <= 4 * 1.03 / 0.97
 
 
-def test_the_order_of_rows_and_the_unit_of_time_change_nothing():
+def test_row_order_and_unit_of_time_do_not_matter():
     samples = samples_of(TIMES)
     table = table_of(samples)
     pd.testing.assert_frame_equal(table_of(samples.sample(frac=1, random_state=2)), table)
@@ -144,9 +143,8 @@ def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording: Recording
     assert len(chosen) == 5
     for row in chosen.itertuples():
         for bound in ("", "_low", "_high"):
-            assert (
-                getattr(row, f"total_speedup{bound}") == rows.at[row.n, f"block_8_speedup{bound}"]
-            )
+            expected = rows.at[row.n, f"block_8_speedup{bound}"]
+            assert getattr(row, f"total_speedup{bound}") == expected
 
 
 def test_a_host_without_gpu_has_no_speedups(cpu_recording: Recording):
