@@ -1,4 +1,4 @@
-"""The figures of this topic: which rows they show; `analysis.trust.plots` draws them."""
+"""Figures on repeatability and timing: the rows that `analysis.trust.plots` draws."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ _TABLES = ("summary", "telemetry", "back_to_back")
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
-    """Draw how the medians of recordings of the same GPU model differ, a panel a pair."""
+    """Draw the ratios of medians of recordings of one GPU model, one panel per pair."""
     frame = store["agreement"]
     pairs = frame.loc[frame["gpu_a"].notna(), ["recording_a", "gpu_a", "recording_b", "gpu_b"]]
     pairs = pairs.drop_duplicates()
@@ -43,18 +43,18 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
 
 
 def launches(store: Store, devices: Devices) -> Figure | None:
-    """Draw single launches over launches back to back, by the length of the kernel.
+    """Draw the ratio of single to back-to-back launches by kernel time.
 
-    Of each kernel and size, products of square float32 matrices, the fastest block size is shown.
+    Points are square float32 products, each with its fastest block size.
     """
     frame = store["back_to_back"]
     square = (frame["batch"] == 1) & (frame["m"] == frame["n"]) & (frame["n"] == frame["k"])
     frame = frame[square & (frame["dtype"] == "float32") & frame["ratio"].notna()]
     fastest = frame.groupby(["gpu", "variant", "n"])["kernel_batch_s"].idxmin()
-    cards = devices.gpus[: style.MOST_PANELS]  # of more, points hide each other
+    gpus = devices.gpus[: style.MOST_PANELS]  # more would hide each other
     frame = frame.loc[fastest]
-    by_card = {card.short: frame[frame["gpu"] == card.label] for card in cards}
-    found = {name: rows for name, rows in by_card.items() if len(rows)}
+    by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in gpus}
+    found = {name: rows for name, rows in by_gpu.items() if len(rows)}
     return plots.launches(found) if found else None
 
 

@@ -1,7 +1,7 @@
-"""How much slower one recording's host is than another's, by what was measured of it alone.
+"""Times of one recording's host relative to another's, from ceilings measured on the hosts.
 
-A whole run depends on the host by its launches and its copies, a CPU's product by its cores and
-its memory. Where these ceilings differ, a run that takes longer says nothing of the GPU.
+An end-to-end run depends on the host through launches and copies, a CPU product through cores and
+memory. Where these ceilings differ, a longer run is no evidence about the GPU.
 """
 
 import pandas as pd
@@ -9,18 +9,18 @@ import pandas as pd
 from analysis.domain import CPU
 from measurement.recording.recording import Recording
 
-# Ceilings that are the host's, by what they bear on; the rates of copies are those of the largest.
-_PASS = "empty_total_s"
+# Ceilings of the host: an empty run, the largest copies, cores and memory of the CPU.
+_EMPTY_RUN = "empty_total_s"
 _COPIES = ("h2d_bytes_per_s", "d2h_bytes_per_s")
 _CORES = ("fp32_flop_per_s", "memory_bytes_per_s")
 _KEY = ["quantity", "host_memory", "threads"]
 
 
 def host_factors(a: Recording, b: Recording) -> pd.DataFrame:
-    """Return what both measured of their hosts: quantity, host_memory, threads, factor.
+    """Return the ceilings measured on both hosts: quantity, host_memory, threads, factor.
 
-    factor is how many times as long B's host takes, of medians over the rounds. The devices are
-    matched by their names: a GPU's ceilings are those of its link.
+    factor is the time of B's host over that of A's, from medians over the rounds. Devices are
+    matched by name, because the ceilings of a GPU are those of its link.
     """
     both = _medians(a.ceilings).merge(_medians(b.ceilings), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]
@@ -34,7 +34,9 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=["device", *_KEY, "value"])
     on_cpu = (ceilings["device"] == CPU).fillna(False)
     quantity = ceilings["quantity"]
-    own = ceilings[(on_cpu & quantity.isin(_CORES)) | (~on_cpu & quantity.isin([_PASS, *_COPIES]))]
+    own = ceilings[
+        (on_cpu & quantity.isin(_CORES)) | (~on_cpu & quantity.isin([_EMPTY_RUN, *_COPIES]))
+    ]
     key = ["device", *_KEY]
     sizes = own["size_bytes"].fillna(0)
     largest = sizes == sizes.groupby([own[name] for name in key], dropna=False).transform("max")
@@ -42,22 +44,22 @@ def _medians(ceilings: pd.DataFrame) -> pd.DataFrame:
 
 
 def bearing(factors: pd.DataFrame, rows: pd.DataFrame) -> pd.Series:
-    """Return of each row the factor furthest from 1 that bears on it, NaN where none is known.
+    """Return for each row the factor furthest from 1 among those that affect it, or NaN.
 
-    `rows` have host_memory (of runs) and threads (of a CPU's products).
+    `rows` has host_memory (of end-to-end runs) and threads (of CPU products).
     """
     found = pd.Series(float("nan"), rows.index)
-    for memory in rows["host_memory"].dropna().unique():
-        bears = (factors["quantity"] == _PASS) | (factors["host_memory"] == memory).fillna(False)
-        found[rows["host_memory"] == memory] = _furthest(factors.loc[bears, "factor"])
-    for threads in rows["threads"].dropna().unique():
-        bears = (factors["threads"] == threads).fillna(False)
-        found[rows["threads"] == threads] = _furthest(factors.loc[bears, "factor"])
+    for column in ("host_memory", "threads"):
+        for value in rows[column].dropna().unique():
+            affects = (factors[column] == value).fillna(False)
+            if column == "host_memory":
+                affects |= factors["quantity"] == _EMPTY_RUN
+            found[rows[column] == value] = _furthest(factors.loc[affects, "factor"])
     return found
 
 
 def _furthest(factors: pd.Series) -> float:
-    """Return the factor that is the furthest from 1, NaN if there is none."""
+    """Return the factor furthest from 1, NaN without factors."""
     if factors.empty:
         return float("nan")
     return float(factors[factors.where(factors >= 1, 1 / factors).idxmax()])
@@ -65,7 +67,7 @@ def _furthest(factors: pd.Series) -> float:
 
 def note(factors: pd.DataFrame) -> str | None:
     """Return a line on the times of B's host relative to A's; None if nothing was measured."""
-    names = {_PASS: "empty run", "h2d": "copies to the GPU", "d2h": "copies to the host"}
+    names = {_EMPTY_RUN: "empty run", "h2d": "copies to the GPU", "d2h": "copies to the host"}
     names |= {"fp32": "FMAs of the CPU", "memory": "memory of the CPU"}
     texts = [
         f"{names.get(quantity) or names[quantity.split('_')[0]]}"

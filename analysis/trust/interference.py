@@ -1,8 +1,8 @@
-"""Whether the traffic of a host's other GPUs slows a GPU: pairs of runs, alone and beside it.
+"""Effect of traffic on a host's other GPUs: pairs of runs, isolated and with traffic.
 
-The two runs of a pair follow each other, so the state of GPU and host is that of both, and only
-what changes within pairs counts: chance is evaluated by Wilcoxon's signed-rank test of the logarithms
-of the ratios (Biometrics Bulletin 1, 1945), the interval resamples pairs.
+The two runs of a pair are consecutive and share the state of GPU and host. Wilcoxon's signed-rank
+test (Biometrics Bulletin 1, 1945) is applied to the logarithms of the ratios of pairs; the
+bootstrap interval resamples pairs.
 """
 
 import numpy as np
@@ -32,45 +32,47 @@ _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 
 
 def interference_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row for every cell, number of neighbours and quantity ("total", "h2d", …).
+    """Return one row per cell, number of neighbours and quantity of `QUANTITIES`.
 
-    isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over isolated_s. The verdict is
-    on the runs beside the traffic, among all comparisons of a GPU. Below 6 pairs there is no
-    interval and no p or q (NaN).
+    isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over
+    isolated_s. Verdicts are adjusted over all comparisons of a GPU. Below 6 pairs, interval, p and
+    q are NaN.
     """
     own = ((source, source.own(source.recording.interference)) for source in found)
     return stacked("interference", [labelled(one, compare_pairs(rows)) for one, rows in own])
 
 
-def compare_pairs(passes: pd.DataFrame) -> pd.DataFrame:
-    """Compare the pairs of one GPU; `passes` has the columns of a recording's interference."""
+def compare_pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Compare the pairs of one GPU; `runs` has the columns of a recording's interference."""
     rows = []
-    for key, cell in grouped(passes, CELL):
-        alone = cell[cell["neighbours"] == 0].set_index(_PAIR)
-        for count, beside in cell[cell["neighbours"] > 0].groupby("neighbours", sort=True):
-            beside = beside.set_index(_PAIR)
-            rounds = alone.index.intersection(beside.index).sort_values()
+    for key, cell in grouped(runs, CELL):
+        isolated = cell[cell["neighbours"] == 0].set_index(_PAIR)
+        for count, traffic in cell[cell["neighbours"] > 0].groupby("neighbours", sort=True):
+            sides = (isolated, traffic.set_index(_PAIR))
+            rounds = isolated.index.intersection(sides[1].index).sort_values()
             named = dict(zip(CELL, key, strict=True)) | {"neighbours": count}
             for quantity, column in QUANTITIES.items() if len(rounds) else ():
-                times = [side.loc[rounds, column].to_numpy(dtype=float) for side in (alone, beside)]
+                times = [side.loc[rounds, column].to_numpy(dtype=float) for side in sides]
                 found = _compared(times[0], times[1], (*key, count, quantity))
                 rows.append(named | {"quantity": quantity} | found)
-    types = passes[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
+    types = runs[[*CELL, "neighbours"]].dtypes.to_dict() | dict.fromkeys(_OUTCOME, "float64")
     frame = pd.DataFrame(rows, columns=_ROWS).astype(types)
-    # Nothing but chance can move the median of pairs: what else could is in both of each.
+    # Only chance and traffic can separate a pair: its runs share the state of the machine.
     return evaluated(frame.assign(separate=True), THRESHOLD)
 
 
-def _compared(alone: FloatArray, beside: FloatArray, seed: tuple[object, ...]) -> dict[str, object]:
-    """Return what the runs of pairs, each of shape (pairs,), say of one quantity."""
-    times = [*median_interval(alone, CONFIDENCE), *median_interval(beside, CONFIDENCE)]
+def _compared(
+    isolated: FloatArray, traffic: FloatArray, seed: tuple[object, ...]
+) -> dict[str, object]:
+    """Return the columns of one quantity from times of paired runs, each of shape (pairs,)."""
+    times = [*median_interval(isolated, CONFIDENCE), *median_interval(traffic, CONFIDENCE)]
     row: dict[str, object] = dict(zip(_TIMES, times, strict=True))
-    row |= {"pairs": len(alone), "ratio": float(np.median(beside) / np.median(alone))}
-    if interval_ranks(len(alone), CONFIDENCE) is None:
+    row |= {"pairs": len(isolated), "ratio": float(np.median(traffic) / np.median(isolated))}
+    if interval_ranks(len(isolated), CONFIDENCE) is None:
         return row
-    draws = bootstrap_paired_ratios(beside, alone, seeded("neighbours", *seed))
+    draws = bootstrap_paired_ratios(traffic, isolated, seeded("neighbours", *seed))
     low, high = percentile_interval(draws)
-    differences = np.log(beside / alone)
+    differences = np.log(traffic / isolated)
     p_differs = float(stats.wilcoxon(differences).pvalue) if differences.any() else 1.0
     return row | {
         "ratio_low": float(low),

@@ -1,8 +1,7 @@
-"""What timing costs, and where the time went: back-to-back launches, cold starts, phases.
+"""Overheads of timing and of recording: back-to-back launches, cold starts, phases.
 
-Every function returns one table of the schema. A GPU is named by its label (`gpu`), a host's CPU
-has none and stands once a recording. Medians have their distribution-free interval, ratios one by
-bootstrap; both are NaN below 6 values.
+Each function returns one table of the schema. A CPU has no `gpu` and is listed once per recording.
+Medians have distribution-free intervals, ratios bootstrap intervals; both are NaN below 6 values.
 """
 
 import numpy as np
@@ -14,17 +13,16 @@ from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
 from measurement.recording.recording import CELL, KERNEL
 
-TOTAL = "total"  # stands for all phases
+TOTAL = "total"  # the sum of all phases
 COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel", "d2h")
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 
 
 def back_to_back_table(found: list[Source]) -> pd.DataFrame:
-    """Return the kernels that were launched back to back, beside their single launches.
+    """Return the median times of kernels launched back to back and launched singly.
 
-    kernel_s is the median by events around one launch, of the kernel's cell with pinned memory, or
-    with pageable where there is none (`host_memory` says which). ratio is kernel_s over
-    kernel_batch_s: what gaps between launches and the resolution of events add.
+    kernel_s is the median of `host_memory`: pinned, or pageable without pinned times. ratio is
+    kernel_s over kernel_batch_s, the effect of launch gaps and event resolution.
     """
     gpus = (source for source in found if source.device)
     return stacked("back_to_back", [labelled(source, _batches(source)) for source in gpus])
@@ -60,14 +58,14 @@ def _with_ratio(
     above: FloatArray,
     below: FloatArray,
 ) -> pd.DataFrame:
-    """Return rows with a ratio and its interval, from draws of those rows whose ratio is known."""
+    """Return `rows` with ratio and interval; the draws have one row per `known` ratio."""
     rows = rows.assign(**dict.fromkeys(_RATIO, ratio))
     rows.loc[known, _RATIO[1:]] = np.transpose(ratio_intervals(above, below))
     return rows
 
 
 def cold_starts_table(found: list[Source]) -> pd.DataFrame:
-    """Return what a fresh process pays until its first product, beside a warm pass of that cell.
+    """Return the times of a new process until its first product, and of a warm run of that cell.
 
     Times are medians over the processes; ratio is total_s over warm_total_s.
     """
@@ -85,17 +83,17 @@ def _cold_starts(source: Source) -> pd.DataFrame:
     names = zip(with_bounds("total_s"), with_bounds("warm_total_s"), strict=True)
     rows = rows.merge(warm.rename(columns=dict(names)), how="left", on=CELL)
     known = rows["warm_total_s"].notna().to_numpy()
-    passes = source.own(source.recording.samples).merge(rows[CELL], on=CELL)
+    runs = source.own(source.recording.samples).merge(rows[CELL], on=CELL)
     cold = bootstrap_cells(own, "total_s", seed="cold")[known]
     ratio = rows["total_s"] / rows["warm_total_s"]
-    return _with_ratio(rows, ratio, known, cold, bootstrap_cells(passes, "total_s", seed="warm"))
+    return _with_ratio(rows, ratio, known, cold, bootstrap_cells(runs, "total_s", seed="warm"))
 
 
 def phases_table(found: list[Source]) -> pd.DataFrame:
-    """Return how long every part of a measurement took and how long the device was at work in it.
+    """Return the wall time of every phase of a measurement and the time its device was busy.
 
-    share_not_busy is the share of the wall time that is neither transfer nor kernel (on a CPU, no
-    product). A row `TOTAL` a device sums up all phases of a session.
+    share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
+    A row `TOTAL` per session and device is the sum of its phases.
     """
     own = ((source, _phases(source)) for source in found)
     return stacked("phases", [labelled(*rows) for rows in once_a_recording(own)])
@@ -104,9 +102,9 @@ def phases_table(found: list[Source]) -> pd.DataFrame:
 def _phases(source: Source) -> pd.DataFrame:
     columns = ["session", "device", "phase", "wall_s", "busy_s"]
     sessions = enumerate(source.recording.sessions)
-    told = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]
-    listed = pd.DataFrame(told, columns=columns)
-    # A phase that was interrupted, or taken in several steps, stands once.
+    steps = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]
+    listed = pd.DataFrame(steps, columns=columns)
+    # An interrupted phase has several steps.
     listed = listed.groupby(columns[:3], sort=False, as_index=False).sum()
     frames = []
     for (at, device), rows in source.own(listed).groupby(["session", "device"], sort=False):

@@ -1,4 +1,4 @@
-"""Drawings of how far medians repeat, and of what timing a single launch adds."""
+"""Drawings of the repeatability of medians and of the overhead of timing one launch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
 from analysis.trust.comparison import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
 
-# How the ratios of each kind of cell and quantity are drawn, and what they are called.
+# Label and look of each kind of cell and quantity.
 _KINDS = {
     (ALONE, "kernel"): ("kernel alone", Look(palette.GREEN, "o", "-")),
     (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),
@@ -28,15 +28,15 @@ _KINDS = {
 }
 _MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LEAST_SPAN = 0.05  # of ratios to each side of 1
-_OUTER = 0.02  # what share of a series may lie beyond an end of the axis
+_OUTER = 0.02  # share of a series allowed beyond each end of the axis
 
 
 def agreement(
     panels: Mapping[str, Mapping[tuple[str, str], pd.Series]], tolerance: float
 ) -> Figure:
-    """Draw the cumulative distribution of ratios of medians, one panel a pair of recordings.
+    """Draw the cumulative distribution of ratios of medians, one panel per pair.
 
-    `panels` have ratios by kind of cell and quantity. The band reaches `tolerance` to both sides.
+    `panels` has ratios by kind of cell and quantity. The band marks `tolerance` on both sides.
     """
     figure, axes = style.panels(len(panels), height=3.2)
     for axis, (title, found) in zip(axes, panels.items(), strict=True):
@@ -61,8 +61,8 @@ def agreement(
 
 
 def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, look: Look) -> None:
-    """Draw one distribution by its percentiles, some of them marked."""
-    # No more steps than a reader sees; the whole of few values.
+    """Draw the percentiles of one distribution, some of them marked."""
+    # At most 40 steps, more are not visible.
     shares = np.linspace(0, 1, min(len(ratios), 40))
     axis.plot(ratios.quantile(shares), shares, look.line, color=look.colour, linewidth=1.3)
     marked = ratios.quantile(list(_MARKED))
@@ -81,7 +81,7 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
 
 
 def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the ratio by the time of a launch among launches back to back; a GPU has a colour."""
+    """Draw the ratio over the time of a launch among back-to-back launches, a colour per GPU."""
     figure, (axis,) = style.new_figure(height=3.6)
     looks = palette.card_looks(by_card)
     axis.axhline(1, color=INK, linewidth=1)

@@ -1,4 +1,4 @@
-"""How far sessions of one GPU model lie from each other, and whether intervals hold one more."""
+"""Variation between sessions of one GPU model, and coverage of intervals for a new session."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
 def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
-    """Return one row a source of several sessions, part of its times, and kind of cell.
+    """Return one row per source with several sessions, part of its times, and kind of cell.
 
-    Kinds and standard deviations (of log time) are those of `analysis.stats.sessions`: between
-    sessions beyond noise; common to all cells of the kind; of the noise of one session's median.
-    mean_interval_factor is that to which the interval of a cell's mean reaches, new_session_interval_factor that of one
-    more session's median. Of medians_evaluated, medians_inside lie within the interval for one more
-    session that the others give, each session left out in turn: three are needed for that.
+    Kinds and standard deviations of log time are defined in `analysis.stats.sessions`: between
+    sessions, shared by all cells of the kind, and of the noise of one session's median.
+    mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
+    that of a new session's median. medians_inside counts the medians_evaluated that the prediction
+    interval of the other sessions contains, each session left out in turn (at least three needed).
     """
     frames = ((source, _scatters(source)) for source in found)
     return stacked("sessions", [labelled(*rows) for rows in once_a_recording(frames)])

@@ -1,4 +1,4 @@
-"""The state of a GPU while it was measured: clocks, temperature, power, throttling."""
+"""State of a GPU during measurement: clocks, temperature, power, throttling."""
 
 import numpy as np
 import pandas as pd
@@ -13,29 +13,28 @@ from measurement.recording.throttling import THROTTLE_REASONS
 
 
 def telemetry_table(found: list[Source]) -> pd.DataFrame:
-    """Return `telemetry` of every GPU, with recording and gpu first."""
+    """Return `telemetry` of every GPU."""
     own = ((source, source.own(source.recording.samples)) for source in found)
     gpu = ((source, rows[rows["device"] != CPU]) for source, rows in own)
     return stacked("telemetry", [labelled(source, telemetry(rows)) for source, rows in gpu])
 
 
 def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the state in which a GPU took the samples of each cell, and its times in seconds.
+    """Return the state of the GPU and its times in seconds, one row per cell.
 
-    throttle_reasons names those of all samples. Times are those of end-to-end runs and, between
-    their events, of the kernel; medians of all samples, and those called
-    unmarked of the samples that no throttling was seen in (NaN where none is left, or where nothing
-    is known of any). What was not recorded is empty.
+    throttle_reasons lists the reasons of all samples. Times are medians of all samples; those
+    named unthrottled are of samples without throttling, NaN without such samples or without
+    telemetry. Blank: not recorded.
     """
     cells = Groups.of(samples, CELL)
     reasons = samples["throttle_reasons"]
     masks = reasons.fillna(0).to_numpy(dtype=np.int64)
-    marked = masks > 0
+    throttled = masks > 0
     recorded = cells.sums(reasons.notna()) > 0
     extremes = samples.groupby(cells.number)
     frame = cells.keys.assign(
         samples=cells.counts,
-        samples_throttled=pd.array(cells.sums(marked), "Int64"),
+        samples_throttled=pd.array(cells.sums(throttled), "Int64"),
         throttle_reasons=_names(cells, masks),
         sm_clock_min_hz=extremes["sm_clock_hz"].min(),
         temperature_max_celsius=extremes["temperature_celsius"].max(),
@@ -45,14 +44,14 @@ def telemetry(samples: pd.DataFrame) -> pd.DataFrame:
         frame[name] = cells.medians(samples[name], samples[name].notna())[0]
     for part in ("total", "in_run_kernel"):
         times = samples[f"{part}_s"]
-        unmarked = recorded[cells.number] & ~marked
+        unthrottled = recorded[cells.number] & ~throttled
         frame[with_bounds(f"{part}_s")] = cells.medians(times).T
-        frame[with_bounds(f"unthrottled_{part}_s")] = cells.medians(times, unmarked).T
+        frame[with_bounds(f"unthrottled_{part}_s")] = cells.medians(times, unthrottled).T
     return frame
 
 
 def _names(cells: Groups, masks: np.ndarray) -> list[str]:
-    """Return the names of all reasons in the bit masks of each cell, joined by " + "."""
+    """Return the reasons in the bit masks of each cell, joined by " + "."""
     every = np.zeros(len(cells.keys), np.int64)
     np.bitwise_or.at(every, cells.number, masks)
     return [

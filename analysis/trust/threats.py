@@ -1,4 +1,4 @@
-"""Threats to the validity of the numbers, as far as the recordings themselves can tell of them."""
+"""Threats to validity that the recordings themselves show."""
 
 from collections.abc import Mapping
 
@@ -9,18 +9,17 @@ from analysis.data.frames import from_rows
 from analysis.domain import CPU
 from analysis.schema import with_bounds
 
-# An interval that reaches farther than this to either side of its median is called wide.
-WIDE = 0.05
+WIDE = 0.05  # share of the median; an interval that extends further on either side is wide
 
 
 def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row for each row of recordings.csv: what speaks against the numbers of a GPU.
+    """Return one row per GPU (or host without GPU): counts of what weakens its numbers.
 
-    `frames` are the tables recordings, telemetry, summary and agreement. The CPU's totals count
-    with each GPU of its host. share_clock_changed is how far a total moves at most without the samples
-    taken while the GPU throttled; end_to_end_cells_wide have an interval that reaches farther than `WIDE`
-    of the median; medians_reproduced of medians_compared agree with another recording of the same
-    GPU model. What was not recorded is empty.
+    `frames` contains recordings, telemetry, summary and agreement. End-to-end cells include those
+    of the host's CPU. throttling_shift is the largest change of an end-to-end median when
+    throttled samples are dropped; end_to_end_cells_wide have an interval beyond `WIDE`;
+    medians_reproduced of medians_compared agree with another recording of the same GPU model.
+    Blank: not recorded.
     """
     rows = []
     for _, subject in frames["recordings"].iterrows():
@@ -35,35 +34,35 @@ def threats_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _throttling(cells: pd.DataFrame) -> dict[str, object]:
-    """Return what the rows of telemetry.csv of one GPU tell; nothing where there are none."""
+    """Return the columns on throttling and clocks from one GPU's rows of telemetry.csv."""
     known = cells[cells["samples_throttled"].notna()]
     clocks = cells["sm_clock_hz"].dropna()
     moved = (cells["unthrottled_total_s"] / cells["total_s"] - 1).abs()
-    found: dict[str, object] = {"share_clock_changed": moved.max()}
+    found: dict[str, object] = {"throttling_shift": moved.max()}
     if not known.empty:
-        marked, samples = known["samples_throttled"].sum(), known["samples"].sum()
-        found |= {"samples": samples, "samples_throttled": marked}
-        found |= {"share_throttled": marked / samples}
+        throttled, samples = known["samples_throttled"].sum(), known["samples"].sum()
+        found |= {"samples": samples, "samples_throttled": throttled}
+        found |= {"share_throttled": throttled / samples}
     if not clocks.empty:
         found |= {"sm_clock_low_hz": clocks.min(), "sm_clock_high_hz": clocks.max()}
     return found
 
 
 def _intervals(summary: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return how many totals a GPU and its host's CPU have, without and with a wide interval."""
+    """Return the numbers of end-to-end cells, of those without and with a wide interval."""
     own = (summary["gpu"] == subject["gpu"]) | (summary["device"] == CPU)
     own &= (summary["recording"] == subject["recording"]) & summary["total_s"].notna()
     median, low, high = (summary.loc[own, name].astype(float) for name in with_bounds("total_s"))
-    reach = np.maximum(high - median, median - low) / median
+    half_width = np.maximum(high - median, median - low) / median
     return {
         "end_to_end_cells": int(own.sum()),
         "end_to_end_cells_without_interval": int(low.isna().sum()),
-        "end_to_end_cells_wide": int((reach > WIDE).sum()),
+        "end_to_end_cells_wide": int((half_width > WIDE).sum()),
     }
 
 
 def _agreement(agreement: pd.DataFrame, subject: pd.Series) -> dict[str, int]:
-    """Return how many medians another recording of the same kind has too, and finds again."""
+    """Return the numbers of medians compared with other recordings, and of those that agree."""
     label = subject["recording"] if pd.isna(subject["gpu"]) else subject["gpu"]
     sides = [
         agreement[f"gpu_{side}"].fillna(agreement[f"recording_{side}"]) == label for side in "ab"
