@@ -15,7 +15,7 @@ from analysis.drawing import palette, rows, style
 from analysis.drawing.svg import INK, hover
 
 RowsByGpu = Mapping[str, pd.DataFrame]
-DIRECTIONS = {"h2d": "to the card", "d2h": "back"}
+DIRECTIONS = {"h2d": "to the GPU", "d2h": "to the host"}
 _LINES = {"pinned": "-", "pageable": "--"}
 
 
@@ -87,10 +87,10 @@ def copies(by_gpu: RowsByGpu, fits: RowsByGpu) -> Figure:
         for memory, line in _LINES.items():
             axis.plot([], [], line, color=INK, linewidth=1.1, label=f"{memory}, fitted model")
         axis.set_title(DIRECTIONS[direction])
-        axis.set_xlabel("size of a run's copies (logarithmic)")
+        axis.set_xlabel("bytes copied per run (logarithmic)")
         axis.set_xscale("log", base=2)
         _byte_ticks(axis, every.loc[every["direction"] == direction, "size_bytes"])
-    axes[0].set_ylabel("rate in GB/s (logarithmic)")
+    axes[0].set_ylabel("bandwidth in GB/s (logarithmic)")
     for axis in axes:
         style.log_axis(axis, "y")
     style.same_y(axes)
@@ -174,7 +174,7 @@ def predictions(by_gpu: RowsByGpu, memories: Sequence[str]) -> Figure:
         text = "outside its prediction interval"
         axis.plot([], [], "o", label=text, markerfacecolor="none", **how)
         axis.set_title(f"{memory} memory")
-        axis.set_xlabel("measured time, copies included (logarithmic)")
+        axis.set_xlabel("measured end-to-end time (logarithmic)")
         style.log_axis(axis, "x")
         axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
     axes[0].set_ylabel("predicted / measured time")

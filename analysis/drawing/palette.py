@@ -81,10 +81,10 @@ _ORDER = (
 
 # The parts of a transfer-inclusive time, in the order in which they pass.
 PARTS = {
-    "host_s": ("work on the host", OLIVE, ".."),
-    "h2d_s": ("copy to the device", BLUE, "//"),
+    "host_s": ("host work", OLIVE, ".."),
+    "h2d_s": ("copy to the GPU", BLUE, "//"),
     "kernel_s": ("kernel", ORANGE, ""),
-    "d2h_s": ("copy back", GREEN, "\\\\"),
+    "d2h_s": ("copy to the host", GREEN, "\\\\"),
     "overhead_s": ("overhead", GREY, ""),
 }
 

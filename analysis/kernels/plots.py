@@ -16,8 +16,8 @@ from kernels.products.shape import Shape
 # Memories whose bandwidth bounds a kernel: quantity of ceilings.csv, name, line.
 _ROOFS = {
     "device_copy_bytes_per_s": ("device memory", "-"),
-    "l2_bytes_per_s": ("second-level cache", "--"),
-    "l1_bytes_per_s": ("first-level cache", ":"),
+    "l2_bytes_per_s": ("L2 cache", "--"),
+    "l1_bytes_per_s": ("L1 cache", ":"),
 }
 
 
@@ -59,13 +59,13 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
         )
         axis.plot([], [], look.marker, color=look.colour, label=label(title))
     if np.isfinite(peak):
-        axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA rate")
+        axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
     axis.set_yticks(list(places.values()), [label(name) for name in places])
     axis.invert_yaxis()
     axis.margins(x=0.08)
     axis.set_xlim(0, None)
     axis.grid(visible=False, axis="y")
-    axis.set_xlabel("rate of the kernel in TFLOP/s")
+    axis.set_xlabel("kernel-only throughput in TFLOP/s")
     style.legend(figure, [axis], columns=3)
     return figure
 
@@ -91,7 +91,7 @@ def rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
         style.ticks_at(axis, (int(value) for value in shown[x]))
     style.same_y(axes)
     for axis in axes[:: 2 if len(axes) > 1 else 1]:
-        axis.set_ylabel("rate in GFLOP/s (logarithmic)")
+        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -129,7 +129,7 @@ def split(cells: pd.DataFrame) -> Figure:
         axis.set_xlabel("matrix size N")
         axis.set_ylim(0, 108)
         axis.grid(visible=False, axis="x")
-    axes[0].set_ylabel("share of the run in %")
+    axes[0].set_ylabel("share of the end-to-end time in %")
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -157,8 +157,8 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
             line=False,
             tell=style.gflops,
         )
-    axis.set_xlabel("operations a byte of sectors of global memory (logarithmic)")
-    axis.set_ylabel("rate in GFLOP/s (logarithmic)")
+    axis.set_xlabel("FLOP per byte of global-memory sectors (logarithmic)")
+    axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
     style.log_axis(axis, "x")
     style.log_axis(axis, "y")
     style.legend(figure, [axis])
@@ -172,7 +172,7 @@ def _draw_ceilings(
     if np.isfinite(peak):
         axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
         how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
-        axis.annotate("multiply-adds", (span[0], peak / 1e9), **how)
+        axis.annotate("FMA throughput", (span[0], peak / 1e9), **how)
     for quantity, (text, line) in _ROOFS.items():
         if quantity in ceilings:
             rate = np.fmin(span * ceilings[quantity], peak) / 1e9

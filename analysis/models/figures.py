@@ -79,7 +79,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
         for source, name in cards.items()
         if len(own := _of_model(predictions, source, _best(compared, source)))
     ]
-    titles = {HELD_OUT: "sizes held out of the fit", UNSEEN: "kernels never fitted"}
+    titles = {HELD_OUT: "held-out sizes", UNSEEN: "kernels excluded from every fit"}
     return plots.unseen(found, titles) if found else None
 
 

@@ -94,11 +94,11 @@ def errors(found: Sequence[Series], models: Mapping[str, str]) -> Figure:
     axis.set_xscale("log")
     low, high = axis.get_xlim()
     ticks = [tick for tick in _FACTORS if low <= np.log(tick) <= high]
-    axis.set_xticks(np.log(ticks), [f"× {plain_number(tick)}" for tick in ticks])
+    axis.set_xticks(np.log(ticks), [f"{plain_number(tick)}×" for tick in ticks])
     axis.set_xticks([], minor=True)
     axis.set_xlabel(
         "typical factor between predicted and measured time at left-out sizes\n"
-        "(logarithmic in its logarithm; left is better)"
+        "(logarithm of the factor on a logarithmic axis; smaller is better)"
     )
     style.legend(figure, [axis], columns=3)
     return figure
@@ -108,7 +108,7 @@ _FACTORS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 4, 10, 30, 100, 1000)
 
 
 def _factor(log_rms: float) -> str:
-    return f"× {plain_number(float(f'{np.exp(log_rms):.3g}'))}"
+    return f"{plain_number(float(f'{np.exp(log_rms):.3g}'))}×"
 
 
 def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
@@ -143,7 +143,7 @@ def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
     axes[0].plot(
         [], [], "o", label="outside its prediction interval", markerfacecolor="none", **how
     )
-    axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="that interval (95 %)")
+    axes[0].plot([], [], color=INK, alpha=0.25, linewidth=5, label="95 % prediction interval")
     style.legend(figure, list(axes), columns=4)
     return figure
 

@@ -31,7 +31,7 @@ _CPU_NAIVE = palette.Look(palette.GREY, "v", "--")
 _COMPARED = (
     ("total", "pinned", "pinned memory, copies included"),
     ("total", "pageable", "pageable memory, copies included"),
-    ("kernel", "pinned", "kernel only"),
+    ("kernel", "pinned", "kernel-only"),
 )
 
 
@@ -162,7 +162,7 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
         for axis in axes:
             style.log_axis(axis, "y")
     style.same_y(axes)
-    axes[0].set_ylabel(f"time over that on {label(first)}{kind}")
+    axes[0].set_ylabel(f"time relative to {label(first)}{kind}")
     style.legend(figure, axes, columns=4)
     return figure
 

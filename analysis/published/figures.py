@@ -26,7 +26,7 @@ _PRINTED = "published, GTX 770"
 _MOST_CARDS = (100, 300)
 # What figure2.csv has of each GPU's performance, and how it is drawn.
 _PERFORMANCE = {
-    "kernel": ("kernel alone", palette.Look(palette.ORANGE, "D", "-")),
+    "kernel": ("kernel-only", palette.Look(palette.ORANGE, "D", "-")),
     "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
     "pageable": ("pageable memory", palette.Look(palette.GREEN, "o", "-")),
 }
@@ -94,7 +94,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     n = int(cards["n"].iloc[0])
     places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
-    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text, most GPUs")
+    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text of source V, most GPUs")
     for name, (text, look) in _PERFORMANCE.items():
         rows = cards[cards[f"{name}_flop_per_s"].notna()]
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
@@ -107,7 +107,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
     axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
     axis.set_ylim(-0.6, len(places) + 0.6)
-    axis.set_xlabel(f"rate of the fastest kernel at N = {style.plain_number(n)} in GFLOP/s (log)")
+    axis.set_xlabel(f"throughput of the fastest kernel at N = {style.plain_number(n)} in GFLOP/s (log)")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
     return figure

@@ -140,9 +140,11 @@ def verdict(row: Row, column_name: str = "verdict") -> Markup:
 
 
 def _data(shown: str, unit_name: str, at: str, unit: str) -> Markup:
-    text = f"{shown}\u00a0{unit_name}" if unit_name else shown
+    space = "" if unit_name in ("", "×") else "\u00a0"
     hidden = Markup(' data-unit="{}"').format(unit) if unit and not unit_name else ""
-    return Markup('<data data-at="{}"{}>{}</data>').format(escape(at), hidden, text)
+    return Markup('<data data-at="{}"{}>{}{}{}</data>').format(
+        escape(at), hidden, shown, space, unit_name
+    )
 
 
 def show(value: float, unit: Unit, like: float) -> str:
