@@ -11,8 +11,10 @@ from analysis import schema
 from analysis.render import numbers
 from analysis.render.numbers import show
 from analysis.render.query import rows
-from analysis.schema import BLOCK, GFLOPS, MS, PERCENT, PRINTED_S, TIMES, US
+from analysis.schema import BLOCK, GFLOPS, MS, PERCENT, TIMES, US, Unit
 from tests.support.report_data import EVIL, gpu_cell, recording, tables
+
+PRINTED_S = Unit(1.0, "s", None)
 
 CELLS = [
     gpu_cell("card", "block", 512, 0.0123456),

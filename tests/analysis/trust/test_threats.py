@@ -67,13 +67,13 @@ def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
     card = told.loc["card"]
     assert (card["samples"], card["samples_throttled"]) == (20, 1)
     assert card["share_throttled"] == 0.05
-    assert card["share_clock_changed"] == pytest.approx(0.1)
+    assert card["throttling_shift"] == pytest.approx(0.1)
     assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
     columns = [
         "samples",
         "samples_throttled",
         "share_throttled",
-        "share_clock_changed",
+        "throttling_shift",
         "sm_clock_low_hz",
     ]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
@@ -100,7 +100,7 @@ def test_what_the_recording_says_of_itself_is_taken_over(told):
 def test_nothing_measured_leaves_blanks_and_no_recording_no_row(tmp_path):
     told = of(tables(tmp_path / "bare", recordings=[recording("card")])).loc["card"]
     assert told["end_to_end_cells"] == 0
-    assert told[["samples", "share_clock_changed", "sm_clock_high_hz"]].isna().all()
+    assert told[["samples", "throttling_shift", "sm_clock_high_hz"]].isna().all()
     assert of(tables(tmp_path / "none")).empty
 
 
