@@ -1,4 +1,4 @@
-"""What a recording must be to travel with the project, and the gallery of those that do."""
+"""The requirements of committed recordings, and their gallery."""
 
 import sys
 from collections import Counter
@@ -13,7 +13,7 @@ from measurement.recording.recording import MANIFEST, Recording, RecordingError,
 GALLERY = ROOT / "data" / "recordings"
 _HEADING = """# Recordings
 
-The recordings in `data/recordings`, as printed by `python -m measurement gallery`.
+This page lists the recordings in `data/recordings`. `python -m measurement gallery` prints it.
 [Add a GPU](../how-to/add-a-gpu.md#publish-the-recording) describes how to add one. Cite a recording
 by the SHA-256 of its `MANIFEST.sha256`, which contains the hash of every other file.
 
@@ -22,7 +22,7 @@ by the SHA-256 of its `MANIFEST.sha256`, which contains the hash of every other 
 
 
 def validate(folder: Path) -> int:
-    """Print what the recording in a folder is, or a line for each fault; return 2 with faults."""
+    """Print a summary of the recording in a folder, or one line per fault; return 2 if faulty."""
     try:
         recording = read(folder)
     except RecordingError as error:
@@ -37,31 +37,31 @@ def validate(folder: Path) -> int:
 
 
 def faults(recording: Recording) -> list[str]:
-    """Return what keeps a recording from being added, each with its remedy; none if nothing."""
+    """Return the faults that prevent committing a recording, each with its remedy."""
     own = set(files_of(recording.path))
     git, statuses = recording.provenance["git"], recording.checks["status"]
     found = [
-        f"{path.name} is no file of a recording; remove it"
+        f"{path.name} does not belong to a recording; remove it"
         for path in sorted(recording.path.iterdir())
         if path.name not in own
     ]
     if recording.provenance["simulated"]:
-        found.append("its times were computed; record a GPU")
+        found.append("its times are simulated; record a GPU")
     if not git["commit"]:
-        found.append("its commit is not known; record with --commit, or from a git checkout")
+        found.append("its commit is unknown; record with --commit, or from a git checkout")
     if git["dirty"]:
-        found.append("its tree was changed since the commit; commit first, and record again")
+        found.append("it was recorded with uncommitted changes; commit them and record again")
     if not (statuses == "passed").any():
         found.append("none of its cells passed; see checks.csv for the reasons")
     return found
 
 
 def description(recording: Recording) -> str:
-    """Return GPUs, host, commit, time, cells, and the hash by which a recording is cited."""
+    """Return a summary: GPUs, host, commit, time, cells, and the SHA-256 for citations."""
     facts, counts = recording.provenance, recording.checks["status"].value_counts()
     cells = [f"{count} {status.replace('_', ' ')}" for status, count in counts.items()]
-    told = {
-        "cards": _cards(recording) + (", measured at once" if facts.get("at_once") else ""),
+    summary = {
+        "GPUs": _gpus(recording) + (", measured at once" if facts.get("at_once") else ""),
         "host": _host(recording),
         "commit": facts["git"]["commit"],
         "measured": f"{facts['started_utc']} to {facts['finished_utc']}",
@@ -70,16 +70,16 @@ def description(recording: Recording) -> str:
         "samples": len(recording.samples),
         "SHA-256": sha256(recording.path / MANIFEST),
     }
-    return "\n".join([f"{recording.path}: valid", *(f"  {k:<9} {v}" for k, v in told.items())])
+    return "\n".join([f"{recording.path}: valid", *(f"  {k:<9} {v}" for k, v in summary.items())])
 
 
 def committed() -> list[Recording]:
-    """Read every recording that travels with the project; raises RecordingError."""
+    """Read all committed recordings; raise RecordingError."""
     return [read(path) for path in sorted(GALLERY.iterdir()) if path.is_dir()]
 
 
 def gallery(recordings: Iterable[Recording]) -> str:
-    """Return recordings as a Markdown page."""
+    """Return a Markdown page of recordings."""
     return "\n".join([_HEADING, *map(_row, recordings)])
 
 
@@ -87,12 +87,12 @@ def _row(recording: Recording) -> str:
     passed = int((recording.checks["status"] == "passed").sum())
     day = recording.provenance["finished_utc"][:10]
     hashed = f"`{sha256(recording.path / MANIFEST)}`"
-    cells = [recording.path.name, _cards(recording), _host(recording), day, str(passed), hashed]
+    cells = [recording.path.name, _gpus(recording), _host(recording), day, str(passed), hashed]
     return f"| {' | '.join(cells)} |"
 
 
-def _cards(recording: Recording) -> str:
-    names = Counter(card["name"] for card in recording.provenance["devices"])
+def _gpus(recording: Recording) -> str:
+    names = Counter(gpu["name"] for gpu in recording.provenance["devices"])
     return ", ".join(f"{count} × {name}" for name, count in names.items()) or "none"
 
 
