@@ -60,9 +60,9 @@ def coverages(repeats: int) -> Iterator[tuple[str, int, float, float, float]]:
                 medians = every.only(~last)
                 first = every.session == 0
                 within = (bounds[0, first] <= 0) & (bounds[1, first] >= 0)
-                mean = np.abs(medians.means) <= medians.half_widths
+                mean = np.abs(medians.means) <= medians.half_widths()
                 miss = np.abs(every.log_s[last] - medians.means)
-                another = miss <= medians.half_widths_of_another
+                another = miss <= medians.half_widths(new_session=True)
                 held.append([np.mean(each) for each in (within, mean, another)])
             one, over, more = np.mean(held, axis=0)
             yield name, sessions, float(one), float(over), float(more)

@@ -1,7 +1,7 @@
 """Medians, their intervals, and bootstrap draws of medians and of ratios of medians.
 
-Two kinds of interval are used. A median's own is distribution-free (order statistics). A quantity
-computed from several medians (a speedup, a fitted parameter) has a percentile bootstrap interval.
+A median has a distribution-free interval (order statistics). A quantity computed from several
+medians (a speedup, a fitted parameter) has a percentile bootstrap interval.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ PARTS = ("total", "host", "h2d", "in_run_kernel", "d2h")
 
 @dataclass(frozen=True)
 class Groups:
-    """The rows of a frame by what they have in common.
+    """Groups of the rows of a frame.
 
-    `keys` has a row a group, sorted; `number` is the group of each row of the frame, shape (rows,).
+    `keys` has one row per group, sorted; `number` is the group of each row, shape (rows,).
     """
 
     keys: pd.DataFrame
@@ -38,7 +38,7 @@ class Groups:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, by: list[str]) -> "Groups":
-        """Return the groups of rows that agree in the columns `by`, or miss the same of them."""
+        """Return the groups of rows with equal (or equally missing) values in the columns `by`."""
         number = frame.groupby(by, dropna=False, sort=True).ngroup().to_numpy(dtype=np.intp)
         first = np.unique(number, return_index=True)[1]
         return cls(frame[by].iloc[first].reset_index(drop=True), number)
@@ -66,11 +66,10 @@ class Groups:
     def medians(
         self, values: pd.Series, chosen: npt.ArrayLike = True, series: bool = False
     ) -> FloatArray:
-        """Return medians and the bounds of their intervals, shape (3, groups).
+        """Return medians of the `chosen` rows with their interval bounds, shape (3, groups).
 
-        Of the rows `chosen`, by default all. NaN where a group has none, or NaN among them; bounds
-        are NaN below 6 rows. `series`: rows are in the order of time, and the bounds allow for
-        samples that resemble those before (`base.intervals.ranks_of_series`).
+        A group without rows or with NaN has NaN; bounds are NaN below 6 rows. `series`: rows are in
+        order of time, and bounds allow for correlation (`base.intervals.ranks_of_series`).
         """
         rows = np.broadcast_to(np.asarray(chosen, bool), self.number.shape)
         number = self.number[rows]
@@ -82,13 +81,13 @@ class Groups:
         found = np.full((3, len(counts)), np.nan)
         for count in np.unique(counts[counts > 0]):
             alike = counts == count
-            places = starts[alike][:, None] + np.arange(count)
-            groups = ordered[places]
+            positions = starts[alike][:, None] + np.arange(count)
+            groups = ordered[positions]
             middle = (groups[:, (count - 1) // 2] + groups[:, count // 2]) / 2
             found[0, alike] = np.where(np.isnan(groups[:, -1]), np.nan, middle)
             ranks = interval_ranks(int(count), CONFIDENCE)
             if ranks is not None and series:
-                correlation = sign_correlation(in_time[places])
+                correlation = sign_correlation(in_time[positions])
                 lower = ranks_of_series(int(count), CONFIDENCE, correlation)
                 rows_of = np.arange(len(groups))
                 found[1:, alike] = groups[rows_of, [lower, count - 1 - lower]]
@@ -99,10 +98,7 @@ class Groups:
     def draws(
         self, values: pd.Series, seed: str, groups: Sequence[int] | None = None
     ) -> FloatArray:
-        """Return bootstrap draws of the medians of some `groups` or all, shape (groups, DRAWS).
-
-        See `bootstrap_cells`.
-        """
+        """Return draws of the medians of `groups` (default: all), see `bootstrap_cells`."""
         names, split = self.names(), self.split(values)
         chosen = range(len(names)) if groups is None else groups
         found = [bootstrap_medians(split[each], seeded(seed, *names[each])) for each in chosen]
@@ -110,14 +106,13 @@ class Groups:
 
 
 def summarise(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a cell: the number of samples, medians and their 95 % intervals, in seconds.
+    """Return one row per cell: the number of samples, medians and 95 % intervals, in seconds.
 
-    `samples` has the columns `CELL`, total_s, host_s, h2d_s, in_run_kernel_s, d2h_s, of one
-    session (of several: `analysis.stats.sessions`). The result has `CELL`, samples, sessions (1),
-    total_s, total_low_s, total_high_s, the same of the four parts, and overhead_s (median of the
-    total minus its parts). Samples of a cell are in the order in which they were taken; rows of the
-    result are sorted by `CELL`. Bounds are NaN below 6 samples; host_s is NaN where the host does
-    nothing but copy, and all parts are of a CPU cell.
+    `samples` are of one session (several: `analysis.stats.sessions`), in order of time per cell,
+    with the columns `CELL`, total_s, host_s, h2d_s, in_run_kernel_s and d2h_s. The result has
+    `CELL`, samples, sessions (1), the median and bounds of each of these times, and overhead_s, the
+    median of the total minus its parts; it is sorted by `CELL`. Bounds are NaN below 6 samples.
+    host_s is NaN for runs without host work, all parts are NaN for CPU cells.
     """
     cells = Groups.of(samples, CELL)
     counts = cells.counts
@@ -130,7 +125,7 @@ def summarise(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def overheads(samples: pd.DataFrame) -> pd.Series:
-    """Return what the parts of each sample leave of its total, in seconds."""
+    """Return the total of each sample minus its parts, in seconds."""
     parts = (samples[name] for name in ("h2d_s", "in_run_kernel_s", "d2h_s"))
     return samples["total_s"] - sum(parts, samples["host_s"].fillna(0))
 
@@ -140,10 +135,9 @@ def bootstrap_cells(
 ) -> FloatArray:
     """Return bootstrap draws of the median of `column`, shape (cells, DRAWS).
 
-    Row i belongs to row i of ``summarise(samples)``, or to that of the groups `by` other columns. A
-    cell's draws depend on its own samples, its key and `seed` (by default the column) alone, not on
-    the order of rows or on other cells. NaN where a cell has too few samples for an interval, or
-    NaN among them.
+    Rows are those of ``summarise(samples)``, or of the groups `by` other columns. The draws of a
+    cell depend only on its samples, its key and `seed` (default: the column). A cell with NaN or
+    with too few samples for an interval has NaN.
     """
     return Groups.of(samples, list(by)).draws(samples[column], seed or column)
 
@@ -151,9 +145,9 @@ def bootstrap_cells(
 def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return DRAWS medians of resamples (with replacement) of a 1-D sample.
 
-    A resample of size m, sorted, is the sorted sample at the indices floor(m·U) of m sorted uniform
-    numbers, so its middle is drawn directly: U_(k) is Beta(k, m+1−k), and above U_(k) = u the least
-    of the m−k numbers left is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
+    A sorted resample of size m is the sorted sample at the indices floor(m·U) of m sorted uniform
+    numbers, so its middle is drawn directly: U_(k) is Beta(k, m+1−k), and given U_(k) = u the least
+    of the other m−k numbers is u + (1−u)·(1 − V^(1/(m−k))), V uniform. NaN below 6 values.
     """
     count = len(values)
     if interval_ranks(count, CONFIDENCE) is None or np.isnan(values).any():
@@ -172,8 +166,7 @@ def bootstrap_paired_ratios(
 ) -> FloatArray:
     """Return DRAWS ratios of the medians of resampled pairs; both samples have shape (pairs,).
 
-    What both of a pair have in common, such as the state of the machine, leaves the ratio. NaN
-    below 6 pairs.
+    Effects common to both of a pair, as the state of the machine, cancel. NaN below 6 pairs.
     """
     count = len(numerators)
     if interval_ranks(count, CONFIDENCE) is None:
@@ -194,10 +187,9 @@ def ratio_intervals(
 def ratios(
     medians: pd.Series, draws: FloatArray, above: pd.Series, below: pd.Series
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the ratios of the medians of pairs of cells, and the bounds of their intervals.
+    """Return the ratios of the medians of pairs of cells, with the bounds of their intervals.
 
-    `above` and `below` name the cells by their index in `medians`, which is also their row in
-    `draws`; NA: there is none, and the ratio is NaN.
+    `above` and `below` are indices in `medians` and rows of `draws`; NA gives NaN.
     """
     ratio, low, high = (np.full(len(below), np.nan) for _ in range(3))
     known = (above.notna().to_numpy()) & (below.notna().to_numpy())
@@ -211,31 +203,31 @@ def ratios(
 def percentile_interval(draws: FloatArray) -> FloatArray:
     """Return the bounds with (1 − CONFIDENCE)/2 of the last axis on either side, shape (2, …).
 
-    They are values of the draws, not between two of them: draws may be infinite, and the bounds of
-    a logarithm are the logarithms of the bounds.
+    Bounds are draws, not interpolated: draws may be infinite, and the bounds of a logarithm are
+    the logarithms of the bounds.
     """
     tail = (1 - CONFIDENCE) / 2
-    places = np.arange(draws.shape[-1])
-    ranks = np.quantile(places, [tail, 1 - tail], method="inverted_cdf")
-    ordered = np.sort(draws, axis=-1)  # NaN last; all of it sorts faster than a part
+    positions = np.arange(draws.shape[-1])
+    ranks = np.quantile(positions, [tail, 1 - tail], method="inverted_cdf")
+    ordered = np.sort(draws, axis=-1)  # NaN last; a full sort is faster than a partition
     bounds = np.where(np.isnan(ordered[..., -1:]), np.nan, ordered[..., ranks])
     return np.moveaxis(bounds, -1, 0)
 
 
 def seeded(*key: object) -> np.random.Generator:
-    """Return a random generator for `key`, the same on every machine and in any order of calls."""
+    """Return a random generator that depends only on `key`."""
     text = "\x1f".join(str(part) for part in (SEED, *key))
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
 
 
 def _index(uniform: FloatArray, count: int) -> npt.NDArray[np.intp]:
-    """Return which of `count` equal parts of [0, 1] holds each number (1 itself: the last)."""
+    """Return the index of the one of `count` equal parts of [0, 1] that contains each number."""
     return np.minimum((uniform * count).astype(np.intp), count - 1)
 
 
 def grouped(
     frame: pd.DataFrame, by: list[str]
 ) -> Iterator[tuple[tuple[object, ...], pd.DataFrame]]:
-    """Yield (key, rows) of every group, sorted by key; a missing part of a key is None."""
+    """Yield (key, rows) of every group, sorted by key; missing parts of a key are None."""
     for key, rows in frame.groupby(by, dropna=False, sort=True):
         yield tuple(None if part is pd.NA or part != part else part for part in key), rows

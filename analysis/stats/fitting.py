@@ -1,9 +1,8 @@
-"""Fitting a model to times, and how far its parameters can be trusted.
+"""Fit a model to times.
 
-A model is a sum of units of work times seconds a unit (`analysis.models.definitions`). The seconds
-a unit are those with which the logarithms of its times come nearest to the logarithms of the
-measured medians: weighted least squares, by `scipy.optimize.least_squares`, bounded, in the
-logarithms of the parameters, from several starts.
+The time of a model is a sum of units of work times seconds per unit
+(`analysis.models.definitions`). The seconds per unit minimise the weighted squares of log(model /
+median) by `scipy.optimize.least_squares`, bounded, in their logarithms, from several starts.
 """
 
 from dataclasses import dataclass
@@ -16,26 +15,23 @@ from analysis.stats.estimates import FloatArray
 
 IntArray = npt.NDArray[np.intp]
 
-# A parameter is sought between so small a share of the median time and so large a multiple of it.
+# Bounds of a parameter, as multiples of the value whose work alone takes the median time.
 SMALLEST, LARGEST = 1e-6, 1e3
-# What is within this of the lower bound, in its logarithm, has run to it: the data do not tell it
-# from nothing.
-_MARGIN = np.log(2)
-SMALL = 1e-3  # so small a share of the median time a search begins at
-# No median is trusted beyond one part in a million.
-_LEAST_VARIANCE = 1e-12
+_MARGIN = np.log(2)  # a logarithm within this of its lower bound counts as 0
+SMALL = 1e-3  # the least multiple at which a search starts
+_LEAST_VARIANCE = 1e-12  # of a log median: one part in a million
 _ROUNDS = 20
-# A step is halved so often at most; the last takes no more than this share off the squares.
-_HALVINGS, _LEAST_SPEEDUP = 30, 1e-12
+# The most halvings of a step; the last step reduces the squares by at most this share.
+_HALVINGS, _LEAST_REDUCTION = 30, 1e-12
 
 
 @dataclass(frozen=True)
 class Data:
-    """Times to fit, a row a cell; nothing in them is NaN.
+    """Times to fit, one row per cell, without NaN.
 
     `design`: units of work, shape (cells, parameters). `log_times`: of the medians in seconds.
-    `variance`: of each of them, 0 where it is not known. `kernels`, `orders`: which kernel (variant
-    and block size) and which order a cell is of, numbered from 0 without gaps. `noise`: bootstrap
+    `variance`: of each log median, 0 if unknown. `kernels`, `orders`: numbers from 0 without gaps
+    of the kernel (variant and block size) and of the size N of each cell. `noise`: bootstrap
     deviations of the log medians, shape (draws, cells).
     """
 
@@ -47,7 +43,7 @@ class Data:
     noise: FloatArray
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Data":
-        """Return some of the rows; kernels and orders are numbered anew."""
+        """Return some of the rows, with kernels and sizes renumbered."""
         return Data(
             self.design[rows],
             self.log_times[rows],
@@ -60,10 +56,10 @@ class Data:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted model: `theta` in seconds a unit, 0 where it ran to its lower bound.
+    """A fitted model.
 
-    `residual`: log(model/median) of each cell; `weights` of each; `scatter`: the variance of the
-    model's own error.
+    `theta`: seconds per unit, 0 at the lower bound. `residual`: log(model/median) of each cell.
+    `weights`: of each cell. `scatter`: variance of the model's own error.
     """
 
     theta: FloatArray
@@ -78,11 +74,11 @@ class Fit:
 
 
 def fit(data: Data, near: FloatArray | None = None) -> Fit:
-    """Fit the model to the data; `near` is where the search begins, as for `solve`.
+    """Fit the model to the data; the search starts at `near`, see `solve`.
 
-    Weights are the inverse of the medians' variance plus a variance of the model's own scatter,
-    found along with the fit, so that cells measured to 0.1 % do not pretend that the model is exact
-    to 0.1 %.
+    Weights are the inverse of the variance of the medians plus that of the model's own scatter,
+    which is estimated with the fit. Cells measured to 0.1 % thus do not dominate a model that is
+    less exact.
     """
     scatter, theta = np.inf, near
     weights = np.ones(len(data.log_times))
@@ -103,16 +99,16 @@ def log_model(design: FloatArray, theta: FloatArray) -> FloatArray:
 
 
 def shares(design: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return the share of each kind of work in the model's time of each cell.
+    """Return the share of each kind of work in the model's time, shape (cells, parameters).
 
-    It is the slope of the time's logarithm by the parameter's.
+    It is the derivative of the log time by the log parameter.
     """
     parts = design * theta
     return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
 def typical(design: FloatArray, log_times: FloatArray) -> FloatArray:
-    """Return, for each parameter, with which value its work alone would take the median time."""
+    """Return the value of each parameter at which its work alone takes the median time."""
     with np.errstate(divide="ignore"):
         alone = np.exp(log_times)[:, None] / design
     return np.array([np.median(column[np.isfinite(column)]) for column in alone.T])
@@ -124,9 +120,9 @@ def solve(
     weights: FloatArray,
     near: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the parameters of the least weighted squares, those at their lower bound as 0.
+    """Return the parameters with the least weighted squares, 0 at their lower bound.
 
-    `near`: parameters near which the search begins; without, it begins at several places.
+    The search starts at `near`, by default at several points.
     """
     alone = typical(design, log_times)
     low, high = np.log(SMALLEST * alone), np.log(LARGEST * alone)
@@ -140,7 +136,7 @@ def solve(
         return root[:, None] * parts / parts.sum(axis=1, keepdims=True)
 
     def search(start: FloatArray) -> OptimizeResult:
-        # Far below, a parameter does nothing, and a search that begins there finds no way up.
+        # A parameter far below has no effect, and a search from there does not leave it.
         inside = np.log(np.clip(start, SMALL * alone, LARGEST / 2 * alone))
         return least_squares(residual, inside, slopes, (low, high), xtol=1e-10, ftol=1e-10)
 
@@ -156,11 +152,11 @@ def least_squares_beside(
     weights: FloatArray,
     near: FloatArray,
 ) -> float:
-    """Return the least weighted squares of a model that has `known` seconds of each cell beside.
+    """Return the least weighted squares of a model with `known` additional seconds per cell.
 
-    The search begins at the parameters `near`, all above 0. Each of its steps is Gauss and Newton's
-    without negative parameters (Lawson and Hanson's non-negative least squares), halved until the
-    squares fall. It serves profiles, which ask for many fits and for their squares alone.
+    The search starts at the parameters `near`, all above 0. Its steps are Gauss–Newton steps
+    without negative parameters (non-negative least squares of Lawson and Hanson), halved until the
+    squares decrease. Profiles need many fits and only their squares.
     """
     root = np.sqrt(weights)
     theta = near
@@ -179,7 +175,7 @@ def least_squares_beside(
         else:
             return float(before)
         theta = nearer
-        if before - residual @ residual <= _LEAST_SPEEDUP * before:
+        if before - residual @ residual <= _LEAST_REDUCTION * before:
             break
     return float(residual @ residual)
 
@@ -187,9 +183,9 @@ def least_squares_beside(
 def _starts(
     design: FloatArray, log_times: FloatArray, root: FloatArray, alone: FloatArray
 ) -> list[FloatArray]:
-    """Return where to search from: relative errors least, all terms alike, each one alone.
+    """Return starts: the least relative errors, equal terms, and each term by itself.
 
-    `alone` is what `typical` returns.
+    `alone` is the result of `typical`.
     """
     relative = root[:, None] * design / np.exp(log_times)[:, None]
     scale = np.linalg.norm(relative, axis=0)
@@ -199,10 +195,10 @@ def _starts(
 
 
 def _scatter(residual: FloatArray, variance: FloatArray, parameters: int) -> float:
-    """Return the variance that the medians' own does not explain.
+    """Return the variance of the residuals beyond that of the medians, at least 0.
 
-    With it the weighted squares of the residuals sum to the degrees of freedom (Paule and Mandel,
-    J. Res. NBS 87 (1982) 377); 0 if the medians' variance is enough.
+    With it the weighted squares of the residuals equal the degrees of freedom (Paule and Mandel,
+    J. Res. NBS 87 (1982) 377).
     """
     degrees_of_freedom = len(residual) - parameters
     known = variance + _LEAST_VARIANCE

@@ -1,10 +1,9 @@
-"""Times of cells measured in several sessions: their mean over these, and how far one lies from it.
+"""Means over several sessions, and the variance between sessions.
 
-log t(cell, session, sample) = mean of the cell + effect of the session + noise. A session has one
-effect that all cells of a kind share and one of each cell's own, both with a variance that is that
-of the kind: pooled over its cells, so that few sessions tell it. Kinds are told by the host memory,
-by whether the host works on the matrices in the run, by how long it takes, and on a CPU by the
-number of threads.
+log t(cell, session, sample) = mean of the cell + effect of the session + noise. The effect of a
+session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
+over the cells of a kind, because sessions are few. A kind is a host memory, host work in the run,
+the length of the time and, on a CPU, the number of threads.
 """
 
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from analysis.stats.estimates import (
 )
 from measurement.recording.recording import CELL
 
-# Kinds of GPU cells are told by how long a part takes: effects of short ones are of another size.
+# Upper bounds in seconds of the lengths of GPU times: relative effects depend on the length.
 LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "over 1 ms": np.inf}
 KIND = ["host_memory", "host_work", "threads", "length"]
 _UPPER = (1 + CONFIDENCE) / 2
@@ -38,19 +37,19 @@ _NORMAL = float(norm.ppf(_UPPER))
 
 
 def lengths(time_s: FloatArray) -> list[str]:
-    """Return which of `LENGTHS` times are of."""
+    """Return the name of the length in `LENGTHS` of each time."""
     names = [*LENGTHS]
-    return [names[place] for place in np.searchsorted([*LENGTHS.values()][:-1], time_s)]
+    return [names[index] for index in np.searchsorted([*LENGTHS.values()][:-1], time_s)]
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How sessions scatter about the means of cells, by kind, in log time; each shape is (kinds,).
+    """Variances of log time about the means of cells, by kind; each field has shape (kinds,).
 
-    `variance` of the medians of one session, of which `common` is shared by all cells of the kind
-    and `noise` that of the medians themselves; `freedom`: degrees of freedom of the variance, by
-    Satterthwaite (Biometrics Bulletin 2 (1946) 110): as many as there are sessions, less one, where
-    all of it is shared, times the cells where none is. NaN where no cell has two sessions.
+    `variance` is that of the medians of one session, of which all cells of the kind share `common`
+    and the medians themselves contribute `noise`. `degrees_of_freedom` of the variance follow
+    Satterthwaite (Biometrics Bulletin 2 (1946) 110): sessions less one if all of it is shared,
+    times the number of cells if none is. NaN: no cell has two sessions.
     """
 
     cells: IntArray
@@ -72,9 +71,9 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Medians:
-    """Medians of cells by session, one row each: which `cell`, which `session`, log seconds.
+    """Medians by cell and session in log seconds, one row each.
 
-    `noise` is the variance of each, NaN where it has too few samples. `kind` is that of each cell.
+    `noise` is the variance of each median, NaN with too few samples; `kind` is one per cell.
     """
 
     cell: IntArray
@@ -105,7 +104,7 @@ class Medians:
 
     @cached_property
     def scatter(self) -> Scatter:
-        """How sessions scatter, by kind: of cells with several, all with enough samples."""
+        """The scatter by kind, from cells with several sessions that all have enough samples."""
         kinds, sessions = int(self.kind.max(initial=-1)) + 1, int(self.session.max(initial=-1)) + 1
         known = (self.counts > 1) & np.isfinite(self.cell_noise)
         rows = known[self.cell]
@@ -113,10 +112,10 @@ class Medians:
         apart = (self.log_s - self.means[self.cell])[rows]
         count = np.bincount(kind, minlength=kinds)
         degrees_of_freedom = count - np.bincount(self.kind[known], minlength=kinds)
-        place = kind * sessions + self.session[rows]
+        index = kind * sessions + self.session[rows]
         size = (kinds, sessions)
-        members = np.bincount(place, minlength=kinds * sessions).reshape(size)
-        sums = np.bincount(place, apart, kinds * sessions).reshape(size)
+        members = np.bincount(index, minlength=kinds * sessions).reshape(size)
+        sums = np.bincount(index, apart, kinds * sessions).reshape(size)
         shared = np.sum(sums**2 / np.maximum(members, 1), axis=1)
         free_shared = np.maximum((members > 0).sum(axis=1) - 1, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -132,37 +131,32 @@ class Medians:
             cells, variance, common, noise, np.where(variance > 0, free, degrees_of_freedom)
         )
 
-    @property
-    def half_widths(self) -> FloatArray:
-        """Half of 95 % intervals of the cells' means over sessions, in log time, shape (cells,)."""
-        between = self.scatter.between[self.kind]
-        return self.scatter.quantile[self.kind] * np.sqrt(
-            (between + self.cell_noise) / np.maximum(self.counts, 1)
-        )
+    def half_widths(self, new_session: bool = False) -> FloatArray:
+        """Return half-widths of 95 % intervals in log time, shape (cells,).
 
-    @property
-    def half_widths_of_another(self) -> FloatArray:
-        """Half of 95 % prediction intervals of another session's medians, shape (cells,)."""
-        one_more = 1 + 1 / np.maximum(self.counts, 1)
-        between = self.scatter.between[self.kind]
-        return self.scatter.quantile[self.kind] * np.sqrt((between + self.cell_noise) * one_more)
+        They are confidence intervals of the cells' means over sessions, or prediction intervals of
+        the medians of a new session.
+        """
+        share = new_session + 1 / np.maximum(self.counts, 1)
+        variance = (self.scatter.between[self.kind] + self.cell_noise) * share
+        return self.scatter.quantile[self.kind] * np.sqrt(variance)
 
     def only(self, rows: FloatArray) -> "Medians":
-        """Return some of the rows; cells keep their numbers, also those without rows."""
+        """Return some of the rows; cells keep their numbers."""
         return Medians(
             self.cell[rows], self.session[rows], self.log_s[rows], self.noise[rows], self.kind
         )
 
     def left_out(self) -> FloatArray:
-        """Tell of each row (1, 0, NaN) whether the other sessions' interval for one more holds it.
+        """Return per row whether the prediction interval of the other sessions contains it.
 
-        NaN where the others are fewer than two.
+        Values are 1, 0 and, with fewer than two other sessions, NaN.
         """
         found = np.full(len(self.cell), np.nan)
         for session in np.unique(self.session):
             own = self.session == session
             others = self.only(~own)
-            half, cells = others.half_widths_of_another, self.cell[own]
+            half, cells = others.half_widths(new_session=True), self.cell[own]
             miss = np.abs(self.log_s[own] - others.means[cells])
             known = np.isfinite(half[cells] + miss) & (others.counts[cells] > 1)
             found[own] = np.where(known, miss <= half[cells], np.nan)
@@ -170,10 +164,10 @@ class Medians:
 
 
 class Sessions:
-    """The samples of cells in several sessions; cells are numbered by their sorted keys."""
+    """Samples of cells in several sessions; cells are numbered by their sorted keys."""
 
     def __init__(self, samples: pd.DataFrame) -> None:
-        """Take samples with the columns `CELL`, session and the parts of their times."""
+        """`samples` has the columns `CELL`, session and the times."""
         self._samples = samples
         self._each = Groups.of(samples, [*CELL, "session"])
         keys = Groups.of(self._each.keys, CELL)
@@ -182,26 +176,26 @@ class Sessions:
         self._by_part: dict[str, tuple[FloatArray, Medians]] = {}
 
     def kinds(self, part: str) -> pd.DataFrame:
-        """Return the kind of each cell's part ("total", "kernel", …): the columns `KIND`."""
+        """Return the kind (columns `KIND`) of each cell for a part ("total", "kernel", …)."""
         of_cpu = (self.cells["device"] == CPU).to_numpy()
-        length = pd.Series(lengths(self._counted(part)), dtype="str").mask(of_cpu)
-        works = pd.Series(np.isfinite(self._counted("host")), dtype="boolean")
+        length = pd.Series(lengths(self._typical(part)), dtype="str").mask(of_cpu)
+        works = pd.Series(np.isfinite(self._typical("host")), dtype="boolean")
         work = works.mask(of_cpu) if part == "total" else works.mask(np.ones(len(works), bool))
         return self.cells[["host_memory", "threads"]].assign(host_work=work, length=length)
 
-    def _counted(self, part: str) -> FloatArray:
-        """Return the geometric mean of the medians of each cell, NaN where it has no such part."""
+    def _typical(self, part: str) -> FloatArray:
+        """Return the geometric mean of the medians of each cell, NaN without that part."""
         with np.errstate(divide="ignore"):
             logs = np.log(self._each.medians(self._samples[f"{part}_s"])[0])
         count = np.bincount(self._cell)
         return np.exp(np.bincount(self._cell, logs) / count)
 
     def medians(self, part: str) -> Medians:
-        """Return the medians of a part of the times; cells without it have no rows."""
+        """Return the medians of a part; cells without it have no rows."""
         return self._known(part)[1]
 
     def _known(self, part: str) -> tuple[FloatArray, Medians]:
-        """Return medians and bounds by cell and session, shape (3, rows), and the `Medians`."""
+        """Return medians and bounds by cell and session, shape (3, rows), and `Medians`."""
         if part not in self._by_part:
             found = self._each.medians(self._samples[f"{part}_s"], series=True)
             rows = np.isfinite(found[0]) & (found[0] > 0)
@@ -214,19 +208,19 @@ class Sessions:
         return self._by_part[part]
 
     def bounds(self, part: str) -> FloatArray:
-        """Return the geometric mean over sessions of each cell, and its interval, shape (3, cells).
+        """Return the geometric mean over sessions of each cell with interval, shape (3, cells).
 
-        Where a cell has one session it is that one's median, with the interval within it.
+        A cell with one session has the median and interval of that session.
         """
         found, medians = self._known(part)
-        half = medians.half_widths
+        half = medians.half_widths()
         bounds = np.exp(medians.means + np.array([np.zeros(len(half)), -half, half]))
         single = medians.counts[medians.cell] == 1
         bounds[:, medians.cell[single]] = found[:, single]
         return bounds
 
     def summary(self) -> pd.DataFrame:
-        """Return what `analysis.stats.estimates.summarise` does, over sessions (`bounds`)."""
+        """Return the columns of `analysis.stats.estimates.summarise`, over sessions (`bounds`)."""
         of_cells = Groups(self.cells, self._cell[self._each.number])
         table = self.cells.assign(
             samples=pd.array(of_cells.counts, "Int64"),
@@ -237,11 +231,11 @@ class Sessions:
         overhead = self._each.medians(overheads(self._samples))[0]
         return table.assign(overhead_s=np.bincount(self._cell, overhead) / np.bincount(self._cell))
 
-    def draws(self, part: str, seed: str, places: IntArray | None = None) -> FloatArray:
-        """Return draws of the means of some cells or all, shape (cells, DRAWS).
+    def draws(self, part: str, seed: str, chosen: IntArray | None = None) -> FloatArray:
+        """Return draws of the means of the `chosen` cells (default: all), shape (cells, DRAWS).
 
-        Of the samples of each session, and of the effects of sessions: one for all cells of a kind
-        and one of each cell's own, scaled as Student's t is, since their variance is estimated.
+        They draw the samples of each session and both parts of the effects of sessions. The effects
+        are scaled as Student's t, because their variance is estimated.
         """
         medians = self.medians(part)
         values = self._each.split(self._samples[f"{part}_s"])
@@ -253,7 +247,7 @@ class Sessions:
             share = np.sqrt(np.nan_to_num(scatter.between * scatter.common / scatter.variance))
             own = np.sqrt(np.maximum(np.nan_to_num(scatter.between) - share**2, 0))
         found = []
-        for cell in range(len(self.cells)) if places is None else places:
+        for cell in range(len(self.cells)) if chosen is None else chosen:
             at = rows[int(cell)]
             logs = [np.log(bootstrap_medians(values[i], seeded(seed, *names[i]))) for i in at]
             log_s = np.mean(logs, axis=0)
@@ -266,19 +260,17 @@ class Sessions:
         return np.array(found).reshape(-1, DRAWS)
 
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return for each kind the draws that its cells share: normal, and what scales them."""
+        """Return the draws that all cells of a kind share: standard normal, and scale of t."""
         found = []
         for kind, degrees_of_freedom in enumerate(self.medians(part).scatter.degrees_of_freedom):
             rng = seeded("sessions", seed, kind)
-            normal, free = (
-                rng.standard_normal(DRAWS),
-                degrees_of_freedom if degrees_of_freedom > 0 else 1.0,
-            )
+            normal = rng.standard_normal(DRAWS)
+            free = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
             found.append((normal, np.sqrt(free / rng.chisquare(free, DRAWS))))
         return found
 
     def scatters(self, part: str) -> pd.DataFrame:
-        """Return one row a kind that several sessions tell of, as in the table sessions."""
+        """Return one row per kind with several sessions, with columns of the table sessions."""
         medians = self.medians(part)
         scatter = medians.scatter
         inside = medians.left_out()
@@ -300,25 +292,25 @@ class Sessions:
             medians_evaluated=np.bincount(kind[evaluated], minlength=len(kinds)),
             medians_inside=np.bincount(kind[evaluated], inside[evaluated], len(kinds)),
         )
-        place = rows["length"].map({name: at for at, name in enumerate(LENGTHS)})
-        rows = rows.assign(place=place).sort_values([*KIND[:-1], "place"], kind="stable")
-        return rows[rows["cells"] > 0].drop(columns="place")
+        order = rows["length"].map({name: at for at, name in enumerate(LENGTHS)})
+        rows = rows.assign(order=order).sort_values([*KIND[:-1], "order"], kind="stable")
+        return rows[rows["cells"] > 0].drop(columns="order")
 
 
 @dataclass(frozen=True)
 class SessionVariance:
-    """How far sessions of one GPU lie apart, by kind: what all GPUs with several tell together.
+    """Variance between sessions of one GPU by kind, pooled over all GPUs with several sessions.
 
-    `kinds` has variance (of log time, between sessions) and freedom (its degrees of freedom).
+    `kinds` has variance (of log time) and its degrees_of_freedom.
     """
 
     kinds: pd.DataFrame
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "SessionVariance":
-        """Return what the table sessions tells.
+        """Return the variances from the table sessions.
 
-        GPUs of one recording share its sessions, whose degrees of freedom count once.
+        GPUs of one recording share its sessions, so its degrees of freedom count once.
         """
         own = _kinds(table).assign(recording=table["recording"].to_numpy())
         degrees_of_freedom = table["degrees_of_freedom"].to_numpy(dtype=float)
@@ -330,7 +322,7 @@ class SessionVariance:
         return cls(pd.DataFrame({"variance": variance, "degrees_of_freedom": once}))
 
     def at(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return variance and freedom of cells, NaN where nothing is known; the index stays.
+        """Return variance and degrees_of_freedom of cells, NaN if unknown; the index stays.
 
         `rows` has quantity, host_memory, host_work, threads and time_s.
         """
@@ -343,7 +335,7 @@ _KNOWN = ["quantity", *KIND]
 
 
 def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return kinds of rows, without blanks: of threads it counts whether they are several."""
+    """Return kinds of rows without blanks; threads are reduced to one or several."""
     memory, length = (rows[name].astype("string").fillna("") for name in ("host_memory", "length"))
     several = (rows["threads"].astype("Int64") > 1).fillna(False).astype(bool)
     work = rows["host_work"].astype("boolean").fillna(False).astype(bool)
@@ -352,5 +344,5 @@ def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _factor(scatter: Scatter, times: FloatArray) -> FloatArray:
-    """Return the factor to which an interval reaches, for so many times the variance."""
+    """Return the half-width, as a factor, of an interval with `times` the variance."""
     return np.exp(scatter.quantile * np.sqrt((scatter.between + scatter.noise) * times))

@@ -1,8 +1,7 @@
-"""When a difference of times is called one: many comparisons at once, and a threshold.
+"""Verdicts on differences of times: adjusted p-values and a threshold on the ratio.
 
-What the comparisons share, whatever their samples and tests are: p-values controlled by Benjamini
-and Hochberg (J. R. Statist. Soc. B 57, 1995), a smallest ratio that matters, and the verdicts
-*same / faster / slower / undecided*.
+p-values are adjusted for many comparisons (Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995).
+A verdict is one of `VERDICTS`.
 """
 
 import numpy as np
@@ -17,17 +16,17 @@ SAME, FASTER, SLOWER, UNDECIDED = VERDICTS = ("same", "faster", "slower", "undec
 
 
 def within(ratio: pd.Series, tolerance: float) -> pd.Series:
-    """Tell of every ratio whether it is from 1/(1 + tolerance) to 1 + tolerance."""
+    """Return whether each ratio is from 1/(1 + tolerance) to 1 + tolerance."""
     limit = 1 + tolerance
     return (ratio <= limit) & (ratio >= 1 / limit)
 
 
 def p_same(ratios: FloatArray, threshold: float) -> float:
-    """Return the p-value of the claim that a ratio is within the threshold, from bootstrap draws.
+    """Return the p-value of the hypothesis that a ratio is beyond the threshold, from draws.
 
     It is that of two one-sided tests, ratio ≥ 1 + threshold and ratio ≤ 1/(1 + threshold), by the
-    share of draws beyond the limit (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987): small exactly
-    where an interval of the ratio lies between the limits.
+    share of bootstrap draws beyond the limit (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987): it
+    is small if an interval of the ratio is between the limits.
     """
     limit = 1 + threshold
     beyond = max((ratios >= limit).sum(), (ratios <= 1 / limit).sum())
@@ -35,17 +34,17 @@ def p_same(ratios: FloatArray, threshold: float) -> float:
 
 
 def evaluated(frame: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """Return comparisons that belong together with q_differs, q_same and verdict.
+    """Return `frame` with q_differs, q_same and verdict, adjusted over all its rows.
 
-    `frame` has a row a comparison: ratio, separate (whether nothing but chance speaks against a
-    difference), p_differs, p_same.
+    `frame` has one row per comparison: ratio, separate (only chance could explain a
+    difference), p_differs and p_same.
     """
     frame = frame.assign(q_differs=adjusted(frame["p_differs"]), q_same=adjusted(frame["p_same"]))
     return frame.assign(verdict=verdicts(frame, threshold))
 
 
 def adjusted(p_values: pd.Series) -> pd.Series:
-    """Return Benjamini–Hochberg's p-values; those that are NaN stay so and do not count."""
+    """Return p-values adjusted by Benjamini and Hochberg; NaN stays NaN and does not count."""
     known = p_values.dropna()
     values = stats.false_discovery_control(known) if len(known) else known
     return pd.Series(values, known.index, dtype=float).reindex(p_values.index)
@@ -54,8 +53,7 @@ def adjusted(p_values: pd.Series) -> pd.Series:
 def verdicts(frame: pd.DataFrame, threshold: float) -> pd.Series:
     """Return the verdict of every row from its ratio, separate, q_differs and q_same.
 
-    The limits are 1 + threshold and its inverse, so that B is slower than A where A is faster
-    than B.
+    The limits 1 + threshold and its inverse make the verdict symmetric in A and B.
     """
     limit = 1 + threshold
     moved = (frame["q_differs"] <= FALSE_DISCOVERIES) & frame["separate"]

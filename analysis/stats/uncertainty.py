@@ -1,13 +1,11 @@
-"""How far the parameters and predictions of a fitted model can be trusted.
+"""Intervals of the parameters and predictions of a fitted model.
 
-Errors are of two kinds. The model's own: it charges all kernels and orders alike, so that what it
-misses in one cell it may miss in all cells of that kernel, or of that order. And the samples': each
-median is known to its interval only. Both are drawn anew: from the residuals the effects of
-kernels, of orders and of single cells, each with replacement and blown up to the variance that it
-must have had for the fit to leave what it left (Carpenter, Goldstein and Rasbash, J. R. Statist.
-Soc. C 52 (2003) 431); from the bootstrap of each cell's samples, its median. Each draw moves the
-logarithms of the parameters by one step of Gauss and Newton. Where a parameter is known so badly
-that one step does not reach, its interval is that of the profile likelihood.
+A model's own errors are common to cells of one kernel and of one size; the samples' errors are
+those of each median. Draws of the former resample the effects of kernels, sizes and single cells
+among the residuals, scaled to the variance that explains the residuals of the fit (Carpenter,
+Goldstein and Rasbash, J. R. Statist. Soc. C 52 (2003) 431). Draws of the latter are bootstrap
+medians. Each draw moves the log parameters by one Gauss–Newton step. A parameter too uncertain for
+one step has an interval by profile likelihood.
 """
 
 from collections.abc import Callable
@@ -35,20 +33,18 @@ BOOTSTRAP, PROFILE = "bootstrap", "profile likelihood"
 DETERMINED, AT_MOST, AT_LEAST = "determined", "at most", "at least"
 NOT_DETERMINED, NO_INTERVAL = "not determined", "no interval"
 
-# A logarithm whose draws spread more than this is left to the profile likelihood.
-_LINEAR = 0.4
-_FEWEST = 2  # orders, for an interval; kernels or orders, for what they have in common
-# Parameters of which one does what another does have no draws; their slopes are this near to alike.
-_ALIKE = 1e-8
+_LINEAR = 0.4  # standard deviation of a log parameter from which the profile likelihood is used
+_FEWEST = 2  # sizes for an interval; kernels or sizes for a common effect
+_ALIKE = 1e-8  # singular value below which two parameters have the same effect
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 _NARROWEST = 1e-12
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted value with its 95 % interval, and by what method that is; NaN bounds: there is none.
+    """A fitted value with its 95 % interval and method; NaN bounds: no interval.
 
-    A lower bound of 0 and an upper one of infinity stand for an end to which the data set no bound.
+    A lower bound of 0 or an upper bound of infinity means that the data set no bound.
     """
 
     value: float
@@ -58,7 +54,7 @@ class Estimate:
 
     @property
     def status(self) -> str:
-        """What the data say of the value: one of the words above."""
+        """How well the data determine the value."""
         if np.isnan([self.low, self.high]).any():
             return NO_INTERVAL
         if self.low > 0:
@@ -68,10 +64,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Effects:
-    """What all cells of a kernel, of an order, or of themselves, have in common.
+    """Common effects of the cells of a kernel, of a size, or of single cells.
 
-    `pattern`: the effects found, of mean square 1; `variance` is what they must have had; `freedom`
-    is how many of them the fit left free.
+    `pattern`: the effects found, with mean square 1. `variance`: their estimated variance.
+    `degrees_of_freedom`: the effects that the fit leaves free.
     """
 
     pattern: FloatArray
@@ -79,26 +75,23 @@ class _Effects:
     degrees_of_freedom: int
 
     def draw(self, rng: np.random.Generator, draws: int, count: int) -> FloatArray:
-        """Return effects of `count` others, shape (draws, count).
+        """Return draws of `count` new effects, shape (draws, count).
 
-        Their variance is itself known from a few effects only, and drawn too.
+        Their variance is drawn too, because it is estimated from a few effects.
         """
         chosen = self.pattern[rng.integers(len(self.pattern), size=(draws, count))]
-        variance = (
-            self.variance
-            * self.degrees_of_freedom
-            / rng.chisquare(self.degrees_of_freedom, (draws, 1))
-        )
+        free = self.degrees_of_freedom
+        variance = self.variance * free / rng.chisquare(free, (draws, 1))
         return np.asarray(np.sqrt(variance) * chosen)
 
 
 @dataclass(frozen=True)
 class _Profile:
-    """How a value is held while the other parameters are fitted.
+    """How a value is fixed while the other parameters are fitted.
 
-    `fixed` returns, for a value, the design and the seconds of each cell that are known; of the
-    design, the column `removed` is not fitted. The value is sought within `limits`. `worst` is that
-    parameter on which its interval depends most.
+    `fixed` returns, for a value, the design and the known seconds of each cell; its column
+    `removed` is not fitted. The value is searched within `limits`. `worst` is the parameter on
+    which its interval depends most.
     """
 
     fixed: Callable[[float], tuple[FloatArray, FloatArray]]
@@ -108,10 +101,10 @@ class _Profile:
 
 
 class Uncertainty:
-    """Draws of the errors of a fit, and what follows for its parameters and predictions."""
+    """Draws of the errors of a fit, and intervals of its parameters and predictions."""
 
     def __init__(self, data: Data, fit: Fit, *key: object) -> None:
-        """Draw the errors, as many times as `data.noise` has draws; `key` seeds them."""
+        """Draw the errors as often as `data.noise`; `key` seeds them."""
         self._data, self._fit = data, fit
         self._rng = seeded("models", *key)
         self._free = fit.theta > 0
@@ -120,11 +113,11 @@ class Uncertainty:
         self._effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
         self.errors = self._own_errors(data.kernels, data.orders) + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
-        if _are_apart(slopes, fit.weights):
+        if _are_distinct(slopes, fit.weights):
             self._steps[:, self._free] = self.errors @ reach.T
 
     def parameter(self, index: int) -> Estimate:
-        """Return a parameter with its interval, in seconds a unit."""
+        """Return a parameter with its interval, in seconds per unit."""
         design = self._data.design
         scale = typical(design, self._data.log_times)[index]
         profile = _Profile(
@@ -158,10 +151,9 @@ class Uncertainty:
         return self._estimate(value, self._steps[:, above] - self._steps[:, below], profile)
 
     def prediction(self, design: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds of the prediction interval of other cells, in seconds, each (cells,).
+        """Return the bounds of 95 % prediction intervals of new cells in seconds, each (cells,).
 
-        The median of such a cell, of whatever kernel and order, lies between them in 95 % of cases.
-        NaN where there is no interval.
+        They are for medians of any kernel and size; NaN: no interval.
         """
         if self._has_no_interval or np.isnan(self._steps[:, self._free]).any():
             nothing = np.full(len(design), np.nan)
@@ -178,7 +170,7 @@ class Uncertainty:
         return len(np.unique(self._data.orders)) < _FEWEST
 
     def _own_errors(self, kernels: IntArray, orders: IntArray) -> FloatArray:
-        """Return errors of the model in cells of these kernels and orders, shape (draws, cells)."""
+        """Return errors of the model in cells of these kernels and sizes, shape (draws, cells)."""
         draws, cells = len(self._data.noise), len(kernels)
         errors = np.zeros((draws, cells))
         for effects, of in zip(self._effects, (kernels, orders, np.arange(cells)), strict=True):
@@ -186,20 +178,20 @@ class Uncertainty:
         return errors
 
     def _estimate(self, value: float, steps: FloatArray, profile: "_Profile") -> Estimate:
-        """Return a value with the interval of its draws, or else of its profile likelihood."""
+        """Return a value with the interval by its draws, or by its profile likelihood."""
         if self._has_no_interval:
             return Estimate(float(value), np.nan, np.nan, "")
-        if steps.std() < _LINEAR:  # not if they are NaN
+        if steps.std() < _LINEAR:  # False for NaN
             low, high = value * np.exp(percentile_interval(steps))
             return Estimate(float(value), float(low), float(high), BOOTSTRAP)
         low, high = self._bounds(value, profile)
         return Estimate(float(value), low, high, PROFILE)
 
     def _bounds(self, value: float, profile: "_Profile") -> tuple[float, float]:
-        """Return between which values the data leave the parameter or ratio.
+        """Return the bounds of the parameter or ratio by its profile likelihood.
 
-        That is where the least squares with the value held exceed the least of all by no more than
-        the errors drawn make likely; 0 and infinity where they do not at either limit.
+        Within them, the least squares with the value fixed exceed the least of all by at most what
+        the drawn errors allow. A bound that is not reached at its limit is 0 or infinity.
         """
         data, weights = self._data, self._fit.weights
         allowed = _NORMAL**2 * self._inflation(profile.worst)
@@ -224,9 +216,9 @@ class Uncertainty:
         return bounds[0], bounds[1]
 
     def _inflation(self, index: int) -> float:
-        """Return the variance of a parameter by the errors drawn, over that of independent cells.
+        """Return the variance of a parameter by the drawn errors, over that of independent cells.
 
-        In a parameter itself, not its logarithm: it may be 0.
+        It is of the parameter, not of its logarithm, since the parameter may be 0.
         """
         relative = self._data.design / (self._data.design @ self._fit.theta)[:, None]
         relative = relative / np.linalg.norm(relative, axis=0)
@@ -237,24 +229,24 @@ class Uncertainty:
 
 
 def _least_squares(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the matrix that turns errors of the cells into those of the parameters."""
+    """Return the matrix that maps errors of the cells to errors of the parameters."""
     root = np.sqrt(weights)
     return np.asarray(np.linalg.pinv(root[:, None] * slopes) * root)
 
 
-def _are_apart(slopes: FloatArray, weights: FloatArray) -> bool:
-    """Tell whether the parameters can be told from each other."""
+def _are_distinct(slopes: FloatArray, weights: FloatArray) -> bool:
+    """Return whether all parameters have distinct effects."""
     scaled = np.sqrt(weights)[:, None] * slopes
     singular = np.linalg.svd(scaled / np.linalg.norm(scaled, axis=0), compute_uv=False)
     return bool(singular.min() > _ALIKE)
 
 
 def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
-    """Return the effects of kernels, of orders and of cells in a fit's residuals.
+    """Return the effects of kernels, of sizes and of cells in the residuals of a fit.
 
-    `left` is the matrix that turns the model's errors into the residuals. The variances are those
-    with which the squares of the residuals, summed by kernels, by orders and by cells, have the
-    expectation that was found (Rao's MINQUE of weights alone, J. Multivar. Anal. 1 (1971) 257).
+    `left` is the matrix that maps the model's errors to the residuals. With the variances returned,
+    the squares of the residuals summed by kernels, by sizes and by cells have the expectation that
+    was found (Rao's MINQUE of weights alone, J. Multivar. Anal. 1 (1971) 257).
     """
     cells = np.arange(len(fit.residual))
     levels = (data.kernels, data.orders, cells)
@@ -268,18 +260,16 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     known = np.array([np.sum(errors**2 @ data.variance) for errors in seen])
     expected = np.array([[np.sum((errors @ own) ** 2) for own in members] for errors in seen])
     counts = np.array([own.shape[1] for own in members])
-    expected[:, counts < _FEWEST] = 0  # of one kernel, what kernels have in common is not known
+    expected[:, counts < _FEWEST] = 0  # one kernel does not show what kernels have in common
     scale = np.maximum(expected[:, -1], _NARROWEST)
     variances, _ = nnls(expected / scale[:, None], (found - known) / scale)
-    degrees_of_degrees_of_freedom = (
+    degrees = (
         counts[0] - len(np.flatnonzero(fit.theta)),
         counts[1] - 1,
         counts[2] - counts[0] - counts[1] + 1,
     )
     effects, rest = [], fit.residual
-    for of, variance, degrees_of_freedom in zip(
-        levels, variances, degrees_of_degrees_of_freedom, strict=True
-    ):
+    for of, variance, degrees_of_freedom in zip(levels, variances, degrees, strict=True):
         mean = np.bincount(of, fit.weights * rest) / np.bincount(of, fit.weights)
         rest = rest - mean[of]
         size = float(np.sqrt(np.mean(mean**2)))

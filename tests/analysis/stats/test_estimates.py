@@ -42,11 +42,11 @@ def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
     assert row["samples"] == 15
 
 
-def test_what_the_host_does_is_neither_overhead_nor_missing():
+def test_host_work_is_not_overhead():
     samples = samples_of(range(1, 16)).assign(host_s=0.5)
     row = summarise(samples).iloc[0]
     assert (row["host_s"], row["host_low_s"]) == (0.5, 0.5)
-    assert row["overhead_s"] == 1.5  # a quarter of 8, less what the host did
+    assert row["overhead_s"] == 1.5  # a quarter of 8, less the host work
     assert np.isnan(summarise(samples_of(range(1, 16))).iloc[0]["host_s"])
 
 
@@ -61,7 +61,7 @@ def test_six_samples_have_an_interval_and_five_have_none():
 
 
 @pytest.mark.parametrize("count", [6, 15, 40])
-def test_the_interval_of_a_median_covers_it_as_often_as_it_says(count):
+def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     rng = np.random.default_rng(count)
     runs = 1000
     n = np.repeat(np.arange(1, runs + 1), count)
@@ -168,7 +168,7 @@ def test_an_empty_recording_has_an_empty_summary():
     assert bootstrap_cells(empty, "total_s").shape == (0, estimates.DRAWS)
 
 
-def test_ratios_of_pairs_lose_what_both_of_a_pair_share():
+def test_common_effects_cancel_in_ratios_of_pairs():
     rng = np.random.default_rng(5)
     shared = rng.lognormal(0, 0.5, 15)
     draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))

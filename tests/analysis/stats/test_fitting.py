@@ -1,4 +1,4 @@
-"""Fitting: what went into the times comes out again, whatever the unit and the start."""
+"""Fitting recovers the parameters of simulated times, for any unit and start."""
 
 from dataclasses import replace
 
@@ -58,8 +58,8 @@ def test_the_fit_is_the_least_of_a_fine_grid():
     assert squares.min() == pytest.approx(found.squares)
 
 
-def test_the_deepest_of_several_valleys_is_found():
-    """From where relative errors are least, or all terms are alike, a search ends at 127.45."""
+def test_the_least_of_several_local_minima_is_found():
+    """From the least relative errors, or from equal terms, a search ends at 127.45."""
     design = np.array([[2793, 0], [16240, 0.0006997], [0, 44.24], [0.7943, 0.00564]])
     log_times = np.array([0.533, -6.216, -6.614, -2.016])
     alike = solve(design, log_times, np.ones(4), typical(design, log_times) / 2)
@@ -68,7 +68,7 @@ def test_the_deepest_of_several_valleys_is_found():
     assert squares == pytest.approx([127.450, 101.148], abs=1e-3)
 
 
-def test_a_parameter_that_is_nothing_is_found_to_be_nothing():
+def test_a_parameter_of_zero_is_found_to_be_zero():
     found = fit(model_data.times("M4", 0, EXACT, c_S=0.0))
     assert found.theta[2] == 0
     np.testing.assert_allclose(found.theta[:2], model_data.truth("M4")[:2], rtol=1e-4)
@@ -99,7 +99,7 @@ def test_a_noisy_cell_weighs_less_than_a_precise_one():
 
 
 @pytest.mark.slow
-def test_scatter_is_what_the_samples_do_not_explain():
+def test_scatter_is_the_variance_beyond_that_of_the_samples():
     found = [fit(model_data.times("M7", seed, (0, 0, 0.05, 0.02))).scatter for seed in range(30)]
     assert np.sqrt(np.mean(found)) == pytest.approx(0.05, rel=0.1)
     none = [fit(model_data.times("M7", seed, (0, 0, 0, 0.02))).scatter for seed in range(30)]
@@ -115,6 +115,6 @@ def test_shares_sum_to_one_and_are_slopes():
     np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)
 
 
-def test_what_is_typical_is_the_median_cell_s_alone():
+def test_typical_values_are_of_the_median_cell():
     design = np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 5.0]])
     np.testing.assert_allclose(typical(design, np.log([8.0, 8.0, 10.0])), [4.0, 1.8])

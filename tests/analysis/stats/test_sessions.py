@@ -1,4 +1,4 @@
-"""Intervals over sessions: known effects are found again, and intervals hold what they are of."""
+"""Intervals over sessions: estimates of known effects, and coverage."""
 
 import numpy as np
 import pandas as pd
@@ -13,31 +13,30 @@ TYPES = {name: TABLES["samples.csv.gz"][name] for name in CELL}
 
 
 def medians(effects, noise=1e-12, kind=None):
-    """Return medians whose effects are given, shape (sessions, cells)."""
+    """Return medians with given effects, shape (sessions, cells), and noise of the same shape."""
     session, cell = (part.ravel() for part in np.indices(effects.shape))
     of_cells = np.zeros(effects.shape[1], np.intp) if kind is None else np.asarray(kind)
-    return Medians(cell, session, effects.ravel(), np.full(effects.size, noise), of_cells)
+    noise = np.broadcast_to(noise, effects.shape).ravel()
+    return Medians(cell, session, effects.ravel(), noise, of_cells)
 
 
-def test_an_effect_that_all_cells_share_leaves_as_many_degrees_of_degrees_of_freedom_as_sessions_less_one():
-    effects = np.array([[0.1] * 20, [-0.2] * 20, [0.1] * 20])
-    found = medians(effects).scatter
+def test_an_effect_shared_by_all_cells_has_degrees_of_freedom_of_sessions_less_one():
+    found = medians(np.array([[0.1] * 20, [-0.2] * 20, [0.1] * 20])).scatter
     assert found.variance == pytest.approx(0.03)
     assert found.common == pytest.approx(0.03)
     assert found.degrees_of_freedom == pytest.approx(2)
     assert found.cells == 20
 
 
-def test_effects_of_each_cell_have_the_degrees_of_degrees_of_freedom_of_all():
-    effects = 0.1 * np.random.default_rng(0).standard_normal((3, 500))
-    found = medians(effects).scatter
+def test_effects_of_single_cells_have_degrees_of_freedom_of_all_cells():
+    found = medians(0.1 * np.random.default_rng(0).standard_normal((3, 500))).scatter
     assert found.variance == pytest.approx(0.01, rel=0.1)
     assert found.common < 0.001
     assert found.degrees_of_freedom == pytest.approx(1000, rel=0.05)
     assert found.between == pytest.approx(found.variance)
 
 
-def test_noise_is_taken_off_and_kinds_are_apart():
+def test_noise_is_subtracted_and_kinds_are_separate():
     effects = np.array([[0.1, 0.3, 0.0], [-0.1, -0.3, 0.0]])
     found = medians(effects, noise=0.005, kind=[0, 1, 1]).scatter
     assert found.variance == pytest.approx([0.02, 0.09])
@@ -48,45 +47,41 @@ def test_noise_is_taken_off_and_kinds_are_apart():
 def test_intervals_by_hand():
     """Two sessions of one cell: t(1) · √(0.02/2) for the mean, t(1) · √(0.02·3/2) for another."""
     one = medians(np.array([[0.1], [-0.1]]))
-    assert one.half_widths == pytest.approx(12.7062 * 0.1, rel=1e-4)
-    assert one.half_widths_of_another == pytest.approx(12.7062 * 0.03**0.5, rel=1e-4)
+    assert one.half_widths() == pytest.approx(12.7062 * 0.1, rel=1e-4)
+    assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=1e-4)
 
 
-def test_a_cell_without_enough_samples_tells_nothing_and_has_no_interval():
-    noise = np.full((2, 2), 1e-6)
-    noise[1, 1] = np.nan
-    effects = np.array([[0.1, 5.0], [-0.1, -5.0]])
-    session, cell = (part.ravel() for part in np.indices(effects.shape))
-    found = Medians(cell, session, effects.ravel(), noise.ravel(), np.zeros(2, np.intp))
+def test_a_cell_without_enough_samples_does_not_count_and_has_no_interval():
+    noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
+    found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
     assert found.scatter.cells == 1
-    assert np.isfinite(found.half_widths[0])
-    assert np.isnan(found.half_widths[1])
+    assert np.isfinite(found.half_widths()[0])
+    assert np.isnan(found.half_widths()[1])
 
 
-def test_one_session_tells_of_no_other():
+def test_one_session_has_no_variance_and_no_interval():
     alone = medians(np.zeros((1, 3)))
     assert np.isnan(alone.scatter.variance).all()
-    assert np.isnan(alone.half_widths).all()
+    assert np.isnan(alone.half_widths()).all()
     assert np.isnan(alone.left_out()).all()
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_intervals_of_three_sessions_hold_the_mean_and_a_fourth(name):
+def test_intervals_of_three_sessions_contain_the_mean_and_a_fourth(name):
     rng = np.random.default_rng(3)
-    held = []
+    covered = []
     for _ in range(200):
         every, _ = simulated(rng, 4, *EFFECTS[name])
         last = every.session == 3
         others = every.only(~last)
         miss = np.abs(every.log_s[last] - others.means)
-        held.append(
-            [np.abs(others.means) <= others.half_widths, miss <= others.half_widths_of_another]
-        )
-    assert (np.mean(held, axis=(0, 2)) > 0.9).all()
-    assert (np.mean(held, axis=(0, 2)) < 0.985).all()
+        in_mean = np.abs(others.means) <= others.half_widths()
+        covered.append([in_mean, miss <= others.half_widths(new_session=True)])
+    assert (np.mean(covered, axis=(0, 2)) > 0.9).all()
+    assert (np.mean(covered, axis=(0, 2)) < 0.985).all()
 
 
-def test_a_session_left_out_is_held_by_the_interval_of_the_others():
+def test_the_interval_of_the_others_contains_a_session_left_out():
     rng = np.random.default_rng(4)
     found = np.concatenate([simulated(rng, 4, 0.03, 0.03, False)[0].left_out() for _ in range(50)])
     assert np.isfinite(found).all()
@@ -100,7 +95,7 @@ def test_a_session_left_out_is_held_by_the_interval_of_the_others():
 
 
 def samples(seed=0, sessions=3, cells=8, shared=0.05, count=12, time_s=5e-3):
-    """Return samples of pinned cells of one kernel, whose sessions have effects they share."""
+    """Return samples of pinned cells of one kernel, with shared effects of sessions."""
     rng = np.random.default_rng(seed)
     frames = []
     for session in range(sessions):
@@ -141,7 +136,7 @@ def test_a_cell_of_one_session_has_the_interval_within_it():
     assert widths[0] < 0.5 * widths[1]
 
 
-def test_draws_are_as_wide_as_the_intervals_and_share_what_sessions_do():
+def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
     found = Sessions(samples())
     draws = found.draws("total", "seed")
     assert draws.shape == (8, DRAWS)
@@ -163,7 +158,7 @@ def test_the_order_of_cells_changes_nothing():
     pd.testing.assert_frame_equal(Sessions(frame).summary(), Sessions(shuffled).summary())
 
 
-def test_a_row_a_kind():
+def test_one_row_per_kind():
     host = samples(seed=1).assign(host_s=1e-4, host_memory="pageable").astype(TYPES)
     found = Sessions(pd.concat([samples(), host])).scatters("total")
     assert found["host_memory"].tolist() == ["pageable", "pinned"]
@@ -171,7 +166,7 @@ def test_a_row_a_kind():
     assert set(found["length"]) == {"over 1 ms"}
     assert (found["cells"] == 8).all()
     assert (found["medians_evaluated"] == 24).all()
-    assert (found["medians_inside"] >= 16).all(), "those of one session may lie apart together"
+    assert (found["medians_inside"] >= 16).all(), "medians of one session may miss together"
     assert (found["common_log_sd"] > 0.9 * found["between_log_sd"]).all()
 
 
