@@ -31,7 +31,7 @@ def break_even(
     low, high = every["least_n"].min() / 1.2, every["largest_n"].max() * 1.2
     step = max(0.34, 0.1 * len(by_gpu))
     figure, axes = style.new_figure(len(memories), height=1.4 + step * len(shown))
-    looks = palette.card_looks(by_gpu)
+    looks = palette.gpu_looks(by_gpu)
     for axis, memory in zip(axes, memories, strict=True):
         for number, (gpu, own) in enumerate(by_gpu.items()):
             cells = own[own["host_memory"] == memory]
@@ -74,7 +74,7 @@ def copies(by_gpu: RowsByGpu, fits: RowsByGpu) -> Figure:
     every = pd.concat(list(by_gpu.values()))
     directions = [direction for direction in DIRECTIONS if (every["direction"] == direction).any()]
     figure, axes = style.new_figure(len(directions), height=3.8)
-    looks = palette.card_looks(by_gpu)
+    looks = palette.gpu_looks(by_gpu)
     for axis, direction in zip(axes, directions, strict=True):
         for gpu, own in by_gpu.items():
             look = looks[gpu]
@@ -112,7 +112,7 @@ def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> No
             hover(
                 drawn,
                 [
-                    style.said(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
+                    style.tooltip(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
                     for each in values
                 ],
             )
@@ -162,7 +162,7 @@ def predictions(by_gpu: RowsByGpu, memories: Sequence[str]) -> Figure:
     their 95 % prediction intervals.
     """
     figure, axes = style.new_figure(len(memories), height=3.4)
-    looks = palette.card_looks(by_gpu)
+    looks = palette.gpu_looks(by_gpu)
     for axis, memory in zip(axes, memories, strict=True):
         axis.axhline(1, color=INK, linewidth=1)
         for gpu, own in by_gpu.items():

@@ -1,1 +1,1 @@
-"""What every figure shares: one look, its parts, and the SVG that it is written as."""
+"""Shared parts of the figures: looks, axes, points with intervals, SVG output."""

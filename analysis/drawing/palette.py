@@ -1,4 +1,4 @@
-"""The same colour and marker in every figure, for a variant, a size, a GPU: without a library."""
+"""One colour and marker per variant, matrix size and GPU for all figures; without matplotlib."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from typing import TypeVar
 
 _Key = TypeVar("_Key")
 
-# Every colour has a contrast of at least 3:1 on white and on the dark page (WCAG 1.4.11); hues are
-# spread for colour-blind readers, and a marker shape says the same again.
+# Every colour has a contrast of at least 3:1 on the light and the dark page (WCAG 1.4.11). Marker
+# shapes repeat the information for colour-blind readers.
 GREY = "#7f7f7f"
 BLUE = "#1f7ec2"
 BROWN = "#b0673a"
@@ -32,12 +32,12 @@ _COLOURS = (
     RED,
     LEAF,
 )
-# A ramp for the matrix orders, which have an order; the variants above have none.
+# A ramp for matrix sizes.
 _RAMP = ("#9a4fc4", "#6a6ad6", "#2f83c4", "#0091a0", "#22935c", "#6f8b00", "#a87a00", "#c7662a")
 _MARKERS = ("o", "s", "v", "^", "D", "X", "P", "<", ">", "p", "h", "*", "d")
 
-# The catalogs' variants by the figures in which they are drawn together: those of source V with
-# those CPU variants that stand beside a GPU, the steps of T and G with cuBLAS, the CPU's.
+# Variants that share a figure: those of source V; the steps of sources T and G with cuBLAS; those
+# for any shape.
 SOURCE_V = (
     "naive",
     "naive_coalesced",
@@ -65,21 +65,21 @@ STEPS = (
     "cublas_sgemm",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
-CPU_BESIDE = ("naive", "blas", "packed")
+_CPU_BESIDE = ("naive", "blas", "packed")
 _CPU_ALONE = ("loop_order", "column_buffered", "blocked")
 _CPU_LIBRARIES = ("mkl", "blis")
-# In the order of the palette, so that no two of one figure have the same colour: `block_padded`
-# takes that of `naive_coalesced`, which stands among the steps.
+# The order of the palette gives the variants of one figure different colours. `block_padded` takes
+# the place of `naive_coalesced` among the steps.
 _ORDER = (
     *((False, name) for name in SOURCE_V),
-    *((True, name) for name in CPU_BESIDE),
+    *((True, name) for name in _CPU_BESIDE),
     *((False, name) for name in (STEPS[1], "block_padded", *STEPS[2:])),
     *((True, name) for name in _CPU_ALONE),
     *((False, name) for name in ANY_SHAPE),
     *((True, name) for name in _CPU_LIBRARIES),
 )
 
-# The parts of a transfer-inclusive time, in the order in which they pass.
+# Parts of the end-to-end time in order: label, colour, hatch.
 PARTS = {
     "host_s": ("host work", OLIVE, ".."),
     "h2d_s": ("copy to the GPU", BLUE, "//"),
@@ -88,7 +88,7 @@ PARTS = {
     "overhead_s": ("overhead", GREY, ""),
 }
 
-# The steps from the naive loop of a CPU to a GPU, in their order.
+# Factors of a speedup over the naive CPU loop in order: label, colour, hatch.
 SPLIT = {
     "source": ("cache optimisation, one thread", BLUE, "/"),
     "one_thread": ("vectors, registers, packing", GREEN, "\\"),
@@ -100,7 +100,7 @@ SPLIT = {
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn, in every figure."""
+    """Colour, marker and line style of one series in all figures."""
 
     colour: str
     marker: str
@@ -108,29 +108,24 @@ class Look:
 
 
 def looks(keys: Iterable[tuple[bool, str]]) -> dict[tuple[bool, str], Look]:
-    """Return the look of each (is CPU, variant); one the study does not know yet gets the next."""
+    """Return the look of each (is CPU, variant); unknown variants follow the known ones."""
     order = [*_ORDER, *sorted(set(keys) - set(_ORDER))]
-    found = _in_turn(order, _COLOURS)
+    found = _cycled(order, _COLOURS)
     return {key: replace(look, line="--") if key[0] else look for key, look in found.items()}
 
 
-def on_threads(look: Look, threads: int) -> Look:
-    """Return a CPU variant's look on that many threads: dashed on one, on several dash-dotted."""
-    return replace(look, line="-.") if threads > 1 else look
-
-
 def size_looks(sizes: Iterable[int]) -> dict[int, Look]:
-    """Return a look for each matrix size N, for figures in which the colour tells sizes apart."""
-    return _in_turn(sorted(set(sizes)), _RAMP)
+    """Return a look for each matrix size N."""
+    return _cycled(sorted(set(sizes)), _RAMP)
 
 
-def card_looks(labels: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each GPU, for figures in which the colour tells GPUs apart."""
-    return _in_turn(labels, _COLOURS[1:])
+def gpu_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each GPU."""
+    return _cycled(labels, _COLOURS[1:])
 
 
-def _in_turn(keys: Iterable[_Key], colours: Sequence[str]) -> dict[_Key, Look]:
-    """Return a look for each key: colours and markers one after the other, and again."""
+def _cycled(keys: Iterable[_Key], colours: Sequence[str]) -> dict[_Key, Look]:
+    """Return a look for each key; colours and markers repeat in order."""
     return {
         key: Look(colours[place % len(colours)], _MARKERS[place % len(_MARKERS)], "-")
         for place, key in enumerate(keys)

@@ -1,4 +1,4 @@
-"""Rates of cells, as several figures draw them."""
+"""Throughput of cells for several figures."""
 
 import pandas as pd
 
@@ -8,8 +8,8 @@ RATE = ("rate", "rate_low", "rate_high")
 def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """Return `cells` with rate, rate_low, rate_high in GFLOP/s from the times of `quantity`.
 
-    `quantity` is "total" or "kernel". Rows without that time are left out; a slow bound of the time
-    is the low bound of the rate.
+    `quantity` is "total" or "kernel". Rows without this time are dropped. The upper bound of the
+    time gives the lower bound of the throughput.
     """
     cells = cells[cells[f"{quantity}_s"].notna()]
     work = 2e-9 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
@@ -21,6 +21,6 @@ def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
 
 
 def fastest(cells: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Return, for each group of `by`, the row with the highest rate."""
+    """Return the row with the highest throughput for each group of `by`."""
     ordered = cells.sort_values("rate", ascending=False, kind="stable")
     return ordered.drop_duplicates(list(by)).sort_index()

@@ -1,4 +1,4 @@
-"""Dots in rows: values with horizontal intervals, one row a thing, series beside each other."""
+"""Dot plots: values with horizontal intervals, one row per item, several series per row."""
 
 from collections.abc import Callable, Sequence
 from textwrap import wrap
@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.drawing.palette import Look
-from analysis.drawing.style import rounded, said, segments
+from analysis.drawing.style import rounded, segments, tooltip
 from analysis.drawing.svg import hover, label
 
 
 def name_rows(axis: Axes, names: Sequence[str]) -> None:
-    """Write the rows' names at the left; the first row, at y = 0, stands at the top."""
+    """Label the rows; the first row, at y = 0, is at the top."""
     lines = [wrap(name, 25, break_long_words=False) for name in names]
     axis.set_yticks(range(len(names)), ["\n".join(map(label, each)) for each in lines])
     axis.set_ylim(len(names) - 0.5, -0.5)
@@ -23,7 +23,7 @@ def name_rows(axis: Axes, names: Sequence[str]) -> None:
 
 
 def offset(series: int, count: int) -> float:
-    """Return by how much a series stands below the middle of its row, one of `count`."""
+    """Return the distance of one of `count` series below the centre of its row."""
     return (series - (count - 1) / 2) * min(0.8 / count, 0.2)
 
 
@@ -37,16 +37,16 @@ def dots(
     hollow: Sequence[bool] | None = None,
     tell: Callable[[float], str] = rounded,
 ) -> None:
-    """Draw the values of `frame` at the heights `y`, with their horizontal intervals.
+    """Draw the values of `frame` at the heights `y`, with horizontal intervals.
 
-    `x` names the columns of value, low and high. A marker is hollow where `hollow` says so, by
-    default where there is no interval. Hovering over one says its name, of `names`, and its values.
+    `x` names the columns of value, low and high. `hollow` selects hollow markers; the default is
+    values without an interval. A tooltip shows the name, from `names`, and the values.
     """
     value, low, high = (frame[name].to_numpy(dtype=float) for name in x)
     place = np.asarray(y, dtype=float)
     bounded = np.isfinite(low) & np.isfinite(high)
     is_open = ~bounded if hollow is None else np.asarray(hollow, dtype=bool)
-    texts = [said(*each, tell) for each in zip(names, value, low, high, strict=True)]
+    texts = [tooltip(*each, tell) for each in zip(names, value, low, high, strict=True)]
     along = (place[bounded], place[bounded])
     segments(axis, (low[bounded], high[bounded]), along, look.colour)
     for chosen, face in ((~is_open, look.colour), (is_open, "none")):
@@ -58,6 +58,6 @@ def dots(
 
 
 def key(axis: Axes, look: Look, text: str) -> None:
-    """Put a series of dots into the legend."""
+    """Add a series of dots to the legend."""
     how: dict[str, Any] = {"marker": look.marker, "linestyle": "none", "markeredgewidth": 0}
     axis.plot([], [], color=look.colour, markersize=26**0.5, label=label(text), **how)

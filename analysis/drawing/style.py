@@ -1,4 +1,4 @@
-"""One look for every figure: axes, legends, points with their intervals, units."""
+"""Common style of all figures: axes, legends, points with intervals, units."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -20,36 +20,35 @@ from analysis.stats.estimates import FloatArray
 from analysis.stats.rounding import order_of_magnitude
 from kernels.theory import tiles
 
-# A headless machine has no display, and nothing here ever opens a window.
-mpl.use("svg")
+mpl.use("svg")  # works without a display
 
 
 def theme() -> AbstractContextManager[None]:
-    """Return the context in which every figure is drawn and saved."""
+    """Return the context for drawing and saving a figure."""
     settings = sns.axes_style("ticks") | sns.plotting_context("paper")
     ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     settings |= dict.fromkeys((*ink, "grid.color", "hatch.color"), INK)
     settings |= {"axes.grid": True, "grid.alpha": 0.15, "hatch.linewidth": 0.6}
     settings |= {"axes.titlesize": 10, "axes.titleweight": "bold", "legend.frameon": False}
     settings |= {"axes.spines.top": False, "axes.spines.right": False}
-    # Names come from outside: a dollar sign in one is a dollar sign, not mathematics.
+    # Names are user input: a dollar sign does not start mathematics.
     return mpl.rc_context(settings | {"text.parse_math": False})
 
 
-# With more GPUs than these, a panel a GPU or a colour a GPU is no longer read: what is compared
-# is then the first GPU alone, or the first ones.
+# Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has
+# a panel for the first GPU only, or the first colours.
 MOST_PANELS, MOST_COLOURS = 6, 8
 
 
 def panelled(cards: Sequence[Device]) -> Sequence[Device]:
-    """Return the GPUs that get a panel each: all, or the first alone where they are too many."""
+    """Return the GPUs that get a panel: all, or only the first if there are too many."""
     return cards if len(cards) <= MOST_PANELS else cards[:1]
 
 
 def panels(
     count: int, columns: int = 2, height: float = 2.7, width: float = 8.0
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` panels of this height, in rows of at most `columns`."""
+    """Return a figure with `count` panels in rows of at most `columns`; sizes in inches."""
     columns = min(count, columns)
     rows = -(-count // columns)
     figure, axes = new_figure(columns, rows, width, 0.6 + height * rows)
@@ -59,7 +58,7 @@ def panels(
 
 
 def legend(figure: Figure, axes: Sequence[Axes], columns: int | None = None) -> None:
-    """Put one legend of all panels at the right of the figure, or below it in `columns`."""
+    """Add one legend for all panels, right of the figure or, with `columns`, below it."""
     found: dict[str, Any] = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -73,7 +72,7 @@ def legend(figure: Figure, axes: Sequence[Axes], columns: int | None = None) -> 
 
 
 def same_y(axes: Sequence[Axes]) -> None:
-    """Give panels that are compared the same range of y, and their ticks anew."""
+    """Give all panels the same y range, and recompute their ticks."""
     limits = [axis.get_ylim() for axis in axes]
     for axis in axes:
         axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
@@ -84,14 +83,14 @@ def same_y(axes: Sequence[Axes]) -> None:
 def new_figure(
     columns: int = 1, rows: int = 1, width: float = 8.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure, `width` by `height` inches, with its axes in reading order."""
+    """Return an empty figure, `width` by `height` inches, and its axes in reading order."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = [figure.add_subplot(rows, columns, index + 1) for index in range(rows * columns)]
     return figure, axes
 
 
 def log_axis(axis: Axes, which: str, base: int = 10) -> None:
-    """Make the axis `which` ("x" or "y") logarithmic, with plain numbers at its ticks."""
+    """Make the axis `which` ("x" or "y") logarithmic, with plain numbers as tick labels."""
     set_scale = axis.set_xscale if which == "x" else axis.set_yscale
     set_scale("log", base=base)
     scale = axis.xaxis if which == "x" else axis.yaxis
@@ -104,7 +103,7 @@ def log_axis(axis: Axes, which: str, base: int = 10) -> None:
 
 
 def factor_axis(axis: Axes, which: str) -> None:
-    """Make an axis of factors logarithmic, with ticks that fit those near 1 as well as far off."""
+    """Make an axis of factors logarithmic; the ticks fit narrow and wide ranges."""
     log_axis(axis, which)
     low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
     ratio = high / low
@@ -118,15 +117,15 @@ def factor_axis(axis: Axes, which: str) -> None:
         set_ticks(shown, [plain_number(tick) for tick in shown])
 
 
-# The largest over the least factor up to which ticks are evenly spaced, and up to which they are:
+# Ratio of the axis limits up to which ticks are evenly spaced, and up to which they are _FACTORS.
 _NEAR, _FAR = 2.0, 20.0
 _FACTORS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
 
 
 def ticks_at(axis: Axes, values: Iterable[int], least_gap: float = 0.11) -> None:
-    """Put the ticks of a logarithmic x axis exactly at the measured `values`.
+    """Put the ticks of a logarithmic x axis at the measured `values`.
 
-    Labels are at least `least_gap` apart, as a share of the axis; powers of two come first.
+    Labels are at least `least_gap` apart, as a share of the axis; powers of two have priority.
     """
     shown = sorted(set(values))
     least = (shown[-1] / shown[0]) ** least_gap * (1 - 1e-9)
@@ -155,37 +154,37 @@ def plain_time(value: float, _position: int | None = None) -> str:
 
 
 def rounded(value: float, digits: int = 4) -> str:
-    """Return a value with so many significant digits, as hovering says it: 12.75, 51 390."""
+    """Return a value with `digits` significant digits: 12.75, 51 390."""
     return plain_number(float(f"{value:.{digits}g}"))
 
 
 def gflops(value: float) -> str:
-    """Return a rate in GFLOP/s as hovering says it."""
+    """Return a throughput in GFLOP/s for a tooltip."""
     return f"{rounded(value)} GFLOP/s"
 
 
 def seconds(value: float) -> str:
-    """Return a time in seconds as hovering says it: 6.37 ms."""
+    """Return a time in seconds for a tooltip: 6.37 ms."""
     return plain_time(float(f"{value:.4g}"))
 
 
 def times(value: float, digits: int = 4) -> str:
-    """Return a speedup or a ratio as hovering says it: 14.17 ×."""
-    return f"{rounded(value, digits)}\u00a0×"
+    """Return a speedup or a ratio for a tooltip: 14.17×."""
+    return f"{rounded(value, digits)}×"
 
 
 def speedup(value: float) -> str:
-    """Return a measured gain as `times` does; one without interval `said` makes rough."""
+    """Return a measured speedup; `tooltip` rounds speedups without an interval with `about`."""
     return times(value)
 
 
 def about(value: float) -> str:
-    """Return a speedup of too few runs for an interval, as an order of magnitude: about 8000 ×."""
+    """Return a speedup without an interval as an order of magnitude: about 8000×."""
     return f"about {times(order_of_magnitude(value))}"
 
 
 def spread(places: FloatArray, gap: float) -> FloatArray:
-    """Return `places` moved as little as it takes to be at least `gap` apart, in their order."""
+    """Return `places` in the same order, moved minimally to be at least `gap` apart."""
     order = np.argsort(places, kind="stable")
     steps = gap * np.arange(len(places))
     moved = np.empty(len(places))
@@ -210,11 +209,11 @@ def points(
     names: Sequence[str] | None = None,
     tell: Callable[[float], str] = rounded,
 ) -> None:
-    """Draw the points of `frame` with their intervals; rows without a value are left out.
+    """Draw the points of `frame` with their intervals; rows without a value are dropped.
 
-    `y` names the columns of value, low and high. A value without an interval is a hollow marker.
-    Hovering over a point says its name and, as `tell` writes them, value and interval; `names` has
-    one a row, by default the series, which is `text`, and the value of `x`.
+    `y` names the columns of value, low and high. A value without an interval is a hollow marker. A
+    tooltip shows the name of a point, its value and its interval, formatted by `tell`. `names` has
+    one name per row; the default is the series name `text` and the value of `x`.
     """
     value = frame[y[0]].to_numpy(dtype=float)
     known = np.isfinite(value)
@@ -224,7 +223,7 @@ def points(
         names = [f"{label(text)}, {plain_number(at)}" if text else plain_number(at) for at in place]
     else:
         names = [name for name, shown in zip(names, known, strict=True) if shown]
-    texts = [said(*each, tell) for each in zip(names, value, low, high, strict=True)]
+    texts = [tooltip(*each, tell) for each in zip(names, value, low, high, strict=True)]
     if line and len(place) > 1:
         axis.plot(place, value, look.line, color=look.colour, linewidth=1.1, zorder=2)
     bounded = np.isfinite(low) & np.isfinite(high)
@@ -244,27 +243,27 @@ def points(
 
 
 def cell_names(cells: pd.DataFrame) -> list[str]:
-    """Return kernel, block size if there is one, and matrix size of cells, for hovering."""
+    """Return kernel, block size if any, and matrix size of each cell, for tooltips."""
     blocks = ("" if pd.isna(size) else f", B = {tiles.shown(size)}" for size in cells["block_size"])
     named = zip(cells["variant"], blocks, cells["n"], strict=True)
     return [f"{variant}{block}, N = {plain_number(n)}" for variant, block, n in named]
 
 
 def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:
-    """Draw intervals as straight lines, from x[0], y[0] to x[1], y[1]; together they are a path."""
+    """Draw intervals as lines from (x[0], y[0]) to (x[1], y[1]), all in one path."""
     apart = np.full(len(x[0]), np.nan)
     ends = (np.column_stack([first, last, apart]).ravel() for first, last in (x, y))
     line: dict[str, Any] = {"linewidth": 1.6, "solid_capstyle": "butt"} | how
     axis.plot(*ends, color=colour, **line)
 
 
-def said(
+def tooltip(
     name: str, value: float, low: float, high: float, tell: Callable[[float], str] = rounded
 ) -> str:
-    """Return what hovering over a mark says: its name, value and, where known, interval."""
+    """Return the tooltip of a mark: its name, value and, if known, interval."""
     shown = tell(value)
     if not (np.isfinite(low) and np.isfinite(high)):
         return f"{name}: {about(value) if tell is speedup else shown}"
-    unit = shown.lstrip("−0123456789.\u202f")  # said once, where the bounds have it too
+    unit = shown.lstrip("−0123456789.\u202f")  # shown once, after the value
     bounds = [tell(bound).removesuffix(unit) for bound in (low, high)]
     return f"{name}: {shown} ({' to '.join(bounds)})"

@@ -1,4 +1,4 @@
-"""Turn a matplotlib figure into SVG that can be inlined, hovered over and reproduced."""
+"""Convert a matplotlib figure to reproducible inline SVG with tooltips."""
 
 import io
 import re
@@ -9,49 +9,45 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-# What is drawn in this colour takes the colour of the surrounding text (dark mode, print).
+# Placeholder for the colour of the surrounding text (dark mode, print).
 INK = "#010203"
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 _REFERENCE = re.compile(r"(url\(#|^#)")
-# A hundredth of a point is not seen.
+# Two decimals of a point are enough.
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
-_FONT = re.compile(r"font-family: [^;]*; ?")  # said once, at the root
+_FONT = re.compile(r"font-family: [^;]*; ?")  # set once, at the root
 _HOVER = "hover-"
-_BETWEEN = "\u2028"  # a line break in an attribute would be read as a space
+_BETWEEN = "\u2028"  # XML would convert a line break in an attribute to a space
 _LONGEST_LABEL = 40
 
 ET.register_namespace("", _SVG.strip("{}"))
 
 
 def label(text: object) -> str:
-    """Return `text` fit for a label inside a figure: one line, no control marks, not too long."""
+    """Return `text` as a figure label: one line without control characters, shortened."""
     clean = _CONTROL.sub("", str(text)).strip()
     return clean if len(clean) <= _LONGEST_LABEL else clean[: _LONGEST_LABEL - 1] + "…"
 
 
 def hover(artist: Artist, texts: Sequence[str]) -> None:
-    """Give each mark of a scatter or a bar container's patch the text that hovering shows.
-
-    There are as many `texts` as the artist has marks, in their order.
-    """
+    """Set the tooltips of a scatter or a bar: one text per mark, in the order of the marks."""
     artist.set_gid(_HOVER + _BETWEEN.join(_CONTROL.sub("", text) for text in texts))
 
 
 def render(figure: Figure, name: str) -> str:
-    """Return `figure` as SVG text; a screen reader says the caption ``caption-NAME`` of the page.
+    """Return `figure` as SVG text, labelled by the element ``caption-NAME`` of the page.
 
-    The text depends on the figure alone: no date, no version, no drawn ids. Axes and texts drawn in
-    `INK` become ``currentColor``; texts stay texts. Ids begin with `name`: many such figures stand
-    in one page.
+    The text depends only on the figure: it has no date, version or random ids. `INK` becomes
+    ``currentColor``, and texts stay texts. Ids begin with `name`, so they are unique in a page.
     """
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())
-    for tag in ("metadata", "style"):  # matplotlib's style sheet would apply to the whole page
+    for tag in ("metadata", "style"):  # the style sheet of matplotlib would apply to the whole page
         _drop(root, f"{_SVG}{tag}")
     for group in root.iter(f"{_SVG}g"):
         if group.get("id", "").startswith(_HOVER):
@@ -64,7 +60,7 @@ def render(figure: Figure, name: str) -> str:
             element.text = None
         if not (element.tail or "").strip():
             element.tail = None
-        _hand_over(element, f"{name}-")
+        _convert(element, f"{name}-")
     root.set("style", "font-family:system-ui,sans-serif")
     root.set("role", "img")
     root.set("aria-labelledby", f"caption-{name}")
@@ -78,7 +74,7 @@ def _drop(root: ET.Element, tag: str) -> None:
 
 
 def _title(group: ET.Element, texts: list[str]) -> None:
-    """Put a title into each mark of a group; definitions of marks are none."""
+    """Add a title to each mark of a group, except to the definitions of marks."""
     defined = {id(part) for defs in group.iter(f"{_SVG}defs") for part in defs.iter()}
     marks = [
         part
@@ -86,18 +82,18 @@ def _title(group: ET.Element, texts: list[str]) -> None:
         if part.tag in (f"{_SVG}use", f"{_SVG}path") and id(part) not in defined
     ]
     if len(marks) != len(texts):
-        raise ValueError(f"{len(marks)} marks for {len(texts)} texts: {texts[:1]}")
+        raise ValueError(f"{len(texts)} tooltips for {len(marks)} marks: {texts[:1]}")
     for mark, text in zip(marks, texts, strict=True):
         ET.SubElement(mark, f"{_SVG}title").text = text
 
 
-def _hand_over(element: ET.Element, prefix: str) -> None:
-    """Write references as HTML knows them, ids apart from other figures', and ink as the page's."""
+def _convert(element: ET.Element, prefix: str) -> None:
+    """Convert references to HTML syntax, prefix ids, and replace `INK` by ``currentColor``."""
     target = element.attrib.pop(_XLINK_HREF, None)
     if target is not None:
         element.set("href", target)
     for key, value in list(element.attrib.items()):
-        # XML would keep each line break of a path as an escape.
+        # XML would escape each line break of a path.
         flat = " ".join(value.split()).replace(INK, "currentColor")
         flat = _FONT.sub("", _DECIMALS.sub(r"\1", flat))
         if key == "id":

@@ -25,7 +25,7 @@ _MEMORY = ("pinned", "pageable")
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of every kernel of ladder_summary.csv: bars of the focus, points of other GPUs."""
+    """Draw the throughput of each kernel: bars for the GPU in focus, points for other GPUs."""
     rows = store["ladder_summary"]
     gpus = [gpu for gpu in devices.gpus if (rows["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]

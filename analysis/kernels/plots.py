@@ -30,10 +30,12 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
     (first, rows), *others = cards.items()
     places = {variant: place for place, variant in enumerate(rows["variant"])}
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
-    looks = palette.card_looks(cards)
+    looks = palette.gpu_looks(cards)
     bars = axis.barh(list(places.values()), rows["rate"], 0.62, color=looks[first].colour)
     for bar, row in zip(bars, rows.itertuples(), strict=True):
-        said = style.said(f"{row.variant}, {first}", row.rate, row.rate_low, row.rate_high, _tera)
+        said = style.tooltip(
+            f"{row.variant}, {first}", row.rate, row.rate_low, row.rate_high, _tera
+        )
         hover(bar, [said])
     for row in rows.itertuples():
         how: dict[str, Any] = {
@@ -53,7 +55,7 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
         hover(
             drawn,
             [
-                style.said(name, rate[0], rate[1], rate[2], _tera)
+                style.tooltip(name, rate[0], rate[1], rate[2], _tera)
                 for name, rate in zip(names, own[list(RATE)].to_numpy(float), strict=True)
             ],
         )
@@ -200,7 +202,10 @@ def shapes(rows: pd.DataFrame) -> Figure:
             pairs = zip(names, values, strict=True)
             hover(
                 drawn,
-                [style.said(name, rate[0], rate[1], rate[2], style.gflops) for name, rate in pairs],
+                [
+                    style.tooltip(name, rate[0], rate[1], rate[2], style.gflops)
+                    for name, rate in pairs
+                ],
             )
         texts = [str(shape).replace("x", "×") for shape in found]
         axis.set_yticks(range(len(found)), texts if not position else [""] * len(found))

@@ -73,7 +73,7 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
     cards = {card.label: card.short for card in devices.gpus[: style.MOST_COLOURS]}
-    looks = palette.card_looks(cards)
+    looks = palette.gpu_looks(cards)
     found = [
         Series(name, own, looks[source])
         for source, name in cards.items()
@@ -121,7 +121,7 @@ def _titled(name: str, rows: pd.DataFrame) -> str:
 def _looks(names: dict[str, str]) -> list[palette.Look]:
     """Return the looks of the published times, grey, and of the GPUs."""
     cards = [name for name in names if name != PUBLISHED]
-    return [palette.Look(palette.GREY, "d", "-"), *palette.card_looks(cards).values()]
+    return [palette.Look(palette.GREY, "d", "-"), *palette.gpu_looks(cards).values()]
 
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {

@@ -173,7 +173,7 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
         drawn = axis.scatter(outside["factor"], outside["y"], s=16, facecolors="none", **how)
         values = outside[["factor", "low", "high"]].to_numpy()
         said = zip(style.cell_names(outside), values, strict=True)
-        hover(drawn, [style.said(f"{one.name}, {name}", *each) for name, each in said])
+        hover(drawn, [style.tooltip(f"{one.name}, {name}", *each) for name, each in said])
     found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
     if len(found):
         y = cells.groupby("variant")["y"].first()

@@ -33,12 +33,12 @@ _PERFORMANCE = {
 
 
 def speedup_block(store: Store, devices: Devices) -> Figure | None:
-    """Draw the speedup over the naive kernel by block size, copies included: published and measured.
+    """Draw published and measured end-to-end speedups over the naive kernel by block size.
 
     At the source's matrix size, a panel for each of its swept kernels.
     """
     cards = list(devices.gpus[: style.MOST_COLOURS])
-    looks = palette.card_looks([gpu.label for gpu in cards])
+    looks = palette.gpu_looks([gpu.label for gpu in cards])
     found = {name: _printed_speedups(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
     for axis, (name, printed) in zip(axes, found.items(), strict=True):
@@ -94,7 +94,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     n = int(cards["n"].iloc[0])
     places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
-    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="text of source V, most GPUs")
+    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="source V, most GPUs")
     for name, (text, look) in _PERFORMANCE.items():
         rows = cards[cards[f"{name}_flop_per_s"].notna()]
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
@@ -107,7 +107,7 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
         axis.scatter([printed], [0], marker="x", s=34, color=INK, label=_PRINTED)
     axis.set_yticks([0, *places.values()], ["GTX 770", *(label(titles[gpu]) for gpu in places)])
     axis.set_ylim(-0.6, len(places) + 0.6)
-    axis.set_xlabel(f"throughput of the fastest kernel at N = {style.plain_number(n)} in GFLOP/s (log)")
+    axis.set_xlabel(f"throughput at N = {style.plain_number(n)} in GFLOP/s (logarithmic)")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=5)
     return figure

@@ -18,11 +18,11 @@ from analysis.trust.comparison import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
 
 # Label and look of each kind of cell and quantity.
 _KINDS = {
-    (ALONE, "kernel"): ("kernel alone", Look(palette.GREEN, "o", "-")),
+    (ALONE, "kernel"): ("kernel-only", Look(palette.GREEN, "o", "-")),
     (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),
-    (PINNED, "total"): ("total, pinned memory", Look(palette.BLUE, "s", "--")),
+    (PINNED, "total"): ("end-to-end, pinned memory", Look(palette.BLUE, "s", "--")),
     (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(palette.ORANGE, "^", "-")),
-    (PAGEABLE, "total"): ("total, pageable memory", Look(palette.ORANGE, "v", "--")),
+    (PAGEABLE, "total"): ("end-to-end, pageable memory", Look(palette.ORANGE, "v", "--")),
     (BATCHES, "kernel_batch"): ("kernel, back to back", Look(palette.GREEN, "D", "-")),
     (ON_CPU, "total"): ("CPU", Look(palette.PURPLE, "P", "-.")),
 }
@@ -46,7 +46,7 @@ def agreement(
             if key in found:
                 _distribution(axis, found[key], tolerance, text, look)
         axis.set_title(label(title))
-        axis.set_xlabel("ratio of the medians of a cell")
+        axis.set_xlabel("ratio of the medians of a configuration")
     every = [ratios for found in panels.values() for ratios in found.values()]
     low = min(1 - _LEAST_SPAN, *(ratios.quantile(_OUTER) for ratios in every))
     high = max(1 + _LEAST_SPAN, *(ratios.quantile(1 - _OUTER) for ratios in every))
@@ -55,7 +55,7 @@ def agreement(
         axis.set_ylim(0, 1)
         axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     for axis in axes[::2]:
-        axis.set_ylabel("cells with this ratio or less")
+        axis.set_ylabel("configurations with this ratio or less")
     style.legend(figure, axes, columns=None if len(axes) == 1 else 3)
     return figure
 
@@ -68,7 +68,8 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
     marked = ratios.quantile(list(_MARKED))
     drawn = axis.scatter(marked, _MARKED, s=22, marker=look.marker, color=look.colour, zorder=3)
     share_within = within(ratios, tolerance).mean()
-    told = f"{100 * share_within:.0f} % of {len(ratios)} cells within {100 * tolerance:g} %"
+    told = f"{100 * share_within:.0f} % of {len(ratios)} configurations "
+    told += f"within {100 * tolerance:g} %"
     hover(
         drawn,
         [
@@ -83,7 +84,7 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
 def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the ratio over the time of a launch among back-to-back launches, a colour per GPU."""
     figure, (axis,) = style.new_figure(height=3.6)
-    looks = palette.card_looks(by_card)
+    looks = palette.gpu_looks(by_card)
     axis.axhline(1, color=INK, linewidth=1)
     for card, own in by_card.items():
         names = [f"{card}, {cell}" for cell in style.cell_names(own)]
@@ -91,7 +92,7 @@ def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
         style.points(
             axis, own, "kernel_batch_s", columns, looks[card], card, False, names, style.times
         )
-    axis.set_xlabel("time of a kernel, launched back to back (logarithmic)")
+    axis.set_xlabel("kernel time, back to back (logarithmic)")
     axis.set_ylabel("single launch / back to back\n(logarithmic)")
     style.log_axis(axis, "x")
     style.factor_axis(axis, "y")

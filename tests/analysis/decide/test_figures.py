@@ -60,7 +60,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
         "a, pinned, 16 MiB: 50 GB/s",
     ]
     assert shown.hollow == ["a, pinned, 16 MiB: 50 GB/s"]
-    assert {"to the card", "back", "pageable, fitted model"} <= set(shown.texts)
+    assert {"to the GPU", "to the host", "pageable, fitted model"} <= set(shown.texts)
 
 
 def test_copies_of_one_size(tmp_path):

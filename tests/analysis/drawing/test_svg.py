@@ -61,7 +61,7 @@ def test_every_mark_tells_its_value():
 def test_texts_that_are_not_as_many_as_the_marks_are_a_mistake_of_the_program():
     figure, (axis,) = style.new_figure()
     svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
-    with pytest.raises(ValueError, match="2 marks for 1 texts"):
+    with pytest.raises(ValueError, match="1 tooltips for 2 marks"):
         svg.render(figure, "x")
 
 
@@ -94,7 +94,7 @@ def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
     shown = palette.looks([(False, name) for name in "abcdefgh"]).values()
     colours = {look.colour for look in shown}
     colours |= {look.colour for look in palette.size_looks(range(20)).values()}
-    colours |= {look.colour for look in palette.card_looks(map(str, range(20))).values()}
+    colours |= {look.colour for look in palette.gpu_looks(map(str, range(20))).values()}
     colours |= {colour for _, colour, _ in palette.PARTS.values()}
     for colour in colours:
         for page in ("#ffffff", "#13171f"):

@@ -1,4 +1,4 @@
-"""Figures of the models: gains, errors, what no fit saw, residuals."""
+"""Figures of the models: speedups, errors, unseen data, residuals."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def rho(source, value=8.0, low=4.0, high=16.0):
 
 
 def block_and_naive(source, speedup, **more):
-    """Return a naive kernel, and a block of 16×16 that is `gain` times as fast, at N = 512."""
+    """Return a naive kernel, and a block of 16×16 that has the speedup `speedup`, at N = 512."""
     return [
         predicted(source, "naive", 512, 1.0, block_size=32, **more),
         predicted(source, "block", 512, 1 / speedup, block_size=16, **more),
@@ -40,7 +40,7 @@ def block_and_naive(source, speedup, **more):
 
 
 def of_cards(labels, **changes):
-    """Return the tables with published times and those of `labels`, each with other gains."""
+    """Return the tables with published times and those of `labels`, each with another speedup."""
     sources = ["published", *labels]
     return {
         "recordings": [device(label, **changes) for label in labels],
@@ -59,7 +59,7 @@ def test_speedups_have_a_panel_for_each_source(tmp_path):
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows), focus="b")
-    assert shown.said == [f"N = 512, B = 16: {speedup} ×" for speedup in (2, 3, 4)]
+    assert shown.said == [f"N = 512, B = 16: {speedup}×" for speedup in (2, 3, 4)]
     titles = [text for text in shown.texts if text.endswith(", M1")]
     assert titles == ["published, Old GPU, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
 
@@ -70,7 +70,7 @@ def test_speedups_have_the_bounds_of_both_medians(tmp_path):
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
     block |= {"time_low_s": 0.4, "time_high_s": 0.5}
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
-    assert shown.said == ["N = 512, B = 16: 2 × (1.6 to 3)"]
+    assert shown.said == ["N = 512, B = 16: 2× (1.6 to 3)"]
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_errors_are_factors_by_model_and_card(tmp_path):
     shown = drawn(
         FIGURES["errors"], stored(tmp_path, recordings=[device("a")], model_comparison=rows)
     )
-    assert shown.said == ["a, M0: × 3 (× 2 to × 5)", "a, M1: × 1.1", "published, Old GPU, M0: × 4"]
-    assert shown.hollow == ["a, M1: × 1.1", "published, Old GPU, M0: × 4"]
+    assert shown.said == ["a, M0: 3× (2 to 5)", "a, M1: 1.1×", "published, Old GPU, M0: 4×"]
+    assert shown.hollow == ["a, M1: 1.1×", "published, Old GPU, M0: 4×"]
     assert "M0: the source's model" in shown.texts
     assert not [text for text in shown.texts if text.startswith("M2")]
 

@@ -122,7 +122,7 @@ def test_a_table_is_sorted_by_keyboard_and_by_value(visit):
     page, _ = visit("measured")
     table = page.locator("#kernels table").first
     place = table.evaluate(
-        "table => [...table.tHead.rows[0].cells].findIndex(c => c.dataset.column === 'gain')"
+        "table => [...table.tHead.rows[0].cells].findIndex(c => c.dataset.column === 'speedup')"
     )
     column = """(table, place) => [...table.tBodies[0].rows].map(row => row.cells[place])
       .map(cell => cell.textContent).filter(text => text !== "–")

@@ -84,18 +84,18 @@ SPEEDUPS[0] |= {
 def test_a_speedup_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
     one, printed = rows(tables(tmp_path, speedups=SPEEDUPS), "speedups")
     text = str(numbers.interval(one, "total_speedup"))
-    assert text == '<data data-at="speedups 0 total_speedup">about 8000\u00a0×</data>'
-    assert ">about 0.09\u00a0×<" in str(numbers.number(one, "kernel_speedup"))
-    assert ">12.3\u00a0×<" in str(numbers.number(one, "cpu_blas_speedup"))
-    assert ">7680\u00a0×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
+    assert text == '<data data-at="speedups 0 total_speedup">about 8000×</data>'
+    assert ">about 0.09×<" in str(numbers.number(one, "kernel_speedup"))
+    assert ">12.3×<" in str(numbers.number(one, "cpu_blas_speedup"))
+    assert ">7680×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
 
 
 def test_a_ratio_of_a_time_without_interval_is_one_too(cells):
     known, single = cells
     (few,) = re.findall(">(.*)<", str(numbers.ratio((single, "total_s"), (known, "total_s"))))
-    assert few == "about 40\u00a0×"
+    assert few == "about 40×"
     (both,) = re.findall(">(.*)<", str(numbers.ratio((known, "total_s"), (known, "total_s"))))
-    assert both == "1.00\u00a0×"
+    assert both == "1.00×"
     assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
 
 
@@ -138,7 +138,7 @@ def test_a_ratio_says_both_cells_and_none_is_made_of_what_is_not_known(cells):
     first, second = cells
     above, below = (second, "total_s"), (first, "total_s")
     at = 'data-at="summary 1 total_s / summary 0 total_s"'
-    assert str(numbers.ratio(above, below)) == f"<data {at}>about 40\u00a0×</data>"
+    assert str(numbers.ratio(above, below)) == f"<data {at}>about 40×</data>"
     assert str(numbers.share(above, below)) == f"<data {at}>4050\u00a0%</data>"
     assert numbers.ratio(above, (first, "threads")) == "–"
 

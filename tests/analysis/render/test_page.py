@@ -137,7 +137,7 @@ def test_hostile_names_are_text():
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ("tables/speedups.csv", r"gains\.csv is missing; .*python -m analysis tables"),
+        ("tables/speedups.csv", r"speedups\.csv is missing; .*python -m analysis tables"),
         ("figures/figures.json", "python -m analysis figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),
