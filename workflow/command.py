@@ -56,7 +56,7 @@ def add_try(commands: Commands) -> None:
         _try,
         "The file holds one kernel with the signature of the catalog's, and a comment such as "
         "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
-        "threads. All that may be declared there stands in CONTRIBUTING.md. Or it is Python with a "
+        "threads; docs/how-to/try-a-kernel.md describes all keys. Or it is Python with a "
         "function multiply(a, b, c, stream), which has a library such as PyTorch multiply on a "
         "GPU. What is wrong is told in one line, with file and line.",
         [

@@ -63,6 +63,14 @@ def test_named_commands_exist(name):
         assert importlib.util.find_spec(module), module
 
 
+def test_code_and_templates_name_documents_that_exist():
+    files = [*ROOT.glob("*.yaml"), *ROOT.glob("[a-z]*/**/*.py"), *ROOT.glob("report/**/*.j2")]
+    for path in [*files, *ROOT.glob("workflow/**/*.yaml")]:
+        if "results" not in path.parts:
+            for name in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
+                assert (ROOT / name).exists(), f"{path}: {name}"
+
+
 def test_the_reference_of_commands_is_current():
     written = TEXTS["docs/reference/cli.md"]
     assert written == reference(), "run: python -m workflow.cli_reference > docs/reference/cli.md"
