@@ -26,18 +26,18 @@ from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.intervals import median_interval
 from kernels.catalog.product import products_of
-from kernels.cubins.build import INSTRUMENTS
+from kernels.cubins.build import INSTRUMENTS, builds_for
 from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.toolchain import find_nvcc, nvcc_version
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from measurement.devices import cublas
 from measurement.devices.discovery import CudaDevice, select
 from measurement.devices.gpu import GpuSession
 from measurement.devices.session import DeviceSession
 from measurement.recorder.provenance import drivers, utc_now
 from study.cells import Cell, cell
-from study.plan import builds_of
 
 SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
 VARIANTS = ["sgemm_top", "sgemm_tensor"]
@@ -81,8 +81,8 @@ def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> 
     """Return what the pairs say; both have as many times, in seconds."""
     ratios = np.divide(library_s, times_s)
     medians = median(times_s), median(library_s)
-    found = median_interval(ratios, _CONFIDENCE)
-    return Comparison(one.variant, one.block_size, one.n, len(ratios), *medians, *found)
+    found, number = median_interval(ratios, _CONFIDENCE), number_of(one.block_size)
+    return Comparison(one.variant, number, one.shape.n, len(ratios), *medians, *found)
 
 
 def fastest(session: DeviceSession, cells: Sequence[Cell]) -> Cell | None:
@@ -111,7 +111,7 @@ def measure(device: CudaDevice, folder: Path, sizes: Sequence[int], count: int) 
     shapes = [Shape.square(n) for n in sizes]
     wanted = list(products_of(VARIANTS, [_DTYPE], [], shapes))
     name = architecture(device.compute_capability)
-    builds = [*builds_of(wanted), *INSTRUMENTS]
+    builds = [*builds_for(wanted), *INSTRUMENTS]
     built = build_all(find_nvcc(), builds, name, folder, len(os.sched_getaffinity(0)))
     found = []
     with GpuSession(device, Inputs([(_DTYPE, s) for s in shapes], _SEED), built, folder) as session:
@@ -119,7 +119,7 @@ def measure(device: CudaDevice, folder: Path, sizes: Sequence[int], count: int) 
             library = cell("gpu0", LIBRARY, _DTYPE, shape, None, "pinned")
             for variant in VARIANTS:
                 cells = [
-                    cell("gpu0", variant, _DTYPE, shape, product.block_size, "pinned")
+                    Cell("gpu0", product, "pinned")
                     for product in wanted
                     if (product.variant, product.shape) == (variant, shape)
                 ]

@@ -27,15 +27,14 @@ from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
-from kernels.cubins.build import HOLD, INSTRUMENTS, Build, build_for
+from kernels.cubins.build import HOLD, INSTRUMENTS, Build, build_for, builds_for
 from kernels.cubins.compile import architecture, read_result
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from measurement.devices.cublas import Sgemm
 from measurement.devices.discovery import select
 from measurement.devices.gpu import GpuSession
-from study.cells import Cell, cell
-from study.plan import builds_of
+from study.cells import Cell
 
 Kernel = tuple[str, int | None, int]  # variant, block size, order
 # From 8 µs to 8 ms on an H200; every order is a multiple of what a block computes.
@@ -63,9 +62,15 @@ REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`
 Ways = tuple[float, float, float]  # seconds a launch: warm, flushed, by the GPU's clock
 
 
+def product(kernel: Kernel) -> Product:
+    """Return the product of a kernel."""
+    name, number, n = kernel
+    return Product(name, DTYPE, Shape.square(n), variant(name).block_size(number))
+
+
 def label(name: str, block_size: int | None, n: int) -> str:
     """Return what a kernel is called in both files."""
-    return f"{name}-b{block_size or 0}-n{n}"
+    return f"{name}-b{block_size}-n{n}"
 
 
 def train(n: int) -> int:
@@ -75,8 +80,7 @@ def train(n: int) -> int:
 
 def wanted() -> list[Build]:
     """Return the cubins that the kernels and the session need."""
-    products = (Product(name, DTYPE, Shape.square(n), block) for name, block, n in KERNELS)
-    return [*builds_of(products), *INSTRUMENTS]
+    return [*builds_for(map(product, KERNELS)), *INSTRUMENTS]
 
 
 def stamps(session: GpuSession) -> Callable[[Cell], float]:
@@ -102,8 +106,7 @@ def stamps(session: GpuSession) -> Callable[[Cell], float]:
 
 def windows(session: GpuSession, kernel: Kernel) -> list[Ways]:
     """Return a kernel's times by all ways of ours, one after the other."""
-    name, block_size, n = kernel
-    asked = cell("gpu0", name, DTYPE, Shape.square(n), block_size, "pinned")
+    asked = Cell("gpu0", product(kernel), "pinned")
     taken = (
         [way(asked) for _ in range(WINDOWS)]
         for way in (
@@ -123,9 +126,7 @@ def benchmark(
     `cuda` is `cuda.bindings.driver`, `addresses` are those of A, B and C on the GPU; `after` is
     called when nvbench has done its own.
     """
-    name, block_size, n = kernel
-    shape = Shape.square(n)
-    build = build_for(name, shape, block_size, DTYPE)
+    n, build = kernel[2], build_for(product(kernel))
 
     def run(state: Any) -> None:
         def time_train(launch: Callable[[Any], None]) -> None:
@@ -145,8 +146,7 @@ def benchmark(
             cubin = (cubins / f"{build.stem}.cubin").read_bytes()
             module = _checked(cuda.cuModuleLoadData(cubin))
             function = _checked(cuda.cuModuleGetFunction(module, build.variant.encode()))
-            geometry = variant(name).launch(shape, block_size)
-            edges = variant(name).arguments(shape, block_size)
+            geometry, edges = product(kernel).launch, product(kernel).arguments
             arguments = [*map(ctypes.c_uint64, addresses), *map(ctypes.c_int, edges)]
             pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
 

@@ -112,7 +112,7 @@ def configurations(config: Config) -> list[Config]:
         own = {"study": study | part, "gpus": gpus, "report": {}}
         found.append(validate(whole | own, "config.yaml"))
     planned = [
-        (cell.variant, cell.n, cell.block_size)
+        (cell.variant, cell.shape.n, cell.block_size)
         for part in found
         for cell in gpu_cells(part.study, _GPU)
     ]

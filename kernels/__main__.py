@@ -72,13 +72,20 @@ def _build(arguments: argparse.Namespace) -> None:
 
 def _count(arguments: argparse.Namespace) -> None:
     from base.files import write_atomic
+    from kernels.catalog.entries import variant
+    from kernels.catalog.product import Product
     from kernels.host_execution.counts import table
     from kernels.products.shape import Shape
 
-    counted, predicted = (
-        [Shape.parse(text) for text in texts] for texts in (arguments.size, arguments.theory_size)
+    name, block_size = (
+        arguments.variant,
+        variant(arguments.variant).block_size(arguments.block_size),
     )
-    text = table(arguments.variant, arguments.dtype, arguments.block_size, counted, predicted)
+    counted, predicted = (
+        [Product(name, arguments.dtype, Shape.parse(text), block_size) for text in texts]
+        for texts in (arguments.size, arguments.theory_size)
+    )
+    text = table(counted, predicted)
     if arguments.out:
         write_atomic(arguments.out, text)
     else:
@@ -86,12 +93,14 @@ def _count(arguments: argparse.Namespace) -> None:
 
 
 def _row(variant: "Variant") -> dict[str, object]:
+    from kernels.theory.tiles import number_of
+
     sizes = variant.block_sizes
     return {
         "name": variant.name,
         "origin": variant.origin,
         "family": variant.family,
-        "block_sizes": list(sizes) if sizes else None,
+        "block_sizes": [number_of(size) for size in sizes] if sizes else None,
         "dtypes": list(variant.dtypes),
         "shapes": variant.shapes,
         "after": variant.after,

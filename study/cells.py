@@ -1,11 +1,14 @@
-"""Cells: what is measured, planned from the study and the catalogs."""
+"""Cells: the configurations to measure, planned from the study and the catalogs."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import cpu_reference.catalog
-from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
 from kernels.products.matrices import Problem
 from kernels.products.shape import Shape
+from kernels.theory.tiles import BlockSize
 from study.config import CpuStudy, Study
 from study.plan import products
 
@@ -14,39 +17,59 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to measure: a variant on `batch` products of m×k by k×n matrices.
+    """A product to measure on a device.
 
-    `block_size`, `host_memory` and `threads` (of a CPU) are None where they do not apply.
+    `host_memory` is None on a CPU, `threads` is None on a GPU.
     """
 
     device: str
-    variant: str
-    dtype: str
-    batch: int
-    m: int
-    n: int
-    k: int
-    block_size: int | None
-    host_memory: str | None
+    product: Product
+    host_memory: str | None = None
     threads: int | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Cell":
+        """Return the cell of a recording's row, in which None means no value."""
+        return cls(row["device"], Product.of(row), row["host_memory"], row["threads"])
+
+    def row(self) -> dict[str, Any]:
+        """Return the cell as columns of a recording's row (`measurement.recording.files.CELL`)."""
+        ends = {"host_memory": self.host_memory, "threads": self.threads}
+        return {"device": self.device, **self.product.row(), **ends}
 
     def __str__(self) -> str:
         dtype = "" if self.dtype == "float32" else f" {self.dtype}"
         block = "" if self.block_size is None else f" B={self.block_size}"
         memory = "" if self.host_memory is None else f" {self.host_memory}"
-        size = f"N={self.n}" if self.shape.is_square else str(self.shape)
+        size = f"N={self.shape.n}" if self.shape.is_square else str(self.shape)
         threads = f" {self.threads} threads" if self.threads and self.threads > 1 else ""
         return f"{self.device} {self.variant}{dtype}{block} {size}{memory}{threads}"
 
     @property
+    def variant(self) -> str:
+        """The name of the variant."""
+        return self.product.variant
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.product.dtype
+
+    @property
     def shape(self) -> Shape:
         """The shape of the product."""
-        return Shape(self.batch, self.m, self.n, self.k)
+        return self.product.shape
+
+    @property
+    def block_size(self) -> BlockSize:
+        """The block size."""
+        return self.product.block_size
 
     @property
     def bound_multiple(self) -> float:
-        """The bound on a product's error, over that of sums one by one (`Variant.roundoffs`)."""
-        return 1.0 if self.device == CPU else variant(self.variant).roundoffs(self.k) / self.k
+        """The error bound over that of sums in the order of k (`Variant.roundoffs`)."""
+        k = self.shape.k
+        return 1.0 if self.device == CPU else self.product.entry.roundoffs(k) / k
 
 
 def cell(
@@ -54,58 +77,48 @@ def cell(
     name: str,
     dtype: str,
     shape: Shape,
-    block_size: int | None = None,
+    block_size: BlockSize = None,
     host_memory: str | None = None,
     threads: int | None = None,
 ) -> Cell:
-    """Return the cell of a product of this shape."""
-    edges = (shape.batch, shape.m, shape.n, shape.k)
-    return Cell(device, name, dtype, *edges, block_size, host_memory, threads)
+    """Return the cell of a product."""
+    return Cell(device, Product(name, dtype, shape, block_size), host_memory, threads)
 
 
 def cpu_cells(study: Study, all_threads: int) -> list[Cell]:
-    """Return the CPU's cells of a study, small orders first, on one thread and on `all_threads`."""
-    cells = [
-        cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
-        for name, n, block, threads in _cpu_products(study.cpu, all_threads)
-    ]
-    return sorted(cells, key=lambda cell: cell.n)
+    """Return the CPU's cells of a study, small sizes first.
 
-
-def _cpu_products(study: CpuStudy, all_threads: int) -> list[tuple[str, int, int | None, int]]:
-    """Return (variant, n, block size, threads) of every CPU cell of a study.
-
-    `all_threads` is what its "all" means on the host that measures. Variants that are not parallel
-    run on one thread.
+    `all_threads` is the number of threads that "all" means on the measured host. Variants that are
+    not parallel run on one thread.
     """
+    return sorted(_cpu_cells(study.cpu, all_threads), key=lambda cell: cell.shape.n)
+
+
+def _cpu_cells(study: CpuStudy, all_threads: int) -> Iterable[Cell]:
     largest = {limit.variant: limit.largest_size for limit in study.size_limits}
     counts = sorted({all_threads if count == "all" else count for count in study.threads})
-    return [
-        (name, n, block, threads)
-        for name in study.variants
-        for n in study.sizes
-        if n <= largest.get(name, n)
-        for block in (study.block_sizes if cpu_reference.catalog.variant(name).blocked else [None])
-        for threads in (counts if cpu_reference.catalog.variant(name).parallel else [1])
-    ]
+    for name in study.variants:
+        entry = cpu_reference.catalog.variant(name)
+        for n in study.sizes:
+            if n <= largest.get(name, n):
+                for block in study.block_sizes if entry.blocked else [None]:
+                    for threads in counts if entry.parallel else [1]:
+                        yield cell(CPU, name, "float32", Shape.square(n), block, threads=threads)
 
 
 def gpu_cells(study: Study, device: str) -> list[Cell]:
     """Return the cells of one GPU of a study, small products first, launchable or not."""
     cells = [
-        cell(device, one.variant, one.dtype, one.shape, one.block_size, memory)
-        for one in products(study)
+        Cell(device, product, memory)
+        for product in products(study)
         for memory in study.host_memory
-        if variant(one.variant).takes_memory(memory)
+        if product.entry.takes_memory(memory)
     ]
     return sorted(cells, key=lambda cell: cell.shape.flop)
 
 
 def problems(cells: list[Cell]) -> tuple[Problem, ...]:
-    """Return the matrices that these cells need, as given and as a kernel sees them (padded)."""
+    """Return the matrices that these cells need, of the products and of padded operands."""
     found = {(cell.dtype, cell.shape): None for cell in cells}
-    for cell in cells:
-        if cell.device != CPU:
-            seen = variant(cell.variant).operands(cell.shape, cell.block_size)
-            found[cell.dtype, seen] = None
+    found |= {(cell.dtype, cell.product.operands): None for cell in cells if cell.device != CPU}
     return tuple(found)

@@ -8,7 +8,8 @@ import os
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isnan, lcm, prod
+from dataclasses import replace
+from math import isnan, lcm
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from base.progress import Progress
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import CALL, adopt
-from kernels.catalog.variant import IN_TURN, Variant
-from kernels.cubins.build import Build, build_for
+from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
+from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
 from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
@@ -74,7 +75,7 @@ def attempt(
     study, entry = load(config), adopt(path)
     yield _introduced(entry)
     counted: Counted = {}
-    if entry.is_call:
+    if not isinstance(entry, UserKernel):
         yield "not checked on this CPU: a call runs on a GPU alone"
     else:
         try:
@@ -92,15 +93,15 @@ def attempt(
         yield f"times on a GPU of this host: gemm-study try {path} --device 0"
 
 
-def _introduced(entry: Variant) -> str:
-    if entry.is_call:
-        return f"{shown(Path(str(entry.file)))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
-    block = (entry.block_sizes or (0,))[0]
+def _introduced(entry: UserSupplied) -> str:
+    if not isinstance(entry, UserKernel):
+        return f"{shown(Path(entry.file))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
+    block = (entry.block_sizes or (None,))[0]
     tile, threads = entry.tile(block), entry.launch(Shape.square(1), block).threads
     arguments = "n" if entry.shapes == "square" else "m, n, k"
     first = f", B={block}" if block else ""
     return (
-        f"{shown(Path(str(entry.file)))}: {entry.name}(a, b, c, {arguments}), "
+        f"{shown(Path(entry.file))}: {entry.name}(a, b, c, {arguments}), "
         f"{', '.join(entry.dtypes)}{first}: tiles of {tile[0]}x{tile[1]}, "
         f"{threads[0]}x{threads[1]} threads"
     )
@@ -109,7 +110,7 @@ def _introduced(entry: Variant) -> str:
 # ---- On the CPU
 
 
-def _checked(entry: Variant) -> Generator[str, None, Counted]:
+def _checked(entry: UserKernel) -> Generator[str, None, Counted]:
     """Check every build of the kernel; yield lines; return what is counted at the largest orders.
 
     The accesses of a square product grow as a·n³ + b·n², of which two orders tell both.
@@ -117,7 +118,7 @@ def _checked(entry: Variant) -> Generator[str, None, Counted]:
     counted: Counted = {}
     for dtype in entry.dtypes:
         for block in entry.block_sizes or (None,):
-            width = lcm(*entry.tile(block or 0))
+            width = lcm(*entry.tile(block))
             order = width * -(-_EDGE // width)
             products = [Product(entry.name, dtype, Shape.square(order), block)]
             products += [
@@ -143,8 +144,7 @@ def _check(product: Product) -> dict[str, Total]:
     try:
         return sums(check(product))
     except KernelFault as fault:
-        build = build_for(product.variant, product.shape, product.block_size, product.dtype)
-        if build is None or not build.guarded:
+        if not product.is_guarded:
             raise
         raise KernelFault(
             f"{fault} (at size {product.shape}, which the tile does not divide: check bounds, at "
@@ -164,8 +164,9 @@ def _interruptible() -> Iterator[None]:
 
 def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
     launch = launch_of(product)
-    threads = prod(launch.threads) * prod(launch.grid)
-    claims = variant(product.variant).claims
+    threads = launch.threads_per_block * launch.blocks
+    entry = product.entry
+    claims = entry.claims if isinstance(entry, UserKernel) else {}
     rows = [["accesses", "a thread", "sectors or wavefronts a request", "bank conflicts"]]
     for operation in OPERATIONS:
         total = totals[operation]
@@ -186,7 +187,7 @@ def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
 # ---- Machine code
 
 
-def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str]:
+def _built(entry: UserKernel, study: Config, wanted: Sequence[str]) -> Iterator[str]:
     """Build the kernel where there is a compiler; yield what machine code has become of it."""
     try:
         nvcc = find_nvcc(study.toolchain.nvcc)
@@ -218,7 +219,7 @@ def _built(entry: Variant, study: Config, wanted: Sequence[str]) -> Iterator[str
         yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
 
 
-def _machine_code(entry: Variant, result: BuildResult) -> list[str]:
+def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
     launch = entry.launch(Shape.square(SIZES[0]), result.block_size)
     shared = result.static_shared_bytes + launch.dynamic_shared_bytes
     cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
@@ -226,7 +227,7 @@ def _machine_code(entry: Variant, result: BuildResult) -> list[str]:
     capability = compute_capability(result.architecture)
     if capability in LIMITS:
         used = (result.registers_per_thread, result.static_shared_bytes)
-        found = occupancy(capability, prod(launch.threads), *used, launch.dynamic_shared_bytes)
+        found = occupancy(capability, launch.threads_per_block, *used, launch.dynamic_shared_bytes)
         cells.append(f"{found.share:.0%} by {found.limiter}" if found.fits else "does not fit")
     else:
         cells.append(ABSENT)
@@ -234,7 +235,7 @@ def _machine_code(entry: Variant, result: BuildResult) -> list[str]:
     if not counts:
         return [*cells, ABSENT, ABSENT, ABSENT]
     share = fma_share(counts, LOOP)
-    steps = unrolling(counts, max(1, entry.sums_a_thread(result.block_size)))
+    steps = unrolling(counts, max(1, entry.sums_per_thread(result.block_size)))
     widths = [f"{kind} {max(of)}" for kind in ("LDG", "LDS") if (of := _widths(result, kind))]
     texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
     return [*cells, *texts, ", ".join(widths) or ABSENT]
@@ -268,7 +269,7 @@ def _placed(counted: Counted, after: str | None, card: Path) -> tuple[list[str],
     order = largest_order(found[0])
     pairs = list(counted.items())
     extended = {
-        Product(small.variant, small.dtype, Shape.square(order), small.block_size): {
+        replace(small, shape=Shape.square(order)): {
             operation: _extended(totals[operation], twice[operation], small.shape.n, order)
             for operation in OPERATIONS
         }
@@ -317,7 +318,7 @@ def _extended(small: Total, twice: Total, order: int, wanted: int) -> Total:
 
 
 def _timed(
-    entry: Variant,
+    entry: UserSupplied,
     config: Path,
     near: Sequence[str],
     device: int,
@@ -327,19 +328,19 @@ def _timed(
     """Measure the kernel beside its neighbours; yield the ladder. Raises StudyError if it fails."""
     from measurement.recorder.record import record
 
-    width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (0,)) or 1
+    width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (None,))
     orders = list(sizes) or [width * -(-size // width) for size in SIZES]
     others = [name for name in near if variant(name).flow == IN_TURN]
     types = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
     more = {"variants": [entry.name, *_OTHER_TYPES], "dtypes": types, "block_sizes": [32]}
     study = asked(config, "quick", variants, orders, [more | {"shapes": orders}] if types else [])
-    out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(str(entry.file)))[:8]}"
+    out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}"
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
     yield f"the recording: {shown(out)}"
     checks = recording.checks[recording.checks["variant"] == entry.name]
     failed = checks[checks["status"] == "failed"]
     if len(failed):
-        named = shown(Path(str(entry.file)))
+        named = shown(Path(entry.file))
         raise StudyError(f"{named}: {entry.name} fails on gpu{device}: {failed['reason'].iloc[0]}")

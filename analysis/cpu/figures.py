@@ -1,4 +1,4 @@
-"""The figures of this topic: which rows they show; `analysis.cpu.plots` draws them."""
+"""The rows of each figure of this topic; `analysis.cpu.plots` draws them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 from analysis.cpu import plots
 from analysis.cpu.hosts import LEVELS
-from analysis.cpu.plots import Ceilings, Host, Whole
+from analysis.cpu.plots import Host, Whole
+from analysis.cpu.roofline import rates_by_threads
 from analysis.cpu.split import GPU, WHOLE
 from analysis.data.cells import of_sizes
 from analysis.data.devices import Device, Devices
@@ -17,27 +18,27 @@ from analysis.drawing import style
 from analysis.drawing.rates import with_rates
 
 _SWEPT = "blocked"
-_PINNED = "pinned"  # the part that follows GPU: what pinned memory adds
+_PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 
 def cpu_split(store: Store, devices: Devices) -> Figure | None:
-    """Draw what speedups over the naive CPU loop are made up of, published and on every GPU."""
+    """Draw the parts of the speedup over the naive CPU loop, published and on each GPU."""
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
     frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
-    cards = [_whole(card.short, frame[frame["gpu"] == card.label]) for card in _many(devices.gpus)]
-    measured = [whole for whole in cards if whole]
+    wholes = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in _many(devices.gpus)]
+    measured = [whole for whole in wholes if whole]
     published = _whole(PUBLISHED, frame[frame["recording"] == PUBLISHED])
     return plots.split([*([published] if published else []), *measured]) if measured else None
 
 
 def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
-    """Return the parts of one speedup; where pinned memory gains more, that is one more part."""
+    """Return the parts of one speedup; faster pinned memory adds a part."""
     kinds = {kind: own for kind, own in rows.groupby("host_memory", dropna=False) if len(own)}
     if not kinds:
         return None
-    order = {kind: place for place, kind in enumerate(HOST_MEMORY_ORDER)}
-    first, *others = sorted(kinds, key=lambda kind: order.get(kind, len(order)))
+    rank = {kind: number for number, kind in enumerate(HOST_MEMORY_ORDER)}
+    first, *others = sorted(kinds, key=lambda kind: rank.get(kind, len(rank)))
     parts = kinds[first]
     n = f"N = {style.plain_number(int(parts['n'].iloc[0]))}"
     if not others:
@@ -45,20 +46,19 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
     best, plain = (kinds[kind].set_index("part").loc[GPU] for kind in (others[0], first))
     factor = float(best["factor"] / plain["factor"])
     if factor > 1:
-        # Of the same CPU, so that what is left of the ratio is that of the two times.
         more = {"part": _PINNED, "factor": factor, "variant": best["variant"], "rough": False}
         parts = pd.concat([parts, pd.DataFrame([more])], ignore_index=True)
     return Whole(name, n, parts)
 
 
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of each CPU version by size on every host, below its FMAs."""
+    """Draw the throughput of each CPU variant by size on every host, below its FMA ceiling."""
     hosts = _hosts(_cpu_cells(store), style.panelled(_by_focus(devices)), store)
     return plots.rates(hosts) if hosts else None
 
 
 def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the CPU versions of the host in focus below its ceilings."""
+    """Draw the CPU variants of the host in focus below its ceilings."""
     frame = store["cpu_roofline"]
     frame = frame[frame["flop_per_byte_beyond_l1"].notna()]
     frame = with_rates(frame.assign(batch=1, m=frame["n"], k=frame["n"]), "total")
@@ -67,7 +67,7 @@ def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
 
 
 def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
-    """Draw the rate of cache blocking by its block size on every host, at its largest size."""
+    """Draw the throughput of cache blocking by block size on every host, at its largest size."""
     cells = _cpu_cells(store)
     cells = cells[(cells["variant"] == _SWEPT) & cells["block_size"].notna()]
     cells = cells[cells["n"] == cells.groupby("recording")["n"].transform("max")]
@@ -76,13 +76,13 @@ def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
 
 
 def _cpu_cells(store: Store) -> pd.DataFrame:
-    """Return the timed products of the CPUs at the study's sizes, with rates."""
+    """Return the timed CPU cells of the study's sizes, with throughput."""
     cells = of_sizes(store["summary"])
     return with_rates(cells[cells["device"] == CPU], "total")
 
 
 def _by_focus(devices: Devices) -> list[Device]:
-    """Return the hosts, that of the GPU in focus first."""
+    """Return the hosts, beginning with that of the GPU in focus."""
     focus = devices.focus.recording if devices.focus else None
     return sorted(devices.hosts, key=lambda host: host.recording != focus)
 
@@ -92,26 +92,18 @@ def _many(devices: Sequence[Device]) -> Sequence[Device]:
 
 
 def _hosts(cells: pd.DataFrame, devices: Sequence[Device], store: Store) -> list[Host]:
-    """Return what is drawn of each host that has rows in `cells`."""
+    """Return the data of each host that has rows in `cells`."""
     found = []
     for device in devices:
         own = cells[cells["recording"] == device.recording]
         if len(own):
-            ceilings = _ceilings(store["ceilings"], device.recording)
+            ceilings = rates_by_threads(store["ceilings"], device.recording)
             found.append(Host(device.host, device.recording, own, ceilings))
     return found
 
 
-def _ceilings(frame: pd.DataFrame, recording: str) -> Ceilings:
-    """Return the medians of a CPU's ceilings by quantity and number of threads."""
-    own = frame[(frame["recording"] == recording) & (frame["device"] == CPU)]
-    rows = own[own["threads"].notna() & own["value"].notna()]
-    values = rows[["quantity", "threads", "value"]].itertuples(index=False)
-    return {(str(name), int(threads)): float(value) for name, threads, value in values}
-
-
 def _caches(store: Store, recording: str) -> Mapping[int, int]:
-    """Return the bytes of each cache level of a host of which the size is known."""
+    """Return the known cache sizes of a host in bytes, by level."""
     frame = store["cpu_hosts"]
     own = frame[frame["recording"] == recording]
     sizes = {level: own[f"l{level}_bytes"].dropna() for level in LEVELS}

@@ -1,10 +1,25 @@
 """Rows of summary.csv: which are of the study's sizes, of a library, of the compared memory."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from analysis.domain import CPU, HOST_MEMORY_ORDER, SIZES, SOURCE_SIZE
 from kernels.catalog.entries import LIBRARIES
-from kernels.catalog.product import BASELINE_BLOCK
+from kernels.catalog.product import BASELINE_BLOCK, Product
+
+
+def whole(value: Any) -> int | None:
+    """Return a whole number from a table; None for an empty value (no block size)."""
+    return None if pd.isna(value) else int(value)
+
+
+def product_of(row: Mapping[str, Any]) -> Product:
+    """Return the product of a table's row."""
+    edges = {name: int(row[name]) for name in ("batch", "m", "n", "k")}
+    numbers = {**edges, "block_size": whole(row["block_size"])}
+    return Product.of({"variant": row["variant"], "dtype": row["dtype"], **numbers})
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:

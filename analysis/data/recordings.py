@@ -1,4 +1,4 @@
-"""Recordings of a study: what was measured, on what, and whether the tree has moved on since."""
+"""Recordings of a study: GPUs and hosts, medians, and whether their sources have changed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,17 +26,34 @@ from measurement.recording.files import RecordingError, read_provenance, user_su
 from measurement.recording.provenance_schema import USER_SUPPLIED
 from measurement.recording.recording import CELL, TABLES, Recording, read
 
-# Host memory whose times are used where the layout of a table has no place for both: for totals
-# that of the published programs (malloc), for kernels the one that disturbs the GPU least.
+# Preferred host memory where a table shows one: for end-to-end runs that of the published programs
+# (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
+class _Samples:
+    """Samples of a GPU and its host, by cell and by session."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.rows = rows
+
+    @cached_property
+    def by_cell(self) -> Groups:
+        """The rows by cell."""
+        return Groups.of(self.rows, CELL)
+
+    @cached_property
+    def sessions(self) -> Sessions | None:
+        """The samples by session; None for one session."""
+        return Sessions(self.rows) if self.rows["session"].nunique() > 1 else None
+
+
 @dataclass(frozen=True)
 class Source:
-    """One GPU of a recording with the CPU of its host, or that CPU alone (`device` is None).
+    """One GPU of a recording with the CPU of its host, or only that CPU (`device` is None).
 
-    `label` is the recording's id, with the device appended where the recording has several GPUs.
+    `label` is the recording's id; if the recording has several GPUs, with the device appended.
     """
 
     label: str
@@ -46,7 +63,7 @@ class Source:
 
     @property
     def gpu(self) -> Mapping[str, Any]:
-        """What the recording's provenance says of the GPU; empty where there is none."""
+        """The provenance of the GPU; empty without GPU."""
         devices = self.recording.provenance["devices"]
         return next((device for device in devices if device["device"] == self.device), {})
 
@@ -57,82 +74,66 @@ class Source:
 
     @property
     def machine(self) -> str:
-        """CPU and GPU by name, in the form that the published machines have."""
+        """Names of CPU and GPU, in the form of the published machines."""
         names = [self.recording.provenance["host"]["cpu_model"], self.gpu_name]
         return " + ".join(name for name in names if name)
 
     @property
     def holdout_sizes(self) -> set[int]:
-        """Orders that were measured to test fits, and take no part in them."""
+        """Sizes that test fits and take no part in them."""
         return set(self.recording.provenance["configuration"].get("holdout_sizes", []))
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Medians of this GPU's and its host's CPU's samples, with the kernel's own times.
+        """Medians over all sessions of the GPU's and its host's cells, as of `summarise`.
 
-        They are those of `summarise`, over all sessions. kernel_s is that of `kernel_times`;
-        kernel_timing says how it was taken, kernel_samples how often. in_run_kernel_s is the part of
-        a run by its events, and overhead_s what copies, kernel_s and the host's work leave of it.
+        kernel_s is the median of `kernel_times`, with kernel_timing and kernel_samples.
+        in_run_kernel_s is the kernel's part of a run by its events, overhead_s the total minus
+        copies, kernel_s and host work.
         """
-        samples, times = self._samples("total"), self._samples("kernel")
-        several = self.sessions("total")
-        cells = several.summary() if several else summarise(samples)
-        kernels = self._groups("kernel")  # they are those of `cells`
-        several = self.sessions("kernel")
-        bounds = (
-            several.bounds("kernel") if several else kernels.medians(times["kernel_s"], series=True)
-        )
+        runs, kernels = self._runs, self._kernels
+        cells = runs.sessions.summary() if runs.sessions else summarise(runs.rows)
+        groups = kernels.by_cell  # the same as of `cells`
+        if kernels.sessions:
+            bounds = kernels.sessions.bounds("kernel")
+        else:
+            bounds = groups.medians(kernels.rows["kernel_s"], series=True)
         cells[with_bounds("kernel_s")] = bounds.T
-        cells["kernel_samples"] = pd.array(kernels.sums(times["kernel_s"].notna()), "Int64")
-        cells["kernel_timing"] = times["kernel_timing"].groupby(kernels.number).first().to_numpy()
-        held = (cells["kernel_timing"] == KERNEL_ONLY).fillna(False)
+        cells["kernel_samples"] = pd.array(groups.sums(kernels.rows["kernel_s"].notna()), "Int64")
+        cells["kernel_timing"] = kernels.rows["kernel_timing"].groupby(groups.number).first().array
+        kernel_only = (cells["kernel_timing"] == KERNEL_ONLY).fillna(False)
         apart = cells["in_run_kernel_s"] - cells["kernel_s"]
-        return cells.assign(overhead_s=cells["overhead_s"] + apart.where(held, 0.0))
-
-    def _samples(self, part: str) -> pd.DataFrame:
-        """Return the rows that have a part of the times: "kernel" is that of `kernel_times`."""
-        return self._kernel_times if part == "kernel" else self.own(self.recording.samples)
+        return cells.assign(overhead_s=cells["overhead_s"] + apart.where(kernel_only, 0.0))
 
     @cached_property
-    def _kernel_times(self) -> pd.DataFrame:
-        return self.own(kernel_times(self.recording))
-
-    def _groups(self, part: str) -> Groups:
-        """Return the same rows by cell."""
-        key = "kernel" if part == "kernel" else "pass"
-        if key not in self._by_cell:
-            self._by_cell[key] = Groups.of(self._samples(part), CELL)
-        return self._by_cell[key]
+    def _runs(self) -> _Samples:
+        return _Samples(self.own(self.recording.samples))
 
     @cached_property
-    def _by_cell(self) -> dict[str, Groups]:
-        return {}
+    def _kernels(self) -> _Samples:
+        times = self.own(kernel_times(self.recording))
+        return _Samples(times.assign(host_s=float("nan")))
+
+    def _samples(self, part: str) -> _Samples:
+        return self._kernels if part == "kernel" else self._runs
 
     def sessions(self, part: str) -> Sessions | None:
-        """Return a part of the times by sessions, where there are several."""
-        return self._kernel_sessions if part == "kernel" else self._pass_sessions
+        """Return the samples with a part of the times by session; None for one session."""
+        return self._samples(part).sessions
 
     @cached_property
-    def _pass_sessions(self) -> Sessions | None:
-        return _several(self._samples("total"))
-
-    @cached_property
-    def _kernel_sessions(self) -> Sessions | None:
-        return _several(self._kernel_times.assign(host_s=float("nan")))
-
-    @cached_property
-    def orders(self) -> pd.DataFrame:
-        """The `cells` of the series of orders; their index stays."""
+    def square_cells(self) -> pd.DataFrame:
+        """The `cells` of the study's square matrices; the index stays."""
         return self.cells[self.series == SIZES]
 
     @property
-    def gpu_orders(self) -> pd.DataFrame:
-        """The `orders` of the GPU; their index stays."""
-        return self.orders[self.orders["device"] != CPU]
+    def gpu_square_cells(self) -> pd.DataFrame:
+        """The `square_cells` of the GPU; the index stays."""
+        return self.square_cells[self.square_cells["device"] != CPU]
 
     @property
     def series(self) -> pd.Series:
-        """The series that each of the `cells` is of: `ORDERS` or `SHAPES`."""
+        """The series of each of the `cells`: `SIZES` or `SHAPES`."""
         configuration = self.recording.provenance["configuration"]
         planned = {*configuration["sizes"], *configuration.get("holdout_sizes", [])}
         cells = self.cells
@@ -145,44 +146,45 @@ class Source:
         """Bootstrap draws of the medians by quantity ("total", "kernel"), rows as in `cells`."""
         found = {}
         for part in ("total", "kernel"):
-            several, column = self.sessions(part), f"{part}_s"
-            samples = self._samples(part)
+            samples, column = self._samples(part), f"{part}_s"
             found[part] = (
-                several.draws(part, column) if several else bootstrap_cells(samples, column)
+                samples.sessions.draws(part, column)
+                if samples.sessions
+                else bootstrap_cells(samples.rows, column)
             )
         return found
 
     def drawn(self, cells: pd.DataFrame, quantity: str) -> FloatArray:
-        """Return draws of the medians of some cells alone, named by `CELL`, shape (cells, DRAWS).
+        """Return draws of the medians of some cells, named by `CELL`, shape (cells, DRAWS).
 
-        They are other draws than `draws`, and than those of other sources, to be compared with.
+        They are independent of `draws` and of the draws of other sources.
         """
-        several, groups = self.sessions(quantity), self._groups(quantity)
-        keys = several.cells if several else groups.keys
-        places = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
+        samples = self._samples(quantity)
+        keys = samples.sessions.cells if samples.sessions else samples.by_cell.keys
+        rows = cells[CELL].merge(keys.reset_index(), how="left", on=CELL)["index"].to_numpy()
         seed = f"{self.label} {quantity}"
-        if several:
-            return several.draws(quantity, seed, places)
-        return groups.draws(self._samples(quantity)[f"{quantity}_s"], seed, list(places))
+        if samples.sessions:
+            return samples.sessions.draws(quantity, seed, rows)
+        return samples.by_cell.draws(samples.rows[f"{quantity}_s"], seed, list(rows))
 
     @property
     def checks(self) -> pd.DataFrame:
-        """Checks of this GPU's and its host's CPU's cells, in every session."""
+        """Checks of the cells of this GPU and its host, in every session."""
         return self.own(self.recording.checks)
 
     @property
     def builds(self) -> pd.DataFrame:
-        """The cells that were checked, and the build that runs each."""
+        """The cells that were checked, with the build of each."""
         return self.checks[[*CELL, "build"]].drop_duplicates(CELL)
 
     def times(self, quantity: str) -> pd.DataFrame:
-        """Return the times of the orders in the tidy form that the published ones have.
+        """Return the times of "total" or "kernel" in the form of `published_times`.
 
-        See `published_times` for that. `quantity` is "total" or "kernel". Implementations are named
-        ``gpu_VARIANT`` and ``cpu_VARIANT``, the latter of one thread. ``gpu_naive`` is the naive
-        kernel in blocks of 32×32, without block size. The index is the row in `cells` and `draws`.
+        Implementations are named ``gpu_VARIANT`` and, on one thread, ``cpu_VARIANT``.
+        ``gpu_naive`` is the naive kernel in blocks of 32×32, without block size. The index is the
+        row in `cells` and `draws`.
         """
-        cells = self.orders.rename(columns=renaming(f"{quantity}_s", "time_s"))
+        cells = self.square_cells.rename(columns=renaming(f"{quantity}_s", "time_s"))
         on_cpu = cells["device"] == CPU
         gpu = cells[~on_cpu & (cells["host_memory"] == self.memory(quantity))]
         baseline = gpu["variant"] == "naive"
@@ -196,38 +198,33 @@ class Source:
         return pd.concat([cpu, gpu])[_TIMES_COLUMNS]
 
     def memory(self, quantity: str) -> str | None:
-        """Return the host memory of which times of "total" or "kernel" stand where one is shown."""
+        """Return the preferred host memory of "total" or "kernel" among those measured."""
         kinds = set(self.cells["host_memory"].dropna())
         return next((kind for kind in _MEMORY_ORDER[quantity] if kind in kinds), None)
 
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return those rows of one of the recording's tables that are of this GPU and its CPU."""
+        """Return the rows of this GPU and its host's CPU."""
         return frame[frame["device"].isin([CPU, self.device])]
 
 
-def _several(samples: pd.DataFrame) -> Sessions | None:
-    return Sessions(samples) if samples["session"].nunique() > 1 else None
-
-
 def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:
-    """Return one published table as tidy times, in seconds, without intervals.
+    """Return one published table as tidy times, in seconds.
 
-    Columns: implementation, n, block_size (NA where there is none), time_s, time_low_s,
-    time_high_s.
+    Columns: implementation, n, block_size (NA: none), time_s, time_low_s, time_high_s (NaN).
     """
     return published[published["table"] == table].reindex(columns=_TIMES_COLUMNS)
 
 
 def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
-    """Read the recordings by id, those of several sessions as one (`analysis.data.sessions`).
+    """Read the recordings by id, several sessions as one (`analysis.data.sessions`).
 
-    Raises StudyError naming the first that cannot be used.
+    Raise StudyError naming the first recording that cannot be used.
     """
     for identifier in paths:
         if identifier in (PUBLISHED, TREE):
             raise StudyError(
-                f"recording {identifier!r}: this id means the published tables or the cubins of "
-                "this tree; choose another"
+                f"recording {identifier!r}: this id is reserved for the published tables or the "
+                "cubins of this tree; choose another id"
             )
     found = {
         identifier: together([read(folder) for folder in folders])
@@ -239,16 +236,16 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
         kept = {Path(path).stem for path in recording.provenance.get("texts", {})}
         for name in sorted((unknown | set(user_supplied(recording.provenance))) - kept):
             raise StudyError(
-                f"recording {identifier!r}: holds {name}, which is not in the catalog; leave the "
-                "recording out, or try the kernel again (`gemm-study try`), which keeps its source"
+                f"recording {identifier!r}: {name} is not in the catalog; remove the recording or "
+                "run `gemm-study try` again, which keeps the kernel's source"
             )
     return found
 
 
 def sources(recordings: Mapping[str, Recording]) -> list[Source]:
-    """Return every GPU recorded, with its host's CPU; a host without GPU is a source of its own.
+    """Return one source per GPU, with its host's CPU, and per host without GPU.
 
-    Raises StudyError if two get the same label.
+    Raise StudyError if two have the same label.
     """
     found = [
         Source(label, identifier, device, recording)
@@ -260,9 +257,9 @@ def sources(recordings: Mapping[str, Recording]) -> list[Source]:
 
 
 def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
-    """Raise StudyError if two sources of recordings that are to be read would get one label.
+    """Raise StudyError if two sources of the recordings would have the same label.
 
-    A recording that cannot be read is passed over: who reads it names it.
+    Unreadable recordings are skipped here; `load` reports them.
     """
     found = []
     for identifier, folders in paths.items():
@@ -273,7 +270,7 @@ def check_names(paths: Mapping[str, Sequence[Path]]) -> None:
 
 
 def _labels(identifier: str, provenance: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Return label and device of every source of a recording."""
+    """Return label and device of each source of a recording."""
     devices = [str(each["device"]) for each in provenance["devices"]]
     if len(devices) > 1:
         return [(f"{identifier}-{device}", device) for device in devices]
@@ -284,7 +281,7 @@ def _check_labels(found: Iterable[tuple[str, str]]) -> None:
     seen: set[str] = set()
     for identifier, label in found:
         if label in seen:
-            raise StudyError(f"recording {identifier!r}: two sources are called {label!r}; rename")
+            raise StudyError(f"recording {identifier!r}: the label {label!r} is taken; rename it")
         seen.add(label)
 
 
@@ -294,25 +291,25 @@ def with_gpu(found: Iterable[Source]) -> list[Source]:
 
 
 def stale_sources(provenance: Mapping[str, Any], root: Path = ROOT) -> list[str]:
-    """Return the measured source files that are gone from `root` or not the same byte for byte."""
+    """Return the measured source files that are missing from `root` or differ."""
     return [
         path
         for path, digest in sorted(provenance["sources"].items())
-        if not path.startswith(f"{USER_SUPPLIED}/")  # of which the tree has none
+        if not path.startswith(f"{USER_SUPPLIED}/")  # not part of the tree
         if not (root / path).is_file() or sha256(root / path) != digest
     ]
 
 
 def is_live(recording: Recording, root: Path = ROOT) -> bool:
-    """Tell whether a recording was made by the workflow here, not user-supplied along in data/."""
+    """Return whether the workflow made the recording here (it is not from data/)."""
     return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
 
 
 def summary_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a cell measured: `summarise`, build, series, and rates in flop/s.
+    """Return one row per measured cell: `Source.cells`, build, series, and throughput in flop/s.
 
-    A rate is 2·batch·m·n·k over the time; that of integers counts operations. CPU cells stand once
-    a recording, with an empty `gpu`.
+    Throughput is 2·batch·m·n·k over the time, for integers in operations. CPU cells are listed once
+    per recording, with a blank `gpu`.
     """
     frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
@@ -330,7 +327,7 @@ def summary_table(found: list[Source]) -> pd.DataFrame:
 def once_a_recording(
     found: Iterable[tuple[Source, pd.DataFrame]],
 ) -> Iterator[tuple[Source, pd.DataFrame]]:
-    """Yield sources with rows of theirs, those of a CPU with the first of its recording only."""
+    """Yield sources with their rows; CPU rows only with the first source of a recording."""
     seen: set[str] = set()
     for source, rows in found:
         yield source, rows[rows["device"] != CPU] if source.recording_id in seen else rows
@@ -338,16 +335,15 @@ def once_a_recording(
 
 
 def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of a source with its recording and, empty for its CPU, its label as `gpu`."""
+    """Return rows of a source with recording and gpu (its label; blank for the CPU)."""
     gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == CPU)
     return rows.assign(recording=source.recording_id, gpu=gpu)
 
 
 def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
-    """Return one row a source: what it is, when and from what it was measured, whether it is stale.
+    """Return one row per source: hardware, dates, commits, number of cells, stale sources.
 
-    The counts are those of the GPU and of its host's CPU together, in all sessions. A source
-    without GPU has an empty `gpu`.
+    Counts include the host's CPU and all sessions. A source without GPU has a blank `gpu`.
     """
     rows = []
     for source in found:
@@ -381,17 +377,14 @@ def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
 
 
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
-    """Return every planned cell of every recording and the outcome of its check."""
+    """Return the outcome of the check of every planned cell."""
     return stacked("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])
 
 
 def builds_table(
     recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
 ) -> pd.DataFrame:
-    """Return every cubin of every recording and the resources that it uses.
-
-    `built` are those of this tree; they stand under the recording `TREE`.
-    """
+    """Return the resources of every cubin; `built` are those of this tree (recording `TREE`)."""
     tree = _frame("builds.csv", [result.row() for result in built])
     found = {key: recording.builds for key, recording in recordings.items()} | {TREE: tree}
     return stacked("builds", [frame.assign(recording=key) for key, frame in found.items()])
@@ -400,7 +393,7 @@ def builds_table(
 def instructions_table(
     recordings: Mapping[str, Recording], built: Iterable[BuildResult] = ()
 ) -> pd.DataFrame:
-    """Return how often each instruction stands in every cubin of `builds_table`."""
+    """Return the count of each instruction in every cubin of `builds_table`."""
     tree = _frame("instructions.csv", [r for one in built for r in one.instruction_rows()])
     found = {key: recording.instructions for key, recording in recordings.items()} | {TREE: tree}
     frames = [frame.assign(recording=key) for key, frame in found.items()]
@@ -413,10 +406,9 @@ def _frame(file: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
-    """Return the provenance as text, one row a fact: recording, item (dotted path), value.
+    """Return the provenance as text: recording (`session_names`), item (dotted path), value.
 
-    Of several sessions each has its rows, under a name of its own (`session_names`). The sources
-    and the phases are left out.
+    Sources, texts and phases are omitted.
     """
     return from_rows(
         "environment",
@@ -432,7 +424,7 @@ def environment_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
 
 
 def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted path, text) of every fact in nested provenance that is known and not empty."""
+    """Yield (dotted path, text) of every value in nested provenance that is not blank."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _facts(inner, f"{path}.{key}" if path else str(key))

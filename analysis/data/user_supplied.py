@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pandas as pd
 
+from analysis.data.cells import whole
 from analysis.data.recordings import Source
 from base.errors import StudyError
 from kernels.catalog.user_supplied import adopting, variants
@@ -41,7 +42,7 @@ def adopted(recording: Recording) -> Iterator[None]:
 def _builds(frame: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
     rows = frame[["variant", "dtype", "block_size"]].drop_duplicates()
     for name, dtype, block in rows.itertuples(index=False, name=None):
-        yield name, dtype, None if pd.isna(block) else int(block)
+        yield name, dtype, whole(block)
 
 
 def check_same(found: Iterable[Source]) -> None:

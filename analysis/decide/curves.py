@@ -15,12 +15,14 @@ import pandas as pd
 from scipy.stats import t as student_t
 
 from analysis.cpu.cells import ALL, OWN, baselines, fastest, with_threads
+from analysis.data.cells import whole
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, once_a_recording
-from analysis.decide.predictors import Curve, fill
+from analysis.decide.predictors import Curve, fill, square
 from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import UserSupplied
 
 # Smallest and largest exponent of N below the measured sizes, and above them. A time does not fall
 # with N and grows no faster than the work, N³; where latencies are negligible, no slower than the
@@ -148,10 +150,10 @@ def kernel_cells(source: Source) -> pd.DataFrame:
     Variants with work on the host are excluded because no model describes that work. User-supplied
     variants are excluded because their tiles are unknown where predictions are read.
     """
-    cells = source.gpu_orders
+    cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
-    user_supplied = cells["variant"].isin([name for name, v in VARIANTS.items() if v.file])
+    user_supplied = cells["variant"].isin([name for name, v in VARIANTS.items() if isinstance(v, UserSupplied)])
     cells = cells[cells["host_s"].isna() & ~user_supplied]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
@@ -162,7 +164,7 @@ def cpu_baselines(source: Source) -> pd.DataFrame:
 
     A host with one thread has no cells on all threads. The index is that of `source.cells`.
     """
-    cells = source.orders[~source.orders["n"].isin(source.holdout_sizes)]
+    cells = source.square_cells[~source.square_cells["n"].isin(source.holdout_sizes)]
     own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
     found = baselines(cells) | {OWN_ALL: fastest(cells[own_all])}
     frames = [
@@ -180,8 +182,8 @@ def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFram
     fills = np.ones(len(cells))
     if multiprocessors:
         variant, block = cells.iloc[0][["variant", "block_size"]]
-        block = None if pd.isna(block) else int(block)
-        fills = np.array([fill(variant, block, n, multiprocessors) for n in cells["n"]])
+        products = (square(variant, whole(block), n) for n in cells["n"])
+        fills = np.array([fill(product, multiprocessors) for product in products])
     n, filled_s = cells["n"].to_numpy(dtype=float), cells["time_s"].to_numpy() / fills
     found = curve(n, filled_s)
     outer = np.full(len(cells), np.nan)

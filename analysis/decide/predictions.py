@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from analysis.data.cells import is_library
+from analysis.data.cells import is_library, whole
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.decide.break_even import break_even_table
@@ -42,7 +42,7 @@ def predictors_table(found: list[Source]) -> pd.DataFrame:
     for source in with_gpu(found):
         ceilings = source.own(source.recording.ceilings)
         empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
-        cells = source.gpu_orders
+        cells = source.gpu_square_cells
         sizes = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
         rows.append(
             {
@@ -75,7 +75,7 @@ def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -
     texts = {name: as_text(tables[name]) for name in ("predictors", "transfers", "curves")}
     frames = []
     for source in with_gpu(found):
-        cells = source.gpu_orders
+        cells = source.gpu_square_cells
         cells = cells[cells["n"].isin(source.holdout_sizes) & cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
             gpu = predictor(source.label, str(memory), *texts.values())
@@ -92,7 +92,7 @@ def _rows(gpu: Predictor, cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     """Yield the rows of the cells that have a prediction."""
     kernels = {(kernel.variant, kernel.block_size): kernel for kernel in gpu.kernels}
     for row in cells.assign(is_library=is_library(cells)).to_dict("records"):
-        block = None if pd.isna(row["block_size"]) else int(row["block_size"])
+        block = whole(row["block_size"])
         kernel = kernels.get((row["variant"], block))
         if kernel is None or kernel not in gpu.candidates(int(row["n"])):
             continue

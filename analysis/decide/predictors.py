@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
+from kernels.catalog.variant import Library
 from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
@@ -121,18 +123,21 @@ class Curve:
         return bool(low * (1 - 1e-9) <= n <= high * (1 + 1e-9))
 
 
-def fill(variant: str, block_size: int | None, n: int, multiprocessors: int) -> float:
+def square(variant: str, number: int | None, n: int) -> Product:
+    """Return a product of float32 matrices, with the `number` of a table as its block size."""
+    return Product(variant, "float32", Shape.square(n), VARIANTS[variant].block_size(number))
+
+
+def fill(product: Product, multiprocessors: int) -> float:
     """Return the factor by which a partly filled last wave of blocks prolongs a launch.
 
     It is the largest number of blocks on one multiprocessor over the mean (NVIDIA, Matrix
     Multiplication Background User's Guide, 2020, "wave quantization"). For a library's kernel,
     whose blocks are unknown, it is 1.
     """
-    entry = VARIANTS[variant]
-    if entry.kernel is None:
+    if product.kernel is None:
         return 1.0
-    blocks = math.prod(entry.launch(Shape.square(n), block_size).grid)
-    mean = blocks / multiprocessors
+    mean = product.launch.blocks / multiprocessors
     return math.ceil(mean) / mean
 
 
@@ -167,7 +172,7 @@ class Kernel:
     @property
     def is_library(self) -> bool:
         """Whether a library provides the kernel."""
-        return VARIANTS[self.variant].kernel is None
+        return isinstance(VARIANTS[self.variant], Library)
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
@@ -177,8 +182,7 @@ class Kernel:
 
     def divides(self, n: int) -> bool:
         """Return whether the tiles divide matrices of size `n`, as in the measured products."""
-        tile = VARIANTS[self.variant].tile(self.block_size or 0)
-        return self.is_library or all(n % edge == 0 for edge in tile)
+        return not square(self.variant, self.block_size, n).is_guarded
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,7 @@ class Predictor:
             for part, (copies, matrices) in MATRICES.items()
         }
         widths = {part: self.copies[part].half_width for part in MATRICES}
-        stretch = fill(kernel.variant, kernel.block_size, n, self.multiprocessors)
+        stretch = fill(square(kernel.variant, kernel.block_size, n), self.multiprocessors)
         kernel_s = math.exp(float(kernel.curve.at(n)[0])) * stretch
         parts["kernel"] = max(kernel_s, self.launch_s)
         widths["kernel"] = kernel.curve.half_width_at(n)

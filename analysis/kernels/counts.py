@@ -1,7 +1,4 @@
-"""Memory accesses of every kernel: by theory, counted on the host, by a GPU's hardware counters.
-
-The rules by which a counter that is not theory's is explained are those of `explanations`.
-"""
+"""Memory accesses of every kernel: by theory, counted on the host, by hardware counters."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,12 +12,11 @@ from analysis.domain import CPU
 from base.errors import StudyError
 from kernels.catalog.product import Product
 from kernels.host_execution.counts import COLUMNS
-from kernels.products.shape import Shape
 from measurement.recording.recording import KERNEL
 
-# What a counter that differs from theory is explained by.
-WIDE = "merged loads: one request reads neighbouring words, 16 bytes at most"
-ARBITRATION = "arbitration: cycles in which other requests held the data stage"
+# Explanations of counters that differ from theory.
+WIDE = "merged loads: one request reads up to 16 bytes of adjacent words"
+ARBITRATION = "arbitration: cycles in which other requests occupied the data stage"
 NOT_EXPLAINED = "not explained"
 
 _KERNEL = [name for name in KERNEL if name != "device"]
@@ -30,14 +26,14 @@ _TYPES = {
     **dict.fromkeys(("line", "count", "theory", "merged"), "Int64"),
     **dict.fromkeys(("per_thread", "per_request"), "Float64"),
 }
-_WAYS = ("theory", "merged", "host", "counter")
+_SOURCES = ("theory", "merged", "host", "counter")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What theory counts of one launch, by quantity such as global_load_sectors.
+    """Theoretical counts of one launch by quantity, for example global_load_sectors.
 
-    `merged` is with neighbouring loads merged, `build` the one that runs it.
+    `merged` assumes merged adjacent loads; `build` is the kind of build that runs.
     """
 
     build: str
@@ -46,26 +42,25 @@ class Launch:
 
 
 def launches(counts: pd.DataFrame) -> dict[Product, Launch]:
-    """Return what theory counts of each launch in `counts_table`."""
+    """Return the theoretical counts of each launch in `counts_table`."""
     totals = counts.drop_duplicates([*_KERNEL, "quantity"])
-    blocks = totals["block_size"].astype(object).where(totals["block_size"].notna(), None)
     values = totals[["theory", "merged"]].astype(float)
     found: dict[Product, Launch] = {}
-    for variant, dtype, *edges, block, build, quantity, theory, merged in zip(
-        *(totals[name] for name in _KERNEL[:-1]),
-        *(blocks, totals["build"], totals["quantity"], values["theory"], values["merged"]),
+    kernels = totals[_KERNEL].astype(object).where(totals[_KERNEL].notna(), None)
+    for row, build, quantity, theory, merged in zip(
+        kernels.to_dict("records"),
+        *(totals["build"], totals["quantity"], values["theory"], values["merged"]),
         strict=True,
     ):
-        product = Product(variant, dtype, Shape(*edges), block)
-        launch = found.setdefault(product, Launch(build, {}, {}))
+        launch = found.setdefault(Product.of(row), Launch(build, {}, {}))
         launch.theory[quantity], launch.merged[quantity] = theory, merged
     return found
 
 
 def read(paths: Iterable[Path]) -> pd.DataFrame:
-    """Return the tables of counts (see `kernels.host_execution.counts`) one below the other.
+    """Return the concatenated tables of counts (see `kernels.host_execution.counts`).
 
-    Raises StudyError naming the first that cannot be read.
+    Raise StudyError if a file cannot be read.
     """
     frames = [pd.DataFrame(columns=COLUMNS).astype(_TYPES)]
     for path in paths:
@@ -77,36 +72,33 @@ def read(paths: Iterable[Path]) -> pd.DataFrame:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise StudyError(
-                f"counts {path}: cannot be read ({reason}); make them again with "
+                f"counts {path}: invalid table ({reason}); write it again with "
                 "`python -m kernels count`"
             ) from None
     return concatenated(frames)
 
 
 def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
-    """Return what was counted on the host, by line of the kernel's source."""
+    """Return the counts of the host execution by source line of the kernel."""
     lines = counted[counted["line"].notna()].rename(columns={"count": "host"})
     return stacked("counts_by_line", [lines])
 
 
 def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame:
-    """Return every total of a launch: theory, the host's count and a GPU's counter.
+    """Return every total of a launch: theory, host execution and hardware counter.
 
-    `merged` is theory where the compiler merges loads along rows of shared memory to 16 bytes.
-
-    One row a kernel (`_KERNEL`), quantity and GPU that has a counter of it; where no
-    GPU has one, a single row without recording, gpu and counter. Counters of kernels that
-    `counted` lacks are left out. `agrees`: whether all that was counted, on the host or by the
-    GPU, is theory's exactly; empty where nothing was. `explanation`: of a counter that is not
-    theory's, see `explanations`.
+    One row per kernel (`_KERNEL`), quantity and GPU with a counter; without a counter, one row with
+    empty recording, gpu and counter. Counters of kernels missing in `counted` are dropped. merged:
+    theory if the compiler merges loads along rows of shared memory to 16 bytes. agrees: whether all
+    counts equal theory exactly; empty without counts. explanation: see `explanations`.
     """
     totals = counted[counted["line"].isna()].rename(columns={"count": "host"})
     table = totals.merge(counters(found), how="left", on=[*_KERNEL, "ncu_metric"])
     table[["operation", "measure"]] = table["quantity"].str.extract(_QUANTITY)
     table["counter_over_theory"] = table["counter"] / table["theory"].where(table["theory"] > 0)
-    for way in _WAYS:
-        table[f"{way}_per_request"] = _per_request(table, way)
-    differs = [(table[way] != table["theory"]).fillna(False) for way in ("host", "counter")]
+    for source in _SOURCES:
+        table[f"{source}_per_request"] = _per_request(table, source)
+    differs = [(table[source] != table["theory"]).fillna(False) for source in ("host", "counter")]
     known = table["host"].notna() | table["counter"].notna()
     table["agrees"] = (~(differs[0] | differs[1])).astype("boolean").mask(~known)
     table["explanation"] = _explained(table)
@@ -117,10 +109,10 @@ _QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 
 
 def counters(found: Iterable[Source]) -> pd.DataFrame:
-    """Return the counters of every GPU, one row a launch and counter.
+    """Return the counters of every GPU, one row per launch and counter.
 
-    Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter: the median of several
-    of one launch.
+    Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter (the median of
+    repeated values).
     """
     keys = [*_KERNEL, "metric"]
     types = {**{name: _TYPES[name] for name in _KERNEL}, "metric": "string", "value": "Float64"}
@@ -135,22 +127,22 @@ def counters(found: Iterable[Source]) -> pd.DataFrame:
     return concatenated(frames).rename(columns={"metric": "ncu_metric", "value": "counter"})
 
 
-def _per_request(table: pd.DataFrame, way: str) -> pd.Series:
-    """Return the values of a column over those of the requests that they belong to."""
-    keys = [*_KERNEL, "operation", *(("recording", "gpu") if way == "counter" else ())]
-    requests = table.loc[table["measure"] == "requests", [*keys, way]].drop_duplicates(keys)
-    own = table[keys].merge(requests, how="left", on=keys)[way]
-    return (table[way] / own.where(own > 0)).astype("Float64")
+def _per_request(table: pd.DataFrame, source: str) -> pd.Series:
+    """Return the values of a column over the requests of the same operation."""
+    keys = [*_KERNEL, "operation", *(("recording", "gpu") if source == "counter" else ())]
+    requests = table.loc[table["measure"] == "requests", [*keys, source]].drop_duplicates(keys)
+    own = table[keys].merge(requests, how="left", on=keys)[source]
+    return (table[source] / own.where(own > 0)).astype("Float64")
 
 
 def _explained(table: pd.DataFrame) -> pd.Series:
-    """Return the explanation of every row whose counter is not theory's."""
+    """Return the explanation of every row whose counter differs from theory."""
     found = pd.Series(pd.NA, table.index, dtype="string")
     counted = table[table["counter"].notna()]
     for _, rows in counted.groupby([*_KERNEL, "gpu", "operation"], dropna=False):
         by_measure = rows.set_index("measure")
-        ways = (by_measure[way].astype(float).to_dict() for way in ("theory", "merged", "counter"))
-        texts = explanations(*ways)
+        columns = (by_measure[name].astype(float) for name in ("theory", "merged", "counter"))
+        texts = explanations(*(column.to_dict() for column in columns))
         for index, measure in rows["measure"].items():
             found[index] = texts.get(measure, pd.NA)
     return found
@@ -159,20 +151,19 @@ def _explained(table: pd.DataFrame) -> pd.Series:
 def explanations(
     theory: Mapping[str, float], merged: Mapping[str, float], counter: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return what explains each of one operation's counters that is not theory's.
+    """Return the explanation of each counter of one operation that differs from theory.
 
-    The arguments hold requests and, of shared memory, wavefronts and bank_conflicts: by theory, by
-    theory with merged loads, and counted. A rule is kept only where its numbers bear it out to the
-    last one; what is left is `NOT_EXPLAINED`. Loads are merged where the requests are those of
-    `merged` and not those of the source.
+    The arguments contain requests and, for shared memory, wavefronts and bank_conflicts: by theory,
+    by theory with merged loads, and counted. An explanation applies only if its numbers agree
+    exactly, else the counter is `NOT_EXPLAINED`. Loads are merged if the requests are those of
+    `merged` and not those of `theory`.
     """
     nothing = float("nan")
     requests = counter.get("requests", nothing)
     wide = requests == merged.get("requests") != theory.get("requests")
     expected = merged if wide else theory
-    # Cycles beyond those of the program's own conflicts. The counter of bank conflicts includes
-    # cycles in which the data stage was taken by other requests, and every one of them is counted
-    # as a wavefront too: the sum has to come out.
+    # The counter of bank conflicts includes cycles in which other requests occupy the data stage.
+    # Each of these cycles also counts as a wavefront, so both excesses must be equal.
     others = counter.get("bank_conflicts", nothing) - expected.get("bank_conflicts", nothing)
     waiting = counter.get("wavefronts", nothing) - expected.get("wavefronts", nothing)
     arbitrated = requests == expected.get("requests") and waiting == others > 0

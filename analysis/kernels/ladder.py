@@ -1,11 +1,10 @@
-"""The steps of the sources' ladders: what each speedups over the step before, and what it changed.
+"""The steps of the sources' ladders: speedup over the previous step, and changes in the build.
 
-A step is a variant of which the catalog says what it comes `after`. Both sides have the same
-matrices, host memory and, where both take one, block size: `PAGE_BLOCK` for the tiles of source T,
-as on its page, else `BASELINE_BLOCK`; where not both were measured with that one, the largest with
-which both were. Where only one of them takes a block size, or both have tiles of several shapes,
-each has its fastest. Where the variant
-before was not measured, as in recordings older than it, the one before that takes its place.
+A step is a variant with a predecessor (`after`) in the catalog. Both sides have the same matrices,
+host memory and, if both have one, block size: `PAGE_BLOCK` for the tiles of source T, as on its
+page, else `BASELINE_BLOCK`; if one side was not measured with it, the largest common block size. If
+only one side has a block size, or both have several tile shapes, each side has its fastest. If the
+predecessor was not measured, as in older recordings, its own predecessor is used.
 """
 
 from collections.abc import Mapping
@@ -32,28 +31,27 @@ _SIDE = ["variant", "block_size", "build", "row", "time_s"]
 def ladder_table(
     found: list[Source], machine_code: pd.DataFrame, energy: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return one row a step, shape, type of elements, host memory, quantity and GPU.
+    """Return one row per step, shape, data type, host memory, quantity and GPU.
 
-    speedup is the time of the step before over the step's own, with its interval from the draws of
-    both medians. Verdict: `FASTER` where the interval lies above 1, `SLOWER` where its upper
-    bound is 1 or below, undecided where it holds 1 inside. changed says what differs between the
-    two builds in `machine_code` (`analysis.kernels.machine_code`). With the kernel's time stands
-    what a product takes of `energy` (`analysis.kernels.energy`).
+    speedup: over the previous step, with an interval from the draws of both medians; verdict: see
+    `analysis.domain.verdict`. changed: differences between the two builds in `machine_code`
+    (`analysis.kernels.machine_code`). energy_j, flop_per_j: for the quantity kernel, from `energy`
+    (`analysis.kernels.energy`).
     """
     frames = []
     for source in with_gpu(found):
         steps = pd.concat([_steps(source, quantity) for quantity in QUANTITIES], ignore_index=True)
         steps = steps.assign(changed=_changes(source, steps, machine_code))
-        steps["place"] = steps["variant"].map({name: at for at, name in enumerate(VARIANTS)})
+        steps["rank"] = steps["variant"].map({name: at for at, name in enumerate(VARIANTS)})
         steps = steps.assign(recording=source.recording_id, gpu=source.label)
-        frames.append(steps.sort_values(["place", "row", "quantity"], kind="stable"))
+        frames.append(steps.sort_values(["rank", "row", "quantity"], kind="stable"))
     ladder = stacked("ladder", frames).drop(columns=["energy_j", "flop_per_j"])
     read = energy[[*_KERNEL, "energy_j", "flop_per_j"]].assign(quantity="kernel")
     return stacked("ladder", [ladder.merge(read, how="left", on=[*_KERNEL, "quantity"])])
 
 
 def _steps(source: Source, quantity: str) -> pd.DataFrame:
-    """Return the steps of one GPU, of one quantity; `row` is that of the step's cell."""
+    """Return the steps of one GPU and quantity; `row` is the index of the step's cell."""
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
     cells = cells.assign(row=cells.index, time_s=cells[f"{quantity}_s"])
@@ -72,9 +70,9 @@ _OF_PAGE = [
 
 
 def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return cells beside those of the step before, one pair for all that is alike.
+    """Return cells merged with those of the previous step, one pair per variant and `_SAME`.
 
-    Columns: `_SAME`, those of `_SIDE`, and of the step before with the prefix after_ (its variant:
+    Columns: `_SAME`, `_SIDE`, and `_SIDE` of the previous step with the prefix after_ (its variant:
     after).
     """
     measured = set(cells["variant"])
@@ -84,7 +82,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
     pairs = own[own["after"].notna()].merge(before, on=["after", *_SAME])
     both = pairs["block_size"].notna() & pairs["after_block_size"].notna()
-    both &= ~pairs["variant"].isin([name for name, v in VARIANTS.items() if v.has_tiles])
+    both &= ~pairs["variant"].isin([name for name, v in VARIANTS.items() if v.fixed_blocks])
     pairs = pairs[~both | (pairs["block_size"] == pairs["after_block_size"]).fillna(False)]
     of_page = pairs["variant"].isin(_OF_PAGE)
     wanted = pd.Series(BASELINE_BLOCK, pairs.index).mask(of_page, PAGE_BLOCK)
@@ -96,7 +94,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured_before(name: str, measured: set[str]) -> str | None:
-    """Return the last variant before this one that was measured; None if it has none."""
+    """Return the nearest predecessor of a variant that was measured; None if there is none."""
     before = VARIANTS[name].after
     while before is not None and before not in measured:
         before = VARIANTS[before].after
@@ -104,7 +102,7 @@ def _measured_before(name: str, measured: set[str]) -> str | None:
 
 
 def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:
-    """Return what differs between the builds of each step and of the step before, as text."""
+    """Return the differences between the builds of each step and its previous step, as text."""
     where = (source.recording_id, architecture(source.gpu["compute_capability"]))
     sides = []
     for variant, block, build in (
@@ -112,7 +110,7 @@ def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) ->
         ("after", "after_block_size", "after_build"),
     ):
         keys = [
-            (*where, VARIANTS[name].kernel, dtype, None if pd.isna(size) else size, kind)
+            (*where, VARIANTS[name].kernel_name, dtype, None if pd.isna(size) else size, kind)
             for name, dtype, size, kind in steps[[variant, "dtype", block, build]].itertuples(
                 index=False, name=None
             )
@@ -125,26 +123,26 @@ def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) ->
     ]
 
 
-# What is told of a build, and how; in this order.
+# Compared columns of a build and their texts, in sequence.
 _FACTS = (
-    ("registers_per_thread", "registers a thread {}"),
+    ("registers_per_thread", "registers per thread {}"),
     ("occupancy", "occupancy {} %"),
     ("spill_store_bytes", "bytes spilled {}"),
     ("loop_fma_share", "FMAs of the loop {} %"),
-    ("unrolling", "steps of k a turn {}"),
-    ("loop_barriers", "barriers a turn {}"),
+    ("unrolling", "K per iteration {}"),
+    ("loop_barriers", "barriers per iteration {}"),
     ("widest_global_loads_bits", "widest global load {} bits"),
     ("widest_shared_loads_bits", "widest shared load {} bits"),
-    ("shared_load_conflicts_per_request", "conflicts a shared load {}"),
-    ("shared_store_conflicts_per_request", "conflicts a shared store {}"),
-    ("flop_per_byte_accessed", "flop a byte loaded {}"),
+    ("shared_load_conflicts_per_request", "conflicts per shared load {}"),
+    ("shared_store_conflicts_per_request", "conflicts per shared store {}"),
+    ("flop_per_byte_accessed", "FLOP per byte loaded {}"),
 )
 
 
 def changed(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """Return the differences of two rows of machine_code.csv: "registers a thread 40 → 64; …".
+    """Return the differences of two rows of machine_code.csv: "registers per thread 40 → 64; …".
 
-    What is not known of one of them, or is shown alike of both, is left out.
+    Unknown values, and values equal after rounding, are omitted.
     """
     texts = []
     for column, text in _FACTS:

@@ -10,6 +10,7 @@ from analysis.domain import CPU, verdict
 from analysis.schema import renaming, with_bounds
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
+from kernels.catalog.variant import UserSupplied
 
 # The host memory whose copies disturb the GPU least.
 _MEMORY = ("pinned", "pageable")
@@ -53,7 +54,7 @@ def _names() -> list[str]:
 
     What takes other types of elements too stands beside it.
     """
-    return [name for name, v in VARIANTS.items() if v.file or v.dtypes == ("float32",)]
+    return [name for name, v in VARIANTS.items() if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
 def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:

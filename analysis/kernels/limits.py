@@ -1,110 +1,72 @@
-"""What a GPU allows a launch (source H's table): by its compute capability and by its driver."""
-
-from dataclasses import dataclass
+"""Launch limits of each GPU (source H's table), as documented and as reported by the driver."""
 
 import pandas as pd
 
 from analysis.data.frames import from_rows
 from analysis.data.recordings import Source, with_gpu
-from kernels.cubins.occupancy import LIMITS, WARP_SIZE, CapabilityLimits
+from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 
-
-@dataclass(frozen=True)
-class _Limit:
-    """A limit: what it is, its unit, and its names in the table and in a recording's provenance."""
-
-    limit: str
-    unit: str
-    field: str | None
-    attribute: str | None
-    factor: int = 1
-
-
-_LIMITS = (
-    _Limit("threads of a block", "", "max_threads_per_block", "max_threads_per_block"),
-    _Limit("threads of a warp", "", None, "warp_size"),
-    _Limit(
-        "threads of a multiprocessor",
-        "",
-        "max_warps_per_multiprocessor",
-        "max_threads_per_multiprocessor",
-        WARP_SIZE,
+# Limit, unit, field of `CapabilityLimits`, attribute in the provenance.
+_LIMITS: tuple[tuple[str, str, str | None, str | None], ...] = (
+    ("threads per block", "", "max_threads_per_block", "max_threads_per_block"),
+    ("threads per warp", "", None, "warp_size"),
+    (
+        *("threads per multiprocessor", ""),
+        *("max_warps_per_multiprocessor", "max_threads_per_multiprocessor"),
     ),
-    _Limit(
-        "blocks of a multiprocessor",
-        "",
-        "max_blocks_per_multiprocessor",
-        "max_blocks_per_multiprocessor",
+    (
+        *("blocks per multiprocessor", ""),
+        *("max_blocks_per_multiprocessor", "max_blocks_per_multiprocessor"),
     ),
-    _Limit("registers of a thread", "", "max_registers_per_thread", None),
-    _Limit("registers of a block", "", "max_registers_per_block", "max_registers_per_block"),
-    _Limit(
-        "registers of a multiprocessor",
-        "",
-        "registers_per_multiprocessor",
-        "registers_per_multiprocessor",
+    ("registers per thread", "", "max_registers_per_thread", None),
+    ("registers per block", "", "max_registers_per_block", "max_registers_per_block"),
+    (
+        *("registers per multiprocessor", ""),
+        *("registers_per_multiprocessor", "registers_per_multiprocessor"),
     ),
-    _Limit(
-        "shared memory of a block",
-        "byte",
-        "max_static_shared_bytes_per_block",
-        "max_shared_bytes_per_block",
+    (
+        *("shared memory per block", "byte"),
+        *("max_static_shared_bytes_per_block", "max_shared_bytes_per_block"),
     ),
-    _Limit(
-        "shared memory of a block, if asked for",
-        "byte",
-        "max_shared_bytes_per_block",
-        "max_shared_bytes_per_block_optin",
+    (
+        *("shared memory per block, opt-in", "byte"),
+        *("max_shared_bytes_per_block", "max_shared_bytes_per_block_optin"),
     ),
-    _Limit(
-        "shared memory of a multiprocessor",
-        "byte",
-        "shared_bytes_per_multiprocessor",
-        "shared_bytes_per_multiprocessor",
+    (
+        *("shared memory per multiprocessor", "byte"),
+        *("shared_bytes_per_multiprocessor", "shared_bytes_per_multiprocessor"),
     ),
-    _Limit("blocks of a grid along x", "", None, "max_grid_x"),
-    _Limit("blocks of a grid along y", "", None, "max_grid_y"),
-    _Limit("blocks of a grid along z", "", None, "max_grid_z"),
-    _Limit("second-level cache", "byte", None, "l2_cache_bytes"),
+    ("blocks per grid along x", "", None, "max_grid_x"),
+    ("blocks per grid along y", "", None, "max_grid_y"),
+    ("blocks per grid along z", "", None, "max_grid_z"),
+    ("L2 cache", "byte", None, "l2_cache_bytes"),
 )
 
 
 def limits_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a GPU and limit.
+    """Return one row per GPU and limit.
 
-    documented_value is the table's (`kernels.cubins.occupancy.LIMITS`), driver_value what the driver reported
-    when it was recorded; each is empty where it says nothing, and so is agree then.
+    documented_value: from `kernels.cubins.occupancy.LIMITS`; driver_value: as reported during the
+    recording. An unknown value is empty, and so is agree.
     """
-    return from_rows(
-        "limits",
-        (
-            {"recording": source.recording_id, "gpu": source.label} | row
-            for source in with_gpu(found)
-            for row in _rows(str(source.gpu["compute_capability"]), source.gpu["limits"])
-        ),
-    )
+    rows = [
+        {"recording": source.recording_id, "gpu": source.label} | row
+        for source in with_gpu(found)
+        for row in _rows(str(source.gpu["compute_capability"]), source.gpu["limits"])
+    ]
+    return from_rows("limits", rows)
 
 
 def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
     table = LIMITS.get(capability)
     rows: list[dict[str, object]] = []
-    for limit in _LIMITS:
-        own = _of_table(table, limit)
-        driver = reported.get(limit.attribute or "")
-        rows.append(
-            {
-                "compute_capability": capability,
-                "limit": limit.limit,
-                "unit": limit.unit,
-                "documented_value": own,
-                "driver_value": driver,
-                "agree": None if own is None or driver is None else own == driver,
-            }
-        )
+    for limit, unit, field, attribute in _LIMITS:
+        documented = getattr(table, field) if table and field else None
+        if documented is not None and field == "max_warps_per_multiprocessor":
+            documented *= WARP_SIZE
+        driver = reported.get(attribute or "")
+        row = {"compute_capability": capability, "limit": limit, "unit": unit}
+        row |= {"documented_value": documented, "driver_value": driver}
+        row["agree"] = None if documented is None or driver is None else documented == driver
+        rows.append(row)
     return rows
-
-
-def _of_table(table: CapabilityLimits | None, limit: _Limit) -> int | None:
-    if table is None or limit.field is None:
-        return None
-    return limit.factor * int(getattr(table, limit.field))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from analysis.data.cells import whole
 from analysis.data.frames import from_rows
 from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
@@ -31,6 +32,7 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.accesses import VECTOR
 from kernels.theory.cost import SECTOR_BYTES
+from kernels.theory.tiles import number_of
 
 # Kernels with a thread for each row or column have as many threads as the order: here, this.
 ORDER = 1024
@@ -69,7 +71,8 @@ def machine_code_table(
         row |= _launch(entry, build)
         listing = listings.get(tuple(named.values()))
         if listing is not None:
-            row |= _instructions(_counts(listing), entry.sums_a_thread(named["block_size"]))
+            sums = entry.sums_per_thread(entry.block_size(named["block_size"]))
+            row |= _instructions(_counts(listing), sums)
         row |= accesses.get(tuple(list(named.values())[2:]), {})
         rows.append(row)
     return from_rows("machine_code", rows)
@@ -77,9 +80,8 @@ def machine_code_table(
 
 def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
     """Return threads and dynamic shared memory of a block, and the occupancy they allow."""
-    block = None if pd.isna(build["block_size"]) else int(str(build["block_size"]))
-    launch = entry.launch(Shape.square(ORDER), block)
-    threads = launch.threads[0] * launch.threads[1]
+    launch = entry.launch(Shape.square(ORDER), entry.block_size(whole(build["block_size"])))
+    threads = launch.threads_per_block
     row: dict[str, object] = {
         "threads_per_block": threads,
         "dynamic_shared_bytes": launch.dynamic_shared_bytes,
@@ -124,7 +126,7 @@ def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]
     flop: dict[tuple[object, ...], int] = {}
     found: dict[tuple[object, ...], dict[str, object]] = {}
     for product, launch in launches(counts).items():
-        key = (product.variant, product.dtype, product.block_size, launch.build)
+        key = (product.variant, product.dtype, number_of(product.block_size), launch.build)
         if product.shape.flop > flop.get(key, 0):
             flop[key] = product.shape.flop
             found[key] = vars(product.shape) | intensities(product, launch)

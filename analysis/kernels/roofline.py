@@ -12,15 +12,14 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.ceilings import rates_of
-from analysis.data.cells import without_swept_naive
+from analysis.data.cells import product_of, without_swept_naive
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import intensities
-from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
+from kernels.catalog.variant import UserSupplied
 from kernels.products.elements import ELEMENTS
-from kernels.products.shape import Shape
 from kernels.theory.cost import SECTOR_BYTES
 
 WAVEFRONT_BYTES = 128
@@ -65,20 +64,13 @@ def fastest(source: Source) -> pd.DataFrame:
 
     From the host memory that disturbs the GPU least; naive in blocks of 32×32 alone.
     """
-    cells = source.gpu_orders
+    cells = source.gpu_square_cells
     cells = without_swept_naive(cells[cells["kernel_s"].notna()])
     memory = next((kind for kind in _MEMORY if (cells["host_memory"] == kind).any()), None)
     cells = cells[(cells["host_memory"] == memory).fillna(False)]
     largest = cells.groupby("variant")["n"].transform("max")
     cells = cells[cells["n"] == largest]
     return cells.loc[sorted(cells.groupby("variant")["kernel_s"].idxmin())]
-
-
-def product_of(cell: dict[str, Any]) -> Product:
-    """Return the product that a cell is of."""
-    shape = Shape(*(int(cell[edge]) for edge in ("batch", "m", "n", "k")))
-    block = None if pd.isna(cell["block_size"]) else int(cell["block_size"])
-    return Product(cell["variant"], cell["dtype"], shape, block)
 
 
 def placed(
@@ -90,7 +82,7 @@ def placed(
     """
     product, time_s = product_of(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
-    parts = VARIANTS[product.variant].tensor_products
+    parts = product.entry.tensor_products
     work = {"compute": float(shape.flop) * (parts or 1), "dram": float(_compulsory_bytes(product))}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
@@ -112,7 +104,7 @@ def placed(
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
     # Of what was user-supplied nothing is counted here, so that a nearer bound may be unknown.
-    counts_known = launch or not VARIANTS[product.variant].file
+    counts_known = launch or not isinstance(product.entry, UserSupplied)
     return row | nearest_bound(bounds if counts_known else {}, time_s)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping
 import pandas as pd
 
 from analysis.data.ceilings import ceilings_table, rates_of
+from analysis.data.cells import product_of
 from analysis.data.recordings import Source
 from analysis.kernels.counts import Launch
-from analysis.kernels.roofline import fastest, placed, product_of
+from analysis.kernels.roofline import fastest, placed
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import Product
 from kernels.cubins.build import build_for
@@ -42,8 +43,8 @@ def standing(
     launches = {product: _launch(product, totals) for product, totals in counted.items()}
     own = [_cell(product) for product in counted]
     for cell in cells:
-        product, entry = product_of(cell), VARIANTS[cell["variant"]]
-        if entry.theory:
+        product = product_of(cell)
+        if product.has_theory:
             launches[product] = _launch(product, predict(product), predict(product, merged=True))
     rows = pd.DataFrame([placed(cell, rates, launches) for cell in (*own, *cells)])
     rows["bound_flop_per_s"] = 2.0 * rows["n"].astype(float) ** 3 / rows["bound_s"]
@@ -62,13 +63,12 @@ def standing(
 
 def _cell(product: Product) -> dict[str, object]:
     """Return the cell of a kernel that was not timed."""
-    named = {"variant": product.variant, "dtype": product.dtype, "block_size": product.block_size}
-    return named | vars(product.shape) | {"kernel_s": float("nan")}
+    return product.row() | {"kernel_s": float("nan")}
 
 
 def _launch(
     product: Product, totals: Mapping[str, Total], merged: Mapping[str, Total] | None = None
 ) -> Launch:
-    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
+    build = build_for(product)
     assert build is not None  # of a library no accesses are known
     return Launch(build.kind, quantities(totals), quantities(merged or totals))

@@ -7,11 +7,11 @@ GPU's counters, instructions and registers from the machine code, the rest from 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import prod
 
 import numpy as np
 import pandas as pd
 
+from analysis.data.cells import whole
 from analysis.kernels.machine_code import EXACT
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
@@ -21,6 +21,7 @@ from kernels.host_execution.check import predict
 from kernels.host_execution.counts import ncu_metric
 from kernels.products.shape import Shape
 from kernels.theory.cost import Total
+from kernels.theory.tiles import number_of
 from measurement.recording.recording import KERNEL
 
 # sectors, lines (global memory), wavefronts (shared memory): transactions of a launch.
@@ -57,11 +58,10 @@ def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
     counters = {} if card is None else _by_kernel(card.counters)
     rows = []
     for name, n, block in cells[["variant", "n", "block_size"]].itertuples(index=False, name=None):
-        product = Product(
-            name, _DTYPE, Shape.square(int(n)), None if pd.isna(block) else int(block)
-        )
+        block_size = variant(name).block_size(whole(block))
+        product = Product(name, _DTYPE, Shape.square(int(n)), block_size)
         row: dict[str, float] = {}
-        if variant(name).kernel is not None:
+        if product.has_theory:
             row = _accesses(product, counters)
             if card is not None:
                 row |= _on_card(product, card, codes)
@@ -89,18 +89,15 @@ def _theory(product: Product) -> dict[str, Total]:
 
 
 def _kernel(product: Product) -> tuple[object, ...]:
-    shape = product.shape
-    edges = (shape.batch, shape.m, shape.n, shape.k)
-    return (product.variant, product.dtype, *edges, product.block_size)
+    return tuple(product.row().values())
 
 
 def _on_card(
     product: Product, card: GpuFacts, codes: dict[tuple[object, ...], dict[str, float]]
 ) -> dict[str, float]:
     """Return instructions, imbalance and waits of a launch."""
-    entry = variant(product.variant)
-    launch = entry.launch(product.shape, product.block_size)
-    threads, blocks = prod(launch.threads), prod(launch.grid)
+    launch = product.launch
+    threads, blocks = launch.threads_per_block, launch.blocks
     busiest = np.ceil(blocks / card.multiprocessors)
     found = {"imbalance": busiest * card.multiprocessors / blocks}
     code = _code(product, codes)
@@ -126,9 +123,9 @@ def _code(
     product: Product, codes: dict[tuple[object, ...], dict[str, float]]
 ) -> dict[str, float] | None:
     """Return the machine code of the build that runs a product, else of the exact build."""
-    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
+    build = build_for(product)
     assert build is not None
-    keys = ((build.variant, build.block_size, kind) for kind in (build.kind, EXACT))
+    keys = ((build.variant, number_of(build.block_size), kind) for kind in (build.kind, EXACT))
     return next((codes[key] for key in keys if key in codes), None)
 
 
@@ -138,7 +135,7 @@ def _instructions(product: Product, code: dict[str, float]) -> float:
     Its main loop as often as the sums need, the rest once: what stands in a loop around the main
     one is counted too rarely.
     """
-    adds = product.shape.k * variant(product.variant).sums_a_thread(product.block_size)
+    adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:
         return float("nan")
     rounds = adds / code["loop_fmas"]
@@ -147,11 +144,11 @@ def _instructions(product: Product, code: dict[str, float]) -> float:
 
 def _steps(product: Product) -> int:
     """Return how often a block fills its shared memory and waits for it."""
-    entry = variant(product.variant)
-    if entry.family == "naive":
+    family = product.entry.family
+    if family == "naive":
         return 0
-    depth = entry.tile(product.block_size or 0)[2]
-    return 1 if entry.family == "buffered" else -(-product.shape.k // depth)
+    depth = product.tile[2]
+    return 1 if family == "buffered" else -(-product.shape.k // depth)
 
 
 def _by_build(code: pd.DataFrame) -> dict[tuple[object, ...], dict[str, float]]:

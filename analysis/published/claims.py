@@ -17,7 +17,7 @@ from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
 from analysis.schema import bounded
 from analysis.stats.estimates import ratios
-from kernels.catalog.entries import VARIANTS
+from kernels.catalog.entries import VARIANTS, has_own_source
 from kernels.catalog.product import Product
 
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
@@ -167,17 +167,17 @@ def claims_table(rows: Iterable[Row]) -> pd.DataFrame:
 def on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
     """Yield the claims on arithmetic intensity and on global accesses, from theory's counts."""
     # Of padded matrices the loads are more than those of the product.
-    own_kernels = {name for name, entry in VARIANTS.items() if entry.kernel == name}
+    own_kernels = set(filter(has_own_source, VARIANTS))
     known = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
     loads: dict[Product, float] = {}
     naive, tiled = [], []
     for product, launch in launches(known[known["build"] == EXACT]).items():
-        family, block = VARIANTS[product.variant].family, product.block_size
+        family, block = product.entry.family, product.block_size
         intensity = float(intensities(product, launch)["flop_per_byte_accessed"] or 0)
         loads[product] = launch.theory["global_load_accesses"]
         if family == "naive":
             naive.append(intensity)
-        elif family == "block" and block:
+        elif family == "block" and isinstance(block, int):
             tiled.append(4 * intensity / block)
     fewer = [
         count / loads[tiles]
@@ -251,7 +251,7 @@ def _timed(source: Source, quantity: str) -> pd.DataFrame:
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
-    cells = cells.assign(row=cells.index, in_orders=cells.index.isin(source.orders.index))
+    cells = cells.assign(row=cells.index, in_orders=cells.index.isin(source.square_cells.index))
     return cells.astype({"block_size": float, "variant": object})
 
 

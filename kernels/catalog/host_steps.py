@@ -1,6 +1,6 @@
-"""What the host does with the matrices before a kernel and after it, beyond copying them.
+"""Work of the host on the matrices before and after a kernel, in addition to copies.
 
-All of it is part of the transfer-inclusive time, and is timed apart as well (`host_s`).
+It is part of the end-to-end time, and also timed separately (`host_s`).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kernels.products.shape import Shape
 
 Array = npt.NDArray[Any]
-# Edge of the parts of a matrix that is transposed.
+# Edge of the parts in which a matrix is transposed.
 _PART = 64
 # Fills its second argument from its first; both are (batch, rows, columns).
 Fill = Callable[[Array, Array], None]
@@ -22,22 +22,22 @@ Fill = Callable[[Array, Array], None]
 
 @dataclass(frozen=True)
 class HostStep:
-    """How the host makes what a kernel multiplies, and the product from what it computes.
+    """How the host prepares a kernel's operands, and extracts the product.
 
-    `operands(shape, block_size)` is the shape that the kernel sees. `a` and `b` fill the matrix
-    that is copied to the device from A and B, `c` fills C from the matrix copied back; None: the
+    `operands(shape, block_size)` is the shape that the kernel multiplies. `a` and `b` fill the
+    matrices copied to the device from A and B; `c` fills C from the matrix copied back. None: the
     matrix itself is copied.
     """
 
     name: str
-    operands: Callable[[Shape, int], Shape]
+    operands: Callable[[Shape, Any], Shape]
     a: Fill | None = None
     b: Fill | None = None
     c: Fill | None = None
 
 
 def _transpose(matrix: Array, target: Array) -> None:
-    """Transpose part by part: parts of source and target stay in cache together."""
+    """Transpose in parts that fit in cache, source and target together."""
     source = matrix.transpose(0, 2, 1)
     _, rows, columns = target.shape
     for row, column in product(range(0, rows, _PART), range(0, columns, _PART)):
@@ -58,12 +58,12 @@ def _crop(matrix: Array, target: Array) -> None:
 
 
 def _padded(shape: Shape, block_size: int) -> Shape:
-    """Return the shape whose edges are the next multiples of the block size."""
+    """Return the shape with edges rounded up to multiples of the block size."""
     m, n, k = (-(-edge // block_size) * block_size for edge in (shape.m, shape.n, shape.k))
     return Shape(shape.batch, m, n, k)
 
 
-# Source T, fourth step. Square matrices: what is copied has the shape of B.
+# Source T, step 4. Matrices are square, so the copy has the shape of B.
 TRANSPOSED_B = HostStep("B transposed", lambda shape, _: shape, b=_transpose)
 # Source H.
 PADDED = HostStep("A and B padded with zeros", _padded, a=_pad, b=_pad, c=_crop)

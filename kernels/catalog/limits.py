@@ -1,21 +1,21 @@
-"""What a GPU allows one launch, and whether a variant stays within it."""
+"""The limits of a GPU for one launch, and whether a product is within them."""
 
 from dataclasses import dataclass
 
-from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
 from kernels.products.elements import ELEMENTS
-from kernels.products.shape import MOST_ELEMENTS, Shape
+from kernels.products.shape import MOST_ELEMENTS
 
-# From which on tensor cores multiply what `Variant.tensor_cores` gives them.
+# The first compute capability whose tensor cores run `sgemm_tensor`.
 _TENSOR_CORES = (8, 0)
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What one launch may use on a GPU, as the CUDA driver reports it (device attributes).
+    """Limits of one launch on a GPU, from the CUDA driver (device attributes).
 
-    A block has more than `max_shared_bytes_per_block` only if the function's attribute asks for it,
-    up to `max_shared_bytes_per_block_optin`.
+    A block gets more than `max_shared_bytes_per_block`, up to `max_shared_bytes_per_block_optin`,
+    only if the function's attribute requests it.
     """
 
     max_threads_per_block: int
@@ -31,43 +31,43 @@ class DeviceLimits:
 
 
 def not_launchable(
-    name: str,
-    shape: Shape,
-    block_size: int | None,
-    dtype: str,
+    product: Product,
     limits: DeviceLimits,
     registers_per_thread: int = 0,
     static_shared_bytes: int = 0,
 ) -> str | None:
-    """Say which limit of the GPU keeps the variant from this product; None if it runs.
+    """Return the limit of the GPU that the product exceeds, as text; None if it can run.
 
-    `registers_per_thread` and `static_shared_bytes` come from the build (0: not known).
+    `registers_per_thread` and `static_shared_bytes` come from the build (0: unknown).
     """
-    entry = variant(name)
-    if entry.tensor_cores and limits.compute_capability < _TENSOR_CORES:
+    if product.entry.tensor_cores and limits.compute_capability < _TENSOR_CORES:
         needed, has = (".".join(map(str, c)) for c in (_TENSOR_CORES, limits.compute_capability))
         return f"needs compute capability {needed} for its tensor cores, the GPU has {has}"
-    launch = entry.launch(shape, block_size)
-    seen = entry.operands(shape, block_size)
-    threads = launch.threads[0] * launch.threads[1]
-    shared = launch.dynamic_shared_bytes + static_shared_bytes
+    launch, seen = product.launch, product.operands
+    threads = launch.threads_per_block
     registers = _registers_per_block(registers_per_thread, threads, limits.warp_size)
     elements = (seen.a_elements, seen.b_elements, seen.c_elements)
-    matrix = max(elements) // seen.batch
-    memory = sum(elements) * ELEMENTS[dtype].bytes
     demands = [
-        (matrix, MOST_ELEMENTS, "elements in a matrix, {} allowed by 32-bit indices"),
-        (threads, limits.max_threads_per_block, "threads a block, {} allowed"),
         (
-            shared,
+            max(elements) // seen.batch,
+            MOST_ELEMENTS,
+            "elements per matrix, {} allowed by 32-bit indices",
+        ),
+        (threads, limits.max_threads_per_block, "threads per block, {} allowed"),
+        (
+            launch.dynamic_shared_bytes + static_shared_bytes,
             limits.max_shared_bytes_per_block_optin,
-            "bytes of shared memory a block, {} allowed",
+            "bytes of shared memory per block, {} allowed",
         ),
         (launch.grid[0], limits.max_grid_x, "blocks along x, {} allowed"),
         (launch.grid[1], limits.max_grid_y, "blocks along y, {} allowed"),
         (launch.grid[2], limits.max_grid_z, "blocks along z, {} allowed"),
-        (registers, limits.max_registers_per_block, "registers a block, {} allowed"),
-        (memory, limits.memory_bytes, "bytes for the matrices, the GPU has {}"),
+        (registers, limits.max_registers_per_block, "registers per block, {} allowed"),
+        (
+            sum(elements) * ELEMENTS[product.dtype].bytes,
+            limits.memory_bytes,
+            "bytes for the matrices, the GPU has {}",
+        ),
     ]
     for demand, limit, text in demands:
         if demand > limit:
@@ -76,6 +76,6 @@ def not_launchable(
 
 
 def _registers_per_block(registers_per_thread: int, threads: int, warp_size: int) -> int:
-    """Registers go to whole warps, in steps of eight a thread (compute capability ≥ 3)."""
+    """Registers are allocated per warp, in steps of eight per thread (compute capability ≥ 3)."""
     warps = -(-threads // warp_size)
     return warps * warp_size * (-(-registers_per_thread // 8) * 8)

@@ -1,23 +1,107 @@
 """Products: a variant on matrices of one shape and element type."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kernels.catalog.entries import variant
+from kernels.catalog.entries import VARIANTS, variant
+from kernels.catalog.variant import CatalogKernel, Kernel, Launch, Tile, Variant
+from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
+from kernels.theory.cost import Access
+from kernels.theory.tiles import BlockSize, number_of
 
-# The variant over which speedups are, and the block size of the source's launch of it.
+# The baseline of every speedup, and the block size of its launch in source V.
 BASELINE, BASELINE_BLOCK = "naive", 32
 
 
 @dataclass(frozen=True)
 class Product:
-    """A variant on matrices of one shape and type of elements; `block_size` None: it has none."""
+    """A variant with its block size, on matrices of one shape and element type.
+
+    In a CPU cell the variant is from `cpu_reference.catalog`; then only the fields are defined.
+    """
 
     variant: str
     dtype: str
     shape: Shape
-    block_size: int | None
+    block_size: BlockSize = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Product":
+        """Return the product of a recording's row, in which None means no block size."""
+        name, number = row["variant"], row["block_size"]
+        block_size = VARIANTS[name].block_size(number) if name in VARIANTS else number
+        shape = Shape(row["batch"], row["m"], row["n"], row["k"])
+        return cls(name, row["dtype"], shape, block_size)
+
+    def row(self) -> dict[str, Any]:
+        """Return the product as columns of a recording's row."""
+        return {
+            "variant": self.variant,
+            "dtype": self.dtype,
+            **vars(self.shape),
+            "block_size": number_of(self.block_size),
+        }
+
+    @property
+    def entry(self) -> Variant:
+        """The variant's entry in the catalog; raises StudyError if there is none."""
+        return variant(self.variant)
+
+    @property
+    def operands(self) -> Shape:
+        """The shape that the kernel multiplies: larger than `shape` where the host pads."""
+        return self.entry.operands(self.shape, self.block_size)
+
+    @property
+    def tile(self) -> Tile:
+        """The part of the product that a block computes per iteration."""
+        return self.entry.tile(self.block_size)
+
+    @property
+    def launch(self) -> Launch:
+        """The geometry of the launch."""
+        return self.entry.launch(self.shape, self.block_size)
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """The kernel's arguments after the matrices."""
+        return self.entry.arguments(self.shape, self.block_size)
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The pieces of a run: first row of A and C, and number of rows."""
+        return self.entry.pieces(self.shape, self.block_size)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the tile does not divide the matrices, so that the guarded build runs."""
+        seen = self.operands
+        edges = zip((seen.m, seen.n, seen.k), self.tile, strict=True)
+        return any(edge % width for edge, width in edges)
+
+    @property
+    def sums_per_thread(self) -> int:
+        """How many elements of C a thread computes; 0 if unknown."""
+        return self.entry.sums_per_thread(self.block_size)
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The CUDA kernel that computes it; None for libraries and user-supplied calls."""
+        entry = self.entry
+        return entry if isinstance(entry, Kernel) else None
+
+    @property
+    def has_theory(self) -> bool:
+        """Whether the catalog has the theory of its memory accesses."""
+        return isinstance(self.entry, CatalogKernel)
+
+    def accesses(self) -> list[Access]:
+        """Return the theory of the kernel's memory accesses."""
+        entry = self.entry
+        assert isinstance(entry, CatalogKernel), f"{self.variant} has no theory"
+        return entry.theory(self.operands, self.block_size, ELEMENTS[self.dtype].bytes)
 
 
 def products_of(
@@ -26,9 +110,9 @@ def products_of(
     wanted_block_sizes: Sequence[int],
     shapes: Sequence[Shape],
 ) -> Iterator[Product]:
-    """Yield the products of a series; every variant takes what it can of it.
+    """Yield the products of a series; each variant takes the subset that it supports.
 
-    Raises StudyError for a variant that is not in the catalog.
+    Raise StudyError for a variant that is not in the catalog.
     """
     for name in variants:
         entry = variant(name)
@@ -39,14 +123,11 @@ def products_of(
                         yield Product(name, dtype, shape, block)
 
 
-def block_sizes(name: str, wanted: Sequence[int]) -> list[int | None]:
-    """Return those `wanted` block sizes that the variant takes; [None] if it has none at all.
-
-    All where they are shapes of tiles.
-    """
+def block_sizes(name: str, wanted: Sequence[int]) -> list[BlockSize]:
+    """Return the `wanted` block sizes of a variant; all if they are fixed, [None] if it has none."""
     entry = variant(name)
     if entry.block_sizes is None:
         return [None]
-    if entry.has_tiles:
+    if entry.fixed_blocks:
         return list(entry.block_sizes)
     return [b for b in wanted if b in entry.block_sizes]

@@ -4,7 +4,7 @@ import re
 
 
 def without_comments(text: str) -> str:
-    """Return a source without its comments; what is left stands in the lines that it stood in."""
+    """Return a source without its comments; all other code keeps its line number."""
     return re.sub(
         r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n"), text, flags=re.S
     )

@@ -1,23 +1,24 @@
-"""Kernels from outside of the catalog: what a file declares, as a variant like any other.
+"""User-supplied kernels: the declarations in a file, as a variant.
 
-A file holds one kernel with one of the catalog's two signatures, which tells its name, its type of
-elements and its shapes. What the signature does not tell stands in a line of a comment:
+A file contains one kernel with one of the catalog's two signatures, which defines its name, element
+type and shapes. A comment line declares the rest:
 
     // try: tile=32x32 threads=32x8
 
-`KEYS` says what may be declared. ``block=16,32`` names block sizes, for which the file is compiled
-with ``-DBLOCK=``; then sizes may be written with it, as in ``tile=BLOCKxBLOCK``.
+`KEYS` lists the declarations. ``block=16,32`` lists block sizes, for each of which the file is
+compiled with ``-DBLOCK=``. Then sizes may contain it, as in ``tile=BLOCKxBLOCK``.
 
-A .py file holds a function ``multiply(a, b, c, stream)`` instead, which has a library queue the
-product of float32 matrices on a GPU, and is called as the file. It is parsed, and only run where it
-is timed.
+A .py file contains a function ``multiply(a, b, c, stream)`` instead, with the name of the file as
+its variant. The function has a library enqueue the product of float32 matrices on a GPU. The file
+is parsed; it runs only where it is timed.
 """
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -28,28 +29,30 @@ from base.paths import shown
 from base.validation import check_known
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.source import without_comments
-from kernels.catalog.variant import Launch, Variant
+from kernels.catalog.variant import MAX_THREADS, Launch, UserCall, UserKernel, UserSupplied
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS
+from kernels.theory.tiles import BlockSize
 
-MAX_THREADS = 1024
 EXAMPLE = "// try: tile=32x32 threads=32x32"
 CALL = "multiply"
 _CALL_ARGUMENTS = 4
-_CALL_KEYS = ("after",)
-# Accesses a thread, by what the counts call them.
+_CALL_KEYS = ("baseline",)
+# Former names of keys, which sources in recordings still have.
+_FORMER = {"after": "baseline"}
+# Accesses per thread, by operation.
 _CLAIMS = {f"{operation}s": operation for operation in OPERATIONS}
 KEYS = {
-    "tile": "rows x columns of C that a block computes; a third number: steps of k at a time",
-    "threads": "of a block, along x and y",
-    "block": "block sizes, which take the place of BLOCK (default: none)",
+    "tile": "rows x columns of C per block; a third number: K per iteration",
+    "threads": "threads per block, along x and y",
+    "block": "block sizes, which replace BLOCK (default: none)",
     "shared": "bytes of dynamic shared memory, called smem (default: 0)",
-    "x": "what blockIdx.x runs along: columns of C, or rows (default: columns)",
+    "x": "direction of blockIdx.x: columns of C, or rows (default: columns)",
     "batched": "yes: blockIdx.z is the product of a batch (default: no)",
-    "tolerance": "bits: as summed one by one, or bound: within the error bound (default: bits)",
-    "after": "the variant of the catalog that it is the next step of",
-    **dict.fromkeys(_CLAIMS, "so many a thread, to be found by counting; with m, n, k"),
+    "tolerance": "bits: sums in the order of k, or bound: within the error bound (default: bits)",
+    "baseline": "the variant of the catalog to compare with",
+    **dict.fromkeys(_CLAIMS, "number per thread, which the count must confirm; with m, n, k"),
 }
 _LINE = re.compile(r"^\s*(?://|/?\*+|#)\s*try:(.*?)(?:\*/\s*)?$")
 _KERNEL = re.compile(
@@ -75,10 +78,10 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] 
 }
 
 
-def adopt(path: Path) -> Variant:
-    """Add the kernel of a file to the catalog, in this process; return it as a variant.
+def adopt(path: Path) -> UserSupplied:
+    """Add the kernel in a file to the catalog of this process; return its variant.
 
-    Raises StudyError, whose message begins with file and line, for what is no such kernel.
+    Raise StudyError, beginning with file and line, if the file declares no valid kernel.
     """
     variant = read(path)
     VARIANTS[variant.name] = variant
@@ -87,12 +90,12 @@ def adopt(path: Path) -> Variant:
 
 def adopted() -> tuple[Path, ...]:
     """Return the files whose kernels were added to the catalog of this process."""
-    return tuple(Path(variant.file) for variant in VARIANTS.values() if variant.file)
+    return tuple(Path(v.file) for v in VARIANTS.values() if isinstance(v, UserSupplied))
 
 
 @contextmanager
-def adopting(entries: Mapping[str, Variant]) -> Iterator[None]:
-    """Have variants, by their names, in the catalog for as long as the block runs."""
+def adopting(entries: Mapping[str, UserSupplied]) -> Iterator[None]:
+    """Add variants, by name, to the catalog while the block runs."""
     VARIANTS.update(entries)
     try:
         yield
@@ -101,34 +104,41 @@ def adopting(entries: Mapping[str, Variant]) -> Iterator[None]:
             del VARIANTS[name]
 
 
-def variants(texts: Mapping[str, Sequence[str]]) -> dict[str, Variant]:
-    """Return what sources declare, given as lines by path, by the kernels' names.
+def variants(texts: Mapping[str, Sequence[str]]) -> dict[str, UserSupplied]:
+    """Return by name the variants that sources declare, given as lines by path.
 
-    The texts are read and nothing else. A file is called as its kernel. Raises StudyError as
+    The texts are parsed, never run. A file must have the name of its kernel. Raise StudyError as
     `adopt` does.
     """
-    found = {}
+    found: dict[str, UserSupplied] = {}
     for name, lines in texts.items():
         path = Path(name)
         found[path.stem] = entry = _variant(path, "\n".join(lines))
         if entry.name != path.stem:
-            _refuse(path, 1, f"holds {entry.name}; a file is called as its kernel")
+            _refuse(path, 1, f"contains {entry.name}; name the file after its kernel")
     return found
 
 
-def read(path: Path) -> Variant:
-    """Return the variant that a file declares; raises StudyError as `adopt` does."""
+def read(path: Path) -> UserSupplied:
+    """Return the variant that a file declares; raise StudyError as `adopt` does.
+
+    Print a hint to stderr for a former key.
+    """
     path = path.resolve()
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
         how = "name a .cu file with one kernel, or a .py file"
         raise StudyError(f"{shown(path)}: {reason}; {how}") from None
+    for number, key, _ in _declarations(text):
+        if key in _FORMER:
+            hint = f"{shown(path)}:{number}: {key}= is now {_FORMER[key]}="
+            print(hint, file=sys.stderr)
     return _variant(path, text)
 
 
-def _variant(path: Path, text: str) -> Variant:
+def _variant(path: Path, text: str) -> UserSupplied:
     if path.suffix == ".py":
         return _call(path, text)
     name, line, dtypes, is_square = _signature(path, text)
@@ -138,43 +148,42 @@ def _variant(path: Path, text: str) -> Variant:
 
 
 def _check_name(path: Path, line: int, name: str) -> None:
-    if name in VARIANTS and VARIANTS[name].file != str(path):
-        _refuse(path, line, f"{name} is a variant of the catalog; call it otherwise")
+    if name in VARIANTS and VARIANTS[name].source != str(path):
+        _refuse(path, line, f"{name} is a variant of the catalog; choose another name")
 
 
-def _call(path: Path, text: str) -> Variant:
-    """Return what a Python file calls, of which nothing is run here."""
+def _call(path: Path, text: str) -> UserCall:
+    """Return the call in a Python file, without running it."""
     wanted = f"def {CALL}(a, b, c, stream)"
     try:
         body = ast.parse(text).body
     except SyntaxError as error:
         _refuse(path, error.lineno or 1, f"{error.msg} (Python)")
     except (ValueError, RecursionError, MemoryError) as error:
-        _refuse(path, 1, f"is no Python: {error}")
+        _refuse(path, 1, f"is not valid Python: {error}")
     found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == CALL]
     if len(found) != 1:
         how = "more than one" if found else "no"
-        _refuse(path, 1, f"holds {how} function {CALL}; write one, as {wanted}")
+        _refuse(path, 1, f"contains {how} function {CALL}; write exactly one {wanted}")
     if len(found[0].args.posonlyargs + found[0].args.args) != _CALL_ARGUMENTS:
-        _refuse(path, found[0].lineno, f"{CALL}: is not as the study calls it; write {wanted}")
+        _refuse(path, found[0].lineno, f"{CALL}: wrong parameters; write {wanted}")
     if not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
-        _refuse(path, 1, "is called as no variant can be; rename it, to letters, digits and _")
+        _refuse(path, 1, "the file name is not a valid variant name; use letters, digits and _")
     _check_name(path, 1, path.stem)
     declared = _Declared(path, *_pairs(path, text, ()))
     for key in declared.values:
         if key not in _CALL_KEYS:
-            declared._refuse(key, f"is of a kernel; a call has {', '.join(_CALL_KEYS)} alone")
-    return replace(
-        VARIANTS["cublas_sgemm"],
+            declared.refuse(key, f"is a key of kernels; for a call, use {', '.join(_CALL_KEYS)}")
+    return UserCall(
         name=path.stem,
         title=path.stem,
-        idea="your own",
-        origin="your own",
+        idea="user-supplied",
+        origin="user-supplied",
         description=f"the call in {path.name}",
         family="user_supplied",
-        after=declared.after(),
+        shapes="single",
+        after=declared.baseline(),
         file=str(path),
-        in_order=False,
     )
 
 
@@ -183,12 +192,12 @@ def _refuse(path: Path, line: int, message: str) -> NoReturn:
 
 
 def _signature(path: Path, text: str) -> tuple[str, int, tuple[str, ...], bool]:
-    """Return name, line and types of elements of the kernel, and whether it takes n alone."""
+    """Return name, line and element types of the kernel, and whether it takes n only."""
     code = without_comments(text)
     found = list(_KERNEL.finditer(code))
     if len(found) != 1:
         line = code.count("\n", 0, found[1].start()) + 1 if found else 1
-        how = "holds more than one kernel" if found else 'holds no kernel: extern "C" __global__'
+        how = "contains more than one kernel" if found else 'no kernel: extern "C" __global__'
         _refuse(path, line, f'{how}; write one, as extern "C" __global__ void NAME{_SIGNATURES}')
     line = code.count("\n", 0, found[0].start(1)) + 1
     parameters = [" ".join(each.split()) for each in found[0][2].split(",")]
@@ -197,34 +206,35 @@ def _signature(path: Path, text: str) -> tuple[str, int, tuple[str, ...], bool]:
     types = {match[2] for match in pointers if match}
     fits = len(types) == 1 and all(pointers) and all(map(_NUMBER.fullmatch, numbers))
     if not fits or len(numbers) not in (1, 3) or not types <= set(_DTYPES):
-        _refuse(
-            path,
-            line,
-            f"{found[0][1]}({', '.join(parameters)}): is not as the study calls a kernel; write "
-            f"{_SIGNATURES}",
-        )
+        given = f"{found[0][1]}({', '.join(parameters)})"
+        _refuse(path, line, f"{given}: unsupported signature; write {_SIGNATURES}")
     return found[0][1], line, _DTYPES[types.pop()], len(numbers) == 1
 
 
-def _pairs(path: Path, text: str, needed: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
-    """Return what the file declares by key, and the line of each key."""
-    values: dict[str, str] = {}
-    lines: dict[str, int] = {}
+def _declarations(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, key and value of each declaration; the value is empty if there is none."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.match(line)
         for pair in match[1].split() if match else []:
-            key, equals, value = pair.partition("=")
-            if not equals or not value:
-                _refuse(
-                    path, number, f"{pair}: is no key=value; write it without spaces, {EXAMPLE}"
-                )
-            try:
-                check_known("key", key, KEYS)
-            except ValueError as error:
-                _refuse(path, number, str(error))
-            if key in values:
-                _refuse(path, number, f"{key} stands twice; remove one")
-            values[key], lines[key] = value, number
+            key, _, value = pair.partition("=")
+            yield number, key, value
+
+
+def _pairs(path: Path, text: str, needed: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the declared values by key, and the line of each key."""
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, given, value in _declarations(text):
+        if not value:
+            _refuse(path, number, f"{given}: not key=value; write it without spaces, {EXAMPLE}")
+        key = _FORMER.get(given, given)
+        try:
+            check_known("key", key, KEYS)
+        except ValueError as error:
+            _refuse(path, number, str(error))
+        if key in values:
+            _refuse(path, number, f"{key} is declared twice; remove one")
+        values[key], lines[key] = value, number
     missing = [key for key in needed if key not in values]
     if missing:
         _refuse(
@@ -237,71 +247,71 @@ def _pairs(path: Path, text: str, needed: Sequence[str]) -> tuple[dict[str, str]
 
 @dataclass(frozen=True)
 class _Declared:
-    """The values of a file's keys as they stand there, and their lines."""
+    """The declared values of a file as text, and their lines."""
 
     path: Path
     values: Mapping[str, str]
     lines: Mapping[str, int]
 
-    def variant(self, name: str, dtypes: tuple[str, ...], is_square: bool) -> Variant:
+    def variant(self, name: str, dtypes: tuple[str, ...], is_square: bool) -> UserKernel:
         """Return the variant, with every value checked for every block size."""
         blocks = self._block_sizes()
-        tiles = {block: self._tile(block) for block in blocks or (0,)}
-        threads = {block: self._threads(block) for block in blocks or (0,)}
+        tiles = {block: self._tile(block) for block in blocks or (None,)}
+        threads = {block: self._threads(block) for block in blocks or (None,)}
         if max(x * y for x, y in threads.values()) > MAX_THREADS:
-            self._refuse("threads", f"are more than {MAX_THREADS}, the most that a block has")
+            self.refuse("threads", f"more than {MAX_THREADS} threads per block, the maximum")
         for block in tiles:
             self._shared(Shape.square(1), block)
         x = self._one_of("x", "columns", "rows")
         batched = self._one_of("batched", "no", "yes") == "yes"
         if batched and is_square:
-            self._refuse("batched", "needs the signature with m, n and k")
-        after = self.after()
+            self.refuse("batched", "needs the signature with m, n and k")
+        baseline = self.baseline()
         claims = {key: self._claim(key) for key in _CLAIMS if key in self.values}
 
-        @cache  # it is asked for before every launch
-        def geometry(shape: Shape, block: int) -> Launch:
+        @cache  # called before every launch
+        def geometry(shape: Shape, block: int | None) -> Launch:
             rows, columns, _ = tiles[block]
             down, across = -(-shape.m // rows), -(-shape.n // columns)
             grid = (down, across) if x == "rows" else (across, down)
             return Launch((*grid, shape.batch), threads[block], self._shared(shape, block))
 
-        return Variant(
-            name,
+        return UserKernel(
+            name=name,
             title=name,
-            idea="your own",
-            origin="your own",
+            idea="user-supplied",
+            origin="user-supplied",
             description=f"the kernel of {self.path.name}",
             family="user_supplied",
             kernel=name,
-            tile=tiles.__getitem__,
+            tile_of=tiles.__getitem__,
             geometry=geometry,
-            theory=None,
             block_sizes=blocks,
+            fixed_blocks=blocks is not None,
             dtypes=dtypes,
             shapes="square" if is_square else "batched" if batched else "single",
-            after=after,
-            has_tiles=blocks is not None,
+            after=baseline,
             file=str(self.path),
             in_order=self._one_of("tolerance", "bits", "bound") == "bits",
             claims={_CLAIMS[key]: claim for key, claim in claims.items()},
         )
 
-    def after(self) -> str | None:
-        """Return the variant that it is the next step of, if it names one."""
-        after = self.values.get("after")
-        if after is not None and after not in VARIANTS:
-            self._refuse("after", "is no variant; `python -m kernels list` shows them")
-        return after
+    def baseline(self) -> str | None:
+        """Return the variant of the catalog to compare with, if one is declared."""
+        name = self.values.get("baseline")
+        if name is not None and name not in VARIANTS:
+            self.refuse("baseline", "not in the catalog; `python -m kernels list` shows it")
+        return name
 
-    def _refuse(self, key: str, message: str) -> NoReturn:
+    def refuse(self, key: str, message: str) -> NoReturn:
+        """Raise StudyError with file, line and value of a key."""
         _refuse(self.path, self.lines[key], f"{key}={self.values[key]}: {message}")
 
     def _one_of(self, key: str, *words: str) -> str:
-        """Return one of the words; the first where nothing is declared."""
+        """Return one of the words; the first one is the default."""
         value = self.values.get(key, words[0])
         if value not in words:
-            self._refuse(key, f"is neither {' nor '.join(words)}")
+            self.refuse(key, f"use {' or '.join(words)}")
         return value
 
     def _block_sizes(self) -> tuple[int, ...] | None:
@@ -311,45 +321,45 @@ class _Declared:
         if not all(text.isdecimal() and int(text) for text in texts) or len(set(texts)) < len(
             texts
         ):
-            self._refuse("block", "is no list of block sizes; write block=16,32")
+            self.refuse("block", "not a list of block sizes; write block=16,32")
         return tuple(map(int, texts))
 
-    def _tile(self, block: int) -> tuple[int, int, int]:
+    def _tile(self, block: int | None) -> tuple[int, int, int]:
         sizes = self._sizes("tile", block, (2, 3))
         return sizes[0], sizes[1], sizes[2] if len(sizes) > 2 else 1
 
-    def _threads(self, block: int) -> tuple[int, int]:
+    def _threads(self, block: int | None) -> tuple[int, int]:
         sizes = self._sizes("threads", block, (1, 2))
         return sizes[0], sizes[1] if len(sizes) > 1 else 1
 
-    def _shared(self, shape: Shape, block: int) -> int:
+    def _shared(self, shape: Shape, block: int | None) -> int:
         if "shared" not in self.values:
             return 0
         return self._whole("shared", self.values["shared"], shape, block)
 
-    def _sizes(self, key: str, block: int, lengths: tuple[int, int]) -> list[int]:
+    def _sizes(self, key: str, block: int | None, lengths: tuple[int, int]) -> list[int]:
         parts = self.values[key].split("x")
         if len(parts) not in lengths:
-            self._refuse(key, f"is none of {lengths[0]} or {lengths[1]} sizes; write {key}=32x32")
+            self.refuse(key, f"needs {lengths[0]} or {lengths[1]} sizes; write {key}=32x32")
         return [self._whole(key, part, None, block) for part in parts]
 
-    def _whole(self, key: str, text: str, shape: Shape | None, block: int) -> int:
+    def _whole(self, key: str, text: str, shape: Shape | None, block: int | None) -> int:
         value = self._value(key, text, shape, block)
         if value.denominator != 1 or value < 1:
             where = f" with BLOCK={block}" if block else ""
-            self._refuse(key, f"{text} is {value}{where}, no whole number from 1")
+            self.refuse(key, f"{text} is {value}{where}; use a whole number from 1")
         return int(value)
 
-    def _claim(self, key: str) -> Callable[[Shape, int], Fraction]:
-        def claim(shape: Shape, block: int) -> Fraction:
+    def _claim(self, key: str) -> Callable[[Shape, BlockSize], Fraction]:
+        def claim(shape: Shape, block: BlockSize) -> Fraction:
             return self._value(key, self.values[key], shape, block)
 
-        claim(Shape.square(1), (self._block_sizes() or (1,))[0])  # refused now, if it is no number
+        claim(Shape.square(1), (self._block_sizes() or (None,))[0])  # checks the formula now
         return claim
 
-    def _value(self, key: str, text: str, shape: Shape | None, block: int) -> Fraction:
+    def _value(self, key: str, text: str, shape: Shape | None, block: BlockSize) -> Fraction:
         """Return the value of a formula of whole numbers, BLOCK and, with a shape, m, n and k."""
-        names = {"BLOCK": block} if block else {}
+        names = {"BLOCK": block} if isinstance(block, int) else {}
         if shape:
             names |= {"m": shape.m, "n": shape.n, "k": shape.k}
 
@@ -367,4 +377,4 @@ class _Declared:
             return value(ast.parse(text, mode="eval").body)
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             allowed = ", ".join(["whole numbers", *names])
-            self._refuse(key, f"{text} is no formula of {allowed} with + - * / and ()")
+            self.refuse(key, f"{text} is not a formula; use {allowed} with + - * / and ()")

@@ -14,9 +14,10 @@ from base.files import digest, sha256, write_atomic
 from base.paths import ROOT, shown
 from base.pool import run_all
 from kernels.catalog.entries import variant
-from kernels.cubins.build import INSTRUMENTS, TENSOR_PROBE, Build
+from kernels.cubins.build import INSTRUMENTS, TENSOR_PROBE, Build, recorded
 from kernels.cubins.machine_code import InstructionCount, instructions
 from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc_version
+from kernels.theory.tiles import number_of
 
 FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
 # What becomes of a source is read by these.
@@ -52,6 +53,11 @@ class BuildResult:
     nvcc: str
     cubin_sha256: str
     instructions: tuple[InstructionCount, ...] = ()
+
+    @property
+    def origin(self) -> Build:
+        """The build that was compiled."""
+        return recorded(self.variant, self.block_size, self.dtype, self.build)
 
     def row(self) -> dict[str, Any]:
         """Return the cubin as a row of builds.csv."""
@@ -121,7 +127,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
             architecture,
             build.variant,
             build.dtype,
-            build.block_size,
+            number_of(build.block_size),
             build.kind,
             **{name: _resource(pattern, output) for name, pattern in _RESOURCES.items()},
             nvcc=version,

@@ -236,18 +236,18 @@ def barriers(counts: Iterable[InstructionCount], scope: str) -> int:
     return sum(c.count for c in counts if c.scope == scope and c.opcode == "BAR")
 
 
-def unrolling(counts: Iterable[InstructionCount], sums_a_thread: int) -> float:
+def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float:
     """Return how many steps along k one turn of the main loop does.
 
     0: there is no such loop, or one instruction of tensor cores does many.
 
-    `sums_a_thread` elements of C are computed by a thread (rows times columns of the tile over
+    `sums_per_thread` elements of C are computed by a thread (rows times columns of the tile over
     threads of the block), with a FMA for each of them in each step.
     """
     counts = list(counts)
     if any(count.opcode in TENSOR_FMAS for count in counts):
         return 0.0
-    return fmas(counts, LOOP) / sums_a_thread
+    return fmas(counts, LOOP) / sums_per_thread
 
 
 def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[int]:

@@ -30,7 +30,7 @@ def find_nvcc(configured: str | None = None) -> Path:
     if not found:
         raise StudyError(
             "nvcc: found neither on PATH nor in this Python environment; install a CUDA toolkit, "
-            "or run `pip install --require-hashes -r requirements-compiler.lock`"
+            "or run `make setup LAYERS=compiler`"
         )
     return Path(found)
 

@@ -1,28 +1,26 @@
-"""The table of a kernel's memory accesses: counted on the host, by theory, and ncu's names of them.
+"""Tables of a kernel's memory accesses: counted on the host, by theory, and ncu's names.
 
-One row for each source line and quantity, and one without a line for the total. Columns: variant,
-dtype, batch, m, n, k, block_size, build, line, quantity, ncu_metric (the counter of Nsight Compute
-that must show the total), count (empty where the kernel was not run), theory (totals only), merged
-(theory, if the compiler merges loads along rows of shared memory to loads of 16 bytes), per_thread
-(count, or else theory, over the threads of the launch) and per_request.
+One row per source line and quantity; the total has no line. Columns: variant, dtype, batch, m, n,
+k, block_size, build, line, quantity, ncu_metric (the Nsight Compute counter for the total), count
+(empty if the kernel was not run), theory (totals only), merged (theory, with loads along rows of
+shared memory merged into 16-byte loads), per_thread (count or theory, per thread of the launch) and
+per_request.
 """
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from base.files import digest, write_atomic
 from base.paths import ROOT
 from base.pool import run_all
-from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
-from kernels.cubins.build import build_for
+from kernels.cubins.build import build_for, stem
 from kernels.host_execution.binding import Run
 from kernels.host_execution.check import check, launch_of, predict, sums
 from kernels.host_execution.compiler import BUILDS, compiler_version
-from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 
 COLUMNS = [
@@ -60,8 +58,8 @@ _SHARED = [
     ),
 ]
 
-# At this size, in blocks of these sizes, a GPU's hardware counters are read
-# (`measurement.instruments.counters`), and a full study runs each kernel on the host too.
+# Size and block sizes at which hardware counters are read (`measurement.instruments.counters`), and
+# at which a full study also runs each kernel on the host.
 ORDER = 512
 BLOCK_SIZES = (8, 16, 32)
 _CODE = (".py", ".cpp", ".h")
@@ -70,9 +68,9 @@ Row = dict[str, object]
 
 
 def ncu_metric(quantity: str) -> str:
-    """Return Nsight Compute's name of a quantity such as global_load_sectors; empty: it has none.
+    """Return ncu's counter for a quantity such as global_load_sectors; empty if there is none.
 
-    Raises KeyError for what is no quantity.
+    Raise KeyError for an unknown quantity.
     """
     memory, way, measure = quantity.split("_", 2)
     listed = _SHARED if memory == "shared" else _GLOBAL
@@ -81,7 +79,7 @@ def ncu_metric(quantity: str) -> str:
 
 
 def quantities(totals: Mapping[str, Total]) -> dict[str, float]:
-    """Return the value of each quantity of totals by operation: global_load_sectors and so on."""
+    """Return the value of each quantity, such as global_load_sectors, from totals by operation."""
     return {
         f"{operation}_{name}": value(total)
         for operation, total in totals.items()
@@ -91,41 +89,32 @@ def quantities(totals: Mapping[str, Total]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Counting:
-    """What one table is of: a variant, and the shapes at which it runs or is predicted only."""
+    """The products of one table: one variant, block size and type; counted, and theory only."""
 
-    variant: str
-    dtype: str
-    block_size: int | None
-    counted: tuple[Shape, ...]
-    predicted: tuple[Shape, ...]
+    counted: tuple[Product, ...]
+    predicted: tuple[Product, ...]
 
     @property
     def stem(self) -> str:
         """File name without suffix, for example ``block-b32-float32``."""
-        block = "" if self.block_size is None else f"-b{self.block_size}"
-        return f"{self.variant}{block}-{self.dtype}"
+        first = self.counted[0]
+        return stem(first.variant, first.block_size, first.dtype)
 
 
 def table(
-    name: str,
-    dtype: str,
-    block_size: int | None,
-    shapes: Iterable[Shape],
-    theory_shapes: Iterable[Shape] = (),
-    folder: Path = BUILDS,
+    counted: Iterable[Product], predicted: Iterable[Product] = (), folder: Path = BUILDS
 ) -> str:
-    """Return the table as CSV: run and checked at `shapes`, by theory alone at `theory_shapes`.
+    """Return the table as CSV: `counted` products are run and checked, the others theory only.
 
-    Raises StudyError; KernelFault where a kernel is wrong or its counts are not those of theory.
+    Raise StudyError; raise KernelFault if a kernel is wrong or its counts differ from theory.
     """
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for shape in shapes:
-        product = Product(name, dtype, shape, block_size)
+    for product in counted:
         writer.writerows(_rows(product, check(product, folder=folder)))
-    for shape in theory_shapes:
-        writer.writerows(_rows(Product(name, dtype, shape, block_size), None))
+    for product in predicted:
+        writer.writerows(_rows(product, None))
     return stream.getvalue()
 
 
@@ -136,50 +125,41 @@ def count_all(
     store: Path,
     announce: Callable[[int, Counting], None] = lambda *_: None,
 ) -> None:
-    """Write the table of each of `tables` to ``folder/STEM.csv``, `workers` kernels at a time.
+    """Write each of `tables` to ``folder/STEM.csv``, with `workers` kernels at a time.
 
-    `store` is a folder that keeps tables by all that goes into them: only what is not there is
-    counted. `announce` is called with the number of tables that are done and the last of them.
-    Raises as `table` does; what others have counted stays in the store.
+    The folder `store` has one table per digest of all its inputs; only missing tables are counted.
+    `announce` gets the number of finished tables and the last one. Raise as `table` does; tables
+    counted before stay in the store.
     """
     version, code = compiler_version(), _code()
 
     def one(wanted: Counting) -> None:
-        source = (ROOT / str(variant(wanted.variant).source)).read_bytes()
+        source = (ROOT / str(wanted.counted[0].entry.source)).read_bytes()
         kept = store / f"{wanted.stem}-{digest(repr(wanted), version, source, *code)}.csv"
         if not kept.exists():
-            name, dtype, block = wanted.variant, wanted.dtype, wanted.block_size
-            write_atomic(kept, table(name, dtype, block, wanted.counted, wanted.predicted))
+            write_atomic(kept, table(wanted.counted, wanted.predicted))
         write_atomic(folder / f"{wanted.stem}.csv", kept.read_bytes())
 
-    # The longest first, so that no thread begins one when the others have nothing left to do.
+    # The longest first, so that no worker is left with a long table at the end.
     run_all(one, sorted(tables, key=_work, reverse=True), workers, announce)
 
 
 def _work(wanted: Counting) -> int:
-    return sum(shape.flop for shape in wanted.counted)
+    return sum(product.shape.flop for product in wanted.counted)
 
 
 def _code() -> list[bytes]:
-    """Return the content of the files that a count follows from, but for the kernel's source."""
+    """Return the content of the code that defines a count, except the kernel's source."""
     files = sorted(path for path in (ROOT / "kernels").rglob("*") if path.suffix in _CODE)
     return [path.read_bytes() for path in files]
 
 
 def _rows(product: Product, run: Run | None) -> Iterator[Row]:
     launch = launch_of(product)
-    threads = launch.threads[0] * launch.threads[1]
-    for blocks in launch.grid:
-        threads *= blocks
-    build = build_for(product.variant, product.shape, product.block_size, product.dtype)
-    assert build is not None  # of what has none there is no launch
-    cell: Row = {
-        "variant": product.variant,
-        "dtype": product.dtype,
-        **asdict(product.shape),
-        "block_size": product.block_size,
-        "build": build.kind,
-    }
+    threads = launch.threads_per_block * launch.blocks
+    build = build_for(product)
+    assert build is not None
+    cell: Row = product.row() | {"build": build.kind}
     theory, merged = predict(product), predict(product, merged=True)
     if run is not None:
         for line in sorted({count.line for count in run.counts}):

@@ -24,7 +24,7 @@ from kernels.theory.cost import (
     along_x,
     along_y,
 )
-from kernels.theory.tiles import TILES, GemmTile
+from kernels.theory.tiles import TileShape
 
 # How rows, columns or steps of k are walked: the edge of a tile, and the thread's place in it.
 _Walk = tuple[int, OfThread]
@@ -124,20 +124,10 @@ def naive_coalesced(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     return _inner_products(shape, element_bytes, row=(b, along_y), column=(b, along_x))
 
 
-def mm_naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
-    """2k global loads and a store, as `naive_coalesced`."""
-    return naive_coalesced(shape, b, element_bytes)
-
-
-def bmm_naive(shape: Shape, b: int, element_bytes: int) -> list[Access]:
-    """2k global loads and a store, as `naive_coalesced`, in each product of the batch."""
-    return naive_coalesced(shape, b, element_bytes)
-
-
 # ---- A row or a column in shared memory: N blocks of N threads
 
 
-def buffered_column(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def buffered_column(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """1 + N global loads, a shared store, N shared loads and a store; x along the rows of C."""
     kernel = _Kernel(shape, element_bytes)
     row = (shape.m, along_x)
@@ -150,7 +140,7 @@ def buffered_column(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
     ]
 
 
-def buffered_row(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def buffered_row(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """As `buffered_column`, with a row in the place of a column; x along the columns of C."""
     kernel = _Kernel(shape, element_bytes)
     column = (shape.n, along_x)
@@ -179,16 +169,6 @@ def block_unroll4(shape: Shape, b: int, element_bytes: int) -> list[Access]:
 def block_unroll8(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     """16N/B global loads and shared stores, 9N shared loads and 8 stores."""
     return _block(shape, b, element_bytes, parts=8)
-
-
-def mm_tile(shape: Shape, b: int, element_bytes: int) -> list[Access]:
-    """2k/B global loads and shared stores, 2k shared loads and a store, as `block`."""
-    return block(shape, b, element_bytes)
-
-
-def bmm_tile(shape: Shape, b: int, element_bytes: int) -> list[Access]:
-    """2k/B global loads and shared stores, 2k shared loads and a store, in each product."""
-    return block(shape, b, element_bytes)
 
 
 def _block(shape: Shape, b: int, element_bytes: int, parts: int) -> list[Access]:
@@ -267,7 +247,7 @@ def _transposed_tiles(shape: Shape, b: int, element_bytes: int, pitch: int) -> l
 # ---- A column of 16 elements of C a thread, A's tile in shared memory: 16×4 threads
 
 
-def outer_product(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def outer_product(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
     return _outer_product(shape, element_bytes, run=1)  # one step of k at a time
 
@@ -293,12 +273,12 @@ def _outer_product(shape: Shape, element_bytes: int, run: int) -> list[Access]:
     ]
 
 
-def outer_product_unrolled(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def outer_product_unrolled(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
     return _outer_product(shape, element_bytes, run=OUTER_ROWS)
 
 
-def outer_product_prefetch(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def outer_product_prefetch(shape: Shape, b: None, element_bytes: int) -> list[Access]:
     """N/4 + N global loads, N/4 shared stores, 16N shared loads and 16 stores."""
     return outer_product_unrolled(shape, b, element_bytes)
 
@@ -306,7 +286,7 @@ def outer_product_prefetch(shape: Shape, b: int, element_bytes: int) -> list[Acc
 # ---- 8×8 elements of C a thread, of 128×128 a block: 256 threads in one row
 
 
-def register_tile(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def register_tile(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """2N/8 global loads of float4, 5N/8 shared stores, 4N shared loads of float4, 16 stores."""
     return _register_tile(
         shape,
@@ -318,12 +298,12 @@ def register_tile(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
     )
 
 
-def register_tile_double_buffered(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def register_tile_double_buffered(shape: Shape, b: None, element_bytes: int) -> list[Access]:
     """2N/8 global loads of float4, 5N/8 shared stores, 4N shared loads of float4, 16 stores."""
     return register_tile(shape, b, element_bytes)
 
 
-def register_tile_conflict_free(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def register_tile_conflict_free(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """As many as `register_tile`, with threads laid out so that no shared access conflicts."""
     return _register_tile(
         shape,
@@ -335,7 +315,7 @@ def register_tile_conflict_free(shape: Shape, _b: int, element_bytes: int) -> li
     )
 
 
-def register_tile_async(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def register_tile_async(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """N/2 words of A and N/8 float4 of B copied, else as `register_tile_conflict_free`.
 
     A copy is a load and a store: the plain ones that take the place of an asynchronous copy.
@@ -483,7 +463,7 @@ def _copies_of_a(
 # ---- Tiles of several shapes, copied several stages ahead; see `kernels.theory.tiles`
 
 
-def sgemm_top(shape: Shape, b: int, element_bytes: int) -> list[Access]:
+def sgemm_top(shape: Shape, tile: TileShape, element_bytes: int) -> list[Access]:
     """Copies of each stage, fragments of each step, and sums of all slices, by the tile's shape.
 
     Copies are the plain ones, as of `register_tile_async`. B is copied and C is stored by vectors
@@ -491,7 +471,6 @@ def sgemm_top(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     with zeros, and the first step of one is read.
     """
     kernel = _Kernel(shape, element_bytes)
-    tile = TILES[b]
     words = VECTOR if shape.n % VECTOR == 0 else 1
     tiles = kernel.tiles(tile.step)
     stages = tiles + tile.stages - 1
@@ -544,7 +523,7 @@ def sgemm_top(shape: Shape, b: int, element_bytes: int) -> list[Access]:
     ]
 
 
-def _sums_of_slices(kernel: _Kernel, tile: GemmTile) -> list[Access]:
+def _sums_of_slices(kernel: _Kernel, tile: TileShape) -> list[Access]:
     """Store the sums of each slice to shared memory, and read those of all slices.
 
     Each vector of the tile is read once for every slice, by the threads of one of them.
@@ -557,7 +536,7 @@ def _sums_of_slices(kernel: _Kernel, tile: GemmTile) -> list[Access]:
 
 
 def _stores_of_tile(
-    kernel: _Kernel, tile: GemmTile, a_at: OfThread, b_at: OfThread, words: int
+    kernel: _Kernel, tile: TileShape, a_at: OfThread, b_at: OfThread, words: int
 ) -> list[Access]:
     """Store C, `words` at a time; of the vectors of a thread, each slice has its share."""
     across = tile.thread_columns // VECTOR
@@ -589,7 +568,7 @@ def _stores_of_tile(
 # ---- Tensor cores: 128×128 elements of C a block of 256 threads in one row
 
 
-def sgemm_tensor(shape: Shape, _b: int, element_bytes: int) -> list[Access]:
+def sgemm_tensor(shape: Shape, _: None, element_bytes: int) -> list[Access]:
     """N/4 global loads of float4, N/4 shared stores of 16 bytes, 5N/64 shared loads, 16 stores.
 
     And what finding and undoing the scales of lines costs, once. Where 4 does not divide N, global

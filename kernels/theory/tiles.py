@@ -1,33 +1,26 @@
-"""The shapes of tiles that `sgemm_top` comes in: the table that stands in its source.
+"""Block sizes, and the tile shapes that `sgemm_top` has instead: the table in its source.
 
-A shape is named by ``rows * 1000 + columns`` of its tile of C, which takes the place of a block
-size: 128256 is 128×256. The source is compiled with that number, so that the table is said once.
+Recordings, tables and the compiler (``-DBLOCK=``) have one number for either: B, or
+``rows * 1000 + columns`` of a tile of C (128256 is 128×256). Only this module converts.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from base.paths import ROOT
 
 _SOURCE = ROOT / "kernels" / "sgemm_top.cu"
 _ROW = re.compile(r"^    \{((?:\d+, ){6}\d+)\},", re.MULTILINE)
-_WORD_BYTES = 4  # of a float32
-
-
-ROWS = 1000  # what a row of a tile counts in the number that names its shape
-
-
-def shown(block_size: int) -> str:
-    """Return a block size as text, one that names a shape of tiles as "128×256"."""
-    rows, columns = divmod(block_size, ROWS)
-    return f"{rows}×{columns}" if rows else str(columns)
+_WORD_BYTES = 4  # float32
+_ROWS = 1000  # factor of the rows in the number of a tile shape
 
 
 @dataclass(frozen=True)
-class GemmTile:
-    """Rows and columns of C a block and a thread, steps of k a stage, stages, slices of a stage.
+class TileShape:
+    """Rows and columns of C per block and per thread, K per stage, stages, slices of a stage.
 
-    `slices` groups of a block's threads share the steps of each stage; each has a sum of its own.
+    Each of the `slices` groups of threads works on its own part of a stage, with its own sums.
     """
 
     rows: int
@@ -38,38 +31,63 @@ class GemmTile:
     stages: int
     slices: int
 
+    def __str__(self) -> str:
+        return f"{self.rows}×{self.columns}"
+
     @property
     def number(self) -> int:
-        """What names the shape, in the place of a block size."""
-        return self.rows * ROWS + self.columns
+        """The number in recordings, tables and ``-DBLOCK=``."""
+        return self.rows * _ROWS + self.columns
 
     @property
     def slice_threads(self) -> int:
-        """Threads that have a whole tile of sums together."""
+        """Threads of a slice, which together sum a whole tile of C."""
         return self.rows // self.thread_rows * (self.columns // self.thread_columns)
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return self.slices * self.slice_threads
 
     @property
     def pitch(self) -> int:
-        """Words of a row of A's transposed tile in shared memory."""
+        """Words per row of A's transposed tile in shared memory."""
         return self.rows + 4
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: all stages, or afterwards the sums of all slices."""
+        """Dynamic shared memory per block: all stages, or afterwards the sums of all slices."""
         stages = self.stages * self.step * (self.pitch + self.columns)
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return max(stages, sums) * _WORD_BYTES
 
 
-def _read() -> dict[int, GemmTile]:
+# None: the variant has no block size.
+BlockSize = int | TileShape | None
+
+
+def number_of(block_size: BlockSize) -> int | None:
+    """Return the number that recordings and tables have for a block size."""
+    return block_size.number if isinstance(block_size, TileShape) else block_size
+
+
+def block_size_of(number: int | None, known: Iterable[BlockSize]) -> BlockSize:
+    """Return the block size, of the `known` ones of a variant, that a number stands for.
+
+    An unknown number is returned unchanged.
+    """
+    return next((each for each in known if number_of(each) == number), number)
+
+
+def shown(number: int) -> str:
+    """Return the text for a number from a table: "32", or "128×256" for a tile shape."""
+    rows, columns = divmod(number, _ROWS)
+    return f"{rows}×{columns}" if rows else str(columns)
+
+
+def _read() -> tuple[TileShape, ...]:
     rows = _ROW.findall(_SOURCE.read_text())
-    tiles = [GemmTile(*map(int, row.split(", "))) for row in rows]
-    return {tile.number: tile for tile in tiles}
+    return tuple(TileShape(*map(int, row.split(", "))) for row in rows)
 
 
 TILES = _read()

@@ -1,4 +1,4 @@
-"""Host memory of one kind for A, B and C, and what the host makes of them for a kernel."""
+"""Host buffers of A, B and C in pinned or pageable memory, and the host steps of a kernel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,42 +6,44 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernels.catalog.entries import variant
 from kernels.catalog.host_steps import Fill
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import Inputs, Matrix, matrices
 from study.cells import Cell
 
 Bytes = npt.NDArray[np.uint8]
-# What makes host memory: of so many bytes.
+# Allocates that many bytes of host memory.
 Allocate = Callable[[int], Bytes]
-# What is filled, from what: (function, source, target).
-Filling = tuple[Fill, Matrix, Matrix]
+# A host step: (function, source, target).
+HostStepCall = tuple[Fill, Matrix, Matrix]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one run copies, flat: `a` and `b` to the device, `c` back from it; and fills before."""
+    """The copies of one run, as flat arrays: `a` and `b` to the device, `c` back; and host steps.
+
+    The host steps `before` run before the copies, `after` after them.
+    """
 
     a: Matrix
     b: Matrix
     c: Matrix
-    before: tuple[Filling, ...] = ()
-    after: tuple[Filling, ...] = ()
+    before: tuple[HostStepCall, ...] = ()
+    after: tuple[HostStepCall, ...] = ()
 
     def prepare(self) -> None:
-        """Make what is copied to the device."""
+        """Run the host steps before the copies to the device."""
         for fill, source, target in self.before:
             fill(source, target)
 
     def finish(self) -> None:
-        """Make C of what was copied back."""
+        """Run the host steps after the copy of C."""
         for fill, source, target in self.after:
             fill(source, target)
 
 
 class HostBuffers:
-    """The matrices in one kind of host memory: `a` and `b` are vectors by type of elements."""
+    """The matrices in one kind of host memory; `a` and `b` map dtypes to flat arrays."""
 
     def __init__(
         self,
@@ -69,15 +71,15 @@ class HostBuffers:
         )
 
     def work(self, cell: Cell) -> Work:
-        """Return what a run of the cell has to copy and to fill."""
+        """Return the copies and host steps of the cell's run."""
         shape = cell.shape
         a = matrices(self._a[cell.dtype], shape.batch, shape.m, shape.k)
         b = matrices(self._b[cell.dtype], shape.batch, shape.k, shape.n)
         c = self.product(cell)
-        step = variant(cell.variant).host_step
+        step = cell.product.entry.host_step
         if step is None:
             return Work(a.ravel(), b.ravel(), c.ravel())
-        seen = step.operands(shape, cell.block_size or 0)
+        seen = cell.product.operands
         edges = {"a": (seen.m, seen.k), "b": (seen.k, seen.n), "c": (seen.m, seen.n)}
         copied = {"a": a, "b": b, "c": c}
         for name in copied:
@@ -93,7 +95,7 @@ class HostBuffers:
         )
 
     def _stage(self, name: str, dtype: str, shape: tuple[int, int, int]) -> Matrix:
-        """Return memory for a matrix that the host fills; there is one for each of A, B and C."""
+        """Return the staging buffer of A, B or C, which a host step reads or writes."""
         size = int(np.prod(shape)) * ELEMENTS[dtype].bytes
         if name not in self._staged or self._staged[name].nbytes < size:
             self._staged[name] = self._allocate(size)
@@ -101,7 +103,7 @@ class HostBuffers:
 
 
 def pinned(inputs: Inputs, allocate: Allocate) -> HostBuffers:
-    """Return copies of the inputs in page-locked memory, which `allocate` makes."""
+    """Return copies of the inputs in pinned memory, allocated by `allocate`."""
 
     def copy(vectors: Mapping[str, Matrix]) -> dict[str, Matrix]:
         copies = {}
@@ -114,5 +116,5 @@ def pinned(inputs: Inputs, allocate: Allocate) -> HostBuffers:
 
 
 def pageable(inputs: Inputs) -> HostBuffers:
-    """Return the matrices in ordinary memory: the inputs themselves."""
+    """Return the inputs themselves, which are in pageable memory."""
     return HostBuffers(inputs.a, inputs.b, inputs.c_bytes, lambda size: np.empty(size, np.uint8))

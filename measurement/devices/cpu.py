@@ -1,4 +1,4 @@
-"""The CPU as a device: on one thread, bound to one core, or on all that it may use."""
+"""The CPU as a device: one thread on one core, or all usable threads."""
 
 import os
 import time
@@ -13,19 +13,20 @@ from cpu_reference.catalog import variant
 from cpu_reference.cores import caches, usable_threads, wait_until_alone
 from cpu_reference.library import Library
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix, matrices
+from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling, timer_ceilings
 from measurement.devices.cpu_ceilings import cpu_ceilings
 from measurement.devices.energy import Energy
 from measurement.devices.session import CellError, KernelTime, Timing
-from measurement.devices.telemetry import NotedTelemetry, Reading
+from measurement.devices.telemetry import AssignedTelemetry, Reading
 from study.cells import Cell
 
 
 class CpuSession:
-    """Runs the CPU variants on the inputs; a run has no copies, so only its total is timed."""
+    """Runs the CPU variants on the inputs; a run has no copies, so only `total_s` is measured."""
 
     def __init__(self, library: Library, inputs: Inputs) -> None:
-        self.telemetry = NotedTelemetry()
+        self.telemetry = AssignedTelemetry()
         self._library = library
         self._inputs = inputs
         self._c = np.empty(inputs.c_bytes // 4, dtype=np.float32)
@@ -45,7 +46,7 @@ class CpuSession:
         pass
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Say why a BLAS library cannot run here; None if it can."""
+        """Return why a BLAS library cannot run here; None if it can."""
         if not variant(cell.variant).compiled:
             try:
                 self._library.blas(cell.variant)
@@ -54,7 +55,7 @@ class CpuSession:
         return None
 
     def build(self, cell: Cell) -> str | None:
-        """The CPU library has one build."""
+        """Return None: the CPU library has one build."""
         return None
 
     def poison(self, cell: Cell) -> None:
@@ -62,11 +63,12 @@ class CpuSession:
         self.product(cell).view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell: Cell) -> Timing:
-        """Multiply once, when threads of the variant before are asleep."""
+        """Multiply once, after the threads of another variant have become idle."""
         assert cell.threads is not None
         (a,), (b,) = self._inputs.pair(cell.dtype, cell.shape)
         (c,) = self.product(cell)
-        product = self._library.prepare(cell.variant, a, b, c, cell.block_size, cell.threads)
+        block_size = number_of(cell.block_size)
+        product = self._library.prepare(cell.variant, a, b, c, block_size, cell.threads)
         if cell != self._last:
             wait_until_alone()
         self._last = cell
@@ -90,7 +92,7 @@ class CpuSession:
 
     @contextmanager
     def _on_cores(self, threads: int) -> Iterator[None]:
-        """Let several threads use all cores; one stays on the core that it is bound to."""
+        """Let several threads use all cores; a single thread stays on its core."""
         kept = os.sched_getaffinity(0)
         if threads > 1:
             os.sched_setaffinity(0, self._cores)
@@ -101,22 +103,22 @@ class CpuSession:
 
     def product(self, cell: Cell) -> Matrix:
         """Return C, (1, n, n)."""
-        return matrices(self._c, 1, cell.n, cell.n)
+        return matrices(self._c, 1, cell.shape.n, cell.shape.n)
 
     def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
-        """A CPU launches nothing."""
+        """Raise CellError: a CPU launches no kernels."""
         raise CellError("a CPU has no kernel to launch")
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """A CPU has no counter that is read here."""
-        raise CellError("a CPU's energy is not read")
+        """Raise CellError: the energy of CPUs is not measured."""
+        raise CellError("the energy of a CPU is not measured")
 
     def idle_power_w(self, length_s: float) -> float:
-        """A CPU has no counter that is read here."""
-        raise CellError("a CPU's energy is not read")
+        """Raise CellError: the energy of CPUs is not measured."""
+        raise CellError("the energy of a CPU is not measured")
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
-        """Measure the host's clock and cores; no product is computed for it."""
+        """Measure the ceilings of the host's clock and cores."""
         wait_until_alone()
         found = timer_ceilings()
         for threads in sorted({1, self._all_threads}):
@@ -126,5 +128,5 @@ class CpuSession:
 
 
 def _other_threads_ns() -> int:
-    """Return the CPU time that all threads of this process but the calling one have had."""
+    """Return the CPU time of all threads of this process except the calling one."""
     return time.process_time_ns() - time.thread_time_ns()

@@ -1,6 +1,6 @@
-"""What the kernels of `kernels/probes.cu` are given to do: how much, how often, on which buffers.
+"""Parameters of the kernels in `kernels/probes.cu`: amount of work, repetitions, buffers.
 
-Constants marked with *source* stand there too.
+Constants marked (source) are also defined there.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ import numpy.typing as npt
 _KIB = 2**10
 _MIB = 2**20
 _GIB = 2**30
-# A share of the free memory of the GPU that every buffer stays below; three of them are large.
+# Each buffer uses at most free memory / 6; three buffers are large.
 _MEMORY_SHARE = 6
 _LARGEST_COPY_BYTES = 256 * _MIB
 
-# Types of the kernels' parameters (source).
+# Parameter types of the kernels (source).
 KERNELS = {
     "fp32_fma": "ffifP",
     "lay_ring": "PPii",
@@ -26,26 +26,26 @@ KERNELS = {
     "read_past_l1": "PIiIP",
     "read_shared": "iIP",
 }
-# The same of the kernel of `kernels/tensor_probe.cu`, what it is given, and a warp's flop a step.
+# The kernel of `kernels/tensor_probe.cu`: parameter types, arguments, flop per warp and step.
 TENSOR_KERNEL, TENSOR_TYPES = "fp16_products", "ifP"
 TENSOR_STEPS = 2**12
-TENSOR_ARGUMENTS = (TENSOR_STEPS, float("inf"))  # no sum gets near
+TENSOR_ARGUMENTS = (TENSOR_STEPS, float("inf"))  # a threshold that no sum reaches
 _TENSOR_STEP_FLOP = 2 * 64 * 128 * 64 // 4
-TENSOR_CAPABILITY = (8, 0)  # from which on it multiplies
-# Threads of a block of the kernels that fill the GPU: those two, and those that read (source).
+TENSOR_CAPABILITY = (8, 0)  # minimum compute capability
+# Threads per block of the kernels that fill the GPU: both FMA kernels and the reads (source).
 THREADS = 256
 
 CHAINS = 8  # (source)
 FMA_STEPS = 2**17
-# The numbers converge to 2, and their sum to 16: never −1.
+# The values converge to 2 and their sum to 16, so the threshold −1 is never reached.
 FMA_ARGUMENTS = (0.5, 1.0, FMA_STEPS, -1.0)
 
 READ_LOADS = 2  # (source)
 TILE_BYTES = THREADS * READ_LOADS * 16  # (source)
-# All that is read is zero, and so is its sum.
+# Buffers contain zeros, so no sum has this value.
 NEVER_READ = 1
 
-# Two cache lines: a line that is fetched together with its neighbour holds no other slot.
+# Two cache lines per slot: fetching a line with its neighbour does not prefetch another slot.
 SLOT_BYTES = 256
 SHARED_POINTERS = 256  # (source)
 SHARED_STEPS = 2**16
@@ -53,7 +53,7 @@ SHARED_STEPS = 2**16
 
 @dataclass(frozen=True)
 class Chase:
-    """A pointer chase over a ring in global memory: how many loads warm up, how many are timed."""
+    """A pointer chase over a ring in global memory: `warm_up` loads, then `steps` timed loads."""
 
     level: str
     kernel: str
@@ -64,10 +64,10 @@ class Chase:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Reads of one level of memory by as many threads as the GPU holds.
+    """Reads of one memory level by as many threads as the GPU can keep resident.
 
-    Every block reads `steps` tiles of TILE_BYTES, over and over those of one buffer of
-    `buffer_bytes`; in shared memory the buffer is one tile, and each block has its own.
+    Each block reads `steps` tiles of TILE_BYTES, cyclically from one buffer of `buffer_bytes`. In
+    shared memory the buffer is one tile per block.
     """
 
     level: str
@@ -77,15 +77,15 @@ class Sweep:
 
 
 def reaches_memory(l2_bytes: int, free_bytes: int) -> bool:
-    """Tell whether a buffer can be made that is well over an L2 cache of `l2_bytes`."""
+    """Return whether free memory suffices for a buffer much larger than an L2 of `l2_bytes`."""
     return 4 * l2_bytes <= free_bytes // _MEMORY_SHARE
 
 
 def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
-    """Return the chases for a GPU with an L2 cache of `l2_bytes` and so much free memory.
+    """Return the chases for a GPU with an L2 of `l2_bytes` and that much free memory.
 
-    One lap makes the rings of L1 and L2 resident in their caches. The ring of DRAM is four times
-    the L2, at most 1 GiB, and no slot of it is visited twice; it is left out where it does not fit.
+    One lap makes the rings of L1 and L2 resident in their caches. The DRAM ring is four times the
+    L2, at most 1 GiB, and no slot is visited twice; it is omitted if it does not fit.
     """
     l2_ring = min(l2_bytes // 8, 2 * _MIB)
     l1_ring = 16 * _KIB
@@ -99,10 +99,10 @@ def plan_chases(l2_bytes: int, free_bytes: int) -> list[Chase]:
 
 
 def plan_sweeps(l2_bytes: int) -> list[Sweep]:
-    """Return the sweeps for a GPU with an L2 cache of `l2_bytes`.
+    """Return the sweeps for a GPU with an L2 of `l2_bytes`.
 
-    The L1 of every SM holds a tile. Of the L2 a quarter is read: it stays there even where each
-    half of the L2 keeps a copy for its own SMs. Those loads pass by the L1, whatever its size.
+    The L1 of each SM contains one tile. The L2 sweep reads a quarter of the L2, which stays
+    resident even if each half of the L2 keeps its own copy. Its loads bypass the L1.
     """
     l2_tiles = max(l2_bytes // 4 // TILE_BYTES, 1)
     return [
@@ -113,9 +113,9 @@ def plan_sweeps(l2_bytes: int) -> list[Sweep]:
 
 
 def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
-    """Return the successor of each of `slots` slots, all in one cycle: shape (slots,).
+    """Return the successor of each slot in one random cycle over all slots: shape (slots,).
 
-    Every such cycle is equally likely, as from Sattolo's algorithm; so no prefetcher can guess it.
+    All cycles are equally likely, as from Sattolo's algorithm, so no prefetcher predicts them.
     """
     order = np.random.default_rng(seed).permutation(np.arange(slots, dtype=np.uint32))
     successors = np.empty_like(order)
@@ -124,7 +124,7 @@ def random_ring(slots: int, seed: int = 0) -> npt.NDArray[np.uint32]:
 
 
 def copy_sizes(free_bytes: int) -> list[int]:
-    """Return sizes of copies in bytes, 4 KiB to 256 MiB by factors of four, as memory allows."""
+    """Return copy sizes in bytes: 4 KiB to 256 MiB by factors of four, limited by free memory."""
     largest = min(_LARGEST_COPY_BYTES, free_bytes // _MEMORY_SHARE)
     sizes = [4 * _KIB]
     while 4 * sizes[-1] <= largest:
@@ -133,17 +133,17 @@ def copy_sizes(free_bytes: int) -> list[int]:
 
 
 def device_copy_bytes(free_bytes: int) -> int:
-    """Return the size of a copy within device memory: 1 GiB, or what memory allows."""
+    """Return the size of a copy in device memory: 1 GiB, limited by free memory."""
     return min(_GIB, free_bytes // _MEMORY_SHARE // _MIB * _MIB)
 
 
 def filling_blocks(multiprocessors: int, threads_per_multiprocessor: int) -> int:
-    """Return how many blocks of `THREADS` fill the GPU exactly once."""
+    """Return the number of blocks of `THREADS` that are resident on the whole GPU at once."""
     return multiprocessors * (threads_per_multiprocessor // THREADS)
 
 
 def fma_flop(blocks: int) -> int:
-    """Return the floating-point operations of one launch of fp32_fma (two a FMA)."""
+    """Return the floating-point operations of one launch of fp32_fma (two per FMA)."""
     return 2 * CHAINS * FMA_STEPS * THREADS * blocks
 
 
@@ -153,5 +153,5 @@ def tensor_flop(blocks: int) -> int:
 
 
 def sweep_bytes(sweep: Sweep, blocks: int) -> int:
-    """Return the bytes that all blocks of one launch read: 16 a thread and load."""
+    """Return the bytes read by all blocks of one launch: 16 per thread and load."""
     return TILE_BYTES * sweep.steps * blocks

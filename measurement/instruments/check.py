@@ -1,9 +1,7 @@
-"""The correctness gate alone, in one process: what ``measurement sanitize`` lets a tool watch.
+"""The gate without timing, as a process for tools such as compute-sanitizer and ncu.
 
-    python -m measurement.instruments.check --device 0 --cubins DIR --variants block --block-sizes 8 --sizes 17
-
-Runs every cell once, from pinned memory, on a poisoned C, and judges its product. Prints a line a
-cell that fails and one in the end; the exit status is 1 if any failed.
+It runs each cell once, from pinned memory, on a poisoned C, and checks the product. It prints one
+line per failed cell and a summary. The exit status is 1 if a cell failed.
 """
 
 import argparse
@@ -13,7 +11,7 @@ from pathlib import Path
 
 from base.errors import exit_status
 from kernels.catalog.product import products_of
-from kernels.cubins.build import Build, build_for
+from kernels.cubins.build import Build, builds_for
 from kernels.cubins.compile import architecture, read_result
 from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, Problem, reference
@@ -21,7 +19,7 @@ from kernels.products.shape import Shape
 from measurement.devices.discovery import select
 from measurement.devices.gpu import GpuSession
 from measurement.devices.session import CellError, DeviceError, DeviceSession
-from study.cells import Cell, cell, problems
+from study.cells import Cell, problems
 
 _SEED = 1
 _DTYPES = ("float32",)
@@ -29,7 +27,7 @@ _DTYPES = ("float32",)
 
 @dataclass
 class Outcome:
-    """How many cells ran, how many of them failed, and how many the device cannot launch."""
+    """The numbers of cells that ran, that failed, and that the device cannot launch."""
 
     run: int = 0
     failed: int = 0
@@ -48,24 +46,23 @@ def plan(
     sizes: list[str],
     dtypes: tuple[str, ...] = _DTYPES,
 ) -> list[Cell]:
-    """Return the cells of these variants; each takes the block sizes, shapes, types that it can."""
+    """Return the cells of these variants, for the block sizes, shapes and dtypes each supports."""
     shapes = [Shape.parse(text) for text in sizes]
     return [
-        cell("gpu", product.variant, product.dtype, product.shape, product.block_size, "pinned")
+        Cell("gpu", product, "pinned")
         for product in products_of(variants, dtypes, block_sizes, shapes)
     ]
 
 
 def builds_of(cells: list[Cell]) -> list[Build]:
-    """Return the builds that the cells need, without repeats."""
-    found = (build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells)
-    return list(dict.fromkeys(build for build in found if build))
+    """Return the distinct builds of the cells."""
+    return builds_for(cell.product for cell in cells)
 
 
 def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Outcome) -> bool:
-    """Run and judge cells of one product; print those that fail, count all.
+    """Run and check the cells of one product; print the failed ones, count all.
 
-    Returns whether all were run: after an error of the device nothing else would be answered.
+    Return False after a device error: no other cell can run then.
     """
     expected, bound = reference(*inputs.pair(cells[0].dtype, cells[0].shape))
     for each in cells:
@@ -79,7 +76,7 @@ def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Ou
             product = session.product(each)
             reason = evaluate(product, expected, bound, each.bound_multiple).reason
         except DeviceError as error:
-            print(f"{each}: {error}; the rest was not run")
+            print(f"{each}: {error}; skipping the remaining cells")
             outcome.failed += 1
             return False
         except CellError as error:
@@ -91,14 +88,16 @@ def check(session: DeviceSession, cells: list[Cell], inputs: Inputs, outcome: Ou
 
 
 def main() -> int:
-    """Check the cells that the command line names; raises StudyError."""
-    parser = argparse.ArgumentParser(prog="python -m measurement.instruments.check")
-    parser.add_argument("--device", required=True, type=int, help="index of the GPU")
-    parser.add_argument("--cubins", required=True, type=Path, help="folder with the cubins")
+    """Check the cells of the command line; raise StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m measurement.instruments.check", description="Check products on a GPU."
+    )
+    parser.add_argument("--device", required=True, type=int, help="CUDA index")
+    parser.add_argument("--cubins", required=True, type=Path, help="folder of the cubins")
     parser.add_argument("--variants", required=True, nargs="+")
     parser.add_argument("--block-sizes", required=True, nargs="+", type=int)
     parser.add_argument("--sizes", required=True, nargs="+", help="N, MxKxN or BATCHxMxKxN")
-    parser.add_argument("--dtypes", nargs="+", default=_DTYPES, help="types of elements")
+    parser.add_argument("--dtypes", nargs="+", default=_DTYPES)
     arguments = parser.parse_args()
     cells = plan(
         arguments.variants, arguments.block_sizes, arguments.sizes, tuple(arguments.dtypes)
@@ -107,7 +106,7 @@ def main() -> int:
     folder = arguments.cubins / architecture(device.compute_capability)
     builds = [read_result(folder / f"{build.stem}.cubin") for build in builds_of(cells)]
     outcome = Outcome()
-    # Buffers of these very matrices: behind those of larger ones nothing could be out of bounds.
+    # Buffers of exactly this size: in larger buffers out-of-bounds accesses would go unnoticed.
     for needed, group in _by_buffers(cells).items():
         inputs = Inputs(needed, _SEED)
         with GpuSession(device, inputs, builds, arguments.cubins) as session:
@@ -119,7 +118,7 @@ def main() -> int:
 
 
 def _by_buffers(cells: list[Cell]) -> dict[tuple[Problem, ...], list[Cell]]:
-    """Return the cells by the matrices that each needs."""
+    """Return the cells by the matrices they need."""
     groups: dict[tuple[Problem, ...], list[Cell]] = {}
     for each in sorted(cells, key=lambda each: each.shape.flop):
         groups.setdefault(problems([each]), []).append(each)

@@ -1,12 +1,10 @@
 """Hardware counters of memory accesses, read by Nsight Compute (ncu), added to a recording.
 
-One launch a kernel and type of elements, at one order, of the very cubins that were recorded.
-Counts do not depend on what else a GPU does, so they may be taken at another time, on another GPU
-of the same name.
+Each kernel is launched once per dtype, at one size, from the recorded cubins. The counts do not
+depend on other work of the GPU: they may be added later, on another GPU of the same name.
 """
 
 import csv
-import dataclasses
 import io
 import shutil
 import subprocess
@@ -17,15 +15,16 @@ from typing import Any
 
 from base.errors import StudyError
 from base.paths import ROOT
-from kernels.catalog.entries import variant
+from kernels.catalog.entries import has_own_source, variant
 from kernels.cubins.build import Build, build_for
 from kernels.host_execution.counts import BLOCK_SIZES, ORDER
 from kernels.products.elements import ELEMENTS
+from kernels.theory.tiles import number_of
 from measurement.devices.discovery import CudaDevice
 from measurement.instruments.addition import add, bench
 from measurement.instruments.check import builds_of, plan
 from measurement.recorder import provenance
-from measurement.recording.recording import KERNEL, Recording
+from measurement.recording.recording import Recording
 from study.cells import Cell
 
 # Sectors and requests of global memory, wavefronts, requests and bank conflicts of shared memory.
@@ -46,8 +45,8 @@ _TABLE = "counters.csv"
 def count(path: Path, device_index: int) -> Recording:
     """Add the counters of the recording's kernels, read on a GPU of this host; return it.
 
-    Raises StudyError where ncu or the recorded compiler is missing, the GPU is another than the
-    recorded one, the kernels built here are not those recorded, or ncu cannot read counters.
+    Raise StudyError if ncu or the recorded compiler is missing, the GPU model or a kernel's build
+    differs from the recorded one, or ncu cannot read counters.
     """
     ncu = shutil.which("ncu")
     if not ncu:
@@ -67,11 +66,10 @@ def count(path: Path, device_index: int) -> Recording:
 
 
 def cells_of(recorded: Recording) -> list[list[Cell]]:
-    """Return the cells that are counted: those of the recorded study whose builds were recorded.
+    """Return the cells to count: those of the recorded study with recorded builds.
 
-    They are in groups of one type of elements, as ncu tells kernels by their names alone, in which
-    all variants that work in blocks do so in the same. A variant that runs another one's kernel has
-    the counters of that.
+    They are in groups of one dtype and one block size, because ncu identifies kernels only by name.
+    Variants that share another variant's kernel are omitted.
     """
     study = recorded.provenance["configuration"]
     columns = ["variant", "dtype", "block_size", "build"]
@@ -84,29 +82,29 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
         for name in names:
             planned = plan([name], list(BLOCK_SIZES), [str(ORDER)], (dtype,))
             cells = [cell for cell in planned if _build_of(cell) in built]
-            if cells and variant(name).kernel == name:
-                blocks = [] if variant(name).has_tiles else [cell.block_size for cell in cells]
+            if cells and has_own_source(name):
+                blocks = [] if variant(name).fixed_blocks else [cell.block_size for cell in cells]
                 found.setdefault((dtype, *blocks), []).extend(cells)
     return list(found.values())
 
 
 def _build_of(cell: Cell) -> tuple[object, ...] | None:
-    build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
-    return (build.variant, build.dtype, build.block_size, build.kind) if build else None
+    build = build_for(cell.product)
+    return (build.variant, build.dtype, number_of(build.block_size), build.kind) if build else None
 
 
 def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
-    """Yield a row of counters.csv for each counter of each launch in the output of ncu --csv.
+    """Yield a row of counters.csv per counter and launch in the output of ncu --csv.
 
-    A launch belongs to the cell with its name, its threads a block and its grid. Raises StudyError
-    where there is none, or where a counter is missing.
+    Kernel name, threads per block and grid identify the cell of a launch. Raise StudyError if there
+    is no matching cell or a counter is missing.
     """
     start = output.find('"ID"')
     if start < 0:
         lines = [line for line in output.splitlines() if line.startswith("==ERROR==")]
         raise StudyError(
-            f"ncu: {(lines or ['no counters in its output'])[0].removeprefix('==ERROR== ')}; "
-            "reading counters may need privileges (NVIDIA: ERR_NVGPUCTRPERM)"
+            f"ncu: {(lines or ['no counters in its output'])[0].removeprefix('==ERROR== ')}; check "
+            "the permissions to read counters (NVIDIA: ERR_NVGPUCTRPERM)"
         )
     by_launch = {(cell.variant, *_geometry(cell)): cell for cell in cells}
     for launch in csv.DictReader(io.StringIO(output[start:])):
@@ -115,27 +113,28 @@ def rows_of(output: str, cells: list[Cell]) -> Iterator[dict[str, Any]]:
         given = launch["Kernel Name"], launch["Block Size"], launch["Grid Size"]
         cell = by_launch.get(given)
         if cell is None:
-            raise StudyError(f"ncu: {' '.join(given)} was not asked for")
-        fields = dataclasses.asdict(cell)
-        kernel = {name: fields[name] for name in KERNEL if name != "device"}
+            raise StudyError(f"ncu: unexpected launch {' '.join(given)}; use another release")
+        kernel = cell.product.row()
         for metric in METRICS:
             text = launch.get(metric) or ""
             if not text.replace(",", "").replace(".", "").isdigit():
-                raise StudyError(f"ncu: {metric} is {text or 'missing'} for {cell}")
+                raise StudyError(
+                    f"ncu: {metric} is {text or 'missing'} for {cell}; use another release"
+                )
             yield {**kernel, "metric": metric, "value": float(text.replace(",", ""))}
 
 
 def _geometry(cell: Cell) -> tuple[str, str]:
-    """Return threads a block and grid of a cell's launch, as ncu writes them."""
-    launch = variant(cell.variant).launch(cell.shape, cell.block_size)
+    """Return threads per block and grid of a cell's launch, as ncu prints them."""
+    launch = cell.product.launch
     return str((*launch.threads, 1)), str(launch.grid)
 
 
 def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> str:
-    """Run the cells of a group once below ncu and return what it printed."""
+    """Run the cells of a group once under ncu; return its output."""
     variants = list(dict.fromkeys(cell.variant for cell in cells))
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
-    options += ["--clock-control", "none"]  # a GPU's settings are never changed
+    options += ["--clock-control", "none"]  # the study never changes a GPU's settings
     check = [sys.executable, "-m", "measurement.instruments.check", "--device", str(device.index)]
     check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(ORDER)]
     asked = {cell.block_size for cell in cells}
@@ -145,7 +144,7 @@ def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> s
         [ncu, *options, *check], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode != 0 and '"ID"' not in done.stdout:
-        return done.stdout + done.stderr  # its complaint is found there
+        return done.stdout + done.stderr  # contains ncu's error
     return done.stdout
 
 

@@ -1,11 +1,10 @@
-"""The devices of a host as the recorder sees them: the seam at which others can stand in."""
+"""The recorder's interface to a host's devices, which tests implement by fake devices."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from cpu_reference.library import Library
-from kernels.catalog.entries import variant
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.matrices import Inputs
@@ -20,19 +19,19 @@ from study.cells import Cell
 
 
 class Hardware(Protocol):
-    """What a recorder asks of a host. Sessions are opened in processes of their own."""
+    """A host's devices; sessions are opened in worker processes."""
 
     def select(self, wanted: str | int) -> list[CudaDevice]:
-        """Return the GPUs that a config's `device` names; raises StudyError."""
+        """Return the GPUs that a config's `device` selects; raise StudyError."""
 
     def lock_file(self, device: CudaDevice) -> Path:
-        """Return the file whose lock stands for a GPU."""
+        """Return the lock file of a GPU."""
 
     def describe(self, device: CudaDevice) -> dict[str, Any]:
         """Return the provenance of a GPU."""
 
     def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+        """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
 
     def open_gpu(
         self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
@@ -45,18 +44,18 @@ class Hardware(Protocol):
     def cold_start(
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
     ) -> ColdStart:
-        """Run a cell once in a fresh process; raises CellError."""
+        """Run a cell once in a new process; raise CellError."""
 
 
 class Host:
     """The GPUs and the CPU of this host."""
 
     def select(self, wanted: str | int) -> list[CudaDevice]:
-        """Return the GPUs that a config's `device` names; raises StudyError."""
+        """Return the GPUs that a config's `device` selects; raise StudyError."""
         return select(wanted)
 
     def lock_file(self, device: CudaDevice) -> Path:
-        """Return the file whose lock stands for a GPU."""
+        """Return the lock file of a GPU."""
         return lock_file(device)
 
     def describe(self, device: CudaDevice) -> dict[str, Any]:
@@ -64,7 +63,7 @@ class Host:
         return provenance.gpu(device)
 
     def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+        """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
         return provenance.drivers()
 
     def open_gpu(
@@ -80,10 +79,9 @@ class Host:
     def cold_start(
         self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
     ) -> ColdStart:
-        """Run a cell once in a fresh process; raises CellError."""
-        launch = variant(cell.variant).launch(cell.shape, cell.block_size)
-        build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
-        assert build is not None  # of such a cell no cold start is measured
+        """Run a cell once in a new process; raise CellError."""
+        launch, build = cell.product.launch, build_for(cell.product)
+        assert build is not None  # cold starts are measured only for compiled kernels
         folder = cubins / architecture(device.compute_capability)
         request = ColdStartRequest(
             device.index,
@@ -94,7 +92,7 @@ class Host:
             launch.dynamic_shared_bytes,
             cell.dtype,
             str(cell.shape),
-            variant(cell.variant).arguments(cell.shape, cell.block_size),
+            cell.product.arguments,
             str(cell.host_memory),
             seed,
         )
@@ -103,7 +101,7 @@ class Host:
 
 @dataclass(frozen=True)
 class OpenGpu:
-    """Opens a GPU's session in the process to which this is sent."""
+    """Opens a GPU's session in the worker process."""
 
     hardware: Hardware
     device: CudaDevice
@@ -117,7 +115,7 @@ class OpenGpu:
 
 @dataclass(frozen=True)
 class OpenCpu:
-    """Opens the CPU's session in the process to which this is sent."""
+    """Opens the CPU's session in the worker process."""
 
     hardware: Hardware
     library: Path

@@ -1,4 +1,4 @@
-"""What must hold between a recording's provenance and its tables, and of the values in them."""
+"""Consistency checks of a recording: between provenance and tables, and of values."""
 
 import re
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from measurement.recording.files import CELL, KERNEL, PROVENANCE, user_supplied
 from study.cells import CPU
 
 _CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
-_AFTERWARDS = ("counters.csv", "accuracy.csv")  # may be of orders that were not timed
-# What may stand in a column, besides nothing where that is allowed.
+_ADDED = ("counters.csv", "accuracy.csv")  # may contain sizes that were not timed
+# Allowed values of columns.
 _ALLOWED = {
     "status": {"passed", "failed", "not_launchable"},
     "dtype": set(ELEMENTS),
@@ -32,35 +32,35 @@ _VARIANTS = {
     "a build": _OF_GPUS | {build.variant for build in INSTRUMENTS},
 }
 _PATTERNS = {"architecture": "sm_[0-9]{2,3}[af]?"}
-# A time shorter or longer was not taken, nor is a number larger that of anything.
+# Plausible times, and the largest plausible number.
 _TIMES_S = (1e-12, 1e10)
 _LARGEST = 2.0**53
-_MAY_BE_ZERO = {"other_threads_s"}  # threads of which none was needed
-_MAY_BE_INFINITE = {"worst_error", "worst_bound"}  # a product that overflowed
-_FROM_ONE = {"batch", "m", "n", "k", "block_size", "threads", "launches", "count"}
+_MAY_BE_ZERO = {"other_threads_s"}  # 0 for a single thread
+_MAY_BE_INFINITE = {"worst_error", "worst_bound"}  # if a product overflowed
+_AT_LEAST_ONE = {"batch", "m", "n", "k", "block_size", "threads", "launches", "count"}
 
 
 def text_fault(column: str, text: str) -> str | None:
-    """Return why a text cannot be in a column; None: it can."""
+    """Return why a text is invalid in a column; None if it is valid."""
     known = _ALLOWED.get(column)
     if known and text not in known:
-        return f"{text!r} is none of {sorted(known)}"
+        return f"{text!r} is not one of {sorted(known)}"
     if column in _PATTERNS and not re.fullmatch(_PATTERNS[column], text):
-        return f"{text!r} is none"
+        return f"{text!r} is not valid"
     return None
 
 
-def number_fault(column: str, values: np.ndarray, there: np.ndarray) -> tuple[int, str] | None:
-    """Return the place of the first number that cannot be in a column, and why; None: all can.
+def number_fault(column: str, values: np.ndarray, given: np.ndarray) -> tuple[int, str] | None:
+    """Return the index of the first invalid number in a column, and why; None if all are valid.
 
-    `there`: where the column has one.
+    `given` is False where a value is missing.
     """
     least, most = _bounds(column)
-    wrong = there & ~((least <= values) & (values <= most))
+    wrong = given & ~((least <= values) & (values <= most))
     if not wrong.any():
         return None
-    said = "has no time" if column.endswith("_s") else "has no number that anything has"
-    return int(wrong.argmax()), said
+    at = int(wrong.argmax())
+    return at, f"is {values[at]:g}, not from {least:g} to {most:g}"
 
 
 def _bounds(column: str) -> tuple[float, float]:
@@ -68,49 +68,45 @@ def _bounds(column: str) -> tuple[float, float]:
         return _TIMES_S
     if column in _MAY_BE_INFINITE:
         return 0.0, float("inf")
-    return float(column in _FROM_ONE), _LARGEST
+    return float(column in _AT_LEAST_ONE), _LARGEST
 
 
 def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str | None:
-    """Return what first contradicts itself in a recording; None: nothing does.
+    """Return the first inconsistency of a recording; None if there is none.
 
-    Every row is of a device that the provenance names, and of a variant of the catalogs or one
-    whose source it names as user-supplied; every cell and kernel was checked, once; of those that passed,
-    and of no others, there are samples.
+    Each row's device must be in the provenance, and its variant in a catalog or in the
+    provenance's user-supplied sources. Each cell and kernel must have one check. A cell must have
+    samples if and only if it passed.
     """
-    devices = {CPU, *(card["device"] for card in provenance["devices"])}
+    devices = {CPU, *(gpu["device"] for gpu in provenance["devices"])}
     outside = set(user_supplied(provenance))
     checks, numbers = frames[_CHECKS], dict[str, int]()
     coded = {
         name: _coded(frame, CELL if "threads" in frame else KERNEL, numbers)
         for name, frame in frames.items()
-        if name not in _AFTERWARDS and set(KERNEL) <= set(frame)
+        if name not in _ADDED and set(KERNEL) <= set(frame)
     }
     cells, sampled = coded[_CHECKS], coded[_SAMPLES]
     if len(np.unique(cells)) < len(cells):
-        return f"{_CHECKS}: a cell stands there twice ({_named(checks, checks.duplicated(CELL))})"
+        return f"{_CHECKS}: a cell is listed twice ({_named(checks, checks.duplicated(CELL))})"
     kernels_checked = _coded(checks, KERNEL, numbers)
     for name, frame in frames.items():
         found = _first_fault(name, frame, devices, outside)
         if found is None and name in coded:
-            lacking = ~np.isin(coded[name], cells if "threads" in frame else kernels_checked)
-            if lacking.any():
-                found = (
-                    f"{name}: a row is of a cell that {_CHECKS} lacks ({_named(frame, lacking)})"
-                )
+            missing = ~np.isin(coded[name], cells if "threads" in frame else kernels_checked)
+            if missing.any():
+                found = f"{name}: a row's cell is missing in {_CHECKS} ({_named(frame, missing)})"
         if found:
             return found
     passed = (checks["status"] == "passed").to_numpy(dtype=bool)
     strange = ~np.isin(sampled, cells[passed])
     if strange.any():
-        told = _named(frames[_SAMPLES], strange)
-        return f"{_SAMPLES}: has a cell that did not pass ({told})"
-    lacking = passed & ~np.isin(cells, sampled)
-    return (
-        f"{_SAMPLES}: lacks a cell that passed ({_named(checks, lacking)})"
-        if lacking.any()
-        else None
-    )
+        named = _named(frames[_SAMPLES], strange)
+        return f"{_SAMPLES}: contains a cell that did not pass ({named})"
+    missing = passed & ~np.isin(cells, sampled)
+    if missing.any():
+        return f"{_SAMPLES}: a passed cell is missing ({_named(checks, missing)})"
+    return None
 
 
 def _first_fault(
@@ -123,20 +119,20 @@ def _first_fault(
         kind = "a build" if device is None else CPU if device == CPU else "a GPU"
         known = _VARIANTS[kind] if kind == CPU else _VARIANTS[kind] | outside
         if device is not None and device not in devices:
-            problem = f"{device}, which is no device of {PROVENANCE}"
+            problem = f"{device} is not a device of {PROVENANCE}"
         elif "variant" in of and of["variant"] not in known:
-            problem = f"{of['variant']}, which is no variant of {kind}"
+            problem = f"{of['variant']} is not a variant of {kind}"
         else:
             continue
-        return f"{name}: row {at + 2} is of {problem}"
+        return f"{name}: row {at + 2}: {problem}"
     return None
 
 
 def _coded(frame: pd.DataFrame, key: list[str], numbers: dict[str, int]) -> np.ndarray:
-    """Return a number of 64 bits for each row, by its values in some columns.
+    """Return a 64-bit hash of each row's values in the columns `key`.
 
-    Rows that differ in them have the same number once in 10¹⁹; as objects they would take fifty
-    times the memory. `numbers` has a number for each text so far, and gets those of others.
+    Different rows collide with a probability of 10⁻¹⁹; row objects would take fifty times the
+    memory. `numbers` maps texts to numbers and is extended.
     """
     rows = np.zeros(len(frame), np.uint64)
     for name in key:
@@ -147,7 +143,7 @@ def _coded(frame: pd.DataFrame, key: list[str], numbers: dict[str, int]) -> np.n
             places, found = pd.factorize(values)
             codes = np.array([*(numbers.setdefault(text, len(numbers)) for text in found), -1])
             codes = codes[places]
-        # Steps of SplitMix64 (Steele, Lea and Flood 2014), which spread what differs over all bits.
+        # Mixing steps of SplitMix64 (Steele, Lea and Flood 2014).
         rows = (rows ^ codes.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(factor)

@@ -1,12 +1,12 @@
-"""The journal: everything measured is in a file before the next thing is measured.
+"""The journal: each result is on disk before the next measurement starts.
 
-While a recording is made, the folder ``NAME.partial`` beside it holds
+During a recording the folder ``NAME.partial`` contains
 
-    header.json      what is measured on what: a journal is continued only with the same
-    journal.jsonl    rows of the recording's tables, in the order of measuring
-    lock             held by the process at work
+    header.json      the task; only the same task resumes a journal
+    journal.jsonl    rows of the recording's tables, in the order of measurement
+    lock             locked by the recording process
 
-A process that is killed leaves them; the next with the same task goes on from the last whole line.
+If the process is killed, the next process with the same task resumes after the last complete line.
 """
 
 import fcntl
@@ -24,29 +24,29 @@ import pandas as pd
 
 from base.errors import StudyError
 from base.files import write_atomic
-from measurement.recording.recording import CELL, MEASURED
+from measurement.recording.recording import MEASURED
 from study.cells import Cell
 
-Row = dict[str, Any]
+JournalRow = dict[str, Any]
 
-# Lines reach the kernel one by one, so that no death of the process loses one, and the disk at
-# least this often: that is what a power failure may cost.
+# Each line is written at once, so a killed process loses none. A power failure loses at most this
+# time.
 _SYNC_S = 1.0
-# Lines that are no rows of a table.
+# Kinds of lines without table rows.
 _PHASE = "phase"
 _PILOT = "pilot"
 _ATTEMPT = "attempt"
 
 
 class Journal:
-    """Rows measured so far, on disk and in memory; threads may share it. Made by `open_journal`."""
+    """The rows so far, on disk and in memory; thread-safe. Use `open_journal`."""
 
     def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
         self._path = folder / "journal.jsonl"
         self.header = header
-        self.rows: dict[str, list[Row]] = {name: [] for name in MEASURED}
-        self.phases: list[Row] = []
-        self.pilots: list[Row] = []
+        self.rows: dict[str, list[JournalRow]] = {name: [] for name in MEASURED}
+        self.phases: list[JournalRow] = []
+        self.pilots: list[JournalRow] = []
         self.attempts = 0
         self._one_at_a_time = threading.Lock()
         self._size = self._read()
@@ -55,51 +55,48 @@ class Journal:
         self._synced_s = time.monotonic()
         self._append(_ATTEMPT, [])
 
-    def add(self, table: str, *rows: Row) -> None:
-        """Add rows to a table, all or none.
-
-        They are on file when this returns; raises StudyError if they are not.
-        """
+    def add(self, table: str, *rows: JournalRow) -> None:
+        """Write rows of a table to the file, all or none; raise StudyError if that fails."""
         self._append(table, list(rows))
 
-    def add_phase(self, row: Row) -> None:
-        """Add how long a part of the measurement took."""
+    def add_phase(self, row: JournalRow) -> None:
+        """Add the durations of a phase of the measurement."""
         self._append(_PHASE, [row])
 
-    def add_pilot(self, row: Row) -> None:
-        """Add a measurement that says how many samples a cell gets, and is none itself."""
+    def add_pilot(self, row: JournalRow) -> None:
+        """Add a pilot run, which is not a sample."""
         self._append(_PILOT, [row])
 
-    def checks(self) -> dict[Cell, Row]:
-        """Return the last check of every cell, in the order in which cells were first checked."""
-        return {cell_of(row): row for row in self.rows["checks.csv"]}
+    def checks(self) -> dict[Cell, JournalRow]:
+        """Return the last check of each cell, in the order of the first checks."""
+        return {Cell.of(row): row for row in self.rows["checks.csv"]}
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Return the recording's tables; only cells that passed to the end keep their samples."""
+        """Return the recording's tables, without the samples of cells that failed later."""
         checks = self.checks()
         rows = dict(self.rows) | {"checks.csv": list(checks.values())}
         rows["samples.csv.gz"] = [
-            row for row in rows["samples.csv.gz"] if checks[cell_of(row)]["status"] == "passed"
+            row for row in rows["samples.csv.gz"] if checks[Cell.of(row)]["status"] == "passed"
         ]
         return {name: pd.DataFrame(rows[name], columns=list(MEASURED[name])) for name in MEASURED}
 
     def close(self) -> None:
-        """Close the file; what is still added is refused."""
+        """Close the file; adding rows then raises StudyError."""
         with self._one_at_a_time:
             os.close(self._file)
             self._file = -1
 
     def _read(self) -> int:
-        """Read what is there; return the length of its whole lines, in bytes."""
+        """Read an older journal; return the bytes of its complete lines."""
         if not self._path.exists():
             return 0
         data = self._path.read_bytes()
-        size = data.rfind(b"\n") + 1  # a line that was cut off was not measured
+        size = data.rfind(b"\n") + 1  # an incomplete line is measured again
         for line in data[:size].splitlines():
             self._take(*json.loads(line))
         return size
 
-    def _take(self, kind: str, rows: list[Row]) -> None:
+    def _take(self, kind: str, rows: list[JournalRow]) -> None:
         if kind == _ATTEMPT:
             self.attempts += 1
         elif kind == _PHASE:
@@ -109,23 +106,23 @@ class Journal:
         else:
             self.rows[kind] += rows
 
-    def _append(self, kind: str, rows: list[Row]) -> None:
+    def _append(self, kind: str, rows: list[JournalRow]) -> None:
         with self._one_at_a_time:
             self._append_line(kind, rows)
 
-    def _append_line(self, kind: str, rows: list[Row]) -> None:
+    def _append_line(self, kind: str, rows: list[JournalRow]) -> None:
         line = (json.dumps([kind, rows], separators=(",", ":")) + "\n").encode()
         try:
             written = os.pwrite(self._file, line, self._size)
-            if written < len(line):  # the disk is full: the next attempt says so
+            if written < len(line):  # the disk is full: the next write raises the error
                 os.pwrite(self._file, line[written:], self._size + written)
             if time.monotonic() - self._synced_s >= _SYNC_S:
                 os.fdatasync(self._file)
                 self._synced_s = time.monotonic()
         except OSError as error:
             raise StudyError(
-                f"{self._path}: {error.strerror}; what was measured is kept: make room and run the "
-                "same command again"
+                f"{self._path}: {error.strerror}; all samples so far are kept: free disk space and "
+                "rerun the same command"
             ) from None
         self._size += len(line)
         self._take(kind, rows)
@@ -133,12 +130,11 @@ class Journal:
 
 @contextmanager
 def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
-    """Open the journal of the recording `out`, new or left by a process that ended early.
+    """Open a new journal of the recording `out`, or the journal of an interrupted recording.
 
-    It stays when the block ends with an exception, unless nothing was measured, and goes when it
-    ends without. `header` has a "task", which must be that of the journal left, and "facts" of the
-    beginning, which are kept. Raises StudyError if another process is at work on it, or if it was
-    begun with another task.
+    After an exception a journal with rows is kept; otherwise it is removed. `header` contains the
+    "task", which must equal that of an older journal, and "facts" of the start, which are kept.
+    Raise StudyError if another process uses the journal, or if its task differs.
     """
     folder = out.with_name(f"{out.name}.partial")
     with _locked(folder, out):
@@ -154,14 +150,9 @@ def open_journal(out: Path, header: Mapping[str, Any]) -> Iterator[Journal]:
                 shutil.rmtree(folder)
 
 
-def cell_of(row: Row) -> Cell:
-    """Return the cell of a table's row."""
-    return Cell(**{name: row[name] for name in CELL})
-
-
 @contextmanager
 def _locked(folder: Path, out: Path) -> Iterator[None]:
-    """BlockingKernel the lock of a journal's folder, which is made if need be."""
+    """Lock a journal's folder, which is created if missing."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "lock"
@@ -171,9 +162,10 @@ def _locked(folder: Path, out: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StudyError(
-                    f"{out}: another process is recording there; let it end, or name another folder"
+                    f"{out}: another process is recording there; wait for its end or use another "
+                    "folder"
                 ) from None
-            # Whoever held it before may have finished, and removed the folder, in between.
+            # The previous owner may have removed the folder after we opened the file.
             if not (path.exists() and os.path.samestat(os.fstat(lock), path.stat())):
                 continue
             yield
@@ -182,8 +174,8 @@ def _locked(folder: Path, out: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def _compare_headers(folder: Path, header: Row) -> None:
-    """Write the header of a new journal; raises StudyError if an older one says otherwise."""
+def _compare_headers(folder: Path, header: JournalRow) -> None:
+    """Write the header of a new journal; raise StudyError if an older task differs."""
     path = folder / "header.json"
     if not path.exists():
         write_atomic(path, json.dumps(header, indent=2) + "\n")
@@ -193,6 +185,6 @@ def _compare_headers(folder: Path, header: Row) -> None:
     changed = [key for key in task if begun.get(key) != task[key]]
     if changed:
         raise StudyError(
-            f"{folder}: holds an interrupted recording with other {', '.join(changed)}; finish it "
-            "with those it was begun with, or delete that folder"
+            f"{folder}: contains an interrupted recording with other {', '.join(changed)}; restore "
+            "these to resume it, or delete this folder"
         )

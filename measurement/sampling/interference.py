@@ -1,4 +1,4 @@
-"""Interference: GPUs of one host measured alone and beside the traffic of the others."""
+"""Interference: runs on one GPU with and without traffic of the host's other GPUs."""
 
 import time
 from collections.abc import Iterator
@@ -18,21 +18,20 @@ from measurement.sampling.worker import Opening
 from study.cells import Cell
 from study.config import Interference, Study
 
-# A recording's names for the table and for the phase.
+# Names in recordings.
 _TABLE, _PHASE = "neighbours.csv", "neighbours"
-# Until the others' traffic flows: the message to begin takes a tenth of a millisecond.
+# Time until the other GPUs produce traffic; the message to start takes 0.1 ms.
 _SETTLE_S = 0.005
 
 
 def measure_interference(
     openings: dict[str, Opening], cells: list[Cell], study: Study, journal: Journal
 ) -> None:
-    """Time the cells of every GPU in pairs: alone, and while the other GPUs run the same cell.
+    """Time each cell in pairs of runs: alone, then while the other GPUs run the same cell.
 
-    `openings` are the GPUs by label; `cells` are cells of theirs that passed the gate. The two
-    passes of a pair follow each other, so that nothing but the traffic differs; the pairs are taken
-    in rounds, each in an order shuffled anew, twice as many as a median needs for its interval
-    (`min_samples`). What the journal has is not taken again.
+    `openings` maps GPU labels to openings; `cells` passed the gate on these GPUs. Both runs of a
+    pair are consecutive, so only the traffic differs. There are 2·`min_samples` rounds, each in a
+    new random order. Pairs in the journal are not measured again.
     """
     done = {(row["device"], _key(row), row["round"]) for row in journal.rows[_TABLE]}
     rounds = range(1, 2 * study.protocol.min_samples + 1)
@@ -40,7 +39,7 @@ def measure_interference(
         (cell, number)
         for number in rounds
         for cell in _shuffled(cells, (study.seed, number))
-        if (cell.device, _key(asdict(cell)), number) not in done
+        if (cell.device, _key(cell.row()), number) not in done
     ]
     if not left:
         return
@@ -58,7 +57,7 @@ def measure_interference(
             try:
                 pair = _pair(devices, cell)
             except CellError:
-                continue  # it passed the gate: what failed here costs this pair
+                continue  # the cell passed the gate; only this pair is lost
             rows = [_row(cell, number, count, timing) for count, timing in pair]
             journal.add(_TABLE, *rows)
         for label, device in devices.items():
@@ -68,7 +67,7 @@ def measure_interference(
 
 
 def interference_cells(wanted: Interference, passed: list[Cell]) -> list[Cell]:
-    """Return those cells that passed and that are wanted beside the traffic of other GPUs."""
+    """Return the passed cells with the wanted variant and block size and square matrices."""
     return [
         cell
         for cell in passed
@@ -78,7 +77,7 @@ def interference_cells(wanted: Interference, passed: list[Cell]) -> list[Cell]:
 
 
 def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]]:
-    """Time a cell alone and beside the traffic of all other GPUs; return (others, times)."""
+    """Time a cell without and with traffic; return (number of other GPUs, times) for both."""
     others = {label: device for label, device in devices.items() if label != cell.device}
     alone = devices[cell.device].sample(cell).timing
     for label, device in others.items():
@@ -93,9 +92,9 @@ def _pair(devices: dict[str, Supervisor], cell: Cell) -> list[tuple[int, Timing]
 
 
 def _row(cell: Cell, number: int, others: int, timing: Timing) -> dict[str, Any]:
-    """Return one run as a row of the table."""
+    """Return one run as a table row."""
     seconds = {name: rounded(value) for name, value in asdict(timing).items()}
-    return {**asdict(cell), "round": number, "neighbours": others, **seconds}
+    return {**cell.row(), "round": number, "neighbours": others, **seconds}
 
 
 def _shuffled(cells: list[Cell], seed: tuple[int, int]) -> Iterator[Cell]:

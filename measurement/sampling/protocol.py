@@ -1,4 +1,4 @@
-"""The protocol: gate every cell, fix how many samples it gets, and take them in shuffled rounds."""
+"""The protocol: check each cell, fix its number of samples, measure them in shuffled rounds."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from base.intervals import interval_ranks, median_interval
 from kernels.products.gate import Verdict
 from measurement.devices.session import CellError
-from measurement.sampling.worker import Pass
+from measurement.sampling.worker import TimedRun
 from study.cells import Cell
 
 Result = TypeVar("Result")
@@ -23,14 +23,14 @@ _FIRST_IS_SLOW = 10
 
 @dataclass(frozen=True)
 class Protocol:
-    """How many samples a cell gets: fixed before the first of them is taken.
+    """The rule for a cell's number of samples, which is fixed before sampling.
 
-    A pilot of as many runs as the fewest samples tells how far times scatter. It is no part of
-    the samples, so that the number of these depends on none of them, and the `confidence` interval
-    of their median holds what it says. There are as many as it takes for that interval to lie
-    within ±`relative_half_width` of the median, from `min_samples` to `max_samples`; no more than
-    take `budget_s`, but the fewest that have an interval; and one where a run takes longer than
-    `single_run_s`.
+    A pilot of `fewest` runs estimates the scatter of the times. The pilot is not part of the
+    samples: their number is then independent of them, and the `confidence` interval of the median
+    has its nominal coverage. The number is what this interval needs to be within
+    ±`relative_half_width` of the median, from `min_samples` to `max_samples`. It is limited by
+    `budget_s`, but at least `fewest`. A cell whose run takes longer than `single_run_s` gets one
+    sample.
     """
 
     confidence: float
@@ -42,19 +42,19 @@ class Protocol:
 
     @property
     def fewest(self) -> int:
-        """The fewest samples whose median has an interval."""
+        """The smallest number of samples whose median has an interval."""
         return next(n for n in itertools.count(1) if interval_ranks(n, self.confidence))
 
     def wants_pilot(self, first_s: float, pilot_s: list[float]) -> bool:
-        """Tell whether a cell may get more than the fewest samples, by what its runs took so far.
+        """Return whether a cell may get more than `fewest` samples, from its runs so far.
 
-        A first run may be much slower than others: something is loaded in it.
+        The first run may be much slower than later ones, because it loads the kernel.
         """
         expected_s = pilot_s[0] if pilot_s else first_s / _FIRST_IS_SLOW
         return first_s <= self.single_run_s and self.fewest * expected_s <= self.budget_s
 
     def samples(self, first_s: float, pilot_s: list[float]) -> int:
-        """Return the number of samples of a cell, from its first run and its pilot, in seconds."""
+        """Return the number of samples of a cell, from the seconds of its first run and pilot."""
         if first_s > self.single_run_s:
             return 1
         if len(pilot_s) < self.fewest:
@@ -66,47 +66,47 @@ class Protocol:
 
 
 class Device(Interface):
-    """What the protocol asks of a device; each method raises CellError for a cell that fails."""
+    """The device's methods that the protocol calls; each raise CellError if the cell fails."""
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the kind of build that runs the cell, and the limit that forbids it (or None)."""
+        """Return the build of the cell, and the limit that prevents its launch (or None)."""
 
-    def check(self, cell: Cell) -> tuple[Pass, Verdict]:
-        """Run the cell once on a poisoned C and judge the product."""
+    def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
+        """Run the cell once on a poisoned C; return the run and the verdict on C."""
 
-    def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its run is short."""
+    def sample(self, cell: Cell) -> TimedRun:
+        """Run the cell once, after a warm-up if its run is short."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One pass of a cell. Round 0 is the run of the gate (kept only where one run is enough)."""
+    """One run of a cell. Round 0 is the run of the gate, a sample only of long cells."""
 
     cell: Cell
     round: int
     position: int
-    done: Pass
+    run: TimedRun
 
     @property
     def total_s(self) -> float:
         """Time of the run, in seconds."""
-        return self.done.timing.total_s
+        return self.run.timing.total_s
 
     def row(self) -> dict[str, Any]:
         """Return the sample as a row of samples.csv."""
         return {
-            **asdict(self.cell),
+            **self.cell.row(),
             "round": self.round,
             "position": self.position,
-            "time_unix_s": round(self.done.time_unix_s, 6),
-            **{name: rounded(value) for name, value in asdict(self.done.timing).items()},
-            **asdict(self.done.reading),
+            "time_unix_s": round(self.run.time_unix_s, 6),
+            **{name: rounded(value) for name, value in asdict(self.run.timing).items()},
+            **asdict(self.run.reading),
         }
 
 
 @dataclass(frozen=True)
-class Check:
-    """What became of a planned cell: passed, failed or not launchable."""
+class CellCheck:
+    """The outcome of a planned cell: passed, failed or not launchable."""
 
     cell: Cell
     build: str | None
@@ -118,7 +118,7 @@ class Check:
         """Return the check as a row of checks.csv."""
         names = ("worst_row", "worst_column", "worst_error", "worst_bound")
         return {
-            **asdict(self.cell),
+            **self.cell.row(),
             "build": self.build,
             "status": self.status,
             "reason": self.reason,
@@ -128,10 +128,10 @@ class Check:
 
 def gate(
     device: Device, cells: list[Cell], announce: Callable[[Cell], None]
-) -> Iterator[tuple[Check, Sample | None]]:
-    """Check every cell once; yield its check and, where it passed, the run as a sample of round 0.
+) -> Iterator[tuple[CellCheck, Sample | None]]:
+    """Check each cell once; yield its check and, if it passed, its run as a sample of round 0.
 
-    Cells of one product are checked together, since they share its reference.
+    Cells of one product are consecutive, because they share its reference.
     """
     ordered = sorted(cells, key=lambda cell: (cell.shape.flop, cell.shape, cell.dtype))
     for position, cell in enumerate(ordered):
@@ -140,15 +140,15 @@ def gate(
         try:
             build, limit = device.plan(cell)
             if limit:
-                yield Check(cell, build, "not_launchable", limit), None
+                yield CellCheck(cell, build, "not_launchable", limit), None
                 continue
-            done, verdict = device.check(cell)
+            run, verdict = device.check(cell)
         except CellError as error:
-            yield Check(cell, build, "failed", str(error)), None
+            yield CellCheck(cell, build, "failed", str(error)), None
             continue
         status = "passed" if verdict.passed else "failed"
-        sample = Sample(cell, 0, position, done) if verdict.passed else None
-        yield Check(cell, build, status, verdict.reason, verdict), sample
+        sample = Sample(cell, 0, position, run) if verdict.passed else None
+        yield CellCheck(cell, build, status, verdict.reason, verdict), sample
 
 
 def take(
@@ -158,21 +158,20 @@ def take(
     rounds: int,
     seed: tuple[int, ...],
     begin: Callable[[int], None] = lambda number: None,
-) -> Iterator[tuple[Cell, int, int, Result] | Check]:
-    """Measure every cell as often as `wanted`, in `rounds`, each in an order shuffled anew.
+) -> Iterator[tuple[Cell, int, int, Result] | CellCheck]:
+    """Measure each cell `wanted` times, in `rounds` with a new random order each.
 
-    What a cell gets is spread evenly over the rounds, so that all cells see the same drift. `taken`
-    says how often each was measured already, and is counted on. The order of a round follows from
-    the seed, its number and the list of cells, so that a measurement that was interrupted goes on
-    as it would have gone. Yields cell, round, position and result, and the check of a cell that
-    fails on the way: it is measured no more, and the rest goes on. `begin` is called with the
-    number of each round in which something is left to do, before it.
+    The samples of a cell are spread evenly over the rounds, so all cells see the same drift.
+    `taken` contains the numbers of samples already measured; it is updated. The order depends only
+    on the seed, the round and the list of cells, so an interrupted measurement resumes in the same
+    order. Yield cell, round, position and result, or the check of a cell that failed; this cell is
+    not measured again. `begin` is called with the number of each round with missing samples.
     """
     cells = list(wanted)
     failed = set()
     for number in range(1, rounds + 1):
         order = np.random.default_rng((*seed, number)).permutation(len(cells))
-        due = [cells[i] for i in order if _by(number, rounds, wanted[cells[i]])]
+        due = [cells[i] for i in order if _is_due(number, rounds, wanted[cells[i]])]
         left = [taken[cell] < -(-number * wanted[cell] // rounds) for cell in due]
         if any(left):
             begin(number)
@@ -183,17 +182,17 @@ def take(
                 result = measure(cell)
             except CellError as error:
                 failed.add(cell)
-                yield Check(cell, None, "failed", str(error))
+                yield CellCheck(cell, None, "failed", str(error))
                 continue
             taken[cell] += 1
             yield cell, number, position, result
 
 
-def _by(number: int, rounds: int, wanted: int) -> bool:
-    """Tell whether a cell takes part in a round."""
+def _is_due(number: int, rounds: int, wanted: int) -> bool:
+    """Return whether a cell has a sample in a round."""
     return -(-number * wanted // rounds) > -(-(number - 1) * wanted // rounds)
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Drop digits below a tenth of a nanosecond: no clock here has them."""
+    """Round to 0.1 ns, finer than any clock used here."""
     return None if seconds is None else round(seconds, 10)

@@ -28,12 +28,14 @@ from benchmarks.tuner_cells import Cost, configurations
 from kernels.catalog.entries import variant
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.session import KernelTime
-from study.cells import cell, gpu_cells
+from study.cells import Cell, cell, gpu_cells
 from study.config import BlockSizeLimit, load
 from study.plan import builds
 from tests.support import ROOT
+from tests.support.products import product_of
 
 CARD = CudaDevice(0, "Stand-in", "8.6")
 KERNELS = nvbench_kernels.KERNELS
@@ -119,7 +121,7 @@ def test_times_of_nvbench_are_read(tmp_path):
     [
         (
             {"is_skipped": True, "skip_reason": "too short"},
-            "b0-n256: skipped: too short",
+            "bNone-n256: skipped: too short",
         ),
         ({"summaries": None}, "n256: its results lack nv/cold/time/gpu/median"),
     ],
@@ -340,7 +342,7 @@ def parts():
 
 def test_recordings_have_the_44_cells_once(parts):
     cells = [
-        (cell.variant, cell.block_size, cell.n)
+        (cell.variant, cell.block_size, cell.shape.n)
         for part in parts
         for cell in gpu_cells(part.study, "gpu0")
     ]
@@ -365,7 +367,7 @@ def test_limits_that_drop_cells_are_refused():
 def fake_recording(part, status="passed"):
     """A recording of the cells of a configuration, as far as its cost goes."""
     cells = gpu_cells(part.study, "gpu0")
-    frame = pd.DataFrame([(c.device, c.variant, c.n, c.block_size) for c in cells])
+    frame = pd.DataFrame([(c.device, c.variant, c.shape.n, c.block_size) for c in cells])
     frame.columns = ["device", "variant", "n", "block_size"]
     phases = [("gpu0", "start", 1.0, 0.0), ("gpu0", "sampling", 4.0, 3.0), ("cpu", "start", 9, 9)]
     keys = ("device", "phase", "wall_s", "busy_s")
@@ -536,24 +538,24 @@ class Timed:
         self.asked = []
 
     def not_launchable(self, one):
-        return "needs too much" if one.block_size == 192128 else None
+        return "needs too much" if number_of(one.block_size) == 192128 else None
 
     def kernel_time(self, one, flushed):
         assert not flushed
         self.asked.append(one.variant)
         if one.variant == "cublas_sgemm":
             return KernelTime(1, 1e-3 * len(self.asked))
-        return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[one.block_size])
+        return KernelTime(1, {128256: 2e-3, 64032: 1e-3}[number_of(one.block_size)])
 
 
 def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
     session = Timed()
     of_tiles = [
-        cell("gpu0", "sgemm_top", "float32", Shape.square(512), tile, "pinned")
+        Cell("gpu0", product_of("sgemm_top", 512, tile), "pinned")
         for tile in (128256, 192128, 64032)
     ]
     best = compare_with_cublas.fastest(session, of_tiles)
-    assert best.block_size == 64032
+    assert number_of(best.block_size) == 64032
     assert compare_with_cublas.fastest(session, of_tiles[1:2]) is None
     session.asked.clear()
     library = cell("gpu0", "cublas_sgemm", "float32", Shape.square(512), None, "pinned")

@@ -135,7 +135,7 @@ def test_a_library_that_is_not_installed_is_not_launchable(library, monkeypatch,
     monkeypatch.setattr(library, "_blas", {})
     session = CpuSession(library, Inputs([("float32", Shape.square(8))], seed=1))
     said = session.not_launchable(cell(CPU, name, "float32", Shape.square(8), threads=1))
-    assert said == f"{name}: not installed; run `pip install -r requirements-blas.lock`"
+    assert said == f"{name}: not installed; run `make setup LAYERS=blas`"
 
 
 def test_prepared_product_is_computed_at_every_call(library):
@@ -275,7 +275,7 @@ def test_library_can_be_built_for_another_machine(tmp_path):
 def test_cells_have_a_block_size_where_the_variant_takes_one():
     changes = {"variants": ["naive", "blocked"], "sizes": [2, 3], "block_sizes": [8, 16]}
     found = cpu_cells(SimpleNamespace(cpu=cpu_study(changes | {"threads": [1, "all"]})), 4)
-    assert [(each.variant, each.n, each.block_size, each.threads) for each in found] == [
+    assert [(each.variant, each.shape.n, each.block_size, each.threads) for each in found] == [
         *(("naive", 2, None, 1), ("blocked", 2, 8, 1), ("blocked", 2, 16, 1)),
         *(("naive", 3, None, 1), ("blocked", 3, 8, 1), ("blocked", 3, 16, 1)),
     ]

@@ -3,6 +3,8 @@
 import pytest
 
 from kernels.products.shape import Shape
+from kernels.theory.tiles import TILES
+from measurement.recording.files import CELL
 from study import cells as planning
 from study.cells import cpu_cells, gpu_cells, problems
 from tests.support.studies import study
@@ -41,7 +43,7 @@ def cells_of(device, products, memories):
 
 def test_planned_cells_are_every_combination_that_exists_small_orders_first():
     cells = gpu_cells(study(STUDY), "gpu1")
-    assert [c.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
+    assert [c.shape.n for c in cells] == [8] * 6 + [16] * 6 + [64] * 6
     products = [
         (variant, "float32", n, block)
         for variant, block in (("block_unroll4", 4), ("block_unroll4", 8), ("buffered_row", None))
@@ -62,8 +64,8 @@ def test_products_of_tensor_cores_have_a_bound_of_their_own():
 
 def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
     cells = cpu_cells(study(STUDY), 3)
-    assert [c.n for c in cells] == [8] * 5 + [32] * 4
-    assert {(c.variant, c.n, c.block_size, c.threads) for c in cells} == {
+    assert [c.shape.n for c in cells] == [8] * 5 + [32] * 4
+    assert {(c.variant, c.shape.n, c.block_size, c.threads) for c in cells} == {
         ("naive", 8, None, 1),  # stops before 32
         *(("packed", n, None, threads) for n in (8, 32) for threads in (1, 3)),
         *(("blocked", n, block, 1) for n in (8, 32) for block in (4, 16)),
@@ -104,6 +106,16 @@ def test_matrices_are_made_for_what_a_kernel_sees_too():
     assert set(found) == {(dtype, Shape.parse(shape)) for dtype, shape in wanted}
 
 
+@pytest.mark.parametrize("device", ["gpu0", planning.CPU])
+def test_a_cell_is_a_row_with_the_number_of_its_tile_shape(device):
+    name, block = ("sgemm_top", TILES[0]) if device == "gpu0" else ("blocked", TILES[0].number)
+    one = planning.cell(device, name, "float32", Shape.parse("2x3x4x5"), block, "pinned", 2)
+    row = one.row()
+    assert list(row) == CELL
+    assert row["block_size"] == TILES[0].number
+    assert planning.Cell.of(row) == one
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -115,6 +127,7 @@ def test_matrices_are_made_for_what_a_kernel_sees_too():
             "gpu0 bmm_tile int32 B=8 3x17x33x65 pageable",
         ),
         (("gpu1", "cublas_sgemm", "float32", "17x33x65"), "gpu1 cublas_sgemm 17x33x65"),
+        (("gpu0", "sgemm_top", "float32", 9, TILES[0]), f"gpu0 sgemm_top B={TILES[0]} N=9"),
     ],
 )
 def test_a_cell_is_told_in_a_few_words(asked, said):

@@ -244,8 +244,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "gpu_cell_budget_s"),
             float("nan"),
-            "study.protocol.gpu_cell_budget_s: nan is not allowed; "
-            "use a number above 0 to 1e6",
+            "study.protocol.gpu_cell_budget_s: nan is not allowed; use a number above 0 to 1e6",
         ),
         (
             ("study", "protocol", "cpu_warm_run_s"),

@@ -21,7 +21,7 @@ def path(tmp_path):
 
 def test_only_what_is_asked_is_measured(path):
     study = asked(path, None, ["block"], [12]).study
-    assert {(cell.variant, cell.n) for cell in gpu_cells(study, "gpu0")} == {("block", 12)}
+    assert {(cell.variant, cell.shape.n) for cell in gpu_cells(study, "gpu0")} == {("block", 12)}
     assert (study.cpu.variants, study.cpu.sizes) == (["blas"], [12])
     assert (study.interference, study.energy, study.protocol.cold_starts) == (None, None, 0)
     assert study.seed == 11

@@ -150,7 +150,7 @@ def test_unknown_variant_is_refused_naming_the_known_ones():
     with pytest.raises(StudyError) as refused:
         products_of(SERIES[0] | {"variants": ["mm_naive", "blok"]})
     said = str(refused.value)
-    assert said.startswith("variant 'blok' is not in the catalog; it has naive, ")
+    assert said.startswith("variant 'blok': not in the catalog; use one of naive, ")
     assert all(name in said for name in VARIANTS)
 
 
@@ -161,7 +161,7 @@ def test_a_studys_builds_are_those_of_its_cells_without_repeats(asked):
     found = builds(asked)
     assert max(Counter(found).values()) == 1
     cells = gpu_cells(asked, "gpu0")
-    of_cells = {build_for(c.variant, c.shape, c.block_size, c.dtype) for c in cells}
+    of_cells = {build_for(c.product) for c in cells}
     assert set(found) == (of_cells - {None}) | set(INSTRUMENTS)
     assert tuple(found[-3:]) == INSTRUMENTS
     assert len({build.stem for build in found}) == len(found)
@@ -193,7 +193,9 @@ def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
     assert gone == {
         Build(name, 32, "float32", True)
         for name, entry in VARIANTS.items()
-        if name in STUDY["variants"] and entry.kernel == name and 32 in (entry.block_sizes or ())
+        if name in STUDY["variants"]
+        and entry.kernel_name == name
+        and 32 in (entry.block_sizes or ())
     }
 
 

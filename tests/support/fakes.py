@@ -20,6 +20,7 @@ from kernels.catalog.limits import DeviceLimits, not_launchable
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import BuildResult
 from kernels.products.matrices import POISON_WORD
+from kernels.theory.tiles import number_of
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.discovery import CudaDevice
@@ -62,11 +63,11 @@ study:
 gpus:
   - { id: local, device: auto }
 """
-# Of 64 threads a block: buffered_row runs at n = 8 and not at n = 70.
+# Of 64 threads per block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
 # What a user brings: a call of PyTorch.
-CALLED = """# try: after=block
+CALLED = """# try: baseline=block
 import torch
 
 
@@ -79,6 +80,11 @@ SETTLE_S = 2e-4  # a GPU's traffic flows after milliseconds, that of these at on
 ALONE_S = 1.8e-3  # of a kernel without the host in it
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
+
+
+def unwritten(cell):
+    """Return C before a kernel has written it."""
+    return np.empty((cell.shape.batch, cell.shape.m, cell.shape.n), cell.dtype)
 
 
 @dataclass(frozen=True)
@@ -102,8 +108,8 @@ def make_cubins(folder, study):
     for build in builds(study):
         cubin = folder / "sm_86" / f"{build.stem}.cubin"
         cubin.write_text(build.stem)
-        facts = (build.variant, build.dtype, build.block_size, build.kind, 32, 0, 0, 0, 0, "13.9.7")
-        result = BuildResult("sm_86", *facts, sha256(cubin))
+        facts = (build.variant, build.dtype, number_of(build.block_size), build.kind)
+        result = BuildResult("sm_86", *facts, 32, 0, 0, 0, 0, "13.9.7", sha256(cubin))
         cubin.with_suffix(".json").write_text(json.dumps(asdict(result)))
     return folder
 
@@ -130,7 +136,7 @@ class FakeDevice:
 
     def __enter__(self):
         if (self.hardware.folder / "lost").exists():
-            raise StudyError(f"{self.label}: gives no context")
+            raise StudyError(f"{self.label}: cannot create a context")
         self.hardware.log(f"open {self.label}")
         return self
 
@@ -140,16 +146,16 @@ class FakeDevice:
     def not_launchable(self, cell):
         if self.label == "cpu":
             return None
-        return not_launchable(cell.variant, cell.shape, cell.block_size, cell.dtype, LIMITS)
+        return not_launchable(cell.product, LIMITS)
 
     def build(self, cell):
         if self.label == "cpu":
             return None
-        build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+        build = build_for(cell.product)
         return build.kind if build else None
 
     def poison(self, cell):
-        self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)
+        self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell):
@@ -158,10 +164,14 @@ class FakeDevice:
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
         time.sleep(self.hardware.pass_s)
         self.passes[cell] = self.passes.get(cell, 0) + 1
-        c = self.c.setdefault(cell, np.empty((cell.batch, cell.m, cell.n), cell.dtype))
+        c = self.c.setdefault(cell, unwritten(cell))
         np.matmul(*self.inputs.pair(cell.dtype, cell.shape), out=c)
         for fault in self.hardware.faults:
-            if (fault.variant, fault.n, fault.number) == (cell.variant, cell.n, self.passes[cell]):
+            if (fault.variant, fault.n, fault.number) == (
+                cell.variant,
+                cell.shape.n,
+                self.passes[cell],
+            ):
                 self.fail(fault.kind, c[0])
         return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
 
@@ -202,7 +212,7 @@ class FakeDevice:
 
     def idle_power_w(self, length_s):
         if not self.hardware.tells_energy:
-            raise CellError("the card does not tell its energy")
+            raise CellError("the GPU has no energy counter")
         return 100.0
 
     def ceilings(self):

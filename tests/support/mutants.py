@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from kernels.catalog.product import Product
-from kernels.products.shape import Shape
+from tests.support.products import product_of
 
 TILES_COMPLETE = "        __syncthreads();  // the tiles are complete\n"
 TILES_READ = (
@@ -32,7 +32,7 @@ class Mutant:
 
     @property
     def product(self) -> Product:
-        return Product(self.kernel, self.dtype, Shape.parse(self.shape), self.block)
+        return product_of(self.kernel, self.shape, self.block, self.dtype)
 
 
 def wrong_product(name, kernel, shape, block, old, new, at, says="stores C", dtype="float32"):

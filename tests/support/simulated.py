@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from base.files import sha256
 from kernels.catalog.entries import VARIANTS, variant
 from kernels.catalog.user_supplied import adopting
 from kernels.catalog.user_supplied import variants as variants_of
+from kernels.catalog.variant import UserSupplied
 from kernels.cubins.build import INSTRUMENTS, build_for
 from kernels.products.elements import ELEMENTS
 from measurement.recording import recording
 from measurement.recording.provenance_schema import FORMAT, lines_sha256
-from measurement.recording.recording import Recording
+from measurement.recording.recording import CELL, Recording
 from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
 from tests.support.cache import code, made
@@ -31,9 +32,9 @@ BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
 ORDERS_VARIANTS = [
     name
     for name, entry in VARIANTS.items()
-    if entry.kernel in (name, None)
-    and (entry.shapes == "square" or entry.kernel is None)
-    and not entry.has_tiles
+    if entry.kernel_name in (name, None)
+    and (entry.shapes == "square" or entry.kernel_name is None)
+    and not entry.fixed_blocks
 ]
 # Of which tests need no more that look at how cells are compared, joined or packed.
 FEW = ("naive", "buffered_row", "block", "block_unroll4")
@@ -123,7 +124,8 @@ def kernel_time_s(cell: Cell) -> float:
     shape = cell.shape
     n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
     t_s = T_G_S / RHO
-    blocked_s = 2 * n**3 * (T_G_S / (cell.block_size or 1) + t_s)
+    edge = 1 if cell.block_size is None else cell.block_size
+    blocked_s = 2 * n**3 * (T_G_S / edge + t_s)
     time_s = {
         "naive": 2 * n**3 * T_G_S,
         "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s,
@@ -136,7 +138,7 @@ def cpu_time_s(cell: Cell) -> float:
     """A time an element; several threads share it but for what `PARALLEL_EFFICIENCY` leaves."""
     threads = cell.threads or 1
     share = threads * PARALLEL_EFFICIENCY if threads > 1 else 1
-    return CPU_S_PER_ELEMENT[cell.variant] * float(cell.n) ** 3 / share
+    return CPU_S_PER_ELEMENT[cell.variant] * float(cell.shape.n) ** 3 / share
 
 
 def _gpu_cells(device: str, sizes: list[int], variants: Sequence[str]) -> list[Cell]:
@@ -157,15 +159,15 @@ def _cpu_cells(sizes: list[int]) -> list[Cell]:
 
 def _check(cell: Cell) -> dict[str, object]:
     """All pass but buffered kernels above 1024 threads, and one cell whose product is wrong."""
-    row: dict[str, object] = asdict(cell)
+    row = cell.row()
     if cell.device == CPU:
         return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
-    build = build_for(cell.variant, cell.shape, cell.block_size, cell.dtype)
+    build = build_for(cell.product)
     row["build"] = build and build.kind
-    if cell.variant in ("buffered_column", "buffered_row") and cell.n > 1024:
-        reason = f"needs {cell.n} threads a block, 1024 allowed"
+    if cell.variant in ("buffered_column", "buffered_row") and cell.shape.n > 1024:
+        reason = f"needs {cell.shape.n} threads per block, 1024 allowed"
         return row | {"status": "not_launchable", "reason": reason}
-    if (cell.variant, cell.n, cell.block_size) == ("block_strided", 512, 1):
+    if (cell.variant, cell.shape.n, cell.block_size) == ("block_strided", 512, 1):
         return row | {
             "status": "failed",
             "reason": "1 of 262144 elements wrong",
@@ -179,9 +181,7 @@ def _check(cell: Cell) -> dict[str, object]:
 
 def _times(cell: Cell, power: Power) -> dict[str, float]:
     """Return what the parts of a GPU's pass take without noise, in seconds."""
-    step, seen = variant(cell.variant).host_step, cell.shape
-    if step:
-        seen = step.operands(seen, cell.block_size or 0)
+    step, seen = cell.product.entry.host_step, cell.product.operands
     size = ELEMENTS[cell.dtype].bytes
     rate = BYTES_PER_S[str(cell.host_memory)] * power.link
     return {
@@ -194,7 +194,7 @@ def _times(cell: Cell, power: Power) -> dict[str, float]:
 
 def _repeated(cells: list[Cell], count: int, columns: dict[str, np.ndarray]) -> pd.DataFrame:
     """Return `count` samples of each cell; columns have the shape (cells, count)."""
-    rows = pd.DataFrame([asdict(cell) for cell in cells], columns=list(Cell.__dataclass_fields__))
+    rows = pd.DataFrame([cell.row() for cell in cells], columns=CELL)
     frame = rows.loc[rows.index.repeat(count)].reset_index(drop=True)
     numbers = {"round": np.arange(count), "position": 0, "time_unix_s": 1.7e9 + np.arange(count)}
     shape = (len(cells), count)
@@ -250,7 +250,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
             "l2_cache_bytes": 52428800,
         },
     }
-    own = [entry for entry in VARIANTS.values() if not entry.file]
+    own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
     catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
     return {

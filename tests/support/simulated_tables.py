@@ -1,12 +1,12 @@
 """What a synthetic recording holds besides samples and checks; see `conftest.make_recording`."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import UserSupplied
 from measurement.recording.recording import CELL, OPTIONAL, TABLES
 from study.cells import Cell
 
@@ -124,7 +124,7 @@ def builds(gpus: int) -> pd.DataFrame:
     """Return `BUILDS` and the probes, or none without a GPU."""
     kernels = [(*key, *facts[:2]) for key, facts in BUILDS.items()]
     for name, entry in VARIANTS.items():
-        blocks = (entry.block_sizes or [None]) if entry.file else []
+        blocks = (entry.block_sizes or [None]) if isinstance(entry, UserSupplied) else []
         kernels += [(name, block, entry.dtypes[0], 32, 0) for block in blocks]
     kernels += [("hold", None, "float32", 16, 0), ("probes", None, "float32", 40, 2048)]
     rows = [
@@ -167,7 +167,7 @@ def batches(
             batch_s = time_s * float(np.exp(0.001 * rng.standard_normal()))
             launches = int(BATCH_S / time_s)
             row = {"round": number, "launches": launches, "kernel_batch_s": batch_s}
-            rows.append(asdict(cell) | row)
+            rows.append(cell.row() | row)
     return table("batches.csv.gz", rows)
 
 
@@ -187,7 +187,7 @@ def kernels(
                 "launches": 1,
             }
             row |= {"kernel_s": time_s, "sm_clock_hz": 1_980_000_000, "throttle_reasons": 0}
-            rows.append(asdict(cell) | row)
+            rows.append(cell.row() | row)
     return table("kernels.csv.gz", rows)
 
 
@@ -200,7 +200,7 @@ def energy(cells: list[Cell], kernel_time_s: Callable[[Cell], float]) -> pd.Data
         launch_s = kernel_time_s(cell)
         row = {"launches": round(1 / launch_s), "duration_s": 1.0, "launch_s": launch_s}
         row |= {"power_w": POWER_W, "energy_j": POWER_W * launch_s, "idle_power_w": 100.0}
-        rows.append(asdict(cell) | row)
+        rows.append(cell.row() | row)
     return table("energy.csv", rows)
 
 

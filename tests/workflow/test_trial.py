@@ -13,6 +13,7 @@ from base.files import sha256
 from kernels.catalog import entries as catalog
 from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import KEYS, adopt
+from kernels.catalog.variant import UserCall
 from kernels.cubins.build import parse_build
 from kernels.host_execution.check import predict
 from kernels.products.shape import Shape
@@ -26,7 +27,7 @@ from workflow import trial
 
 PAGE = ROOT / "docs" / "how-to" / "try-a-kernel.md"
 MINE = """// A thread an element of C, columns along x.
-// try: tile=8x8 threads=8x8 after=naive
+// try: tile=8x8 threads=8x8 baseline=naive
 extern "C" __global__ void mine(const float *a, const float *b, float *c, int n) {
     const int row = blockIdx.y * 8 + threadIdx.y, column = blockIdx.x * 8 + threadIdx.x;
     __shared__ float part[8][8];
@@ -93,23 +94,23 @@ def test_a_file_becomes_a_variant(path):
     [
         ("tile=8x8", "tiles=8x8", "2: unknown key tiles; did you mean tile?"),
         ("tile=8x8 ", "", "2: does not declare tile; write a line such as // try: tile=32x32"),
-        ("// try: tile=8x8 threads=8x8 after=naive", "", "1: does not declare tile and threads"),
-        ("tile=8x8", "tile=8x8 tile=4x4", "2: tile stands twice"),
-        ("tile=8x8", "tile 8x8", "2: tile: is no key=value"),
-        ("tile=8x8", "tile=8", "2: tile=8: is none of 2 or 3 sizes"),
-        ("tile=8x8", "tile=BLOCKx8", "2: tile=BLOCKx8: BLOCK is no formula of whole numbers with"),
-        ("tile=8x8", "block=6 tile=8xBLOCK/4", "2: .*BLOCK/4 is 3/2 with BLOCK=6, no whole number"),
-        ("tile=8x8", "tile=8x1/0", "2: tile=8x1/0: 1/0 is no formula"),
-        ("tile=8x8", "block=8,x tile=8x8", "2: block=8,x: is no list of block sizes"),
-        ("threads=8x8", "threads=64x32", "2: threads=64x32: are more than 1024"),
-        ("after=naive", "after=naiv", "2: after=naiv: is no variant"),
-        ("after=naive", "x=down", "2: x=down: is neither columns nor rows"),
-        ("after=naive", "batched=yes", "2: batched=yes: needs the signature with m, n and k"),
-        ("after=naive", "global_loads=2*q", r"2: global_loads=2\*q: 2\*q is no formula"),
-        ("mine(", "block(", "3: block is a variant of the catalog; call it otherwise"),
-        ("const float *b", "const double *b", r"3: mine\(.*\): is not as the study calls"),
-        ("int n)", "long n)", r"3: mine\(.*\): is not as the study calls a kernel; write \("),
-        ('extern "C" __global__', "static", '1: holds no kernel: extern "C" __global__'),
+        ("// try: tile=8x8 threads=8x8 baseline=naive", "", "1: does not declare tile and threads"),
+        ("tile=8x8", "tile=8x8 tile=4x4", "2: tile is declared twice"),
+        ("tile=8x8", "tile 8x8", "2: tile: not key=value"),
+        ("tile=8x8", "tile=8", "2: tile=8: needs 2 or 3 sizes"),
+        ("tile=8x8", "tile=BLOCKx8", "2: tile=BLOCKx8: BLOCK is not a formula; use whole numbers with"),
+        ("tile=8x8", "block=6 tile=8xBLOCK/4", "2: .*BLOCK/4 is 3/2 with BLOCK=6; use a whole number"),
+        ("tile=8x8", "tile=8x1/0", "2: tile=8x1/0: 1/0 is not a formula"),
+        ("tile=8x8", "block=8,x tile=8x8", "2: block=8,x: not a list of block sizes"),
+        ("threads=8x8", "threads=64x32", "2: threads=64x32: more than 1024"),
+        ("baseline=naive", "baseline=naiv", "2: baseline=naiv: not in the catalog"),
+        ("baseline=naive", "x=down", "2: x=down: use columns or rows"),
+        ("baseline=naive", "batched=yes", "2: batched=yes: needs the signature with m, n and k"),
+        ("baseline=naive", "global_loads=2*q", r"2: global_loads=2\*q: 2\*q is not a formula"),
+        ("mine(", "block(", "3: block is a variant of the catalog; choose another name"),
+        ("const float *b", "const double *b", r"3: mine\(.*\): unsupported signature"),
+        ("int n)", "long n)", r"3: mine\(.*\): unsupported signature; write \("),
+        ('extern "C" __global__', "static", '1: no kernel: extern "C" __global__'),
     ],
 )
 def test_a_wrong_declaration_is_one_line_with_its_place(path, old, new, message):
@@ -121,9 +122,14 @@ def test_a_call_becomes_a_variant_and_is_not_run(path):
     entry = adopt(Path("called.py"))
     assert catalog.variant("called") is entry
     assert (entry.source, entry.after) == (str(Path("called.py").resolve()), "block")
-    assert (entry.is_call, entry.in_order, entry.dtypes) == (True, False, ("float32",))
+    assert (type(entry), entry.dtypes) == (UserCall, ("float32",))
     assert entry.takes(Shape.parse("17x33x65"))
-    assert catalog.variant("cublas_sgemm").is_call is False
+
+
+def test_the_former_key_after_is_accepted_with_a_hint(path, capsys):
+    path.write_text(MINE.replace("baseline=", "after="))
+    assert adopt(path).after == "naive"
+    assert capsys.readouterr().err == "mine.cu:2: after= is now baseline=\n"
 
 
 def test_the_examples_of_calls_are_calls(path):
@@ -131,26 +137,26 @@ def test_the_examples_of_calls_are_calls(path):
     for number, text in enumerate(text for text in found if "def multiply" in text):
         file = Path(f"example{number}.py")
         file.write_text(text)
-        assert adopt(file).is_call
+        assert isinstance(adopt(file), UserCall)
     assert number == 1
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("called", "def multiply", "def product", "1: holds no function multiply; write one, as"),
-        ("called", ", stream):", "):", "5: multiply: is not as the study calls it; write def mult"),
+        ("called", "def multiply", "def product", "1: contains no function multiply; write exactly one"),
+        ("called", ", stream):", "):", "5: multiply: wrong parameters; write def mult"),
         ("called", "product)", "product", r"8: '\(' was never closed \(Python\)"),
         ("called", "import torch", "\0", "1: .*null bytes"),
         (
             "called",
-            "after=block",
+            "baseline=block",
             "tile=8x8",
-            "1: tile=8x8: is of a kernel; a call has after alone",
+            "1: tile=8x8: is a key of kernels; for a call, use baseline",
         ),
-        ("called", "after=block", "after=blok", "1: after=blok: is no variant"),
-        ("block", "block", "block", "1: block is a variant of the catalog; call it otherwise"),
-        ("2-calls", "block", "block", "1: is called as no variant can be; rename it, to letters"),
+        ("called", "baseline=block", "baseline=blok", "1: baseline=blok: not in the catalog"),
+        ("block", "block", "block", "1: block is a variant of the catalog; choose another name"),
+        ("2-calls", "block", "block", "1: the file name is not a valid variant name; use letters"),
     ],
 )
 def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
@@ -174,7 +180,7 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
         ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
         ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
         ("float sum = 0.0f;", "float sum = 0.0f", r"7: expected .* \(g\+\+\)"),
-        ("after=naive", "global_loads=n", "9,12: mine at 64: global loads a thread are 72, decl"),
+        ("baseline=naive", "global_loads=n", "9,12: mine at size 64: global loads per thread: counted 72, decl"),
     ],
 )
 def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
@@ -207,9 +213,9 @@ def test_sums_in_parts_need_the_bound_alone(path):
     parts = MINE.replace("sum +=", "(i % 2 ? odd : sum) +=").replace("sum = 0", "odd = 0, sum = 0")
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
-    path.write_text(parts.replace("after=naive", "tolerance=bound"))
+    path.write_text(parts.replace("baseline=naive", "tolerance=bound"))
     assert "within the bound the reference at 64, 70" in next(trial._checked(adopt(path)))
-    wrong = parts.replace("after=naive", "tolerance=bound").replace("= sum + odd", "= sum")
+    wrong = parts.replace("baseline=naive", "tolerance=bound").replace("= sum + odd", "= sum")
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 
 
@@ -266,7 +272,7 @@ def test_a_call_goes_all_the_way(path, card):
     assert recording.read(made).provenance["texts"] == kept
     del catalog.VARIANTS["called"]
     with user_supplied.adopted(load({"card": [made]})["card"]):
-        assert catalog.variant("called").is_call
+        assert isinstance(catalog.variant("called"), UserCall)
 
 
 def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measured(path, card):

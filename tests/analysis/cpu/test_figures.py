@@ -1,4 +1,4 @@
-"""Figures of the CPU: what a speedup is made up of, rates, ceilings, block sizes."""
+"""Figures of the CPU: parts of a speedup, throughput, ceilings, block sizes."""
 
 import pytest
 
@@ -8,13 +8,18 @@ from tests.support.figures import device, drawn, nothing, stored
 
 
 def part(gpu, name, factor, memory="pageable", **more):
-    """Return a row of cpu_split.csv, of a GPU or, without one, of the published times."""
+    """Return a row of cpu_split.csv of a GPU, or of the published times if `gpu` is None."""
     row = {"recording": f"of {gpu}" if gpu else "published", "gpu": gpu, "n": 2048}
     row |= {"start": "naive", "part": name, "factor": factor, "variant": name}
     return row | {"host_memory": memory if gpu else None} | more
 
 
-def test_split_is_one_bar_a_card_with_what_pinned_memory_adds(tmp_path):
+def split_of(folder, rows):
+    store = stored(folder, recordings=[device("a")], cpu_split=rows)
+    return FIGURES["cpu-split"], store
+
+
+def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
     rows = [
         part(None, "source", 35.0, variant=None),
         part(None, "gpu", 50.0),
@@ -25,38 +30,38 @@ def test_split_is_one_bar_a_card_with_what_pinned_memory_adds(tmp_path):
         part("a", "gpu", 20.0, "pinned", variant="block"),
         part("a", "gpu", 4.0, start="source"),
     ]
-    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    shown = drawn(*split_of(tmp_path, rows))
     assert shown.said == [
-        "a, GPU, copies included (gpu): about 4 ×",
-        "a, cache optimisation, one thread (source): 10 × (9 to 11)",
-        "a, pinned instead of pageable memory (block): 5 ×",
-        "published, GPU, copies included (gpu): 50 ×",
-        "published, cache optimisation, one thread: 35 ×",
+        "a, GPU, copies included (gpu): about 4×",
+        "a, cache optimisation, one thread (source): 10× (9 to 11)",
+        "a, pinned instead of pageable memory (block): 5×",
+        "published, GPU, copies included (gpu): 50×",
+        "published, cache optimisation, one thread: 35×",
     ]
-    assert {"≈ 200 ×", "× 1750"} <= set(shown.texts)
+    assert {"≈ 200×", "1750×"} <= set(shown.texts)
 
 
 @pytest.mark.parametrize("pinned", [2.0, 1.0])
-def test_split_without_a_speedup_by_pinned_memory(tmp_path, pinned):
+def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path, pinned):
     rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
-    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
-    assert shown.said == ["a, GPU, copies included (gpu): about 2 ×"]
+    shown = drawn(*split_of(tmp_path, rows))
+    assert shown.said == ["a, GPU, copies included (gpu): about 2×"]
 
 
-def test_split_of_one_kind_of_memory_names_it_and_may_lose(tmp_path):
+def test_split_of_one_kind_of_memory_names_it_and_may_be_slower(tmp_path):
     rows = [part("a", "source", 10.0, "pinned"), part("a", "gpu", 0.01, "pinned")]
-    shown = drawn(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    shown = drawn(*split_of(tmp_path, rows))
     assert "N = 2048, pinned" in shown.texts
-    assert "≈ 0.1 ×" in shown.texts
+    assert "≈ 0.1×" in shown.texts
 
 
-def test_published_split_alone_is_not_drawn(tmp_path):
+def test_a_published_split_only_is_not_drawn(tmp_path):
     rows = [part(None, "source", 35.0)]
-    assert nothing(FIGURES["cpu-split"], stored(tmp_path, recordings=[device("a")], cpu_split=rows))
+    assert nothing(*split_of(tmp_path, rows))
 
 
 def cell(host, variant, n, gflops, threads=1, **more):
-    """Return a row of summary.csv of the CPU beside the GPU `host`."""
+    """Return a row of summary.csv of the CPU in the recording of the GPU `host`."""
     row = {"recording": f"of {host}", "device": "cpu", "variant": variant, "series": "sizes"}
     row |= {"batch": 1, "m": n, "n": n, "k": n, "threads": threads, "dtype": "float32"}
     return row | {"total_s": 2e-9 * n**3 / gflops} | more
@@ -67,7 +72,7 @@ def peak(host, threads, gflops):
     return row | {"threads": threads, "value": gflops * 1e9}
 
 
-def test_rates_have_a_panel_for_each_host_and_the_best_block(tmp_path):
+def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
     rows = [
         cell("a", "blocked", 512, 20.0, block_size=64),
         cell("a", "blocked", 512, 10.0, block_size=32),
@@ -91,7 +96,7 @@ def test_rates_have_a_panel_for_each_host_and_the_best_block(tmp_path):
     titles = [text for text in shown.texts if "of " in text]
     assert titles == ["SIMULATED of b", "of a"]  # the host in focus first
     assert "FMAs, 16 threads: 2500" in shown.texts
-    assert "FMAs, 16 threads: 1" not in shown.texts  # nothing there ran on so many
+    assert "FMAs, 16 threads: 1" not in shown.texts  # no cell of that host has 16 threads
 
 
 def test_blocks_of_every_host_at_its_largest_size(tmp_path):
@@ -112,10 +117,10 @@ def test_blocks_of_every_host_at_its_largest_size(tmp_path):
         "of b, N = 512, B = 8: 5 GFLOP/s",
     ]
     assert "L1, 48 KiB" in shown.texts
-    assert "L3, 1 GiB" not in shown.texts  # filled by larger blocks than there are
+    assert "L3, 1 GiB" not in shown.texts  # filled only by blocks larger than those measured
 
 
-def test_edges_are_where_three_blocks_and_one_fill_a_cache():
+def test_edges_are_the_block_sizes_that_fill_a_cache():
     three, one = edges(49152)
     assert (12 * three**2, 4 * one**2) == pytest.approx((49152, 49152))
 
@@ -133,7 +138,7 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
     tables = {"recordings": [device("a"), device("b")], "cpu_roofline": rows}
     shown = drawn(FIGURES["cpu-roofline"], stored(tmp_path, **tables, ceilings=ceilings))
     assert shown.said == [
-        f"{name}, N = 1000, {intensity} flop a byte: 2 GFLOP/s"
+        f"{name}, N = 1000, {intensity} FLOP per byte: 2 GFLOP/s"
         for name in ("blas, 16 threads", "naive, one thread")
         for intensity in (0.25, 0.5)
     ]
@@ -142,6 +147,6 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_nothing_is_drawn_of_nothing(tmp_path, name):
+def test_empty_tables_draw_nothing(tmp_path, name):
     assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
     assert nothing(FIGURES[name], stored(tmp_path))

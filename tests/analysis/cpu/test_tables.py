@@ -1,4 +1,4 @@
-"""Hosts, clocks, the CPU's ladder and ceilings, and gains split into their parts."""
+"""Hosts, clocks, the CPU's ladder and ceilings, and speedups split into their parts."""
 
 from dataclasses import replace
 
@@ -31,46 +31,39 @@ def both(gpu_recording, cpu_recording):
 
 
 def without(recording, chosen, path):
-    """The recording without the samples that are chosen."""
+    """Return the recording without the chosen samples."""
     samples = recording.samples
     return rewritten(recording, path, samples=samples[~chosen(samples).fillna(False)])
 
 
-# ---- which cells are which
+# ---- baselines and stages
 
 
-def test_a_cell_of_a_gpu_is_of_no_threads():
-    cells = pd.DataFrame(
-        {"device": ["gpu0", "cpu", "cpu"], "threads": pd.array([None, 1, 16], "Int64")}
-    )
+def test_a_gpu_cell_has_no_threads():
+    threads = pd.array([None, 1, 16], "Int64")
+    cells = pd.DataFrame({"device": ["gpu0", "cpu", "cpu"], "threads": threads})
     assert list(with_threads(cells, ONE)) == [False, True, False]
     assert list(with_threads(cells, ALL)) == [False, False, True]
 
 
-def test_what_the_source_did_to_its_program_is_among_its_variants():
+def test_the_optimised_programs_of_the_source():
     assert SOURCE_OPTIMISED == ["column_buffered", "blocked"]
 
 
+def sets(names):
+    return {key: {name} for key, name in names.items()}
+
+
 def test_baselines_and_stages_are_the_fastest_of_their_kind(card):
-    found = baselines(card[0].orders)
-    chosen = {name: set(rows["variant"]) for name, rows in found.items()}
-    assert chosen == {
-        "naive": {"naive"},
-        "own": {"packed"},
-        "blas": {"blas"},
-        "blas_all": {"blas"},
-        "best": {"blas"},
-    }
+    found = baselines(card[0].square_cells)
+    names = {"naive": "naive", "own": "packed", "blas": "blas", "blas_all": "blas", "best": "blas"}
+    assert {name: set(rows["variant"]) for name, rows in found.items()} == sets(names)
     assert set(found["best"]["threads"]) == set(found["blas_all"]["threads"]) == {ALL_THREADS}
     assert set(found["own"]["threads"]) == {1}
     assert list(found["own"]["n"]) == [256, 512, 1024]
-    steps = stages(card[0].orders)
-    assert {name: set(rows["variant"]) for name, rows in steps.items()} == {
-        "naive": {"naive"},
-        "source": {"blocked"},
-        "one_thread": {"blas"},
-        "all_threads": {"blas"},
-    }
+    steps = stages(card[0].square_cells)
+    names = {"naive": "naive", "source": "blocked", "one_thread": "blas", "all_threads": "blas"}
+    assert {name: set(rows["variant"]) for name, rows in steps.items()} == sets(names)
 
 
 # ---- hosts and clocks
@@ -86,17 +79,16 @@ def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_pat
     assert (row["blas"], row["blas_architecture"]) == ("openblas", "SkylakeX")
 
 
-def test_what_a_host_does_not_tell_is_empty(gpu_recording):
+def test_unknown_facts_of_a_host_are_empty(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
     software = gpu_recording.provenance["software"] | {"blas": None, "blas_version": None}
-    told = replace(
-        gpu_recording, provenance=gpu_recording.provenance | {"host": host, "software": software}
-    )
-    row = hosts_table(data.sources({"card": told})).iloc[0]
+    provenance = gpu_recording.provenance | {"host": host, "software": software}
+    made = replace(gpu_recording, provenance=provenance)
+    row = hosts_table(data.sources({"card": made})).iloc[0]
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
 
 
-def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording):
+def test_the_clock_is_listed_by_threads_with_the_number_of_changes(card, gpu_recording):
     table = clock_table(card).set_index("threads")
     samples = gpu_recording.samples[gpu_recording.samples["device"] == "cpu"]
     for threads in (1, ALL_THREADS):
@@ -104,14 +96,14 @@ def test_the_clock_is_told_by_threads_and_how_often_it_moved(card, gpu_recording
         assert row["samples"] == len(own)
         assert row["clock_before_hz"] == own["cpu_clock_before_hz"].median()
         assert row["clock_after_min_hz"] == own["cpu_clock_after_hz"].min() == 0.9 * CPU_CLOCK_HZ
-        # the first sample of each cell ended at nine tenths of the clock
+        # the first sample of each cell ended at 90 % of the clock
         assert row["samples_clock_changed"] == (own["round"] == 0).sum()
         assert row["busy_other_threads"] == pytest.approx(threads - 1)
         assert row["busy_other_threads_max"] == pytest.approx(threads - 1)
 
 
 @pytest.mark.slow
-def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_path):
+def test_cpu_time_of_a_single_run_does_not_count_as_many_cpus(gpu_recording, tmp_path):
     samples = gpu_recording.samples.copy()
     alone = (samples["device"] == "cpu") & (samples["threads"] == 1)
     cell = samples[alone & (samples["n"] == 256) & (samples["variant"] == "packed")]
@@ -123,7 +115,7 @@ def test_a_tick_in_one_short_pass_is_not_taken_for_many_cpus(gpu_recording, tmp_
     assert row["busy_other_threads"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
 
 
-def test_samples_without_a_clock_are_none_that_did_not_move(gpu_recording, tmp_path):
+def test_samples_without_a_clock_are_not_listed(gpu_recording, tmp_path):
     nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
     made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
     table = clock_table(data.sources({"old": made}))
@@ -138,14 +130,14 @@ def ladder(both):
     return cpu_ladder_table(both)
 
 
-def test_every_step_is_held_against_the_step_before_at_every_order(ladder, both):
+def test_each_step_is_compared_with_the_previous_step_at_each_size(ladder, both):
     card = ladder[ladder["recording"] == "card"]
     assert len(card) == 8 * 3
     assert set(ladder.loc[ladder["recording"] == "host", "n"]) == {256, 512}
-    cells = both[0].orders.set_index(["variant", "threads", "n"])
+    cells = both[0].square_cells.set_index(["variant", "threads", "n"])
     for row in card.to_dict("records"):
         own = cells.loc[[(row["variant"], row["threads"], row["n"])]]
-        assert row["time_s"] == own["total_s"].min(), "of blocks the fastest"
+        assert row["time_s"] == own["total_s"].min(), "the fastest block size"
         expected = CPU_S_PER_ELEMENT[row["after_variant"]] / CPU_S_PER_ELEMENT[row["variant"]]
         threads = row["threads"] / row["after_threads"]
         expected *= threads * PARALLEL_EFFICIENCY if threads > 1 else 1
@@ -154,12 +146,10 @@ def test_every_step_is_held_against_the_step_before_at_every_order(ladder, both)
         assert row["verdict"] == ("faster" if expected > 1 else "slower")
 
 
-def test_efficiency_is_the_speedup_a_thread_of_one_variant_alone(ladder):
+def test_efficiency_is_the_speedup_per_thread_of_the_same_variant(ladder):
     rows = ladder[ladder["efficiency"].notna()]
-    assert set(zip(rows["variant"], rows["after_variant"], strict=True)) == {
-        ("packed", "packed"),
-        ("blas", "blas"),
-    }
+    pairs = set(zip(rows["variant"], rows["after_variant"], strict=True))
+    assert pairs == {("packed", "packed"), ("blas", "blas")}
     assert set(rows["threads"]) == {ALL_THREADS}
     for bound in ("", "_low", "_high"):
         assert (rows[f"efficiency{bound}"] == rows[f"speedup{bound}"] / ALL_THREADS).all()
@@ -182,7 +172,11 @@ def test_without_recordings_there_are_no_steps():
 
 @pytest.fixture(scope="module")
 def roofline(both):
-    return cpu_roofline_table(both, ceilings.ceilings_table(both), hosts_table(both))
+    return roofline_of(both)
+
+
+def roofline_of(found):
+    return cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found))
 
 
 def one(table, variant, threads=1, recording="card"):
@@ -197,27 +191,25 @@ def ceiling(source, quantity, threads):
     return rows.loc[rows["threads"] == threads, "value"].median()
 
 
-def test_every_variant_has_a_row_at_its_largest_order_for_each_number_of_threads(roofline):
+def test_each_variant_has_a_row_at_its_largest_size_for_each_number_of_threads(roofline):
     card = roofline[roofline["recording"] == "card"]
-    assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(
-        [*((name, 1) for name in CPU_S_PER_ELEMENT), ("packed", 4), ("blas", 4)]
-    )
+    expected = [*((name, 1) for name in CPU_S_PER_ELEMENT), ("packed", 4), ("blas", 4)]
+    assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(expected)
     assert set(card["n"]) == {1024}
     assert one(roofline, "naive", recording="host")["n"] == 512
 
 
-def test_bounds_are_bytes_over_the_rate_of_the_level_that_serves_them(roofline, both):
+def test_bounds_are_bytes_over_the_bandwidth_of_the_level_that_serves_them(roofline, both):
     n = 1024
     row = one(roofline, "naive")
     assert row["intensity"] == BY_FORMULA
     bytes_of = {"l1": 8 * n**3, "l2": 68 * n**3 + 64 * n**2, "l3": 4 * n**3 + 8 * n**2}
-    bytes_of["memory"] = 12 * n**2  # the third level holds all three
+    bytes_of["memory"] = 12 * n**2  # L3 holds all three matrices
     for level, moved in bytes_of.items():
         rate = ceiling(both[0], f"{level}_bytes_per_s", 1)
         assert row[f"{level}_bound_s"] == pytest.approx(moved / rate)
-    assert row["compute_bound_s"] == pytest.approx(
-        2 * n**3 / ceiling(both[0], "fp32_flop_per_s", 1)
-    )
+    peak = ceiling(both[0], "fp32_flop_per_s", 1)
+    assert row["compute_bound_s"] == pytest.approx(2 * n**3 / peak)
     assert row["bound"] == "l2"
     assert row["share_of_bound"] == row["l2_bound_s"] / row["total_s"]
     assert row["flop_per_byte_requested"] == 2 / 8
@@ -225,45 +217,37 @@ def test_bounds_are_bytes_over_the_rate_of_the_level_that_serves_them(roofline, 
     assert row["flop_per_s"] == 2 * n**3 / row["total_s"]
 
 
-def test_packed_products_are_bounded_by_the_matrices_alone(roofline, both):
+def test_packed_products_are_bounded_by_the_bytes_of_the_matrices(roofline, both):
     row = one(roofline, "packed", ALL_THREADS)
     assert row["intensity"] == AT_MOST
     assert row["flop_per_byte_beyond_l1"] == row["flop_per_byte_requested"] == 1024 / 6
     rate = ceiling(both[0], "fp32_flop_per_s", ALL_THREADS)
     assert row["compute_bound_s"] == pytest.approx(2 * 1024**3 / rate)
     caches = [row[f"l{level}_bound_s"] for level in (1, 2, 3)]
-    assert np.isnan(caches).all(), "their rates were measured on one thread"
-    assert row["memory_bound_s"] == pytest.approx(
-        12 * 1024**2 / ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
-    )
+    assert np.isnan(caches).all(), "measured on one thread only"
+    rate = ceiling(both[0], "memory_bytes_per_s", ALL_THREADS)
+    assert row["memory_bound_s"] == pytest.approx(12 * 1024**2 / rate)
 
 
-def test_where_caches_are_not_told_fmas_alone_are_a_bound(gpu_recording):
+def test_without_cache_sizes_the_only_bound_is_the_fma_ceiling(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
     made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
-    found = data.sources({"card": made})
-    row = one(
-        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)), "loop_order"
-    )
+    row = one(roofline_of(data.sources({"card": made})), "loop_order")
     assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
     assert pd.isna([row["memory_bound_s"], row["flop_per_byte_beyond_l1"]]).all()
 
 
 @pytest.mark.slow
-def test_without_ceilings_there_is_a_rate_and_no_bound(gpu_recording, tmp_path):
+def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording, tmp_path):
     none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
     found = data.sources({"old": rewritten(gpu_recording, tmp_path / "old", ceilings=none)})
-    row = one(
-        cpu_roofline_table(found, ceilings.ceilings_table(found), hosts_table(found)),
-        "blocked",
-        recording="old",
-    )
+    row = one(roofline_of(found), "blocked", recording="old")
     assert row["flop_per_s"] > 0
     assert pd.isna([row["bound"], row["share_of_bound"]]).all()
     assert row["flop_per_byte_requested"] == 2 / 12
 
 
-# ---- gains split into their parts
+# ---- speedups split into their parts
 
 
 @pytest.fixture(scope="module")
@@ -271,12 +255,17 @@ def split(card):
     return cpu_split_table(PRINTED, card)
 
 
+def split_of(recording, chosen, path):
+    """Return the split of a recording without the chosen samples."""
+    return cpu_split_table(PRINTED, data.sources({"card": without(recording, chosen, path)}))
+
+
 def parts_of(split, start="naive", memory="pageable", gpu="card"):
     rows = split[(split["gpu"] == gpu) & (split["start"] == start)]
     return rows[rows["host_memory"] == memory].set_index("part")
 
 
-def test_factors_multiply_to_the_whole_and_shares_add_up_to_one(split):
+def test_factors_multiply_to_the_whole_and_shares_add_to_one(split):
     for start in ("naive", "source"):
         for memory in ("pageable", "pinned"):
             rows = parts_of(split, start, memory)
@@ -301,69 +290,55 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
     assert rows.loc[list(expected), "factor"].to_dict() == pytest.approx(expected, rel=0.02)
     assert (rows.at["gpu", "after_variant"], rows.at["gpu", "after_threads"]) == ("blas", 4)
     assert rows.at[WHOLE, "after_variant"] == "naive"
-    cells = card[0].orders
+    cells = card[0].square_cells
     gpu = cells[(cells["n"] == 1024) & (cells["host_memory"] == "pageable")]
     own = gpu[gpu["variant"] != "cublas_sgemm"]
     assert rows.at[WHOLE, "variant"] == own.loc[own["total_s"].idxmin(), "variant"]
     assert rows.at[WHOLE, "time_s"] == own["total_s"].min()
-    assert set(rows["n"]) == {1024}, "the largest that the CPU multiplied: not the source's"
-    assert rows.at["gpu", "share"] == np.log(rows.at["gpu", "factor"]) / np.log(
-        rows.at[WHOLE, "factor"]
-    )
+    assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
+    logs = np.log(rows["factor"])
+    assert rows.at["gpu", "share"] == logs["gpu"] / logs[WHOLE]
 
 
 @pytest.mark.slow
-def test_what_was_not_measured_falls_to_the_next_part(gpu_recording, tmp_path):
+def test_a_stage_that_was_not_measured_adds_to_the_next_part(gpu_recording, tmp_path):
     def chosen(samples):
         library = samples["variant"].isin(["blas", "packed"])
         return (samples["device"] == "cpu") & (library | (samples["threads"] > 1))
 
-    old = without(gpu_recording, chosen, tmp_path / "old")
-    rows = parts_of(cpu_split_table(PRINTED, data.sources({"card": old})))
-    assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is no faster than blocked"
+    rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "old"))
+    assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is not faster than blocked"
     assert rows.at["gpu", "after_variant"] == "blocked"
     assert rows["factor"].drop(WHOLE).prod() == pytest.approx(rows.at[WHOLE, "factor"])
 
 
 @pytest.mark.slow
-def test_a_single_sample_leaves_the_factors_that_it_is_part_of_without_interval(
-    gpu_recording, tmp_path
-):
+def test_a_stage_with_a_single_sample_has_no_interval(gpu_recording, tmp_path):
     def chosen(samples):
         naive = (samples["device"] == "cpu") & (samples["variant"] == "naive")
         return naive & (samples["round"] > 0)
 
-    rows = parts_of(
-        cpu_split_table(
-            PRINTED,
-            data.sources({"card": without(gpu_recording, chosen, tmp_path / "single")}),
-        )
-    )
+    rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "single"))
     assert rows.loc[["source", WHOLE], "factor"].notna().all()
     assert rows.loc[["source", WHOLE], "factor_low"].isna().all()
     assert rows.loc[["one_thread", "all_threads", "gpu"], "factor_low"].notna().all()
-    assert rows["share_low"].isna().all(), "each is in proportion to the whole"
+    assert rows["share_low"].isna().all(), "a share depends on the whole"
 
 
 @pytest.mark.slow
-def test_without_the_naive_loop_speedups_are_counted_from_the_better_program(
-    gpu_recording, tmp_path
-):
-    old = without(
-        gpu_recording,
-        lambda s: (s["device"] == "cpu") & (s["variant"] == "naive"),
-        tmp_path / "old",
-    )
-    split = cpu_split_table(PRINTED, data.sources({"card": old}))
+def test_without_the_naive_loop_a_split_starts_at_the_optimised_program(gpu_recording, tmp_path):
+    def chosen(samples):
+        return (samples["device"] == "cpu") & (samples["variant"] == "naive")
+
+    split = split_of(gpu_recording, chosen, tmp_path / "old")
     assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
 
 
-def test_the_published_speedup_is_split_by_what_the_source_says_of_itself():
+def test_the_published_speedup_is_split_by_the_claim_of_the_source():
     split = cpu_split_table(PRINTED, [])
     rows = split[split["start"] == "naive"].set_index("part")
-    assert rows["factor"].to_dict() == pytest.approx(
-        {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}
-    )
+    expected = {"source": 35, "gpu": 103 / 0.058 / 35, WHOLE: 103 / 0.058}
+    assert rows["factor"].to_dict() == pytest.approx(expected)
     assert rows.at["source", "share"] == pytest.approx(np.log(35) / np.log(103 / 0.058))
     assert rows.at[WHOLE, "machine"] == "Intel Core i7-4770 + GeForce GTX 770"
     assert (rows.at[WHOLE, "variant"], rows.at[WHOLE, "block_size"]) == ("block_unroll4", 32)

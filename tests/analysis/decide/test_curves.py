@@ -21,6 +21,7 @@ from analysis.decide.curves import (
 )
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
+from tests.support.products import product_of
 from tests.support.report_data import rewritten
 
 SIZES = np.array([256.0, 512.0, 1024.0, 2048.0, 4096.0])
@@ -134,12 +135,12 @@ def test_between_and_beyond_have_their_own_errors():
     ],
 )
 def test_fill_is_the_largest_number_of_blocks_over_the_mean(variant, block, n, expected):
-    assert fill(variant, block, n, 132) == pytest.approx(expected)
+    assert fill(product_of(variant, n, block), 132) == pytest.approx(expected)
 
 
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
 def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
-    assert 1 <= fill(variant, 16, n, 132) <= 132
+    assert 1 <= fill(product_of(variant, n, 16), 132) <= 132
 
 
 # ---- tables of a recording
@@ -187,7 +188,7 @@ def test_curves_are_the_same_when_read_from_the_table(source, table):
     assert set(kernels["n"]) == {256, 512, 1024, 2048}, "1536 is held out"
     assert "tile_transposed_b" not in set(kernels["variant"]), "it has work on the host"
     own = kernels[(kernels["variant"] == "register_tile")]
-    filled = [fill("register_tile", None, n, 100) for n in own["n"]]
+    filled = [fill(product_of("register_tile", n), 100) for n in own["n"]]
     assert (own["time_s"] / own["filled_s"]).to_numpy() == pytest.approx(filled)
     read = {(row["variant"], row["block_size"]): found for row, found in curves(as_text(kernels))}
     found = read["register_tile", ""]

@@ -15,8 +15,8 @@ from analysis.kernels.counts import (
 )
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
-from kernels.products.shape import Shape
 from measurement.recording.recording import OPTIONAL
+from tests.support.products import product_of
 from tests.support.report_data import (
     rewritten,
 )
@@ -49,9 +49,9 @@ def counted(tmp_path_factory):
     for name, block in KERNELS:
         run = [64] if (name, block) == ("block", 32) else []
         file = folder / f"{name}-{block}.csv"
-        shapes = [[Shape.square(n) for n in orders] for orders in (run, [ORDER, 1024])]
+        products = [[product_of(name, n, block) for n in sizes] for sizes in (run, [ORDER, 1024])]
         folder_of_builds = tmp_path_factory.mktemp("builds")
-        file.write_text(table(name, "float32", block, *shapes, folder_of_builds))
+        file.write_text(table(*products, folder_of_builds))
         frame = pd.read_csv(file, dtype=str, keep_default_na=False)
         at_order = frame["n"] == str(ORDER)
         frame.loc[at_order, "count"] = frame.loc[at_order, "theory"]

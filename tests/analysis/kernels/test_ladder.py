@@ -42,7 +42,7 @@ def test_every_variant_that_comes_after_another_has_its_steps(steps):
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
     assert not steps.duplicated(keys).any()
     assert list(dict.fromkeys(steps["variant"])) == [
-        name for name, entry in VARIANTS.items() if entry.after and not entry.has_tiles
+        name for name, entry in VARIANTS.items() if entry.after and not entry.fixed_blocks
     ]
 
 

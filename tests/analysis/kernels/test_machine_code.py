@@ -11,7 +11,7 @@ from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.cubins.compile import BuildResult
 from kernels.cubins.machine_code import InstructionCount
 from kernels.host_execution.counts import table
-from kernels.products.shape import Shape
+from tests.support.products import product_of
 
 KERNELS = [
     *(("naive", 32, "float32"), ("naive_coalesced", 32, "float32"), ("block", 32, "float32")),
@@ -26,8 +26,8 @@ def counts(tmp_path_factory):
     files = []
     for name, block, dtype in KERNELS:
         file = tmp_path_factory.mktemp("counts") / f"{name}-{dtype}.csv"
-        shapes = [Shape.square(n) for n in (512, 1024, 1000)]
-        file.write_text(table(name, dtype, block, [], shapes))
+        products = [product_of(name, n, block, dtype) for n in (512, 1024, 1000)]
+        file.write_text(table([], products))
         files.append(file)
     return counts_table(read(files), [])
 

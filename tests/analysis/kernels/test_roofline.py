@@ -10,7 +10,7 @@ from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.roofline import BOUNDS, roofline_table
 from kernels.host_execution.counts import table
-from kernels.products.shape import Shape
+from tests.support.products import product_of
 from tests.support.report_data import rewritten
 
 N = 2048
@@ -23,7 +23,7 @@ def counts(tmp_path_factory):
     """Theory of two kernels at the largest order that was measured."""
     folder = tmp_path_factory.mktemp("counts")
     for name in ("naive", "block"):
-        text = table(name, "float32", 32, [], [Shape.square(N)])
+        text = table([], [product_of(name, N, 32)])
         (folder / f"{name}.csv").write_text(text)
     return counts_table(read(folder.iterdir()), [])
 
@@ -52,7 +52,7 @@ def one(roofline, name):
 
 def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    gpu = source.orders[source.orders["device"] != "cpu"]
+    gpu = source.square_cells[source.square_cells["device"] != "cpu"]
     assert set(roofline["variant"]) == set(gpu["variant"])
     largest = gpu.groupby("variant")["n"].max().to_dict()
     assert roofline.set_index("variant")["n"].to_dict() == largest

@@ -18,7 +18,7 @@ from analysis.published.claims import (
     on_times,
 )
 from kernels.host_execution.counts import table
-from kernels.products.shape import Shape
+from tests.support.products import product_of
 from tests.support.report_data import rewritten
 from tests.support.simulated import SPEEDUP
 
@@ -33,7 +33,7 @@ def counts(tmp_path_factory):
     for name, block in kernels:
         file = tmp_path_factory.mktemp("counts") / f"{name}.csv"
         orders = (512, 1000, 1024)
-        file.write_text(table(name, "float32", block, [], [Shape.square(n) for n in orders]))
+        file.write_text(table([], [product_of(name, n, block) for n in orders]))
         files.append(file)
     return counts_table(read(files), [])
 
@@ -150,7 +150,7 @@ def test_a_claim_of_up_to_is_of_the_largest_speedup(claims, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     for quantity, memory in (("kernel", "pinned"), ("total", "pageable")):
         row = one(claims, "up to 1.75", quantity)
-        cells = source.orders[source.orders["host_memory"] == memory]
+        cells = source.square_cells[source.square_cells["host_memory"] == memory]
         naive = cells[(cells["variant"] == "naive") & (cells["block_size"] == 32)]
         buffered = cells[cells["variant"] == "buffered_row"].set_index("n")[f"{quantity}_s"]
         speedups = naive.set_index("n")[f"{quantity}_s"] / buffered

@@ -131,16 +131,16 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     limits = limits_table(found).set_index("limit")
     assert set(limits["gpu"]) == {"card"}
     assert set(limits["compute_capability"]) == {"9.0"}
-    threads = limits.loc["threads of a multiprocessor"]
+    threads = limits.loc["threads per multiprocessor"]
     assert (threads["documented_value"], threads["driver_value"], threads["agree"]) == (
         2048,
         2048,
         True,
     )
-    registers = limits.loc["registers of a thread"]
+    registers = limits.loc["registers per thread"]
     assert registers["documented_value"] == 255
     assert pd.isna([registers["driver_value"], registers["agree"]]).all(), "no driver says it"
-    cache = limits.loc["second-level cache"]
+    cache = limits.loc["L2 cache"]
     assert (cache["unit"], cache["driver_value"]) == ("byte", 52428800)
     assert pd.isna(cache["documented_value"])
 
@@ -160,4 +160,4 @@ def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
     device["compute_capability"] = "9.0"
     made = make_recording(tmp_path / "b", sizes=(256,), holdout=(), samples=1, devices=[device])
     known = limits_table(data.sources({"b": made})).set_index("limit")
-    assert not known.loc["threads of a block", "agree"]
+    assert not known.loc["threads per block", "agree"]

@@ -12,14 +12,17 @@ import cpu_reference.catalog
 from base.errors import StudyError
 from kernels.catalog import entries as catalog
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_PIECES, IN_TURN, PIECES
 from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from study.config import load
 from tests.support import ROOT
+from tests.support.products import product_of
 
-COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel]
+COMPUTED = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 KERNELS = [
     (name, b)
     for name in COMPUTED
@@ -29,10 +32,10 @@ KERNELS = [
 BUILDS = [
     Build(name, b, dtype, guarded)
     for name, b in KERNELS
-    if VARIANTS[name].kernel == name
+    if VARIANTS[name].kernel_name == name
     for dtype in VARIANTS[name].dtypes
     for guarded in (False, True)
-    if not guarded or max(VARIANTS[name].tile(b or 0)) > 1
+    if not guarded or max(VARIANTS[name].tile(b)) > 1
 ]
 PARAMETERS = {
     "square": r"const float \*a, const float \*bt?, float \*c, int n",
@@ -46,7 +49,7 @@ def test_source_defines_the_kernel(name):
     text = " ".join((ROOT / entry.source).read_text().split())
     parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
     bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?"
-    signature = rf'extern "C" __global__ void {bounds}{entry.kernel}\({parameters}\) \{{'
+    signature = rf'extern "C" __global__ void {bounds}{entry.kernel_name}\({parameters}\) \{{'
     assert len(re.findall(signature, text)) == text.count("__global__") == 1
 
 
@@ -56,7 +59,7 @@ def test_every_source_is_in_the_catalog_under_its_name():
     assert sources == {VARIANTS[name].source for name in COMPUTED} | instruments
     assert all(name == entry.name for name, entry in VARIANTS.items())
     assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
-    assert [name for name in COMPUTED if VARIANTS[name].kernel != name] == [
+    assert [name for name in COMPUTED if VARIANTS[name].kernel_name != name] == [
         *("block_padded", "sgemm_top_pieces", "sgemm_top_graph")
     ]
 
@@ -141,7 +144,7 @@ def fragments(thread, conflict_free):
 def shapes(name):
     """Return a strategy for shapes that a variant takes."""
     most = {"register": 140, "tensor": 140}.get(VARIANTS[name].family, 70)
-    edge = st.integers(1, 270 if VARIANTS[name].has_tiles else most)
+    edge = st.integers(1, 270 if VARIANTS[name].fixed_blocks else most)
     if VARIANTS[name].shapes == "square":
         return edge.map(Shape.square)
     batch = st.integers(1, 4) if VARIANTS[name].shapes == "batched" else st.just(1)
@@ -158,35 +161,32 @@ def launches(draw):
 @settings(deadline=None, max_examples=200)
 def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
     name, block, shape = drawn
-    entry = VARIANTS[name]
-    launch = entry.launch(shape, block)
-    seen = entry.operands(shape, block)
+    entry, product = VARIANTS[name], Product(name, VARIANTS[name].dtypes[0], shape, block)
+    launch, seen = product.launch, product.operands
     batch, rows, columns = elements(name, launch, block)
     inside = (batch < seen.batch) & (rows < seen.m) & (columns < seen.n)
     assert inside.any(axis=1).all(), "a block without an element of C"
     assert inside.sum() == seen.c_elements
     places = (batch[inside] * seen.m + rows[inside]) * seen.n + columns[inside]
     assert len(np.unique(places)) == seen.c_elements
-    dtype = entry.dtypes[0]
-    assert inside.all() or build_for(name, shape, block, dtype).guarded
+    assert inside.all() or build_for(product).guarded
     buffers = VARIANTS[name].family == "buffered"
-    if not entry.has_tiles:
+    if not entry.fixed_blocks:
         dynamic = {"buffered": 4 * shape.n, "tensor": 141440}
         assert launch.dynamic_shared_bytes == dynamic.get(entry.family, 0)
-    threads = launch.threads[0] * launch.threads[1]
-    assert entry.sums_a_thread(block) == (1 if buffers else rows.shape[1] / threads)
+    sums = 1 if buffers else rows.shape[1] / launch.threads_per_block
+    assert product.sums_per_thread == sums
 
 
 def test_kernels_are_told_what_they_see():
-    shape = Shape.parse("3x17x33x65")
-    assert VARIANTS["bmm_tile"].arguments(shape, 8) == (17, 65, 33)
-    assert VARIANTS["mm_naive"].arguments(Shape.parse("17x33x65"), 8) == (17, 65, 33)
-    assert VARIANTS["block"].arguments(Shape.square(17), 8) == (17,)
-    assert VARIANTS["tile_transposed_b"].operands(Shape.square(17), 16) == Shape.square(17)
-    padded = VARIANTS["block_padded"]
-    assert padded.operands(Shape.square(17), 8) == Shape.square(24)
-    assert padded.arguments(Shape.square(17), 8) == (24,)
-    assert padded.launch(Shape.square(17), 8) == VARIANTS["block"].launch(Shape.square(24), 8)
+    assert product_of("bmm_tile", "3x17x33x65", 8).arguments == (17, 65, 33)
+    assert product_of("mm_naive", "17x33x65", 8).arguments == (17, 65, 33)
+    assert product_of("block", 17, 8).arguments == (17,)
+    assert product_of("tile_transposed_b", 17, 16).operands == Shape.square(17)
+    padded = product_of("block_padded", 17, 8)
+    assert padded.operands == Shape.square(24)
+    assert padded.arguments == (24,)
+    assert padded.launch == product_of("block", 24, 8).launch
 
 
 def test_variants_take_what_their_signature_can():
@@ -219,12 +219,12 @@ def test_only_shapes_with_an_edge_that_is_break_even_it_go_in_pieces_or_as_a_gra
 
 @given(st.integers(1, 5000), st.sampled_from(VARIANTS["sgemm_top_pieces"].block_sizes))
 def test_pieces_are_all_rows_once_in_whole_tiles(m, block):
-    entry = VARIANTS["sgemm_top_pieces"]
-    assert entry.flow == IN_PIECES
-    pieces = entry.pieces(Shape.parse(f"{m}x7x2000"), block)
+    product = Product("sgemm_top_pieces", "float32", Shape.parse(f"{m}x7x2000"), block)
+    assert product.entry.flow == IN_PIECES
+    pieces = product.pieces
     assert len(pieces) <= PIECES
     assert [row for first, rows in pieces for row in range(first, first + rows)] == list(range(m))
-    assert all(first % entry.tile(block)[0] == 0 for first, _ in pieces)
+    assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
 
 def test_types_of_elements_are_what_they_say():
@@ -258,22 +258,22 @@ def test_types_of_elements_are_what_they_say():
     ],
 )
 def test_build_checks_bounds_where_the_tile_does_not_divide(name, shape, block, dtype, stem):
-    build = build_for(name, Shape.parse(shape), block, dtype)
+    build = build_for(product_of(name, shape, block, dtype))
     assert build.stem == stem
     assert build.kind == stem.rsplit("-", 1)[1]
 
 
 def test_a_library_needs_no_build():
-    assert build_for("cublas_sgemm", Shape.square(8), None, "float32") is None
-    assert VARIANTS["cublas_sgemm"].source is None
-    assert VARIANTS["cublas_sgemm"].sums_a_thread(None) == 0
+    product = product_of("cublas_sgemm", 8)
+    assert build_for(product) is None
+    assert (product.entry.source, product.sums_per_thread) == (None, 0)
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.stem)
 def test_the_name_of_a_build_names_it(build):
     assert parse_build(build.stem) == build
     assert build.source == VARIANTS[build.variant].source
-    block = {} if build.block_size is None else {"BLOCK": build.block_size}
+    block = {} if build.block_size is None else {"BLOCK": number_of(build.block_size)}
     element = {"float32": "float", "float64": "double", "int32": "unsigned"}[build.dtype]
     assert build.defines == {"GUARDED": int(build.guarded), "ELEMENT": element} | block
 
@@ -283,9 +283,9 @@ def test_the_name_of_a_build_names_it(build):
 def test_the_build_of_a_product_is_one_of_the_catalog(drawn):
     name, block, shape = drawn
     for dtype in VARIANTS[name].dtypes:
-        build = build_for(name, shape, block, dtype)
+        build = build_for(Product(name, dtype, shape, block))
         assert build in BUILDS
-        assert build.variant == VARIANTS[name].kernel
+        assert build.variant == VARIANTS[name].kernel_name
 
 
 def test_instruments_are_builds_but_no_variants():
@@ -294,7 +294,7 @@ def test_instruments_are_builds_but_no_variants():
         assert build.stem == f"{build.variant}-float32-exact"
         assert build.source == f"kernels/{build.variant}.cu"
         assert parse_build(build.stem) == build
-        with pytest.raises(StudyError, match=f"'{build.variant}' is not in the catalog"):
+        with pytest.raises(StudyError, match=f"'{build.variant}': not in the catalog"):
             catalog.variant(build.variant)
 
 
@@ -326,5 +326,5 @@ def test_a_name_of_no_build_is_refused(stem):
 def test_unknown_variant_is_refused_naming_the_known_ones():
     with pytest.raises(StudyError) as refused:
         catalog.variant("blok")
-    assert re.match(r"variant 'blok' is not in the catalog; it has naive, ", str(refused.value))
+    assert re.match(r"variant 'blok': not in the catalog; use one of naive, ", str(refused.value))
     assert all(name in str(refused.value) for name in VARIANTS)

@@ -28,6 +28,7 @@ from measurement.recording.recording import TABLES
 from tests.support import ROOT
 from tests.support.cache import code, made
 from tests.support.compilers import COUNTS, program, stand_in
+from tests.support.products import product_of
 
 EXACT = Build("block", 32, "float32", False)
 
@@ -35,17 +36,17 @@ EXACT = Build("block", 32, "float32", False)
 def few_blocks(name):
     """Return one block size, or of tiles the two that take most registers and the smallest."""
     sizes = block_sizes(name, [32])
-    return [*sizes[:2], sizes[-1]] if VARIANTS[name].has_tiles else sizes
+    return [*sizes[:2], sizes[-1]] if VARIANTS[name].fixed_blocks else sizes
 
 
 # Every kernel at few block sizes of every type of elements, exact and, if there is one, guarded.
 WANTED = [
     Build(name, block, dtype, guarded)
     for name, entry in VARIANTS.items()
-    if entry.kernel == name
+    if entry.kernel_name == name
     for dtype in entry.dtypes
     for block in few_blocks(name)
-    for guarded in ([False, True] if max(entry.tile(block or 0)) > 1 else [False])
+    for guarded in ([False, True] if max(entry.tile(block)) > 1 else [False])
 ]
 # For the oldest architecture, which has the least shared memory and registers, what takes most, if
 # it can be launched there.
@@ -149,7 +150,7 @@ def static_shared_bytes(result):
 def test_resources_are_those_of_the_kernels(built, nvcc):
     for result in (r for results in built[1].values() for r in results):
         assert result.static_shared_bytes == static_shared_bytes(result), result
-        launch = VARIANTS[result.variant].launch(Shape.square(1024), result.block_size)
+        launch = product_of(result.variant, 1024, result.block_size).launch
         threads = launch.threads
         assert 8 <= result.registers_per_thread <= 65536 // (threads[0] * threads[1]), result
         assert (result.spill_store_bytes, result.spill_load_bytes, result.stack_bytes) == (0, 0, 0)
@@ -551,7 +552,7 @@ def test_one_kernel_or_a_study_must_be_named(command, arguments, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--build": f"{name}-exact"}, f"build '{name}-exact' is none of the catalog")
+        ({"--build": f"{name}-exact"}, f"build '{name}-exact': not in the catalog")
         for name in ("block-b33-float32", "blok-b32-float32", "block-b32-int32", "block-b32")
     ]
     + [

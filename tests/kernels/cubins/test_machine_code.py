@@ -488,7 +488,7 @@ def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture):
     counts = of_variant(read, "register_tile", architecture)
-    assert unrolling(counts, sums_a_thread=64) == 8
+    assert unrolling(counts, sums_per_thread=64) == 8
     assert loads_by_width(counts, "loop") == {128: 2}
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
@@ -547,7 +547,7 @@ def test_unrolling_is_seen_for_every_type(read, small, architecture, element, op
         counts = read(small, f"steps_{element}_{unroll}", architecture)
         found = {c.opcode: c.count for c in counts if c.scope == "loop"}
         assert found[opcode] == unroll
-        assert unrolling(counts, sums_a_thread=1) == unroll
+        assert unrolling(counts, sums_per_thread=1) == unroll
         assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import StudyError
-from kernels.catalog.entries import variant
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
 from kernels.cubins.toolchain import find_nvcc
 from kernels.products.shape import Shape
 from measurement.devices.discovery import driver
+from tests.support.products import product_of
 
 KIB = 1024
 
@@ -277,12 +277,12 @@ def test_limits_are_those_that_the_driver_reports(card, card_by_driver):
 def test_occupancy_is_that_of_the_driver(card, card_by_driver, tmp_path):
     cuda, device = card_by_driver
     shape = Shape.square(1024)
-    builds = [build_for(name, shape, block, "float32") for name, block in CASES]
+    builds = [build_for(product_of(name, shape, block)) for name, block in CASES]
     name = architecture(card.compute_capability)
     results = build_all(find_nvcc(), builds, name, tmp_path, len(os.sched_getaffinity(0)))
     with current_context(cuda, device):
         for (kernel, block), build, result in zip(CASES, builds, results, strict=True):
-            launch = variant(kernel).launch(shape, block)
+            launch = product_of(kernel, shape, block).launch
             threads, dynamic = launch.threads[0] * launch.threads[1], launch.dynamic_shared_bytes
             module, function, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
             cubin = tmp_path / name / f"{build.stem}.cubin"

@@ -19,6 +19,7 @@ from study.config import load
 from study.counting import plan
 from study.plan import products
 from tests.support import ROOT
+from tests.support.products import product_of
 from tests.support.studies import study
 
 METRICS = {
@@ -50,9 +51,9 @@ def rows_of(text):
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """Strided blocks of 16: counted at 32, with bounds checks at 33; by theory at 4096."""
-    shapes = [Shape.square(n) for n in (32, 33, 4096)]
+    products = [product_of("block_strided", n, 16) for n in (32, 33, 4096)]
     folder = tmp_path_factory.mktemp("builds")
-    return rows_of(table("block_strided", "float32", 16, shapes[:2], shapes[2:], folder))
+    return rows_of(table(products[:2], products[2:], folder))
 
 
 def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
@@ -71,8 +72,8 @@ def test_totals_of_a_run_are_theory_and_the_sum_of_its_lines(rows):
 
 @pytest.mark.slow
 def test_rows_name_type_and_shape(tmp_path):
-    shapes = [Shape.parse("2x9x5x17")], [Shape.parse("1x512x3")]
-    rows = rows_of(table("bmm_tile", "float64", 8, *shapes, tmp_path))
+    products = [product_of("bmm_tile", shape, 8, "float64") for shape in ("2x9x5x17", "1x512x3")]
+    rows = rows_of(table(products[:1], products[1:], tmp_path))
     keys = ("variant", "dtype", "batch", "m", "n", "k", "block_size", "build")
     assert {tuple(row[key] for key in keys) for row in rows} == {
         ("bmm_tile", "float64", "2", "9", "17", "5", "8", "guarded"),
@@ -89,7 +90,7 @@ def test_rows_name_type_and_shape(tmp_path):
 
 @pytest.mark.slow
 def test_what_runs_on_padded_matrices_has_its_own_name_and_the_kernels_lines(tmp_path):
-    rows = rows_of(table("block_padded", "float32", 8, [Shape.square(17)], folder=tmp_path))
+    rows = rows_of(table([product_of("block_padded", 17, 8)], folder=tmp_path))
     assert {(row["variant"], row["n"], row["build"]) for row in rows} == {
         ("block_padded", "17", "exact")
     }
@@ -168,10 +169,14 @@ STUDY = {
 }
 
 
+def texts(products):
+    return [str(one.shape) for one in products]
+
+
 def planned(asked, order=512, block_sizes=(8, 32)):
     """Return the shapes that are counted and those that are predicted, as texts, by table."""
     return {
-        one.stem: (list(map(str, one.counted)), list(map(str, one.predicted)))
+        one.stem: (texts(one.counted), texts(one.predicted))
         for one in plan(asked, order, block_sizes)
     }
 
@@ -213,11 +218,12 @@ def counted(tmp_path, monkeypatch):
     monkeypatch.setattr(counts, "ROOT", tmp_path)
     made = []
 
-    def table(name, dtype, block, shapes, theory_shapes):
+    def table(products, theory_products):
+        name = products[0].variant
         if name == "naive" and "fault" in (tmp_path / "kernels/naive.cu").read_text():
             raise KernelFault("kernels/naive.cu:3: a fault")
         made.append(name)
-        return f"{name} {block} {[str(one) for one in (*shapes, *theory_shapes)]}\n"
+        return f"{name} {products[0].block_size} {texts((*products, *theory_products))}\n"
 
     monkeypatch.setattr(counts, "table", table)
 
@@ -236,9 +242,9 @@ def counted(tmp_path, monkeypatch):
         count_all(*options)
         assert announced == list(range(1, len(tables) + 1))
         for one in tables:
-            shapes = [str(shape) for shape in (*one.counted, *one.predicted)]
             text = (tmp_path / "out" / f"{one.stem}.csv").read_text()
-            assert text == f"{one.variant} {one.block_size} {shapes}\n"
+            first, shapes = one.counted[0], texts((*one.counted, *one.predicted))
+            assert text == f"{first.variant} {first.block_size} {shapes}\n"
         return sorted(made)
 
     count.folder = tmp_path
@@ -293,12 +299,13 @@ def test_command_counts_a_whole_study(command, tmp_path):
 def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
     own = load(ROOT / "config.yaml").study
     tables = plan(own, ORDER, BLOCK_SIZES)
-    in_turn = {n for n, entry in VARIANTS.items() if entry.kernel and entry.flow == IN_TURN}
-    assert {one.variant for one in tables} == in_turn
+    in_turn = {n for n, entry in VARIANTS.items() if entry.kernel_name and entry.flow == IN_TURN}
+    assert {one.counted[0].variant for one in tables} == in_turn
     at_order = {
         (one.variant, one.dtype, one.block_size)
-        for one in tables
-        if Shape.square(ORDER) in one.counted
+        for counting in tables
+        for one in counting.counted
+        if one.shape == Shape.square(ORDER)
     }
     wanted = {
         (one.variant, one.dtype, one.block_size)
@@ -314,15 +321,18 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--variant", "blok", "--size", 16), "variant 'blok' is not in the catalog"),
-        (("--variant", "block", "--size", 16), "block: has no block size None; it takes: 1, 2, "),
+        (("--variant", "blok", "--size", 16), "variant 'blok': not in the catalog"),
+        (("--variant", "block", "--size", 16), "block: block size missing; use 1, 2, "),
         (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': is none; "),
         (
             ("--variant", "naive", "--block-size", 8, "--size", 8, "--dtype", "int32"),
-            "naive: does not multiply int32; it takes: float32",
+            "naive: no int32 version; use float32",
         ),
-        (("--variant", "cublas_sgemm", "--size", 8), "cublas_sgemm: is a library's; there is no"),
-        (("--variant", "buffered_row", "--theory-size", 2048), "2048 threads a block, 1024 allow"),
+        (("--variant", "cublas_sgemm", "--size", 8), "cublas_sgemm: has no source to execute"),
+        (
+            ("--variant", "buffered_row", "--theory-size", 2048),
+            "2048 threads per block, 1024 allow",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(run, options, words):

@@ -5,13 +5,13 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
 from kernels.host_execution.binding import reference
 from kernels.host_execution.check import check, execute, expected_product, inputs_of, predict, sums
-from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from tests.support.builds import in_parallel
+from tests.support.products import product_of
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +20,9 @@ BLOCKS = (None, 1, 2, 3, 4, 7, 8, 12, 16, 17, 20, 24, 28, 31, 32)
 KERNELS = [
     (name, block, dtype)
     for name, entry in VARIANTS.items()
-    if entry.kernel and entry.flow == IN_TURN
+    if entry.kernel_name and entry.flow == IN_TURN
     for block in entry.block_sizes or (None,)
-    if block in BLOCKS or entry.has_tiles
+    if block in BLOCKS or entry.fixed_blocks
     for dtype in entry.dtypes
 ]
 ALL_ORDERS = (16, 17, 70, 128)  # of a few block sizes; of the others one exact, one guarded
@@ -68,14 +68,10 @@ SECTORS = {
 }
 
 
-def product_of(name, shape, block, dtype="float32"):
-    return Product(name, dtype, Shape.parse(shape), block)
-
-
 def shapes_of(name, block):
     """Return what a kernel is run at: exact and guarded builds, of the few block sizes more."""
     entry = VARIANTS[name]
-    if entry.has_tiles:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
+    if entry.fixed_blocks:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
         rows, columns, step = entry.tile(block)
         return (f"{rows}x{4 * step}x{columns}", 68, 70, "17x33x65", "68x20x36")
     if entry.shapes != "square":
@@ -84,7 +80,7 @@ def shapes_of(name, block):
         return (128, 132, 134, 17)
     if block in FEW_BLOCKS or entry.family == "buffered":
         return ALL_ORDERS
-    width = max(entry.tile(block or 0))
+    width = max(entry.tile(block))
     if width > 32:  # blocks of one row of them, of several, and in part outside
         return (width, 2 * width, 17, width + 6, width + 4)
     return (width * -(-20 // width), next(n for n in (17, 23) if n % width or width == 1))
@@ -108,7 +104,7 @@ def outcomes(host_builds):
     ]
 
     def run(product):
-        if product.block_size in (None, 32, 32016) and product.dtype == "float32":
+        if number_of(product.block_size) in (None, 32, 32016) and product.dtype == "float32":
             return check(product, folder=host_builds)
         return counted(product, host_builds)  # the optimised builds of one size and type are enough
 
@@ -123,7 +119,7 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
     for one in products:
         # `check` has compared; that it compared something is seen here.
         totals = sums(outcomes[one])
-        seen = VARIANTS[name].operands(one.shape, block)
+        seen = one.operands
         stores = totals["global_store"]
         vector = 4 if stores.accesses < seen.c_elements else 1
         assert stores.accesses * vector == seen.c_elements
@@ -133,9 +129,9 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
 def test_exact_and_guarded_builds_are_run_of_every_kernel():
     for name, block, dtype in KERNELS:
         builds = {
-            build_for(name, Shape.parse(shape), block, dtype) for shape in shapes_of(name, block)
+            build_for(product_of(name, shape, block, dtype)) for shape in shapes_of(name, block)
         }
-        either = max(VARIANTS[name].tile(block or 0)) > 1 and name != "block_padded"
+        either = max(VARIANTS[name].tile(block)) > 1 and name != "block_padded"
         assert len(builds) == 1 + either, (name, block)
 
 
@@ -161,15 +157,15 @@ def test_references_differ_and_are_the_triple_loop(host_builds):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        (("blok", 16, 4), "variant 'blok' is not in the catalog"),
-        (("block", 16, 33), r"block: has no block size 33; it takes: 1, 2, 3, .*, 32$"),
-        (("block", 16, None), "block: has no block size None; it takes: 1, "),
-        (("buffered_row", 16, 4), "buffered_row: has no block size 4; it takes: none"),
+        (("blok", 16, 4), "variant 'blok': not in the catalog"),
+        (("block", 16, 33), r"block: block size 33 is not available; use 1, 2, 3, .*, 32$"),
+        (("block", 16, None), "block: block size missing; use 1, "),
+        (("buffered_row", 16, 4), "buffered_row: has no block size; remove 4"),
         (("buffered_row", 1025, None), "buffered_row at size 1025: needs 1025 threads a block, "),
-        (("block", 16, 8, "int32"), "block: does not multiply int32; it takes: float32"),
-        (("block", "17x33x65", 8), "block at 17x33x65: takes square products only"),
-        (("mm_tile", "3x17x33x65", 8), "mm_tile at 3x17x33x65: takes single products only"),
-        (("cublas_sgemm", 16, None), "cublas_sgemm: is a library's; there is no source to execute"),
+        (("block", 16, 8, "int32"), "block: no int32 version; use float32"),
+        (("block", "17x33x65", 8), "block at 17x33x65: supports square products only"),
+        (("mm_tile", "3x17x33x65", 8), "mm_tile at 3x17x33x65: supports single products only"),
+        (("cublas_sgemm", 16, None), "cublas_sgemm: has no source to execute on the host"),
     ],
 )
 def test_what_cannot_run_is_refused(cell, message):

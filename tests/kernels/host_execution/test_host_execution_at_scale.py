@@ -3,12 +3,11 @@
 import pytest
 
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import Product
 from kernels.host_execution import compiler
 from kernels.host_execution.binding import reference
 from kernels.host_execution.check import execute, inputs_of, predict, sums
-from kernels.products.shape import Shape
 from tests.support.builds import in_parallel
+from tests.support.products import product_of
 
 pytestmark = pytest.mark.slow
 # Products that take minutes to be counted.
@@ -30,10 +29,6 @@ COUNTED = [
 def modes_of(name, dtype):
     """Return the optimised builds: one kernel of a type in both, the others in that of a GPU."""
     return compiler.MODES[1:] if (name, dtype) == ("mm_tile", "float32") else ("fused",)
-
-
-def product_of(name, shape, block, dtype="float32"):
-    return Product(name, dtype, Shape.parse(shape), block)
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_mutant_is_found_at_its_line(mutant, host_builds):
 def test_there_are_enough_mutants_each_of_another_name():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 15
     assert {mutant.kernel for mutant in MUTANTS} == {
-        name for name, entry in catalog.VARIANTS.items() if entry.kernel == name
+        name for name, entry in catalog.VARIANTS.items() if entry.kernel_name == name
     }
 
 

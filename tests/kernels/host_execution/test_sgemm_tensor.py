@@ -8,7 +8,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.cubins.build import build_for
 from kernels.host_execution.binding import Kernel
 from kernels.host_execution.compiler import build_kernel
-from kernels.products.shape import Shape
+from tests.support.products import product_of
 
 ENTRY = VARIANTS["sgemm_tensor"]
 UNIT = 2.0**-24
@@ -63,10 +63,11 @@ def multiply(host_builds):
 
     def multiplied(a, b):
         n = len(a)
-        build = build_for("sgemm_tensor", Shape.square(n), None, "float32")
+        product = product_of("sgemm_tensor", n)
+        build = build_for(product)
         source = ROOT / build.source
         library = build_kernel("sgemm_tensor", source, build.defines, "separate", host_builds)
-        launch = ENTRY.launch(Shape.square(n), None)
+        launch = product.launch
         c = np.full((n, n), np.nan, np.float32)
         arguments = [np.ascontiguousarray(each, np.float32) for each in (a, b)]
         Kernel(library, source, "sgemm_tensor", False).run(

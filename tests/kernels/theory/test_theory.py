@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
 from kernels.products.shape import Shape
 from kernels.theory.cost import (
     OPERATIONS,
@@ -20,9 +21,10 @@ from kernels.theory.cost import (
     along_y,
     totals,
 )
+from tests.support.products import product_of
 
 WARP = (32, 1)
-KERNELS = {name: entry for name, entry in VARIANTS.items() if entry.kernel == name}
+KERNELS = {name: entry for name, entry in VARIANTS.items() if entry.kernel_name == name}
 BYTES = {"float32": 4, "float64": 8, "int32": 4}
 
 
@@ -264,7 +266,7 @@ def vector_of(name, shape, of_a):
 
 def times_of_loads(name, shape, block):
     """Return how often each element of A is loaded, and each of B."""
-    rows, columns, _ = KERNELS[name].tile(block or 0)
+    rows, columns, _ = KERNELS[name].tile(block)
     if "naive" in name:
         return shape.n, shape.m
     if name.startswith("buffered"):
@@ -284,7 +286,7 @@ SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
         *(
             (name, Shape.square(n), None, "float32")
             for name in KERNELS
-            if name.startswith(VECTORS) and not KERNELS[name].has_tiles
+            if name.startswith(VECTORS) and not KERNELS[name].fixed_blocks
             for n in (128, 132, 134)
         ),
         *(("sgemm_top", Shape.square(n), 64032, "float32") for n in (64, 68, 70)),
@@ -293,10 +295,10 @@ SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
 )
 def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dtype):
     """Each element of C is stored once, those of A and B are loaded as often as tiles need them."""
-    entry = KERNELS[name]
-    threads = entry.launch(shape, block).threads
+    product = product_of(name, shape, block, dtype)
+    threads = product.launch.threads
     of_a, of_b, of_c = Counter(), Counter(), Counter()
-    for access in entry.accesses(shape, block, dtype):
+    for access in product.accesses():
         if isinstance(access, GlobalAccess):
             assert access.element_bytes == BYTES[dtype]
             _batch, row, _k, column = access.axes
@@ -313,9 +315,8 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     ("name", "shape", "block", "dtype"), cells_of(KERNELS, ("19",), SMALL), ids=str
 )
 def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
-    launch = KERNELS[name].launch(shape, block)
-    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    accesses = KERNELS[name].accesses(shape, block, dtype)
+    product = product_of(name, shape, block, dtype)
+    launch, blocks, accesses = product.launch, product.launch.blocks, product.accesses()
     expected = dict.fromkeys(OPERATIONS, Total())
     for access in accesses:
         if isinstance(access, GlobalAccess):
@@ -327,14 +328,13 @@ def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
 
 def totals_of(name, n, block):
     """Return totals of a product of square matrices, and the launch's threads."""
-    shape = Shape.square(n)
     sizes = KERNELS[name].block_sizes
     if sizes is None or block not in sizes:
         block = sizes and sizes[0]
-    launch = KERNELS[name].launch(shape, block)
-    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    found = totals(KERNELS[name].accesses(shape, block, "float32"), launch.threads, blocks)
-    return found, blocks * launch.threads[0] * launch.threads[1]
+    product = Product(name, "float32", Shape.square(n), block)
+    launch = product.launch
+    found = totals(product.accesses(), launch.threads, launch.blocks)
+    return found, launch.blocks * launch.threads_per_block
 
 
 @pytest.mark.parametrize("n", [256, 1024])
@@ -437,5 +437,5 @@ def test_large_shapes_are_summed_too(name):
     assert found["global_store"].accesses * of_vectors == n * n
     if KERNELS[name].shapes == "batched":
         shape = Shape.parse("1000x1021x509x257")
-        accesses = KERNELS[name].accesses(shape, 32, "float64")
+        accesses = product_of(name, shape, 32, "float64").accesses()
         assert totals(accesses, (32, 32), 1)["global_store"].accesses == shape.c_elements

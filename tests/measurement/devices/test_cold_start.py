@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from base.errors import StudyError
-from kernels.catalog.entries import VARIANTS
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_cubin
 from kernels.cubins.toolchain import find_nvcc
-from kernels.products.shape import Shape
 from measurement.devices import cold_start as module
 from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
 from measurement.devices.session import CellError
+from tests.support.products import product_of
 
 REQUEST = ColdStartRequest(
     device=1,
@@ -74,19 +73,19 @@ def test_process_is_asked_for_the_request(child, tmp_path, monkeypatch):
     [
         ('print(\'{"error": "cuInit failed:\\\\nno device"}\')', "cuInit failed: no device"),
         ('print(\'{"error": "bad"}\'); raise SystemExit(134)', "bad"),
-        ("import os; os.abort()", "the process died of SIGABRT"),
-        ("import os; os.kill(os.getpid(), 9)", "the process died of SIGKILL"),
-        ("raise SystemExit(3)", "the process ended with status 3"),
+        ("import os; os.abort()", "the process was killed by SIGABRT"),
+        ("import os; os.kill(os.getpid(), 9)", "the process was killed by SIGKILL"),
+        ("raise SystemExit(3)", "the process exited with status 3"),
         ("raise ValueError('no\\nthing')", "thing"),
         ("import sys; print('a', 'b ' * 300, sep='\\n', file=sys.stderr); sys.exit(1)", "b b b"),
-        ("", "answered '', no times"),
-        ("print('hello')", "answered 'hello', no times"),
-        ("print('[1, 2]')", "answered '[1, 2]', no times"),
-        ("print('{\"init_s\": 1}')", "answered '{\"init_s\": 1}', no times"),
-        ("import sys; sys.stdout.buffer.write(b'\\xff' * 999)", "answered '"),
+        ("", "no times in the answer ''"),
+        ("print('hello')", "no times in the answer 'hello'"),
+        ("print('[1, 2]')", "no times in the answer '[1, 2]'"),
+        ("print('{\"init_s\": 1}')", "no times in the answer '{\"init_s\": 1}'"),
+        ("import sys; sys.stdout.buffer.write(b'\\xff' * 999)", "no times in the answer '"),
         (f"print({json.dumps(asdict(TIMES) | {'init_s': 'x'})!r})", "no times"),
         (f"print({json.dumps(asdict(TIMES) | {'warm_s': 1})!r})", "no times"),
-        (f"print({json.dumps(asdict(TIMES))!r}); raise SystemExit(1)", "ended with status 1"),
+        (f"print({json.dumps(asdict(TIMES))!r}); raise SystemExit(1)", "exited with status 1"),
     ],
 )
 def test_failure_is_one_line(child, script, message):
@@ -108,7 +107,7 @@ def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
         "print('{}', flush=True); time.sleep(60)"
     )
     begin = time.monotonic()
-    with pytest.raises(CellError, match=r"^cold start: took longer than 1\.5 s and was ended$"):
+    with pytest.raises(CellError, match=r"^cold start: killed after 1\.5 s$"):
         cold_start(REQUEST, 1.5)
     assert 1.5 <= time.monotonic() - begin < 30
     with pytest.raises(ProcessLookupError):
@@ -118,7 +117,7 @@ def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
 def test_process_that_cannot_be_started_is_one_line(monkeypatch):
     monkeypatch.setattr(module, "_COMMAND", ["/nowhere/python"])
     with pytest.raises(
-        CellError, match=r"^cold start: no process .* \(No such file or directory\)"
+        CellError, match=r"^cold start: cannot start a process \(No such file or directory\)"
     ):
         cold_start(REQUEST, 5)
 
@@ -143,7 +142,7 @@ def test_no_request_is_one_line(question):
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: standard input: no request (")
+    assert done.stderr.startswith("error: standard input: not a cold-start request (")
     assert done.stderr.count("\n") == 1
 
 
@@ -152,7 +151,7 @@ def test_no_request_is_one_line(question):
     [
         ([1, np.nan], "NaN"),
         ([1, -np.inf], "infinite"),
-        ([0, 0], "nothing but zeros"),
+        ([0, 0], "only zeros"),
     ],
 )
 def test_product_that_nobody_computed_is_refused(product, fault):
@@ -165,7 +164,7 @@ def test_product_with_some_zeros_is_none_of_these():
 
 
 def test_stretches_are_timed_apart():
-    clock = module._Stretches()
+    clock = module._PhaseClock()
     with clock.timed("slow_s"):
         time.sleep(0.02)
     time.sleep(0.05)
@@ -183,11 +182,11 @@ def real(card, tmp_path_factory):
         nvcc = find_nvcc()
     except StudyError as error:
         pytest.skip(str(error))
-    shape = Shape.square(1024)
-    build = build_for("block", shape, 32, "float32")
+    product = product_of("block", 1024, 32)
+    build = build_for(product)
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"
     build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
-    launch = VARIANTS["block"].launch(shape, 32)
+    launch = product.launch
     return ColdStartRequest(
         device=card.index,
         cubin=str(cubin),
@@ -196,8 +195,8 @@ def real(card, tmp_path_factory):
         threads=launch.threads,
         dynamic_shared_bytes=launch.dynamic_shared_bytes,
         dtype="float32",
-        shape=str(shape),
-        arguments=VARIANTS["block"].arguments(shape, 32),
+        shape=str(product.shape),
+        arguments=product.arguments,
         host_memory="pinned",
         seed=1,
     )

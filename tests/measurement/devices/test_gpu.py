@@ -10,7 +10,6 @@ import pytest
 from base.errors import StudyError
 from benchmarks.nvbench_kernels import stamps
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import Build, build_for
@@ -46,7 +45,7 @@ STUDY = {
 SHAPES = [
     f"{batch}x{shape}" for batch in (1, 3, 16) for shape in ("17x33x65", "1x512x3", "640x320x1000")
 ]
-KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel]
+KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +125,13 @@ def passes(session, cells, inputs):
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))
     checks = {check.cell: check for check, _ in results}
-    return checks, {sample.cell: sample.done.timing for _, sample in results if sample}
+    return checks, {sample.cell: sample.run.timing for _, sample in results if sample}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
     cells = small_cells(variant)
-    if not VARIANTS[variant].kernel and session.not_launchable(cells[0]):
+    if not VARIANTS[variant].kernel_name and session.not_launchable(cells[0]):
         pytest.skip(session.not_launchable(cells[0]))
     checks, timings = passes(session, cells, inputs)
     wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
@@ -156,8 +155,10 @@ def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
     """Integers exactly: they are over all of their range, so that nearly every sum wraps around."""
     cells = awkward_cells(variant)
     assert {c.dtype for c in cells} == set(ELEMENTS)
-    assert {c.batch for c in cells} == ({1, 3, 16} if variant.startswith("bmm") else {1})
-    assert {(17, 33, 65), (1, 512, 3), (640, 320, 1000)} < {(c.m, c.k, c.n) for c in cells}
+    assert {c.shape.batch for c in cells} == ({1, 3, 16} if variant.startswith("bmm") else {1})
+    assert {(17, 33, 65), (1, 512, 3), (640, 320, 1000)} < {
+        (c.shape.m, c.shape.k, c.shape.n) for c in cells
+    }
     checks, _ = passes(session, cells, inputs)
     wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
     assert wrong == {}
@@ -178,7 +179,7 @@ def test_kernels_stay_inside_the_matrices(session, variant):
         session.run(asked)
         assert np.isfinite(session.product(asked)).all(), asked
         driver().memcpy_dtoh(behind, session._on_device[2])
-        seen = VARIANTS[variant].operands(asked.shape, asked.block_size)
+        seen = asked.product.operands
         used = seen.c_elements * ELEMENTS[asked.dtype].bytes // 4
         assert (behind.view(np.uint32)[used:] == 1).all(), asked
 
@@ -211,7 +212,7 @@ def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
     most = session.limits.max_threads_per_block
     assert (check.status, check.reason) == (
         "not_launchable",
-        f"needs 2048 threads a block, {most} allowed",
+        f"needs 2048 threads per block, {most} allowed",
     )
     assert set(timings) == {asked[1]}
 
@@ -227,7 +228,7 @@ def test_cubin_that_does_not_load_fails_its_cells_alone(card, cubins, inputs, tm
     with GpuSession(card, inputs, results, tmp_path) as session:
         checks, _ = passes(session, asked, inputs)
     assert [checks[c].status for c in asked] == ["passed", "failed", "passed"]
-    assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin does not load: ")
+    assert checks[asked[1]].reason.startswith("block-b8-float32-exact.cubin: cannot be loaded: ")
 
 
 def test_the_gate_alone_needs_no_cubins_of_instruments(card, cubins, inputs, tmp_path):
@@ -246,7 +247,7 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
     folder, results = cubins
     with GpuSession(card, inputs, results, folder) as session:
         asked = cell("naive", 31, 8)
-        build = build_for("naive", asked.shape, 8, "float32")
+        build = build_for(asked.product)
         session._functions[build] = session._function(Build("naive", 4, "float32", True), 1)
         checks, _ = passes(session, [asked], inputs)
     assert checks[asked].status == "failed"
@@ -307,7 +308,9 @@ def test_the_ceilings_are_measured_in_a_session(session):
 
 # What others run too is compared once; tensor cores sum in an order of their own.
 IN_ORDER = [
-    name for name in KERNELS if VARIANTS[name].kernel == name and not VARIANTS[name].tensor_products
+    name
+    for name in KERNELS
+    if VARIANTS[name].kernel_name == name and not VARIANTS[name].tensor_products
 ]
 
 
@@ -322,8 +325,7 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
         if asked.shape.flop > Shape.parse("640x320x1000").flop:
             continue  # more of the same: the host would take a minute
         session.run(asked)
-        product = Product(variant, asked.dtype, asked.shape, asked.block_size)
-        expected, _ = execute(product, "fused", folder=folder)
+        expected, _ = execute(asked.product, "fused", folder=folder)
         np.testing.assert_array_equal(
             session.product(asked).view(np.int32), expected.view(np.int32)
         )

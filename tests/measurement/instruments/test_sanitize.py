@@ -89,7 +89,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
     assert all(f"--block-sizes 1 8 --sizes {shapes} --dtypes" in line for line in commands)
     assert all(line.endswith("--dtypes float32 float64 int32") for line in commands)
     asked = commands[0].partition("--variants ")[2].partition(" --block-sizes")[0].split()
-    assert asked == [name for name, entry in VARIANTS.items() if entry.kernel]
+    assert asked == [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 
 @pytest.mark.parametrize(
@@ -99,22 +99,22 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
         ("racecheck", HAZARD, "1 errors, Warning: Race reported between Read access and Write"),
         ("initcheck", CLEAN.replace("0 failed", "2 failed"), "0 errors, 2 products wrong"),
         ("initcheck", CLEAN.replace("44 cells", "0 cells"), "0 errors, no cell ran"),
-        ("synccheck", CLEAN + "exit 3", "0 errors, ended with status 3"),
+        ("synccheck", CLEAN + "exit 3", "0 errors, exit status 3"),
         (
             "synccheck",
             "echo error: no GPU; exit 2",
-            "no result, ended with status 2: error: no GPU",
+            "no result, exit status 2: error: no GPU",
         ),
-        ("synccheck", "kill -9 $$", "no result, ended with status -9: no message"),
+        ("synccheck", "kill -9 $$", "no result, exit status -9: no message"),
         (
             "synccheck",
             "echo ========= Target application terminated before first instrumented API call",
-            "no result, ended with status 0: Target application terminated before first",
+            "no result, exit status 0: Target application terminated before first",
         ),
         (
             "memcheck",  # the tool is content with a check that died
             "echo Segmentation fault; echo ========= ERROR SUMMARY: 0 errors",
-            "0 errors, ended with status 0: Segmentation fault",
+            "0 errors, exit status 0: Segmentation fault",
         ),
     ],
 )
@@ -146,7 +146,7 @@ def test_sanitizer_beside_nvcc_is_found(host):
     ("sizes", "tools", "message"),
     [
         (["8"], TOOLS, "compute-sanitizer: not found; install the CUDA toolkit"),
-        (["8"], ["leakcheck"], "tool 'leakcheck': not known; choose from memcheck, racecheck, "),
+        (["8"], ["leakcheck"], "--tools: 'leakcheck' is unknown; use one of memcheck, racecheck, "),
     ],
 )
 def test_what_is_missing_is_one_line(host, sizes, tools, message):
@@ -241,7 +241,8 @@ def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
     said, printed = run_check(tmp_path, capsys, Fault("illegal", "naive", 8))
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
     assert printed == [
-        "gpu naive B=4 N=8 pinned: an illegal memory access was encountered; the rest was not run"
+        "gpu naive B=4 N=8 pinned: an illegal memory access was encountered; skipping the "
+        "remaining cells"
     ]
 
 

@@ -94,8 +94,8 @@ def content(made):
         ("refused", "too many resources requested for launch", 0),
         ("stopped", "the launch timed out and was terminated", 2),
         ("illegal", "an illegal memory access was encountered", 2),
-        ("crash", "the process that measures was ended by signal 11", 2),
-        ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was ended", 2),
+        ("crash", "the measuring process was killed by signal 11", 2),
+        ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was killed", 2),
     ],
 )
 def test_a_fault_at_the_gate_costs_its_cells_only(
@@ -110,7 +110,7 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
     assert said.startswith(reason)
     assert found.pop(("buffered_row", 70)) == (
         "not_launchable",
-        "needs 70 threads a block, 64 allowed",
+        "needs 70 threads per block, 64 allowed",
     )
     assert {status for status, _ in found.values()} == {"passed"}
     assert len(hardware.lines("open gpu")) == 1 + restarts, "pinned and pageable both fail"
@@ -142,8 +142,8 @@ def test_a_device_that_is_lost_ends_the_recording_and_loses_nothing(config, fake
     with pytest.raises(StudyError) as lost:
         measure(config, tmp_path, fake_cubins, Fault("lost", number=10), gpus=1)
     said = str(lost.value)
-    assert said.startswith("gpu0: does not come back after gpu0 block B=4 N=8 ")
-    assert "run the same command again when the device is well" in said
+    assert said.startswith("gpu0: lost after gpu0 block B=4 N=8 ")
+    assert "rerun the same command when the device works again" in said
     assert "\n" not in said
     assert not (tmp_path / "r").exists()
     (tmp_path / "lost").unlink()
@@ -230,21 +230,19 @@ def test_an_interrupted_recording_is_not_continued_with_another_study(
         measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
     before = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
     config["study"]["protocol"]["max_samples"] = 9
-    with pytest.raises(
-        StudyError, match=r"r\.partial: holds an interrupted .* other study; finish"
-    ):
+    with pytest.raises(StudyError, match=r"r\.partial: contains an interrupted .* study; restore"):
         measure(config, tmp_path, fake_cubins, gpus=1)
-    with pytest.raises(StudyError, match="recording with other study, GPUs; finish it"):
+    with pytest.raises(StudyError, match="recording with other study, GPUs; restore"):
         measure(config, tmp_path, fake_cubins, gpus=2)
     assert (tmp_path / "r.partial" / "journal.jsonl").read_bytes() == before
 
 
 def test_gpus_at_once_go_on_where_they_were_interrupted(config, fake_cubins, tmp_path):
-    with pytest.raises(StudyError, match=r"^gpu\d: does not come back after "):
+    with pytest.raises(StudyError, match=r"^gpu\d: lost after "):
         measure(config, tmp_path, fake_cubins, Fault("lost", number=10), at_once=True)
     kept = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
     (tmp_path / "lost").unlink()
-    with pytest.raises(StudyError, match="recording with other order of GPUs; finish it"):
+    with pytest.raises(StudyError, match="recording with other order of GPUs; restore"):
         measure(config, tmp_path, fake_cubins)
     made, _ = measure(config, tmp_path, fake_cubins, at_once=True)
     assert made.provenance["attempts"] == 2
@@ -259,7 +257,7 @@ def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
     try:
         while not (tmp_path / "r.partial" / "journal.jsonl").exists():
             time.sleep(0.01)
-        with pytest.raises(StudyError, match="r: another process is recording there; let it end"):
+        with pytest.raises(StudyError, match="r: another process is recording there; wait for its"):
             measure(config, tmp_path, fake_cubins, gpus=0)
         assert process.wait(60) == 0, process.stderr.read().decode()
     finally:
@@ -296,7 +294,7 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
 
     monkeypatch.setattr(recorder, "build_library", fill_the_disk)
     try:
-        with pytest.raises(StudyError, match="what was measured is kept: make room and run the"):
+        with pytest.raises(StudyError, match="all samples so far are kept: free disk space"):
             measure(config, tmp_path, fake_cubins, gpus=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -331,7 +329,7 @@ def test_a_clock_set_back_changes_nothing_but_the_time_stamps(
 def test_nothing_measured_leaves_nothing_behind(config, fake_cubins, tmp_path):
     (tmp_path / "lost").touch()
     config["study"]["protocol"]["cold_starts"] = 0
-    with pytest.raises(StudyError, match="gpu0: gives no context"):
+    with pytest.raises(StudyError, match="gpu0: cannot create a context"):
         measure(config, tmp_path, fake_cubins)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("cubins", "gpu0.lock", "gpu1.lock", "lost")

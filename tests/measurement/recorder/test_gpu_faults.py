@@ -94,7 +94,7 @@ def test_a_kernel_that_asks_for_too_much_shared_memory_is_not_launched(spoilt):
     )
     made, faulty, cells = spoilt("buffered_row-float32-exact", body, static_shared_bytes=2**20)
     allowed = made.provenance["devices"][0]["limits"]["max_shared_bytes_per_block_optin"]
-    said = f"needs {2**20 + 256} bytes of shared memory a block, {allowed} allowed"
+    said = f"needs {2**20 + 256} bytes of shared memory per block, {allowed} allowed"
     assert set(faulty["status"]) == {"not_launchable"}
     assert set(faulty["reason"]) == {said}
     assert set(cells[cells["variant"] != "buffered_row"]["status"]) == {"passed"}

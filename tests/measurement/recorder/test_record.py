@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -77,7 +77,7 @@ def cells_of(frame):
 
 
 def planned(cells):
-    return [tuple(asdict(cell).values()) for cell in cells]
+    return [tuple(cell.row().values()) for cell in cells]
 
 
 def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
@@ -137,7 +137,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     refused = checks[checks["status"] != "passed"]
     assert set(refused.index) == {("gpu0", "buffered_row", 70), ("gpu1", "buffered_row", 70)}
     assert set(refused["status"]) == {"not_launchable"}
-    assert set(refused["reason"]) == {"needs 70 threads a block, 64 allowed"}
+    assert set(refused["reason"]) == {"needs 70 threads per block, 64 allowed"}
     assert set(checks.loc[("gpu1", "block", 8), "build"]) == {"exact"}
     assert set(checks.loc[("gpu1", "block", 70), "build"]) == {"guarded"}
     passed = made.checks[made.checks["status"] == "passed"]
@@ -311,7 +311,7 @@ def test_folder_with_something_else_is_refused_and_untouched(config, no_gpu, tmp
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
     said = refusal(config, "auto", out, None, None, no_gpu)
-    assert said.startswith(f"{out}: is not empty and no recording")
+    assert said.startswith(f"{out}: is not empty and not a recording")
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
@@ -371,8 +371,8 @@ def test_gpu_of_a_host_that_has_none_is_one_line(tmp_path):
     done = run("record", "--config", "config.yaml", "--device", "0", "--out", tmp_path / "r")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: GPU 0: not on this host, which has: none; set the entry's device to one of them, "
-        "or to auto\n"
+        "error: GPU 0: not found on this host (GPUs: none); set the device to one of them or to "
+        "auto\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -382,5 +382,5 @@ def test_a_gpu_that_another_run_has_is_refused_before_anything_is_written(config
     with only_run(card, gpus.lock_file(card), "recording into elsewhere"):
         said = refusal(config, "auto", tmp_path / "new" / "r", None, None, gpus)
     assert said.startswith("GPU 1 (Stand-in): in use by process ")
-    assert said.endswith(", recording into elsewhere; let it end, or choose another GPU")
+    assert said.endswith(", recording into elsewhere; wait for its end or choose another GPU")
     assert not (tmp_path / "new").exists()

@@ -13,12 +13,13 @@ from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.references import References
 from kernels.products.shape import Shape
 from measurement.devices.session import CellError, Timing
-from measurement.devices.telemetry import NotedTelemetry, Reading
+from measurement.devices.telemetry import AssignedTelemetry, Reading
 from measurement.recording.recording import TABLES
 from measurement.sampling import worker
-from measurement.sampling.protocol import Check, Protocol, Sample, gate, take
-from measurement.sampling.worker import Opening, Pass, Worker
+from measurement.sampling.protocol import CellCheck, Protocol, Sample, gate, take
+from measurement.sampling.worker import Opening, TimedRun, Worker
 from study import cells as planning
+from tests.support.fakes import unwritten
 
 PROBLEMS = [("float32", Shape.square(12)), ("int32", Shape.square(12))]
 INPUTS = Inputs(PROBLEMS, seed=1)
@@ -40,7 +41,7 @@ class FakeSession:
         self.limits = limits or {}
         self.log = []
         self.c = {}
-        self.telemetry = NotedTelemetry()
+        self.telemetry = AssignedTelemetry()
 
     def not_launchable(self, cell):
         return self.limits.get(cell)
@@ -50,13 +51,13 @@ class FakeSession:
 
     def poison(self, cell):
         self.log.append(("poison", cell))
-        self.c[cell] = np.empty((cell.batch, cell.m, cell.n), cell.dtype)
+        self.c[cell] = unwritten(cell)
         self.c[cell].view(np.uint32).fill(POISON_WORD)
 
     def run(self, cell):
         self.log.append(("run", cell))
         a, b = INPUTS.pair(cell.dtype, cell.shape)
-        c = self.c.setdefault(cell, np.empty((cell.batch, cell.m, cell.n), cell.dtype))
+        c = self.c.setdefault(cell, unwritten(cell))
         self.faults.get(cell, lambda c: np.matmul(a, b, out=c))(c)
         total_s = next(self.times[cell]) if cell in self.times else 1e-3
         return Timing(total_s, 5e-5, 1e-4, 2e-4, 3e-4)
@@ -68,9 +69,9 @@ class FakeSession:
 NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
 
 
-def worker_of(session, warm_up_s=0.0, warm_pass_s=0.0):
+def worker_of(session, warm_up_s=0.0, warm_run_s=0.0):
     """A worker in this process."""
-    warm = (warm_up_s, warm_pass_s)
+    warm = (warm_up_s, warm_run_s)
     opening = Opening(lambda _: session, tuple(PROBLEMS), 1, NOWHERE, *warm, 0)
     return Worker(session, INPUTS, References(INPUTS, NOWHERE), opening)
 
@@ -118,7 +119,7 @@ def test_gate_checks_every_cell_once_on_a_poisoned_product():
     cells = [*CELLS[::-1], cell(memory="pageable")]
     checks, _ = check(session, cells)
     assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
-    assert [c.cell.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
+    assert [c.cell.shape.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
     assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
 
 
@@ -175,11 +176,11 @@ def test_a_faulty_cell_fails_with_its_reason_and_the_others_go_on(fault, reason,
 
 def test_what_cannot_be_launched_is_recorded_and_never_run():
     big = cell("buffered_row", 8)
-    session = FakeSession(limits={big: "needs 8 threads a block, 7 allowed"})
+    session = FakeSession(limits={big: "needs 8 threads per block, 7 allowed"})
     checks, passes = check(session, CELLS)
     refused = next(c for c in checks if c.cell == big)
     assert (refused.status, refused.build) == ("not_launchable", "exact")
-    assert refused.reason == "needs 8 threads a block, 7 allowed"
+    assert refused.reason == "needs 8 threads per block, 7 allowed"
     assert refused.row()["worst_error"] is None
     assert big not in [logged for _, logged in session.log]
     assert len(passes) == 5
@@ -191,7 +192,7 @@ def test_rows_are_those_of_the_tables():
     assert list(checks[0].row()) == list(TABLES["checks.csv"])
     assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
     timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
-    row = Sample(cell(), 2, 5, Pass(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
+    row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
     assert (row["throttle_reasons"], row["sm_clock_hz"]) == (4, None)
     assert row["total_s"] == 0.3333333333
     assert row["host_s"] == 0.1428571429
@@ -269,7 +270,7 @@ def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monke
     session = FakeSession({asked: itertools.repeat(2e-2), longer: itertools.repeat(6e-2)})
     clock = itertools.count()
     monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock) * 2e-2)
-    device = worker_of(session, warm_up_s=1e-3, warm_pass_s=5e-2)
+    device = worker_of(session, warm_up_s=1e-3, warm_run_s=5e-2)
     for c, passes in [(asked, 2), (asked, 2), (longer, 2), (longer, 1), (asked, 2)]:
         session.log.clear()
         device.sample(c)
@@ -283,7 +284,7 @@ def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell: None):
     wanted = dict(zip(cells, counts, strict=True))
     taken = Counter() if taken is None else taken
     for step in take(measure, wanted, taken, most, (seed,)):
-        if isinstance(step, Check):
+        if isinstance(step, CellCheck):
             rounds["failed"].append(step)
         else:
             one, number, position, _ = step
