@@ -43,6 +43,7 @@ from analysis.stats.fitting import fit as fit_model
 from analysis.stats.uncertainty import Estimate, Uncertainty
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import BASELINE_BLOCK
+from kernels.catalog.variant import CatalogKernel
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
@@ -152,9 +153,9 @@ def _measured_cells(source: Source) -> pd.DataFrame:
     From the host memory that disturbs the GPU least. What has no theory is left out, such as a
     library's kernel, and what runs on tensor cores: no model has a term for them.
     """
-    cells = source.gpu_orders
+    cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
-    known = [name for name, v in VARIANTS.items() if v.theory and not v.tensor_cores]
+    known = [name for name, v in VARIANTS.items() if isinstance(v, CatalogKernel) and not v.tensor_cores]
     cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
     role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
     role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
