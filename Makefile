@@ -69,8 +69,8 @@ lint: setup
 # --strict: a package of which nothing is known there has not been checked.
 audit: LAYERS += dev
 audit: setup
-	@$(RUN) pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
-	  $(addprefix -r ,$(wildcard requirements*.lock))
+	@$(RUN) uv export --quiet --frozen --all-extras --all-groups --no-emit-project --output-file .venv/audited.txt
+	@$(RUN) pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r .venv/audited.txt
 
 clean:
 	rm -rf results .snakemake
@@ -82,18 +82,10 @@ setup:
 	echo "error: no Python 3.11 or newer runs here; install one, or name it: make PYTHON=/path/to/python3" >&2; \
 	exit 2
 
-# Renews every lock from pyproject.toml.
-LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-  --fork-strategy fewest --no-header --no-annotate
-lock: setup
-	$(RUN) $(LOCK) pyproject.toml -o requirements.lock
-	$(RUN) $(LOCK) --group test -c requirements.lock -o requirements-test.lock
-	$(RUN) $(LOCK) pyproject.toml --group dev --extra crate -c requirements.lock -c requirements-test.lock \
-	  -o requirements-dev.lock
-	$(RUN) $(LOCK) --group browser -c requirements.lock -o requirements-browser.lock
-	$(RUN) $(LOCK) pyproject.toml --extra gpu -c requirements.lock -o requirements-gpu.lock
-	$(RUN) $(LOCK) pyproject.toml --extra blas -c requirements.lock -o requirements-blas.lock
-	$(RUN) $(LOCK) pyproject.toml --extra crate -c requirements.lock -o requirements-crate.lock
-	$(RUN) $(LOCK) pyproject.toml --extra slurm -c requirements.lock -o requirements-slurm.lock
-	for group in compiler disassembler build uv; do \
-	  $(RUN) $(LOCK) --group $$group -o requirements-$$group.lock || exit; done
+# Renews uv.lock from pyproject.toml, and the hashes of uv itself. The lock names PyPI alone.
+# A lock that an edit of pyproject.toml made stale stops the set-up, but uv is in place by then.
+lock:
+	@test -x .venv/bin/uv || $(MAKE) setup || test -x .venv/bin/uv
+	$(RUN) uv lock --upgrade --default-index https://pypi.org/simple
+	$(RUN) uv export --quiet --frozen --only-group build --no-emit-project --no-header --no-annotate \
+	  --output-file workflow/uv.txt

@@ -126,6 +126,4 @@ def _files(package: str) -> list[metadata.PackagePath]:
 
 def _missing(package: str, error: Exception) -> StudyError:
     reason = f" ({error})" if _files(package) else ""
-    return StudyError(
-        f"{package}: not installed{reason}; run `pip install -r requirements-blas.lock`"
-    )
+    return StudyError(f"{package}: not installed{reason}; run `make setup LAYERS=blas`")

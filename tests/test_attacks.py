@@ -80,7 +80,7 @@ ENVIRONMENTS = {
 def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
     tmp_path = tmp_path / "Übung mit Leerzeichen"
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
-    (tmp_path / "requirements.lock").write_text("")
+    (tmp_path / "uv.lock").write_text("")
     own = tmp_path / "own"
     own.mkdir()
     (own / "thesis.txt").write_text("years of work")
@@ -94,7 +94,7 @@ def test_set_up_removes_nothing_that_it_did_not_make(tmp_path, make, said):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_set_up_says_where_it_cannot_write(tmp_path):
     shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
-    (tmp_path / "requirements.lock").write_text("")
+    (tmp_path / "uv.lock").write_text("")
     tmp_path.chmod(0o555)
     script = [sys.executable, "-B", "workflow/environment.py"]
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -134,8 +134,9 @@ def test_no_page_passes_without_having_been_checked(tmp_path, command, page, sai
 
 @pytest.mark.parametrize("place", [".snakemake", "results"])
 def test_a_run_that_cannot_write_says_so(tmp_path, place):
-    for folder in ("base", "workflow"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for name in ("base", "workflow"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "pyproject.toml").touch()  # as in a checkout
     (tmp_path / place).write_text("a file")
     script = [sys.executable, "-B", "-m", "workflow.run", "report"]
     own = os.environ | {"PYTHONPATH": str(ROOT)}  # what is not copied
@@ -196,12 +197,12 @@ RECORDINGS = {
     "no such variant": (cells(SAMPLES, "variant", "magic"), "is of magic, which is no variant of"),
     "no such kernel": (cells("builds.csv", "variant", "magic"), "magic, which is no variant"),
     "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "is no variant of a GPU|lacks"),
-    "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype 'float8' is none of"),
-    "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory 'hot' is none of"),
+    "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype: 'float8' is not one of"),
+    "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory: 'hot' is not one of"),
     "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row is of a cell that checks.csv lacks"),
-    "a check twice": (text(CHECKS, twice), "a cell stands there twice"),
+    "a check twice": (text(CHECKS, twice), "a cell is listed twice"),
     "samples of a failure": (cells(CHECKS, "status", "failed"), "has a cell that did not pass"),
-    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "lacks a cell that p"),
+    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "a passed cell is mis"),
     "power of NaN": (facts("devices", 0, "power_limit_w", float("nan")), "NaN is no number"),
     "power without end": (text("provenance.json", lambda t: t.replace("100,", "1e999,")), "1e999 "),
     "a number of 5,000 digits": (
@@ -396,7 +397,7 @@ def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp
     assert "signed_by" not in recording.read(folder).provenance
     line = signed(folder, tmp_path / "key")
     read = recording.read(folder)
-    assert read.provenance["signed_by"] == "a key that data/signers does not name"
+    assert read.provenance["signed_by"] == "a key that is not in data/signers"
     signers.write_text(line)
     read = recording.read(folder)
     assert read.provenance["signed_by"] == "lab@example.org"
@@ -405,7 +406,7 @@ def test_who_signed_a_recording_is_told_and_another_signature_refused(sound, tmp
     assert "signed_by" not in copied.provenance, "another recording is not signed"
     edit_provenance(folder, ["seed"], 2)
     seal(folder)
-    with pytest.raises(StudyError, match=r"sig is no signature of its MANIFEST\.sha256"):
+    with pytest.raises(StudyError, match=r"sig does not match MANIFEST\.sha256"):
         recording.read(folder)
 
 

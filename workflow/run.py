@@ -27,9 +27,14 @@ import psutil
 import yaml
 
 from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
-from base.paths import ROOT
+from base.files import write_atomic
+from base.paths import RESULTS, ROOT
 from workflow.progress import Display, State, clock, last_lines
 
+# Paths in the rules are relative to the folder in which Snakemake runs.
+PARTS = ("analysis", "base", "cpu_reference", "data", "kernels", "measurement", "report", "study")
+PARTS += ("workflow", "CITATION.cff", "Snakefile")
+CONFIGS = ("config.yaml", "config.local.yaml")
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
@@ -75,7 +80,7 @@ def add_report(commands: Commands) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    os.chdir(ROOT)
+    os.chdir(working_folder())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     display = Display()
@@ -95,6 +100,44 @@ def _report(arguments: argparse.Namespace) -> int:
     except Stopped:
         display.say("stopped; the same command goes on from here")
         return 130
+
+
+def working_folder() -> Path:
+    """Return the folder in which Snakemake runs: the checkout, or one in the current results.
+
+    An installed study has no checkout. Its folder holds links to the study and to the results, and
+    the configuration: that of the current folder, or else that of the study.
+    """
+    if (ROOT / "pyproject.toml").exists():
+        return ROOT
+    from study.config import read  # pydantic takes a moment to import
+
+    folder = RESULTS / ".study"
+    folder.mkdir(parents=True, exist_ok=True)
+    for target in (*(ROOT / name for name in PARTS), RESULTS):
+        (folder / target.name).unlink(missing_ok=True)
+        if target.exists():
+            (folder / target.name).symlink_to(target)
+    for name in CONFIGS:
+        (folder / name).unlink(missing_ok=True)
+        found = [path for path in (RESULTS.parent / name, ROOT / name) if path.exists()]
+        if found:
+            shutil.copy(found[0], folder / name)
+    content = read(folder / CONFIGS[0])  # of both files
+    (folder / CONFIGS[1]).unlink(missing_ok=True)
+    with suppress(AttributeError, KeyError, TypeError):  # Snakemake names what is wrong in it
+        for gpu in content["gpus"]:
+            gpu |= {key: _placed(gpu[key]) for key in ("recording", "recordings") if key in gpu}
+    write_atomic(folder / CONFIGS[0], yaml.safe_dump(content, sort_keys=False))
+    return folder
+
+
+def _placed(recording: str | list[str]) -> str | list[str]:
+    """Return the path of a recording of the current folder, or else of the study, or several."""
+    if isinstance(recording, list):
+        return [str(_placed(each)) for each in recording]
+    here, there = RESULTS.parent / recording, ROOT / recording
+    return str(there if there.exists() and not here.exists() else here)
 
 
 def main() -> int:
@@ -220,7 +263,7 @@ def _show_outcome(took_s: float) -> None:
         print(answers.stdout.rstrip())
     is_quick = in_force.get("study", {}).get("scope") == "quick"
     more = "; STUDY=full measures the whole study" if is_quick else ""
-    print(f"The report: {ROOT / 'results' / 'report.html'} (in {clock(took_s)}{more})", flush=True)
+    print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 
 def end(pid: int) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # What the study runs from, besides its configuration and recordings.
 _FOLDERS = {
     "workflow": "rules, the set-up of the environment",
+    "base": "code that every other folder uses",
+    "study": "configuration, products and cells of a study",
     "kernels": "the kernels, their catalog and what executes them on a CPU",
     "cpu_reference": "the CPU's side",
     "measurement": "the harness that measured",
@@ -326,8 +328,7 @@ class _StudyPacker(_Packer):
         for name in _FILES:
             about = {"about": self.crate.root_dataset} if name == "README.md" else {}
             self._file(root / name, name, **about)
-        for path in sorted(root.glob("requirements*.lock")):
-            self._file(path, path.name, description="packages, each with version and hashes")
+        self._file(root / "uv.lock", "uv.lock", description="packages with versions and hashes")
         bill = self.staging / "sbom.cdx.json"
         bill.write_text(bill_of_materials())
         self._file(bill, bill.name, description="packages that were installed, with their licences")

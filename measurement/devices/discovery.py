@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs this host has, and PyCUDA to use them: asked in one place."""
+"""The NVIDIA GPUs of this host, and the import of PyCUDA."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from base.errors import StudyError
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """One GPU: its CUDA index, its name, its compute capability such as ``9.0``."""
+    """One GPU: its CUDA index, name and compute capability (for example ``9.0``)."""
 
     index: int
     name: str
@@ -19,8 +19,8 @@ class CudaDevice:
 
 
 def driver() -> ModuleType:
-    """Return `pycuda.driver`, initialised; raises StudyError where PyCUDA or libcuda is missing."""
-    # NVML numbers GPUs by bus; CUDA's own default order puts the fastest first.
+    """Return `pycuda.driver`, initialised; raise StudyError if PyCUDA or libcuda is missing."""
+    # NVML numbers GPUs in PCI bus order; CUDA's default order starts with the fastest.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     try:
         import pycuda.driver as cuda
@@ -28,12 +28,9 @@ def driver() -> ModuleType:
         if "libcuda" in str(error):
             raise StudyError(
                 "libcuda.so.1: not found; install the NVIDIA driver, or remove the live GPU from "
-                "the config's gpus"
+                "`gpus` in config.yaml"
             ) from None
-        raise StudyError(
-            "PyCUDA: not installed; run `make setup`, or `pip install --require-hashes -r "
-            "requirements-gpu.lock` with nvcc on PATH"
-        ) from None
+        raise StudyError("PyCUDA: not installed; run `make setup`") from None
     try:
         cuda.init()
     except cuda.Error as error:
@@ -42,9 +39,9 @@ def driver() -> ModuleType:
 
 
 def cuda_devices() -> list[CudaDevice]:
-    """Return the GPUs of this host that CUDA may use; none without an NVIDIA driver.
+    """Return the GPUs of this host that CUDA can use; empty without an NVIDIA driver.
 
-    Raises StudyError where there is a GPU but PyCUDA or libcuda is missing.
+    Raise StudyError if there is a GPU but PyCUDA or libcuda is missing.
     """
     if not _nvml_finds_gpu():
         return []
@@ -57,10 +54,10 @@ def cuda_devices() -> list[CudaDevice]:
 
 
 def select(wanted: str | int) -> list[CudaDevice]:
-    """Return the GPUs that a config's `device` names: ``auto`` is all of them, also none.
+    """Return the GPUs that a config's `device` selects; ``auto`` selects all (possibly none).
 
-    Another text is a part of their name, in capitals or not. Raises StudyError for an index or a
-    name that is not there.
+    An integer is a CUDA index; another text is part of a GPU's name, in any case. Raise StudyError
+    if no GPU matches.
     """
     devices = cuda_devices()
     if wanted == "auto":
@@ -74,8 +71,8 @@ def select(wanted: str | int) -> list[CudaDevice]:
     if not chosen:
         here = ", ".join(f"{d.index} ({d.name})" for d in devices) or "none"
         raise StudyError(
-            f"GPU {wanted}: not on this host, which has: {here}; set the entry's device to one of "
-            "them, or to auto"
+            f"GPU {wanted}: not found on this host (GPUs: {here}); set the device to one of them "
+            "or to auto"
         )
     return chosen
 

@@ -44,7 +44,9 @@ rule slow:
 def project(tmp_path):
     """A project whose workflow is SNAKEFILE, run by the real script."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "workflow", tmp_path / "workflow", ignore=ignored)
+    for name in ("base", "workflow"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    (tmp_path / "pyproject.toml").touch()  # as in a checkout
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     return tmp_path
 

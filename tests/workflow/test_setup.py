@@ -1,42 +1,59 @@
 """The set-up of the environment: what is installed when, from which sources, and what it says."""
 
-import importlib.util
+import importlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from kernels.cubins import toolchain
 from tests.support import ROOT
 
-LAYERS = ("base", "build", "compiler", "dev", "disassembler", "gpu", "project", "test", "uv")
-LOCKS = sorted(ROOT.glob("requirements*.lock"))
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+UV = Path(sys.executable).with_name("uv")
 
 
 @pytest.fixture
-def environment(tmp_path, monkeypatch):
-    """The set-up module, at work in an empty project of its own."""
+def setup(tmp_path, monkeypatch):
+    """The set-up's modules, at work in an empty project with an environment of fake programs."""
     monkeypatch.syspath_prepend(str(ROOT / "workflow"))
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "workflow/environment.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    venv = tmp_path / ".venv"
+    names = ("environment", "host", "installer", "progress")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    modules = SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    for name in names:
+        monkeypatch.delitem(sys.modules, name)
+    root = tmp_path / "project"
+    (root / "workflow").mkdir(parents=True)
+    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt"):
+        (root / name).write_text(f"# {name}\n")
+    venv = root / ".venv"
+    for name, value in {"ROOT": root, "VENV": venv}.items():
+        for module in (modules.environment, modules.host, modules.installer):
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(modules.environment, "PYTHON", venv / "bin" / "python")
+    monkeypatch.setattr(modules.environment, "STATE", venv / "set-up.json")
     (venv / "bin").mkdir(parents=True)
-    for name, value in {
-        "ROOT": tmp_path,
-        "VENV": venv,
-        "PYTHON": venv / "bin" / "python",
-        "UV": venv / "bin" / "uv",
-        "LOG": venv / "setup.log",
-        "MARK": venv / "made",
-    }.items():
-        monkeypatch.setattr(module, name, value)
-    module.MARK.touch()
-    for layer in LAYERS:
-        module.lock_file(layer).write_text(f"# lock of {layer}\n")
-    return module
+    (venv / "pyvenv.cfg").write_text("prompt = 'matmul-study'\n")
+    program(venv / "bin" / "python", "exit 0")
+    program(venv / "bin" / "uv", LOGGED)
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    modules.root, modules.venv = root, venv
+    return modules
+
+
+LOGGED = 'echo "$*" >> "$0.calls"; env | grep ^UV_ | sort > "$0.$1$2"'
 
 
 def program(path, script):
@@ -44,142 +61,198 @@ def program(path, script):
     path.chmod(0o755)
 
 
-def test_pips_package_sources_reach_uv(environment, tmp_path, monkeypatch):
-    program(environment.PYTHON, f'exec {sys.executable} "$@"')
-    file = tmp_path / "pip.conf"
-    file.write_text(
-        "[global]\nindex-url = https://mirror.example/simple\nextra-index-url = https://a.example\n"
-        "  https://b.example\n[install]\ntrusted-host = mirror.example\n"
+def calls(setup, program="uv"):
+    logged = setup.venv / "bin" / f"{program}.calls"
+    return logged.read_text().splitlines()
+
+
+# ---- Package sources
+
+
+@pytest.fixture
+def pip_config(setup, tmp_path, monkeypatch):
+    """Return a function that sets pip's file, which the real pip reads."""
+    program(
+        setup.venv / "bin" / "python",
+        f'case "$3" in config) exec {sys.executable} "$@";; esac',
     )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+
+    def write(text):
+        (tmp_path / "pip.conf").write_text(text)
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+
+    return write
+
+
+def settings(setup):
+    return setup.installer.pip_settings(str(setup.venv / "bin" / "python"))
+
+
+def test_pips_package_sources_reach_uv(setup, pip_config, monkeypatch):
+    pip_config(
+        "[global]\nindex-url = https://mirror.example/simple\nextra-index-url = https://a.example\n"
+        "  https://b.example\nno-index = true\n[install]\ntrusted-host = mirror.example\n"
+    )
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels /more")
-    settings = environment.uv_settings(environment.pip_configuration())
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
+    found = settings(setup)
+    assert set(found.pop("UV_INDEX").split()) == {"https://a.example", "https://b.example"}
     expected = {
         "UV_DEFAULT_INDEX": "https://mirror.example/simple",
         "UV_INSECURE_HOST": "mirror.example",
         "UV_FIND_LINKS": "/wheels,/more",
-        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_HTTP_TIMEOUT": "180",
+        "UV_OFFLINE": "1",
     }
-    assert expected.items() <= settings.items()
-    assert {"https://a.example", "https://b.example"} <= set(settings["UV_INDEX"].split())
+    assert expected.items() <= found.items()
 
 
-def test_the_environment_counts_more_than_pips_file(environment, tmp_path, monkeypatch):
-    program(environment.PYTHON, f'exec {sys.executable} "$@"')
-    file = tmp_path / "pip.conf"
-    file.write_text("[global]\nindex-url = https://file.example/simple\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+def test_the_environment_counts_more_than_pips_file(setup, pip_config, monkeypatch):
+    pip_config("[global]\nindex-url = https://file.example/simple\n")
     monkeypatch.setenv("PIP_INDEX_URL", "https://variable.example/simple")
-    assert environment.pip_configuration()["index-url"] == "https://variable.example/simple"
+    assert settings(setup)["UV_DEFAULT_INDEX"] == "https://variable.example/simple"
 
 
-def test_without_pip_settings_uv_keeps_its_defaults(environment):
-    assert set(environment.uv_settings({})) == {"UV_INDEX_STRATEGY", "UV_LINK_MODE"}
+def test_without_pip_settings_uv_keeps_its_defaults(setup):
+    program(setup.venv / "bin" / "python", f'exec {sys.executable} "$@"')
+    assert settings(setup) == {}
 
 
-def test_pip_takes_over_where_uv_fails(environment, capsys):
-    program(environment.UV, "echo 'error: no route to host' >&2; exit 2")
-    program(environment.PYTHON, 'case "$*" in *install*) echo "$*" >> "$0.calls";; esac')
-    environment.install("base")
-    calls = Path(f"{environment.PYTHON}.calls").read_text()
-    assert calls.startswith("-m pip install ")
-    assert "--require-hashes" in calls
-    assert f"-r {environment.lock_file('base')}" in calls
-    assert environment.is_installed("base")
-    said = capsys.readouterr().err
-    assert "pip takes over (could not install requirements.lock" in said
-    assert "error: no route to host" in said
+def test_without_an_index_of_its_own_sync_alone_installs(setup):
+    setup.installer.install({"test", "blas"})
+    (sync,) = calls(setup)
+    python = setup.venv / "bin" / "python"
+    assert sync == f"sync --locked --inexact --python {python} --extra=blas --group=test"
 
 
-def test_failed_installation_leaves_no_stamp(environment):
-    program(environment.PYTHON, "echo 'ERROR: No matching distribution found for x' >&2; exit 1")
-    with pytest.raises(
-        environment.SetupError, match=r"could not install requirements\.lock .*: ERROR"
-    ):
-        environment.install("base")
-    assert not environment.is_installed("base")
-    assert "No matching distribution" in environment.LOG.read_text()
+@pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"])
+def test_another_index_gives_the_locked_packages_and_sync_never_sees_it(
+    setup, pip_config, monkeypatch, variable
+):
+    pip_config("")
+    monkeypatch.setenv(variable, "https://mirror.example/simple")
+    setup.installer.install({"test"})
+    assert [call.split()[0] for call in calls(setup)] == ["export", "pip", "sync"]
+    export, pip = calls(setup)[:2]
+    assert "--locked --group=test --no-emit-project" in export
+    assert "--require-hashes" in pip
+    assert pip.split()[-1] == export.split()[-1]
+    seen = {name: setup.venv / "bin" / f"uv.{name}" for name in ("pipinstall", "export--locked")}
+    assert "mirror.example" in seen["pipinstall"].read_text()
+    assert "mirror.example" not in seen["export--locked"].read_text()
+    assert "mirror.example" not in (setup.venv / "bin" / "uv.sync--locked").read_text()
 
 
-def test_layers_are_installed_at_once(environment):
-    program(environment.UV, 'echo "$*" >> "$0.calls"')
-    program(environment.PYTHON, "exit 0")
-    environment.install("base", "test")
-    (call,) = Path(f"{environment.UV}.calls").read_text().splitlines()
-    locks = [environment.lock_file(layer) for layer in ("base", "test")]
-    assert call.endswith(f" -r {locks[0]} -r {locks[1]}")
-    assert environment.is_installed("base")
-    assert environment.is_installed("test")
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_path, is_kept):
+    kept = tmp_path / "cache" / "matmul-study"
+    monkeypatch.setenv("UV_CACHE_DIR", str(kept.parent))
+    if is_kept:
+        kept.mkdir(parents=True)
+    program(
+        setup.venv / "bin" / "python",
+        'echo "$*" >> "$0.calls"; [ $3 != download ] || mkdir -p $5; [ $3 = config ] || [ -d '
+        f"{kept} ]",
+    )
+    setup.installer.install(set())
+    pins = "--no-deps --require-hashes -r workflow/uv.txt"
+    install = f"-m pip install --no-index --find-links {kept} {pins}"
+    download = [] if is_kept else [f"-m pip download --dest {kept} {pins}", install]
+    assert calls(setup, "python") == ["-m pip config list", install, *download]
+
+
+# ---- What is said
+
+
+def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, monkeypatch):
+    monkeypatch.setattr(setup.environment, "create_venv", lambda: None)
+    program(
+        setup.venv / "bin" / "uv",
+        'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2',
+    )
+    assert setup.environment.main([]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"error: could not install uv\.lock \(base\); name .* \(error: no route", said)
+    assert not setup.environment.STATE.exists()
+    assert "no route to host" in (setup.venv / "setup.log").read_text()
+
+
+def test_the_compilers_complaint_is_told_before_the_installers(setup, tmp_path):
+    failing = tmp_path / "build"
+    program(
+        failing, "echo 'error: subprocess failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
+    )
+    told = r"no build \(a\.cpp: fatal error: cuda\.h; more in "
+    with pytest.raises(setup.installer.SetupError, match=told):
+        setup.installer.run([str(failing)], "no build")
 
 
 @pytest.mark.slow
-def test_long_work_shows_that_it_goes_on(environment, monkeypatch):
+def test_long_work_shows_that_it_goes_on(setup, monkeypatch):
     shown = []
-    monkeypatch.setattr(environment.DISPLAY, "show_again", lambda: shown.append(1))
-    environment.run_checked(["sleep", "1.2"], "no sleep")
+    monkeypatch.setattr(setup.installer.DISPLAY, "show_again", lambda: shown.append(1))
+    setup.installer.run(["sleep", "1.2"], "no sleep")
     assert len(shown) >= 3
 
 
-def test_layer_is_installed_until_its_lock_changes(environment):
-    program(environment.PYTHON, "exit 0")
-    environment.install("gpu")
-    assert environment.is_installed("gpu")
-    environment.lock_file("gpu").write_text("# another lock\n")
-    assert not environment.is_installed("gpu")
+def test_python_without_venv_is_one_line(setup, monkeypatch, capsys, tmp_path):
+    program(tmp_path / "python3", "echo 'No module named venv' >&2; exit 1")
+    monkeypatch.setattr(sys, "_base_executable", str(tmp_path / "python3"))
+    shutil.rmtree(setup.venv)
+    setup.venv.mkdir()
+    assert setup.environment.main([]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(
+        r"error: \S+python3 could not create .*; install its venv module "
+        r"\(Debian, Ubuntu: apt-get install python3\.\d+-venv\) \(No module named venv",
+        message,
+    )
 
 
-def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(
-    environment, monkeypatch, tmp_path
-):
+# ---- The environment itself
+
+
+@pytest.mark.slow
+def test_environment_of_its_own_is_made_anew_and_links_are_not_followed(setup, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
-    (environment.VENV / "lib").symlink_to(tmp_path / "other")
-    (environment.VENV / "stamp-base").touch()
-    monkeypatch.setattr(environment, "run_checked", lambda *_: None)
-    environment.create_venv()
-    assert list(environment.VENV.iterdir()) == [environment.MARK]
+    (setup.venv / "old").symlink_to(tmp_path / "other")
+    setup.installer.create_venv()
+    setup.environment.check_own()
+    assert not (setup.venv / "old").exists()
     assert (tmp_path / "other" / "thesis.txt").exists()
 
 
 def test_an_activated_environment_is_made_anew_with_the_python_below_it(tmp_path):
-    """As after a pull that changes the lock, in a shell in which the environment is activated."""
+    """As after a move of the checkout, in a shell in which the environment is activated."""
     inside = tmp_path / ".venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inside.parents[1]], check=True)
     code = f"""
 import sys
-from pathlib import Path
 sys.path.insert(0, {str(ROOT / "workflow")!r})
-import environment
-environment.VENV = Path({str(inside.parents[1])!r})
-environment.MARK = environment.VENV / "made"
-environment.run_checked = lambda command, _: print(command[0])
-environment.create_venv()
+import installer
+installer.run = lambda command, _: print(command[0])
+installer.create_venv()
 """
     done = subprocess.run([inside, "-c", code], capture_output=True, text=True, check=True)
     python = Path(done.stdout.strip())
-    assert not inside.exists()
     assert python.exists()
     assert tmp_path not in python.parents
 
 
-def test_moved_environment_counts_as_not_installed(environment, monkeypatch, tmp_path):
-    program(environment.PYTHON, "exit 0")
-    environment.install("base")
-    moved = tmp_path / "elsewhere"
-    environment.VENV.rename(moved)
-    monkeypatch.setattr(environment, "VENV", moved)
-    monkeypatch.setattr(environment, "PYTHON", moved / "bin" / "python")
-    assert not environment.is_installed("base")
-
-
 @pytest.fixture
-def host(environment, monkeypatch):
-    """A host without GPU whose base is in place, and the layers that are installed on it."""
-    program(environment.PYTHON, "exit 0")
-    environment.install("base", "project")
+def host(setup, monkeypatch):
+    """A host without GPU and compiler whose base is in place, and what is installed on it."""
+    setup.environment.save(set())
     installed = []
-    monkeypatch.setattr(environment, "install", lambda *layers, **_: installed.extend(layers))
-    monkeypatch.setattr(environment, "has_nvidia_gpu", lambda: False)
+    monkeypatch.setattr(
+        setup.environment, "install", lambda layers, _=None: installed.append(sorted(layers))
+    )
+    monkeypatch.setattr(setup.environment, "create_venv", lambda: installed.append("anew"))
+    monkeypatch.setattr(setup.environment, "pycuda_variables", nullcontext)
+    monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: False)
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
+    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: False)
     return installed
 
 
@@ -187,152 +260,242 @@ def refuse(*_):
     pytest.fail("was asked for")
 
 
-def test_what_is_in_place_is_not_looked_for(environment, host, monkeypatch):
-    for name in ("run_checked", "find_nvcc", "create_venv", "pip_configuration"):
-        monkeypatch.setattr(environment, name, refuse)
-    environment.set_up([])
+def test_what_is_in_place_is_not_looked_for(setup, host, monkeypatch):
+    monkeypatch.setattr(setup.installer, "run", refuse)
+    monkeypatch.setattr(setup.installer, "output", refuse)
+    monkeypatch.setattr(setup.host, "find_nvcc", refuse)
+    setup.environment.set_up(set())
     assert host == []
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
-def test_the_projects_command_is_installed_until_it_changes(environment, host, installer):
-    path = environment.UV if installer == "uv" else environment.PYTHON
-    program(path, 'echo "$*" >> "$0.calls"')
-    environment.lock_file("project").write_text("# other scripts\n")
-    environment.set_up([])
-    environment.set_up([])
-    (call,) = Path(f"{path}.calls").read_text().splitlines()
-    assert "--no-index" in call
-    assert call.endswith(f"--editable {environment.ROOT}")
+def test_a_layer_is_installed_once_and_no_layer_is_lost(setup, host):
+    for asked in ({"test"}, {"test"}, {"dev"}, set()):
+        setup.environment.set_up(asked)
+    assert host == [["test"], ["dev", "test"]]
 
 
-def test_without_gpu_no_compiler_is_installed_for_a_report(environment, host, monkeypatch):
-    monkeypatch.setattr(environment, "find_nvcc", refuse)
-    environment.set_up(["test", "dev"])
-    assert host == ["test", "dev"]
+@pytest.mark.parametrize("name", ["pyproject.toml", "uv.lock", "workflow/uv.txt"])
+def test_a_changed_lock_renews_all_layers_in_place(setup, host, name):
+    setup.environment.set_up({"test"})
+    (setup.root / name).write_text("# another one\n")
+    setup.environment.set_up(set())
+    setup.environment.set_up(set())
+    assert host == [["test"], ["test"]]
 
 
-def test_with_a_gpu_the_compiler_and_pycuda_are_installed(environment, host, monkeypatch):
-    monkeypatch.setattr(environment, "has_nvidia_gpu", lambda: True)
-    monkeypatch.setattr(environment, "find_nvcc", lambda: None)
-    monkeypatch.setattr(environment, "install_pycuda", lambda: environment.install("gpu"))
-    environment.set_up([])
-    assert host == ["compiler", "gpu"]
+def test_interrupted_renewal_is_done_again(setup, host, monkeypatch):
+    (setup.root / "uv.lock").write_text("# another one\n")
+    monkeypatch.setattr(setup.environment, "install", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        setup.environment.set_up(set())
+    monkeypatch.setattr(setup.environment, "install", lambda *_: host.append("again"))
+    setup.environment.set_up(set())
+    assert host == ["again"]
+
+
+def test_moved_environment_is_made_anew_with_its_layers(setup, host, monkeypatch, tmp_path):
+    setup.environment.set_up({"test"})
+    moved = tmp_path / "elsewhere"
+    setup.venv.rename(moved)
+    for name, value in {
+        "VENV": moved,
+        "PYTHON": moved / "bin" / "python",
+        "STATE": moved / "set-up.json",
+    }.items():
+        monkeypatch.setattr(setup.environment, name, value)
+    monkeypatch.setattr(setup.environment, "create_venv", setup.environment.STATE.unlink)
+    setup.environment.set_up(set())
+    assert host == [["test"], ["test"]]
+
+
+@pytest.mark.parametrize("fault", ["gone", "another"])
+def test_environment_whose_python_is_not_the_same_is_made_anew(setup, host, fault):
+    setup.environment.PYTHON.unlink()
+    if fault == "another":
+        setup.environment.PYTHON.symlink_to(sys.executable)
+    setup.environment.set_up(set())
+    assert host[0] == "anew"
+
+
+# ---- CUDA
+
+
+def test_without_gpu_no_compiler_is_installed_for_a_report(setup, host):
+    setup.environment.set_up({"test", "dev"})
+    assert host == [["dev", "test"]]
+
+
+def test_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, monkeypatch):
+    monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: True)
+    setup.environment.set_up(set())
+    monkeypatch.setattr(setup.host, "has_nvidia_gpu", refuse)
+    setup.environment.set_up(set())
+    assert host == [["compiler"], ["compiler", "gpu"]]
 
 
 @pytest.mark.parametrize(
     ("nvcc", "has_disassembler", "expected"),
     [
-        (None, False, ["compiler"]),
-        (Path("/bin/sh"), False, ["disassembler"]),
+        (None, False, [["compiler"]]),
+        (Path("/bin/sh"), False, [["disassembler"]]),
         (Path("/bin/sh"), True, []),
     ],
     ids=["no nvcc", "no nvdisasm", "both"],
 )
 def test_of_the_compiler_only_what_is_missing_is_installed(
-    environment, host, monkeypatch, nvcc, has_disassembler, expected
+    setup, host, monkeypatch, nvcc, has_disassembler, expected
 ):
-    monkeypatch.setattr(environment, "find_nvcc", lambda: nvcc)
-    monkeypatch.setattr(environment, "has_disassembler", lambda _: has_disassembler)
-    environment.set_up(["compiler"])
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: nvcc)
+    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: has_disassembler)
+    setup.environment.set_up({"compiler"})
+    setup.environment.set_up({"compiler"})
     assert host == expected
 
 
-def test_a_compiler_that_was_found_is_looked_for_again_when_it_is_gone(
-    environment, host, monkeypatch, tmp_path
-):
-    nvcc = tmp_path / "nvcc"
-    nvcc.touch()
-    monkeypatch.setattr(environment, "has_disassembler", lambda _: True)
-    monkeypatch.setattr(environment, "find_nvcc", lambda: nvcc)
-    environment.set_up(["compiler"])
-    monkeypatch.setattr(environment, "find_nvcc", refuse)
-    environment.set_up(["compiler"])
-    nvcc.unlink()
-    monkeypatch.setattr(environment, "find_nvcc", lambda: None)
-    environment.set_up(["compiler"])
-    assert host == ["compiler"]
+def test_a_compiler_that_was_found_is_looked_for_again_when_it_is_gone(setup, host, monkeypatch):
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: Path("/bin/sh"))
+    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: True)
+    setup.environment.set_up({"compiler"})
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
+    setup.environment.set_up({"compiler"})
+    assert host == [["compiler"]]
 
 
-def test_installed_compiler_is_not_looked_for_again(environment, host, monkeypatch):
-    environment.stamp_file("compiler").write_text(environment.stamp_text("compiler"))
-    monkeypatch.setattr(environment, "find_nvcc", refuse)
-    environment.set_up(["compiler"])
-    assert host == []
+@pytest.mark.parametrize("layer", ["disassembler", "gpu"])
+def test_set_up_goes_on_without_what_it_can_do_without(setup, host, monkeypatch, capsys, layer):
+    def fail(layers, _=None):
+        host.append(sorted(layers))
+        if layer in layers:
+            raise setup.installer.SetupError("no route")
+
+    nvcc = Path("/bin/sh")
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: nvcc)
+    monkeypatch.setattr(setup.host, "has_disassembler", lambda _: layer == "gpu")
+    monkeypatch.setattr(setup.environment, "install", fail)
+    for _ in range(2):  # it is tried again the next time
+        setup.environment.set_up({"compiler", "test", *({layer} & {"gpu"})})
+    assert host == [["test"], sorted([layer, "test"]), sorted([layer, "test"])]
+    assert capsys.readouterr().err.count("warning: no ") == 2
 
 
-def test_set_up_goes_on_without_a_disassembler(environment, host, monkeypatch, capsys):
-    def fail(*layers):
-        raise environment.SetupError(f"no route for {layers[0]}")
+@pytest.mark.parametrize("where", ["beside", "beside the link's target", "path", "nowhere"])
+def test_the_set_up_finds_the_programs_that_the_builds_find(setup, tmp_path, monkeypatch, where):
+    real, links = tmp_path / "real", tmp_path / "links"
+    for folder in (real, links):
+        folder.mkdir()
+    program(real / "nvcc", "exit 0")
+    monkeypatch.setenv("PATH", str(links))
+    monkeypatch.setattr(toolchain, "_of_wheels", lambda _: tmp_path / "none")
+    if where == "beside":
+        (links / "nvcc").symlink_to(real / "nvcc")
+        program(links / "nvdisasm", "exit 0")
+    elif where == "beside the link's target":
+        (links / "nvcc").symlink_to(real / "nvcc")
+        program(real / "nvdisasm", "exit 0")
+    elif where == "path":
+        (setup.root / "config.yaml").write_text(f"toolchain:\n  nvcc: {real / 'nvcc'} # mine\n")
+        program(links / "nvdisasm", "exit 0")
+    else:
+        program(links / "nvcc", "exit 0")
+    nvcc = setup.host.find_nvcc()
+    assert nvcc == toolchain.find_nvcc(str(real / "nvcc") if where == "path" else None)
+    found = toolchain.find_disassembler(nvcc)
+    assert setup.host.has_disassembler(nvcc) == (found is not None) == (where != "nowhere")
 
-    monkeypatch.setattr(environment, "find_nvcc", lambda: Path("/bin/sh"))
-    monkeypatch.setattr(environment, "has_disassembler", lambda _: False)
-    monkeypatch.setattr(environment, "install", fail)
-    environment.set_up(["compiler"])
-    said = capsys.readouterr().err
-    assert "warning: no nvdisasm" in said
-    assert "no route for disassembler" in said
-    assert not environment.has_known_nvcc(), "it is tried again the next time"
+
+def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, monkeypatch):
+    program(tmp_path / "nvcc", "echo '#$ _HERE_=/cuda/bin' >&2")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with setup.host.pycuda_variables() as variables:
+        assert variables["PATH"].startswith(f"/cuda/bin:{tmp_path}:")
+        stub = Path(variables["LIBRARY_PATH"].rpartition(":")[2]) / "libcuda.so"
+        assert b"libcuda.so.1" in stub.read_bytes()
+        assert "--no-as-needed" in variables["LDFLAGS"]
 
 
-@pytest.mark.parametrize("found", [True, False])
-def test_disassembler_is_the_one_that_the_builds_will_find(environment, found):
-    program(environment.PYTHON, f'exec {sys.executable} "$@"')
-    toolchain = environment.ROOT / "kernels" / "cubins" / "toolchain.py"
-    toolchain.parent.mkdir(parents=True)
-    for folder in (toolchain.parent, toolchain.parent.parent):
-        (folder / "__init__.py").touch()
-    toolchain.write_text(
-        "from pathlib import Path\ndef find_disassembler(nvcc):\n"
-        f"    assert nvcc == Path('/cuda/bin/nvcc')\n    return Path('/x') if {found} else None\n"
+def test_without_nvcc_pycuda_is_refused(setup, monkeypatch):
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
+    needs = pytest.raises(setup.installer.SetupError, match="needs nvcc, and none is here; install")
+    with needs, setup.host.pycuda_variables():
+        pass
+
+
+def test_compiler_of_the_wheels_builds_pycuda(setup, monkeypatch):
+    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
+    nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
+    nvcc.parent.mkdir(parents=True)
+    program(nvcc, "exit 0")
+    with setup.host.pycuda_variables() as variables:
+        assert variables["PATH"].startswith(f"{nvcc.parent}:")
+
+
+# ---- The lock
+
+
+def test_the_lock_pins_every_package_by_hash_and_names_pypi_alone():
+    text = (ROOT / "uv.lock").read_text()
+    assert len(text.splitlines()) <= 4500
+    hosts = set(re.findall(r"[a-z]+://([^/\"]+)", text))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
+    for package in LOCK["package"]:
+        if package["name"] == PROJECT["project"]["name"]:
+            continue
+        assert package["source"] == {"registry": "https://pypi.org/simple"}
+        files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
+        assert files, package["name"]
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", file["hash"]) for file in files)
+
+
+def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
+    versions = {package["name"]: package.get("version") for package in LOCK["package"]}
+    pinned = re.findall(r"^([a-z]+)==([\d.]+) ", (ROOT / "workflow/uv.txt").read_text(), re.M)
+    assert dict(pinned) == {name: versions[name] for name in ("setuptools", "uv")}
+    hashes = re.findall(r"sha256:[0-9a-f]{64}", (ROOT / "workflow/uv.txt").read_text())
+    assert all(f'hash = "{one}"' in (ROOT / "uv.lock").read_text() for one in hashes)
+
+
+@pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
+def test_the_lock_is_that_of_the_project(tmp_path):
+    environment = {"PATH": os.defpath, "HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [UV, "lock", "--check", "--offline", "--python", sys.executable],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert environment.has_disassembler(Path("/cuda/bin/nvcc")) == found
+    assert done.returncode == 0, done.stderr
 
 
-def test_python_without_venv_is_one_line(environment, monkeypatch, capsys):
-    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda _name: None)
-    assert environment.main([]) == 2
-    message = capsys.readouterr().err.splitlines()[-1]
-    assert re.fullmatch(
-        r"error: \S+ has no venv module; install it \(on .*: apt-get install python3\.\d+-venv\)",
-        message,
-    )
+def test_every_layer_is_an_extra_or_a_group(setup):
+    extras = set(PROJECT["project"]["optional-dependencies"])
+    groups = set(PROJECT["dependency-groups"])
+    assert set(setup.installer.EXTRAS) == extras
+    layers = set(re.findall(r"\[([a-z]+)\]", setup.environment.__doc__))
+    assert layers | {*setup.environment.OPTIONAL, "build"} == extras | groups
 
 
-def test_the_compilers_complaint_is_told_before_the_installers(environment, tmp_path):
-    failing = tmp_path / "build"
-    program(
-        failing, "echo 'error: subprocess failed' >&2; echo 'a.cpp: fatal error: cuda.h'; exit 1"
-    )
-    with pytest.raises(environment.SetupError, match=r"no build: a\.cpp: fatal error: cuda\.h \("):
-        environment.run_checked([str(failing)], "no build")
+def test_the_compilers_wheels_stay_at_one_release():
+    groups = PROJECT["dependency-groups"]
+    assert groups["compiler"] == ["cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1"]
+    assert groups["disassembler"] == ["cuda-toolkit[nvdisasm]==13.2.1"]
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_lock_pins_every_package_by_hash_and_names_no_source(lock):
-    lines = lock.read_text().splitlines()
-    packages = [line for line in lines if not line.startswith(" ")]
-    assert packages
-    assert all(re.match(r"[a-z0-9.-]+==[\w.]+( ; .*)? \\$", line) for line in packages), packages
-    assert all(
-        re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)
-        for line in set(lines) - set(packages)
-    )
+# ---- What runs the same elsewhere
 
 
-def test_locks_hold_what_the_project_asks_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    groups = project["dependency-groups"]
-    extras = project["project"]["optional-dependencies"]
-    wanted = {
-        "requirements.lock": project["project"]["dependencies"],
-        **{f"requirements-{name}.lock": extras[name] for name in extras},
-        **{f"requirements-{name}.lock": groups[name] for name in groups},
-    }
-    assert {lock.name for lock in LOCKS} == set(wanted)
-    for name, requirements in wanted.items():
-        locked = (ROOT / name).read_text()
-        for requirement in requirements:
-            package, _, version = requirement.partition(";")[0].lower().partition("==")
-            pin = f"{package.partition('[')[0]}=={version}"
-            assert re.search(rf"^{re.escape(pin)}", locked, re.MULTILINE), f"{pin} in {name}"
+def test_the_hooks_before_a_commit_are_the_linters_of_make_lint():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    entries = {hook["entry"].removeprefix(".venv/bin/") for hook in hooks}
+    recipe = re.search(r"^lint: setup\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
+    linters = re.sub(r"\\\n", "", recipe).replace("\t@$(RUN) ", "").splitlines()
+    assert len(entries) == len(linters)
+    for linter in linters:
+        assert any(linter == entry or linter.startswith(f"{entry} ") for entry in entries), linter
+
+
+def test_the_forge_runs_what_ci_runs():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -21,8 +21,18 @@ from measurement.recording import recording
 from tests.support import ROOT, warm
 
 pytestmark = pytest.mark.slow
-PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
-PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "requirements.lock"]
+PARTS = [
+    "Snakefile",
+    "workflow",
+    "base",
+    "kernels",
+    "cpu_reference",
+    "measurement",
+    "study",
+    "analysis",
+    "report",
+]
+PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "uv.lock"]
 CONFIG = """
 study:
   seed: 1
@@ -314,7 +324,7 @@ def project(make_project, tmp_path):
     [
         ("sizes: [32, 48]", "sizes: [32, 0]", r"config\.yaml: study\.sizes\[1\]: 0 is not "),
         ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
-        ("device: auto", "device: 99", r"GPU 99: not on this host"),
+        ("device: auto", "device: 99", r"GPU 99: not found on this host"),
         ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
         ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
     ],

@@ -22,8 +22,8 @@ rule crate:
             for path in files_below(folder)
         ],
         files=[
-            *["Snakefile", "Makefile", "pyproject.toml", "README.md", "LICENSE", "CITATION.cff"],
-            *sorted(path.name for path in Path().glob("requirements*.lock")),
+            *["Snakefile", "Makefile", "pyproject.toml", "uv.lock"],
+            *["README.md", "LICENSE", "CITATION.cff"],
         ],
     output:
         "results/ro-crate.zip",

@@ -1,0 +1,116 @@
+"""The wheel: it holds every package and data file, and works from any folder without a checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+from tests.workflow.test_trial import MINE
+from tests.workflow.test_workflow import CONFIG
+
+pytestmark = pytest.mark.slow
+# What only those need who change the study, and what the wheel has elsewhere.
+NOT_SHIPPED = (".", "benchmarks/", "docs/", "tests/", "CHANGELOG", "CONTRIBUTING", "LICENSE")
+NOT_SHIPPED += ("Makefile", "README", "pyproject.toml", "uv.lock")
+
+
+def run(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """The files of the project that git knows, or would add."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no git checkout")
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tracked, tmp_path_factory):
+    """The wheel, built from a copy of the tree without a network."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in tracked:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
+    run(*pip, "--wheel-dir", copy / "dist", copy)
+    (built,) = (copy / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """An environment of its own with the wheel, which sees the packages that tests run with."""
+    venv = tmp_path_factory.mktemp("installed") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv)
+    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install"]
+    run(*pip, "--no-index", "--no-deps", wheel)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    others = dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+    (packages / "others.pth").write_text("\n".join(others) + "\n")
+    code = "import kernels; print(kernels.__file__)"
+    assert str(packages) in run(venv / "bin" / "python", "-P", "-c", code)
+    return packages
+
+
+def files_of(packages):
+    return {path for path in packages.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.fixture
+def study(installed, tmp_path):
+    """Return a function that runs ``gemm-study`` in an empty folder; the packages stay as is."""
+    before = files_of(installed)
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    here = tmp_path / "ein Ordner, größer"
+    here.mkdir()
+
+    def study(*arguments):
+        return run(
+            installed.parents[2] / "bin" / "gemm-study", *arguments, cwd=here, env=environment
+        )
+
+    study.here = here
+    yield study
+    assert files_of(installed) == before
+
+
+def test_the_wheel_holds_every_package_and_data_file(wheel, tracked):
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+    wanted = {name for name in tracked if not name.startswith(NOT_SHIPPED)}
+    assert {"Snakefile", "config.yaml", "kernels/naive.cu", "report/appendix/cpu.html.j2"} < wanted
+    assert wanted - shipped == set()
+    assert {name for name in shipped - wanted if ".dist-info/" not in name} == set()
+
+
+def test_installed_it_tries_a_kernel(study):
+    (study.here / "mine.cu").write_text(MINE)
+    said = study("try", "mine.cu", "--architecture", "sm_90")
+    assert "checked on this CPU, float32: bit for bit the reference at 64, 70;" in said
+    assert "on the roofline of NVIDIA H200" in said
+    assert {path.name for path in study.here.iterdir()} == {"mine.cu", "results"}
+
+
+def test_installed_it_makes_a_report_from_a_recording(study, make_recording):
+    few = ("naive", "block", "register_tile", "cublas_sgemm")
+    make_recording(study.here / "mine", sizes=(32, 64, 128), holdout=(), samples=6, variants=few)
+    config = yaml.safe_load(CONFIG)
+    config["gpus"] = [{"id": "card", "recording": "mine"}]
+    (study.here / "config.yaml").write_text(yaml.safe_dump(config))
+    report = study.here / "results" / "report.html"
+    assert f"The report: {report}" in study("report", "--cores", "2")
+    assert "Simulated GPU" in report.read_text()
+    assert {path.name for path in study.here.iterdir()} == {"config.yaml", "mine", "results"}
+    study("check")
