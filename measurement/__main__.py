@@ -1,7 +1,6 @@
-"""Command line of the harness; ``python -m measurement --help`` lists its commands.
+"""Command line ``python -m measurement``.
 
-Every command imports what it needs: worker processes import this module anew, and have no use for
-the rest.
+Each command imports its modules itself, because worker processes import this module too.
 """
 
 import argparse
@@ -17,49 +16,61 @@ QUESTIONS = RESULTS / "questions"
 
 
 def _device(text: str) -> str | int:
-    """Parse ``auto``, the index of a GPU, or a part of its name."""
+    """Parse ``auto``, the index of a GPU, or part of its name."""
     if text.isascii() and text.isdigit():
         return int(text)
     if re.search("[A-Za-z]", text):
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a GPU's index or name")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a GPU; use auto, an index or a name")
 
 
 def _parser() -> CommandParser:
     parser = CommandParser(
-        prog="python -m measurement", description="What is measured, and on which devices."
+        prog="python -m measurement", description="Measure and check GPUs and CPUs."
     )
     commands = commands_of(parser)
     add_record(commands)
     sanitizer = add_command(
         commands, "sanitize", "run the kernels under compute-sanitizer", _sanitize
     )
-    sanitizer.add_argument("--config", required=True, type=Path, help="the study, as config.yaml")
-    sanitizer.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
     sanitizer.add_argument(
-        "--sizes", nargs="+", help="orders, or shapes MxKxN, BATCHxMxKxN (default: a few of each)"
+        "--config", required=True, type=Path, metavar="FILE", help="the study, such as config.yaml"
     )
     sanitizer.add_argument(
-        "--tools", nargs="+", help="default: memcheck racecheck initcheck synccheck"
+        "--sizes", nargs="+", metavar="N", help="sizes N, or shapes MxKxN or BATCHxMxKxN"
+    )
+    sanitizer.add_argument(
+        "--tools",
+        nargs="+",
+        metavar="TOOL",
+        help="tools of compute-sanitizer (default: memcheck racecheck initcheck synccheck)",
     )
     sanitizer.add_argument(
         "--out",
         type=Path,
         default=Path("results/sanitize"),
-        help="folder for what the tools print (default: results/sanitize)",
+        metavar="DIR",
+        help="folder for the output of the tools (default: results/sanitize)",
     )
-    for name, what, run in (
-        ("count", "hardware counters (Nsight Compute)", _count),
-        ("accuracy", "the errors of products", _accuracy),
-    ):
-        text = f"add {what} to a recording of this kind of GPU"
-        adder = add_command(commands, name, text, run)
-        adder.add_argument("--recording", required=True, type=Path, help="folder of the recording")
-        adder.add_argument("--device", type=int, default=0, help="index of a GPU (default: 0)")
+    adders = [
+        add_command(commands, name, f"add {what} to a recording of the same GPU model", run)
+        for name, what, run in (
+            ("count", "hardware counters (Nsight Compute)", _count),
+            ("accuracy", "the errors of products", _accuracy),
+        )
+    ]
+    for adder in adders:
+        adder.add_argument(
+            "--recording", required=True, type=Path, metavar="DIR", help="folder of the recording"
+        )
+    for command in (sanitizer, *adders):
+        command.add_argument(
+            "--device", type=int, default=0, metavar="INDEX", help="CUDA index (default: 0)"
+        )
     add_command(commands, "devices", "list the GPUs of this host", _print_devices)
     add_validate(commands)
     add_command(
-        commands, "gallery", "print the recordings that travel with the project", _print_gallery
+        commands, "gallery", "print a Markdown page of the committed recordings", _print_gallery
     )
     return parser
 
@@ -71,8 +82,8 @@ def add_record(commands: Commands) -> None:
         "record",
         "measure this host into one recording",
         _record,
-        "One that was interrupted goes on with the same command. With --variant or --size it is a "
-        "quick question, whose answer is printed.",
+        "To resume an interrupted recording, rerun the command. With --variant or --size, only "
+        "these configurations are measured and the result is printed.",
         [
             "gemm-study record --device 0 --out data/recordings/my-4090",
             "gemm-study record --quick --out data/recordings/my-4090",
@@ -90,26 +101,27 @@ def add_record(commands: Commands) -> None:
         "--device",
         type=_device,
         default="auto",
-        help="index of a GPU, a part of its name, or auto: all of this host, also none (default)",
+        metavar="GPU",
+        help="CUDA index, part of a GPU name, or auto: all GPUs of this host (default: auto)",
     )
     recorder.add_argument(
-        "--at-once", action="store_true", help="several GPUs at once, not one after the other"
+        "--at-once", action="store_true", help="measure several GPUs at the same time"
     )
     recorder.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder of the recording (needed but for a question: below results/questions)",
+        help="folder of the recording (default with --variant or --size: in results/questions)",
     )
     recorder.add_argument(
         "--quick",
         dest="scope",
         action="store_const",
         const="quick",
-        help="with the values of study.quick, as much as the three answers need",
+        help="shorter study, with the values of study.quick in the config",
     )
     recorder.add_argument(
-        "--variant", nargs="+", default=[], metavar="NAME", help="these GPU variants alone"
+        "--variant", nargs="+", default=[], metavar="NAME", help="only these GPU variants"
     )
     recorder.add_argument(
         "--size",
@@ -117,29 +129,28 @@ def add_record(commands: Commands) -> None:
         default=[],
         type=whole_number,
         metavar="N",
-        help="at these matrix sizes alone",
+        help="only these matrix sizes",
     )
     recorder.add_argument(
-        "--cubins",
-        type=Path,
-        metavar="DIR",
-        help="folder with cubins built beforehand (default: build them)",
+        "--cubins", type=Path, metavar="DIR", help="folder of prebuilt cubins (default: build them)"
     )
     recorder.add_argument(
-        "--commit", help="commit of this tree, where it was copied without its git history"
+        "--commit", metavar="HASH", help="commit of a tree without git history (default: from git)"
     )
 
 
 def add_validate(commands: Commands) -> None:
-    """Add the command that judges recordings of others."""
+    """Add the command that checks recordings."""
     validator = add_command(
         commands,
         "validate",
-        "say what a recording is, or what is wrong",
+        "check recordings, and print a summary of each",
         _validate,
         examples=["gemm-study validate data/recordings/my-4090"],
     )
-    validator.add_argument("recordings", nargs="+", type=Path, metavar="DIR", help="its folder")
+    validator.add_argument(
+        "recordings", nargs="+", type=Path, metavar="DIR", help="folder of a recording"
+    )
 
 
 def _record(arguments: argparse.Namespace) -> None:
@@ -151,10 +162,10 @@ def _record(arguments: argparse.Namespace) -> None:
     variants, sizes, out = arguments.variant, arguments.size, arguments.out
     is_question = bool(variants or sizes)
     if out is None and not is_question:
-        raise StudyError("--out: is missing; name the folder that the recording shall have")
+        raise StudyError("--out: is missing; name a folder for the recording")
     if variants and not select(arguments.device):
         raise StudyError(
-            "--variant: no NVIDIA GPU on this host; name sizes alone to measure its CPU"
+            "--variant: no NVIDIA GPU on this host; use only --size to measure its CPU"
         )
     out = out or QUESTIONS / "-".join(map(str, [*variants, *sizes, arguments.device]))
     recording = record(
@@ -209,13 +220,13 @@ def _print_devices(_: argparse.Namespace) -> None:
 
     devices = cuda_devices()
     if not devices:
-        raise StudyError("no NVIDIA GPU: the driver names none; check `nvidia-smi`")
+        raise StudyError("no NVIDIA GPU: the driver lists none; check `nvidia-smi`")
     for device in devices:
         print(f"{device.index}  {device.name}  compute capability {device.compute_capability}")
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError."""
+    """Run the command; raise StudyError."""
     arguments = _parser().parse_args()
     status: int | None = arguments.run(arguments)
     return status

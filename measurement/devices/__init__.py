@@ -1,1 +1,1 @@
-"""GPUs and CPUs: how one run is executed and timed."""
+"""GPU and CPU devices: execution and timing of single runs."""

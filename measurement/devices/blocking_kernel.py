@@ -1,8 +1,8 @@
-"""Kernels timed without the host in it: the stream is held on the GPU until all is queued.
+"""Kernel-only timing: a blocking kernel occupies the stream until all work is enqueued.
 
-Events around a launch also time the host: the GPU passes the first one before the launch has
-arrived. Here both events and the launch are queued behind a kernel of one thread
-(`kernels/hold.cu`) that waits for a word in the host's memory, and is then let go.
+CUDA events around a launch also capture launch latency: the GPU passes the first event before the
+launch arrives. Here both events and the launch are enqueued behind a one-thread kernel
+(`kernels/hold.cu`), which spins on a word in host memory until the host sets it.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ import numpy as np
 
 from measurement.devices.session import CellError
 
-_LIMIT_NS = 2_000_000_000  # far longer than anything takes to be queued
+_LIMIT_NS = 2_000_000_000  # timeout of the blocking kernel; enqueuing takes far less
 
 
 class BlockingKernel:
-    """Holds a stream of the current context."""
+    """Blocks a stream of the current context."""
 
     def __init__(self, cuda: Any, module: Any, stream: Any) -> None:
-        """`cuda` is `pycuda.driver`, `module` the loaded cubin of `kernels.cubins.build.HOLD`."""
+        """Use `pycuda.driver` as `cuda` and the loaded cubin of `kernels.cubins.build.HOLD`."""
         mapped = cuda.host_alloc_flags.DEVICEMAP
         self._words = cuda.pagelocked_empty(2, np.uint32, mem_flags=mapped)
         address = int(self._words.base.get_device_pointer())
@@ -29,9 +29,9 @@ class BlockingKernel:
         self._events = [cuda.Event() for _ in range(2)]
 
     def elapsed_s(self, queue: Callable[[], None]) -> float:
-        """Return the time that what `queue` puts into the stream takes, in seconds.
+        """Return the time of the work that `queue` enqueues in the stream, in seconds.
 
-        Raises CellError where `queue` waits for the GPU: that cannot be timed alone.
+        Raise CellError if `queue` waits for the GPU: such code has no kernel-only time.
         """
         begin, end = self._events
         self._words[:] = 0
@@ -44,5 +44,7 @@ class BlockingKernel:
             self._words[0] = 1
         end.synchronize()
         if self._words[1]:
-            raise CellError("the host waits for the GPU while it launches: not timed alone")
+            raise CellError(
+                "no kernel-only time: the call waits for the GPU; launch without synchronizing"
+            )
         return float(begin.time_till(end)) / 1e3

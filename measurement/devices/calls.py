@@ -1,4 +1,7 @@
-"""What a user's Python calls for a product on a GPU, as PyTorch or CuPy do (`kernels.catalog.user_supplied`)."""
+"""User-supplied Python functions that multiply on a GPU, for example by PyTorch or CuPy.
+
+Their file format: see `kernels.catalog.user_supplied`.
+"""
 
 import runpy
 from collections.abc import Callable
@@ -13,8 +16,8 @@ from measurement.devices.session import CellError
 
 
 @dataclass(frozen=True)
-class OnDevice:
-    """A matrix in a GPU's memory, for every library that knows the CUDA array interface.
+class DeviceMatrix:
+    """A matrix in GPU memory with the CUDA array interface.
 
     https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3. `shape` is
     (rows, columns), row-major.
@@ -32,18 +35,18 @@ class OnDevice:
             "typestr": np.dtype(self.dtype).str,
             "data": (self.address, False),
             "strides": None,
-            "stream": None,  # the work is put into the stream that the call is given
+            "stream": None,  # the function gets the stream as an argument
         }
 
 
 def load_call(path: Path) -> Callable[..., None]:
-    """Run a file and return the function that queues a product; raises CellError.
+    """Run a file; return its function that enqueues a product.
 
-    What the function raises, it raises as CellError too.
+    All errors of the file and of the function are raised as CellError.
     """
     try:
         function = runpy.run_path(str(path))[CALL]
-    except Exception as error:  # it is the user's code
+    except Exception as error:  # user's code
         raise _failed(path, error) from error
 
     def call(*arguments: object) -> None:

@@ -1,8 +1,8 @@
-"""Ceilings: what a GPU, its link to the host and the clocks can do at most, measured.
+"""Ceilings: measured maximum throughput, bandwidth and latency of GPU, host link and clocks.
 
-The kernels are those of `kernels/probes.cu`; `measurement.devices.probes` says what they are given to do.
-Everything is measured `ROUNDS` times, in rounds, so that drift spreads over all quantities, after
-one round that warms up and is not kept.
+The kernels are in `kernels/probes.cu`, their parameters in `measurement.devices.probes`. Each
+quantity is measured once per round in `ROUNDS` rounds, so drift affects all quantities equally. A
+first warm-up round is discarded.
 """
 
 import time
@@ -21,17 +21,17 @@ from measurement.devices.probes import Chase, Sweep
 
 ROUNDS = 6
 _POINTER_BYTES = 8
-_EMPTY_PASSES = 31
+_EMPTY_RUNS = 31
 _CLOCK_READINGS = 10_000
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One measurement of one quantity; the quantity's name ends in its unit.
+    """One measurement of one quantity, whose name ends in its unit.
 
-    `host_memory` is ``pinned`` or ``pageable`` for copies between host and device, else None;
-    `size_bytes` is the size of a copy, or of the arrays of a rate of memory, else None; `threads`
-    how many a CPU's rate was measured with, else None. Rounds count from 1.
+    `host_memory`: ``pinned`` or ``pageable`` for copies between host and device, else None.
+    `size_bytes`: the size of a copy or of a bandwidth's arrays, else None. `threads`: the number of
+    CPU threads, None on a GPU. Rounds count from 1.
     """
 
     quantity: str
@@ -42,19 +42,19 @@ class Ceiling:
     threads: int | None = None
 
 
-# A value and what it belongs to: quantity, host memory, size in bytes.
-Row = tuple[str, str | None, int | None, float]
-Measurement = Callable[[], list[Row]]
+# Quantity, host memory, size in bytes, value.
+CeilingRow = tuple[str, str | None, int | None, float]
+Measurement = Callable[[], list[CeilingRow]]
 
 
 def smallest_step(readings_ns: npt.NDArray[np.int64]) -> float:
-    """Return the smallest step other than zero between successive readings of a clock, in s."""
+    """Return the smallest non-zero step between successive readings of a clock, in s."""
     steps = np.diff(readings_ns)
     return float(steps[steps > 0].min()) / 1e9
 
 
 def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
-    """Run all measurements in turn, ROUNDS times after a warm-up; return what they gave."""
+    """Run all measurements in ROUNDS rounds after a warm-up round; return the results."""
     return [
         Ceiling(quantity, host_memory, size_bytes, number, value)
         for number in range(ROUNDS + 1)
@@ -65,12 +65,11 @@ def in_rounds(measurements: list[Measurement]) -> list[Ceiling]:
 
 
 def timer_ceilings() -> list[Ceiling]:
-    """Return the resolution of the host's clock and the time of a run that does nothing.
+    """Return the resolution of the host's clock and the time of an empty run.
 
-    Of the latter each round gives the median of many, since one is shorter than a step of most
-    clocks.
+    Each round takes the median of many empty runs: one is shorter than a step of most clocks.
     """
-    return in_rounds([_timer_resolution, _empty_host_pass])
+    return in_rounds([_timer_resolution, _empty_host_run])
 
 
 def gpu_ceilings(
@@ -78,23 +77,21 @@ def gpu_ceilings(
 ) -> tuple[list[Ceiling], float]:
     """Measure the ceilings of a GPU in the current context; takes a few seconds.
 
-    `cuda` is `pycuda.driver`, the modules are the loaded cubins of `kernels.cubins.build.PROBES` and
-    `TENSOR_PROBE`; the latter measures nothing on GPUs without such products. A latency is
-    the time of a chase divided by its loads: in cycles of the SM from its clock64, in seconds from
-    the GPU's globaltimer, both read by the kernel around the same loads. Copies and the rates of
-    FMAs and of reads (of the whole GPU) are timed by events in `stream`.
-    `device_copy_bytes_per_s` counts each byte twice, read and written; it and the latency of DRAM
-    are left out where the free memory is too small for a buffer well over the L2 cache. All memory
-    is given back. Returns also the seconds that the GPU was busy with kernels and copies. Raises
-    `cuda.Error`.
+    `cuda` is `pycuda.driver`; the modules are the loaded cubins of `kernels.cubins.build.PROBES`
+    and `TENSOR_PROBE` (used only on GPUs with these tensor cores). A latency is the time of a
+    pointer chase divided by its number of loads. The kernel reads the SM's clock64 (cycles) and the
+    globaltimer (ns) around the same loads. Events in `stream` time copies, FMAs and reads.
+    `device_copy_bytes_per_s` counts each byte twice, read and written. It and the DRAM latency are
+    omitted if free memory is too small for a buffer much larger than the L2. All memory is freed.
+    Return also the seconds that the GPU was busy with kernels and copies. Raise `cuda.Error`.
     """
     with ExitStack() as stack:
-        card = _Card(cuda, device, module, tensor_module, stream, stack)
-        return in_rounds(list(card.measurements())), card.busy_s
+        gpu = _ProbedGpu(cuda, device, module, tensor_module, stream, stack)
+        return in_rounds(list(gpu.measurements())), gpu.busy_s
 
 
-class _Card:
-    """One GPU with the probes and their buffers, which `stack` gives back."""
+class _ProbedGpu:
+    """One GPU with the probes and their buffers; `stack` frees them."""
 
     def __init__(
         self,
@@ -140,10 +137,10 @@ class _Card:
         self._tiles = self._on_device(tiles_bytes)
         cuda.memset_d32(self._tiles, 0, tiles_bytes // 4)
         for buffer in self._host.values():
-            buffer.fill(1)  # a page that was never touched is not in memory
+            buffer.fill(1)  # untouched pages are not in memory
 
     def measurements(self) -> Iterator[Measurement]:
-        """Yield everything that is measured in a round."""
+        """Yield the measurements of one round."""
         yield self._fma
         if self._has_tensor_cores:
             yield self._tensor
@@ -157,7 +154,7 @@ class _Card:
         for memory in self._host:
             for size in self._sizes:
                 yield partial(self._host_copies, memory, size)
-        yield self._empty_pass
+        yield self._empty_run
         yield _timer_resolution
 
     def _on_device(self, size_bytes: int) -> Any:
@@ -171,7 +168,7 @@ class _Card:
         return buffer
 
     def _ring(self, chase: Chase) -> Any:
-        """Lay the ring of a chase in device memory."""
+        """Write the pointer ring of a chase to device memory."""
         successors = probes.random_ring(chase.ring_bytes // probes.SLOT_BYTES)
         ring = self._on_device(chase.ring_bytes)
         order = self._cuda.mem_alloc(successors.nbytes)
@@ -191,7 +188,7 @@ class _Card:
         )
 
     def _elapsed_s(self, work: Callable[[], None]) -> float:
-        """Return the time that `work` takes in the stream, by events around it."""
+        """Return the time of `work` in the stream, by events around it."""
         started, ended = self._events[:2]
         started.record(self._stream)
         work()
@@ -202,19 +199,19 @@ class _Card:
         return elapsed_s
 
     def _back_to_back_s(self, work: Callable[[], None]) -> float:
-        """Return the time of `work` behind work of the same kind: no submission is in it."""
+        """Return the time of `work` enqueued behind the same work, so without launch latency."""
         work()
         elapsed_s = self._elapsed_s(work)
-        self.busy_s += elapsed_s  # of the work in front
+        self.busy_s += elapsed_s  # of the first one
         return elapsed_s
 
-    def _fma(self) -> list[Row]:
+    def _fma(self) -> list[CeilingRow]:
         arguments = (*probes.FMA_ARGUMENTS, self._readings)
         launch = partial(self._launch, "fp32_fma", self._blocks, probes.THREADS, *arguments)
         rate = probes.fma_flop(self._blocks) / self._back_to_back_s(launch)
         return [("fp32_flop_per_s", None, None, rate)]
 
-    def _tensor(self) -> list[Row]:
+    def _tensor(self) -> list[CeilingRow]:
         arguments = (*probes.TENSOR_ARGUMENTS, self._readings)
         launch = partial(
             self._launch, probes.TENSOR_KERNEL, self._blocks, probes.THREADS, *arguments
@@ -222,7 +219,7 @@ class _Card:
         rate = probes.tensor_flop(self._blocks) / self._back_to_back_s(launch)
         return [("fp16_tensor_flop_per_s", None, None, rate)]
 
-    def _sweep(self, sweep: Sweep) -> list[Row]:
+    def _sweep(self, sweep: Sweep) -> list[CeilingRow]:
         source = () if sweep.level == "shared" else (self._tiles, sweep.buffer_bytes)
         arguments = (*source, sweep.steps, probes.NEVER_READ, self._readings)
         launch = partial(self._launch, sweep.kernel, self._blocks, probes.THREADS, *arguments)
@@ -232,23 +229,23 @@ class _Card:
     def _copy_on_device(self) -> None:
         self._cuda.memcpy_dtod_async(self._target, self._source, self._copy_bytes, self._stream)
 
-    def _device_copy(self) -> list[Row]:
+    def _device_copy(self) -> list[CeilingRow]:
         rate = 2 * self._copy_bytes / self._back_to_back_s(self._copy_on_device)
         return [("device_copy_bytes_per_s", None, self._copy_bytes, rate)]
 
-    def _shared_latency(self) -> list[Row]:
+    def _shared_latency(self) -> list[CeilingRow]:
         arguments = (probes.SHARED_POINTERS, probes.SHARED_STEPS, self._readings)
         self._launch("chase_shared", 1, 1, *arguments)
         return self._latency_rows("shared", probes.SHARED_STEPS)
 
-    def _latency(self, chase: Chase) -> list[Row]:
+    def _latency(self, chase: Chase) -> list[CeilingRow]:
         if chase.level == "dram":
-            self._copy_on_device()  # drives what was written or visited before out of the L2
+            self._copy_on_device()  # evicts the ring from the L2
         arguments = (self._rings[chase], chase.warm_up, chase.steps, self._readings)
         self._launch(chase.kernel, 1, 1, *arguments)
         return self._latency_rows(chase.level, chase.steps)
 
-    def _latency_rows(self, level: str, steps: int) -> list[Row]:
+    def _latency_rows(self, level: str, steps: int) -> list[CeilingRow]:
         self._stream.synchronize()
         readings = np.empty(3, np.int64)
         self._cuda.memcpy_dtoh(readings, self._readings)
@@ -259,7 +256,7 @@ class _Card:
             (f"{level}_latency_cycles", None, None, cycles),
         ]
 
-    def _host_copies(self, memory: str, size_bytes: int) -> list[Row]:
+    def _host_copies(self, memory: str, size_bytes: int) -> list[CeilingRow]:
         cuda, stream = self._cuda, self._stream
         host = self._host[memory][:size_bytes]
         times_s = {
@@ -267,19 +264,19 @@ class _Card:
             "d2h": self._elapsed_s(partial(cuda.memcpy_dtoh_async, host, self._target, stream)),
         }
         return [
-            (f"{way}_bytes_per_s", memory, size_bytes, size_bytes / time_s)
-            for way, time_s in times_s.items()
+            (f"{direction}_bytes_per_s", memory, size_bytes, size_bytes / time_s)
+            for direction, time_s in times_s.items()
         ]
 
-    def _empty_pass(self) -> list[Row]:
-        """Time what is left of a run of GpuSession without copies and kernel: medians of many."""
-        times_s = np.median([self._nothing_s() for _ in range(_EMPTY_PASSES)], axis=0)
+    def _empty_run(self) -> list[CeilingRow]:
+        """Time a run of GpuSession without copies and kernel: medians of many."""
+        times_s = np.median([self._empty_run_s() for _ in range(_EMPTY_RUNS)], axis=0)
         names = ("empty_total_s", "empty_h2d_s", "empty_kernel_s", "empty_d2h_s")
         return [
             (name, None, None, float(time_s)) for name, time_s in zip(names, times_s, strict=True)
         ]
 
-    def _nothing_s(self) -> tuple[float, ...]:
+    def _empty_run_s(self) -> tuple[float, ...]:
         begin = time.perf_counter_ns()
         for event in self._events:
             event.record(self._stream)
@@ -289,12 +286,12 @@ class _Card:
         return total_ns / 1e9, *(part_ms / 1e3 for part_ms in parts_ms)
 
 
-def _timer_resolution() -> list[Row]:
+def _timer_resolution() -> list[CeilingRow]:
     readings = np.array([time.perf_counter_ns() for _ in range(_CLOCK_READINGS)])
     return [("timer_resolution_s", None, None, smallest_step(readings))]
 
 
-def _empty_host_pass() -> list[Row]:
+def _empty_host_run() -> list[CeilingRow]:
     times_ns = []
     for _ in range(_CLOCK_READINGS):
         begin = time.perf_counter_ns()

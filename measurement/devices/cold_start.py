@@ -1,9 +1,8 @@
-"""Cold start: what a fresh process pays before and in its first run, stretch by stretch.
+"""Process cold start: the times of CUDA start-up and the first run in a new process.
 
-`cold_start` starts ``python -m measurement.devices.cold_start`` and asks it, by JSON through its standard
-input, for one run; the answer is one line of JSON. What the process imports (numpy, and with
-PyCUDA the driver's library) is loaded before its clock starts, and the matrices are filled while
-the clock stands: neither is in any of the times.
+`cold_start` starts ``python -m measurement.devices.cold_start`` and sends a request as JSON on its
+standard input. The answer is one line of JSON. The times exclude imports (NumPy, PyCUDA, libcuda)
+and the filling of the matrices.
 """
 
 import json
@@ -32,11 +31,11 @@ _COMMAND = [sys.executable, "-m", "measurement.devices.cold_start"]
 
 @dataclass(frozen=True)
 class ColdStartRequest:
-    """One pass: of which kernel, on which GPU, with which launch, on which matrices.
+    """One run: GPU, kernel, launch configuration and matrices.
 
-    `device` is the index of the GPU by PCI bus, `cubin` a file, `function` the kernel in it,
-    `dtype` and `shape` (as text) say what is multiplied, `arguments` follow the matrices,
-    `host_memory` is ``pinned`` or ``pageable``, and `seed` that of the matrices.
+    `device` is the GPU's index in PCI bus order, `cubin` a path, `function` the kernel's name,
+    `shape` a text, `arguments` the kernel's arguments after the matrices, `host_memory` ``pinned``
+    or ``pageable``, `seed` the seed of the matrices.
     """
 
     device: int
@@ -56,11 +55,11 @@ class ColdStartRequest:
 class ColdStart:
     """Times of a start and first run, in seconds.
 
-    `init_s`: the driver; `context_s`: the context; `module_s`: reading the cubin and finding the
-    kernel; `allocation_s`: three buffers each on host and device, stream and events. A pageable
-    buffer is only reserved when it is made; the pages of C come in with the first copy to it.
-    `h2d_s`, `kernel_s` and `d2h_s` are those of the run, by events. `total_s` is the sum of all
-    stretches by the host's clock, from before `init_s` until C is on the host.
+    `init_s`: the driver; `context_s`: the context; `module_s`: loading the cubin and finding the
+    kernel; `allocation_s`: three buffers each on host and device, stream and events. The pages of a
+    pageable C are allocated only by the first copy to it. CUDA events time `h2d_s`, `kernel_s` and
+    `d2h_s`. `total_s` is the sum of all phases by the host's clock, from before `init_s` until C is
+    on the host.
     """
 
     init_s: float
@@ -74,7 +73,7 @@ class ColdStart:
 
 
 def cold_start(request: ColdStartRequest, limit_s: float) -> ColdStart:
-    """Run a request in a fresh process; raises CellError if it fails or takes above `limit_s`."""
+    """Run a request in a new process; raise CellError if it fails or takes over `limit_s`."""
     question = json.dumps(asdict(request) | {"cubin": str(Path(request.cubin).resolve())})
     try:
         done = subprocess.run(
@@ -88,9 +87,9 @@ def cold_start(request: ColdStartRequest, limit_s: float) -> ColdStart:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CellError(f"cold start: took longer than {limit_s:g} s and was ended") from None
+        raise CellError(f"cold start: killed after {limit_s:g} s") from None
     except OSError as error:
-        raise CellError(f"cold start: no process could be started ({error.strerror})") from None
+        raise CellError(f"cold start: cannot start a process ({error.strerror})") from None
     answer = _parsed(done.stdout)
     if "error" in answer:
         raise CellError(f"cold start: {_one_line(str(answer['error']))}")
@@ -99,11 +98,11 @@ def cold_start(request: ColdStartRequest, limit_s: float) -> ColdStart:
     try:
         return ColdStart(**{name: float(value) for name, value in answer.items()})
     except (TypeError, ValueError):
-        raise CellError(f"cold start: answered {_one_line(done.stdout)!r}, no times") from None
+        raise CellError(f"cold start: no times in the answer {_one_line(done.stdout)!r}") from None
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Return the JSON object in `text`; an empty one where there is none."""
+    """Return the JSON object in `text`, or an empty one."""
     try:
         answer = json.loads(text)
     except ValueError:
@@ -112,54 +111,54 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _death(status: int, complaints: str) -> str:
-    """Say how a process ended that did not end well."""
+    """Return the reason for which a process failed."""
     if status < 0:
-        return f"the process died of {signal.Signals(-status).name}"
+        return f"the process was killed by {signal.Signals(-status).name}"
     lines = complaints.strip().splitlines()
-    return _one_line(lines[-1]) if lines else f"the process ended with status {status}"
+    return _one_line(lines[-1]) if lines else f"the process exited with status {status}"
 
 
 def _one_line(text: str) -> str:
-    """Return a text short and in one line."""
+    """Return a text as one short line."""
     text = " ".join(text.split())
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-class _Stretches:
-    """A clock that runs in stretches; `times_s` holds each by its name."""
+class _PhaseClock:
+    """Times phases; `times_s` maps their names to seconds."""
 
     def __init__(self) -> None:
         self.times_s: dict[str, float] = {}
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time what runs within."""
+        """Time the block as one phase."""
         begin = time.perf_counter_ns()
         yield
         self.times_s[name] = (time.perf_counter_ns() - begin) / 1e9
 
 
 def _measure(cuda: Any, request: ColdStartRequest, inputs: Inputs) -> ColdStart:
-    """Start CUDA, run one run, and give everything back."""
-    clock = _Stretches()
+    """Start CUDA, execute one run and destroy the context."""
+    clock = _PhaseClock()
     with clock.timed("init_s"):
         cuda.init()
     with clock.timed("context_s"):
         context = cuda.Device(request.device).make_context()
     try:
-        parts_s = _first_pass(cuda, request, inputs, clock)
+        parts_s = _first_run(cuda, request, inputs, clock)
     finally:
         context.pop()
         context.detach()
     total_s = sum(clock.times_s.values())
-    del clock.times_s["pass_s"]
+    del clock.times_s["run_s"]
     return ColdStart(**clock.times_s, **parts_s, total_s=total_s)
 
 
-def _first_pass(
-    cuda: Any, request: ColdStartRequest, inputs: Inputs, clock: _Stretches
+def _first_run(
+    cuda: Any, request: ColdStartRequest, inputs: Inputs, clock: _PhaseClock
 ) -> dict[str, float]:
-    """Load the kernel, make the buffers, run the run; return the times of its parts."""
+    """Load the kernel, allocate the buffers, execute the run; return the times of its parts."""
     with clock.timed("module_s"):
         module = cuda.module_from_file(request.cubin)
         types = "PPP" + "i" * len(request.arguments)
@@ -173,7 +172,7 @@ def _first_pass(
         started, copied_in, computed, copied_out = (cuda.Event() for _ in range(4))
     a[:] = inputs.a[request.dtype]
     b[:] = inputs.b[request.dtype]
-    with clock.timed("pass_s"):  # as GpuSession.run
+    with clock.timed("run_s"):  # as GpuSession.run
         started.record(stream)
         cuda.memcpy_htod_async(a_device, a, stream)
         cuda.memcpy_htod_async(b_device, b, stream)
@@ -208,15 +207,15 @@ def _host_buffer(cuda: Any, host_memory: str, count: int, dtype: type[np.generic
 
 
 def _check(c: Matrix) -> None:
-    """Raise CellError where C cannot be a product of random matrices.
+    """Raise CellError if C cannot be a product of random matrices.
 
-    Whether it is the right one has been checked before; here nothing may touch C beforehand, and
-    memory that nobody wrote holds zeros.
+    The gate has checked the kernel before. Here C cannot be poisoned first, because that would
+    touch its pages; unwritten memory contains zeros.
     """
     if not np.isfinite(c).all():
-        raise CellError("the product has elements that are NaN or infinite")
+        raise CellError("C contains NaN or infinite elements")
     if not c.any():
-        raise CellError("the product is nothing but zeros")
+        raise CellError("C contains only zeros")
 
 
 def _read_request() -> ColdStartRequest:
@@ -224,15 +223,15 @@ def _read_request() -> ColdStartRequest:
         return ColdStartRequest(**json.load(sys.stdin))
     except (ValueError, TypeError) as error:
         raise StudyError(
-            f"standard input: no request ({_one_line(str(error))}); "
-            "measurement.devices.cold_start.cold_start() sends one"
+            f"standard input: not a cold-start request ({_one_line(str(error))}); call "
+            "measurement.devices.cold_start.cold_start() instead"
         ) from None
 
 
 def main() -> None:
-    """Answer the request on standard input; raises StudyError if it is none."""
+    """Answer the request on standard input; raise StudyError if it is invalid."""
     request = _read_request()
-    # As in discovery.driver(), which would start CUDA before the clock.
+    # As in discovery.driver(), which would also initialise CUDA before the clock starts.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     import pycuda.driver as cuda
 

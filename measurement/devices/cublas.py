@@ -1,7 +1,7 @@
-"""NVIDIA's own matrix product, SGEMM of cuBLAS: how far the kernels of the study are from it.
+"""SGEMM of NVIDIA's cuBLAS, the reference of the study's kernels.
 
-The library is optional and bound with ctypes. It works in the CUDA context that is current, also
-in one that the driver API made, as PyCUDA does.
+The library is optional and bound with ctypes. It uses the current CUDA context, including contexts
+created by the driver API, as by PyCUDA.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from measurement.devices.session import CellError, DeviceError
 MISSING = "cuBLAS: not found; install the CUDA toolkit, or run `pip install nvidia-cublas`"
 
 _SONAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
-_TOOLKIT = Path("/usr/local/cuda")  # where NVIDIA's installers put it
-# Where the wheels nvidia-cublas and nvidia-cublas-cu12 put it below site-packages.
+_TOOLKIT = Path("/usr/local/cuda")  # of NVIDIA's installers
+# Folders of the wheels nvidia-cublas and nvidia-cublas-cu12 in site-packages.
 _WHEELS = ("nvidia/cu13/lib", "nvidia/cublas/lib")
 
 # cublasStatus_t
@@ -34,9 +34,9 @@ _STATUS = {
     16: "CUBLAS_STATUS_LICENSE_ERROR",
 }
 _NOT_TRANSPOSED = 0  # CUBLAS_OP_N
-# CUBLAS_PEDANTIC_MATH: FP32 arithmetic throughout, as in the kernels it is compared with. The
-# default mode has no TF32 either, but may take tensor cores for what is at least as precise; the
-# environment can make it emulate FP32 by BF16 (CUBLAS_EMULATE_SINGLE_PRECISION).
+# CUBLAS_PEDANTIC_MATH: FP32 arithmetic throughout, as in the study's kernels. The default mode
+# does not use TF32 either, but it may use tensor cores at FP32 precision or better, and
+# CUBLAS_EMULATE_SINGLE_PRECISION makes it emulate FP32 by BF16.
 _PEDANTIC_MATH = 2
 _VERSION_PARTS = range(3)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
 
@@ -61,8 +61,8 @@ _PROTOTYPES: dict[str, list[Any]] = {
 class Sgemm:
     """Products of float32 matrices by cuBLAS, in a stream of the current CUDA context.
 
-    Close it while that context still stands. Raises CellError where the library is missing, or
-    refuses to start (a driver too old for it, or no memory left for its workspace).
+    Close it before that context is destroyed. The constructor raises CellError if the library is
+    missing or does not start (driver too old, not enough memory for its workspace).
     """
 
     def __init__(self, stream: int) -> None:
@@ -72,7 +72,7 @@ class Sgemm:
             raise CellError(MISSING)
         self._library = library
         self._handle = ctypes.c_void_p()
-        # cuBLAS reads the factors of C = alpha·A·B + beta·C on the host, at every call.
+        # cuBLAS reads alpha and beta of C = alpha·A·B + beta·C from host memory at each call.
         self._alpha, self._beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self._start("cublasCreate_v2", self._handle)
         try:
@@ -83,11 +83,11 @@ class Sgemm:
             raise
 
     def multiply(self, a: int, b: int, c: int, m: int, n: int, k: int) -> None:
-        """Launch C = A·B into the stream: A (m, k), B (k, n), C (m, n), row-major on the device.
+        """Enqueue C = A·B in the stream: A (m, k), B (k, n), C (m, n), row-major on the device.
 
-        `a`, `b` and `c` are their addresses. What is in C before is not read. Raises DeviceError.
+        `a`, `b` and `c` are device addresses. C is not read. Raise DeviceError.
         """
-        # cuBLAS knows columns only: to it, what lies there is Aᵀ, Bᵀ and Cᵀ = Bᵀ·Aᵀ.
+        # cuBLAS is column-major: it reads the same memory as Aᵀ and Bᵀ and writes Cᵀ = Bᵀ·Aᵀ.
         operations = (_NOT_TRANSPOSED, _NOT_TRANSPOSED)
         status = self._library.cublasSgemm_v2(
             self._handle, *operations, n, m, k, self._alpha, b, n, a, k, self._beta, c, n
@@ -96,8 +96,8 @@ class Sgemm:
             raise DeviceError(_failure("cublasSgemm_v2", status))
 
     def close(self) -> None:
-        """Give the library's memory on the device back."""
-        # A status would tell of an earlier fault, which was raised then.
+        """Free the library's device memory."""
+        # The status is ignored: it could only repeat an error that was raised before.
         self._library.cublasDestroy_v2(self._handle)
 
     def _start(self, function: str, *arguments: object) -> None:
@@ -107,7 +107,7 @@ class Sgemm:
 
 
 def version() -> str | None:
-    """Return the release of the library, for example ``13.1.0``; None where there is none."""
+    """Return the version of the library, for example ``13.1.0``; None if it is not installed."""
     library = find_library()
     if library is None:
         return None
@@ -121,10 +121,9 @@ def version() -> str | None:
 
 @cache
 def find_library() -> Any | None:
-    """Return cuBLAS, loaded; None where there is none that loads.
+    """Return the loaded cuBLAS; None if none loads.
 
-    The first is taken of: what the loader finds, what belongs to a CUDA toolkit, what a wheel put
-    into this Python environment.
+    The search order is: the loader's path, CUDA toolkits, wheels in this Python environment.
     """
     for candidate in _candidates():
         try:
@@ -138,7 +137,7 @@ def find_library() -> Any | None:
 
 
 def _candidates() -> Iterator[str]:
-    """Yield what may be the library, best first: names for the loader, then files."""
+    """Yield candidates in search order: names for the loader, then files."""
     yield from _SONAMES
     for folder in _folders():
         for soname in _SONAMES:
@@ -159,4 +158,4 @@ def _folders() -> Iterator[Path]:
 
 
 def _failure(function: str, status: int) -> str:
-    return f"cuBLAS {version()}: {function} gives {_STATUS.get(status, f'status {status}')}"
+    return f"cuBLAS {version()}: {function} returned {_STATUS.get(status, f'status {status}')}"

@@ -1,23 +1,22 @@
-"""Energy: joules a product, from the GPU's own counter over a second of launches.
+"""Energy: joules per product, from the GPU's energy counter during a second of launches.
 
-The counter moves in steps of some tens of milliseconds, so that it is read from one step to
-another.
+The counter is updated every few tens of milliseconds, so intervals start and end at an update.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-RAMP_S = 0.3  # of launches before the counter is read: clocks and power settle
-SETTLE_S = 1.0  # without any, before idle power is read
+RAMP_S = 0.3  # launches before the counter is read, until clocks and power are stable
+SETTLE_S = 1.0  # pause before idle power is read
 POLL_S = 0.002
 
 
 @dataclass(frozen=True)
 class Energy:
-    """Launches back to back for `duration_s`: how many, and what one takes in time and energy.
+    """Launches back to back for `duration_s`: their number, and time and energy per launch.
 
-    `power_w` is the GPU's mean power meanwhile.
+    `power_w` is the GPU's mean power during these launches.
     """
 
     launches: int
@@ -28,12 +27,12 @@ class Energy:
 
 
 def steps(readings: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return seconds and joules from the first step of a counter to its last.
+    """Return seconds and joules between the first and the last update of a counter.
 
-    `readings` are (time in seconds, joules). None where fewer than two steps are seen.
+    `readings` are (time in seconds, joules). None if there are fewer than two updates.
     """
-    seen = [reading for before, reading in pairwise(readings) if reading[1] != before[1]]
-    if len(seen) < 2:
+    updates = [reading for before, reading in pairwise(readings) if reading[1] != before[1]]
+    if len(updates) < 2:
         return None
-    (begin_s, begin_j), (end_s, end_j) = seen[0], seen[-1]
+    (begin_s, begin_j), (end_s, end_j) = updates[0], updates[-1]
     return end_s - begin_s, end_j - begin_j

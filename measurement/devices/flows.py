@@ -1,6 +1,6 @@
-"""Passes whose copies and kernels do not come one after the other, each by a call of its own.
+"""End-to-end runs with overlapping copies and kernels, and runs as one CUDA graph.
 
-Both want pinned memory: of what is pageable the host copies every byte itself.
+Both need pinned memory: the driver copies pageable memory synchronously through staging buffers.
 """
 
 import ctypes
@@ -13,19 +13,19 @@ from kernels.products.shape import Shape
 from measurement.devices.buffers import Work
 from measurement.devices.session import CellError, DeviceError
 
-# CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: what other threads do meanwhile does not matter.
+# CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not affect the capture.
 _CAPTURE_MODE = 1
 _POINTER = ctypes.c_void_p
 
 
 class Pieces:
-    """Passes in pieces: rows of A and C by rows, a stream each, once B is there."""
+    """Runs in pieces: each stream handles some rows of A and C after the copy of B."""
 
     def __init__(self, cuda: Any) -> None:
-        """`cuda` is `pycuda.driver`, with the context current in which runs run."""
+        """Create streams and an event in the current context; `cuda` is `pycuda.driver`."""
         self._cuda = cuda
         self._streams = [cuda.Stream() for _ in range(PIECES)]
-        self._b_there = cuda.Event()
+        self._b_copied = cuda.Event()
 
     def ready(
         self,
@@ -35,28 +35,28 @@ class Pieces:
         rows: list[tuple[int, int]],
         launcher: Callable[[int, int, int, Any], Callable[[], None]],
     ) -> Callable[[], None]:
-        """Return what runs a run and waits for it.
+        """Return a function that executes one run and waits for its end.
 
-        `rows` has the first row and the number of rows of each piece; `launcher` is given that
-        number, where the rows of A and C lie on the device, and the stream.
+        `rows` contains the first row and the number of rows of each piece. `launcher` gets that
+        number, the device addresses of the piece's rows of A and C, and the stream.
         """
         pieces = []
         for (first, count), stream in zip(rows, self._streams, strict=False):
             a = slice(first * shape.k, (first + count) * shape.k)
             c = slice(first * shape.n, (first + count) * shape.n)
-            a_there = int(on_device[0]) + a.start * work.a.itemsize
-            c_there = int(on_device[2]) + c.start * work.c.itemsize
-            launch = launcher(count, a_there, c_there, stream)
-            pieces.append((stream, a_there, work.a[a], launch, work.c[c], c_there))
+            a_device = int(on_device[0]) + a.start * work.a.itemsize
+            c_device = int(on_device[2]) + c.start * work.c.itemsize
+            launch = launcher(count, a_device, c_device, stream)
+            pieces.append((stream, a_device, work.a[a], launch, work.c[c], c_device))
 
         def run() -> None:
             self._cuda.memcpy_htod_async(on_device[1], work.b, self._streams[0])
-            self._b_there.record(self._streams[0])
-            for stream, a_there, a_here, launch, c_here, c_there in pieces:
-                self._cuda.memcpy_htod_async(a_there, a_here, stream)
-                stream.wait_for_event(self._b_there)
+            self._b_copied.record(self._streams[0])
+            for stream, a_device, a_host, launch, c_host, c_device in pieces:
+                self._cuda.memcpy_htod_async(a_device, a_host, stream)
+                stream.wait_for_event(self._b_copied)
                 launch()
-                self._cuda.memcpy_dtoh_async(c_here, c_there, stream)
+                self._cuda.memcpy_dtoh_async(c_host, c_device, stream)
             for stream, *_ in pieces:
                 stream.synchronize()
 
@@ -64,44 +64,44 @@ class Pieces:
 
 
 class Graph:
-    """A run that the driver was given as a whole: one call launches it.
+    """A run as one CUDA graph, launched by one call.
 
-    PyCUDA has no graphs; they are the driver's own, in the context that is current.
+    PyCUDA has no graphs; this class calls the driver API in the current context.
     """
 
     def __init__(self, stream: Any, queue: Callable[[], None]) -> None:
-        """Record what `queue` puts into `stream`. Raises CellError where the driver cannot."""
+        """Capture the work that `queue` enqueues in `stream`; raise CellError if that fails."""
         self._stream = stream
-        handle, graph, self._pass = _POINTER(stream.handle), _POINTER(), _POINTER()
+        handle, graph, self._executable = _POINTER(stream.handle), _POINTER(), _POINTER()
         _call(CellError, "cuStreamBeginCapture_v2", handle, _CAPTURE_MODE)
         try:
             queue()
         finally:
-            # A stream that is left capturing would refuse everything else.
+            # A stream that is still capturing would reject all other calls.
             _call(CellError, "cuStreamEndCapture", handle, ctypes.byref(graph))
-        flags = ctypes.c_ulonglong(0)
+        made, flags = ctypes.byref(self._executable), ctypes.c_ulonglong(0)
         try:
-            _call(CellError, "cuGraphInstantiateWithFlags", ctypes.byref(self._pass), graph, flags)
+            _call(CellError, "cuGraphInstantiateWithFlags", made, graph, flags)
         finally:
             _call(CellError, "cuGraphDestroy", graph)
 
     def run(self) -> None:
-        """Run the run and wait for it. Raises DeviceError."""
-        _call(DeviceError, "cuGraphLaunch", self._pass, _POINTER(self._stream.handle))
+        """Execute the run and wait for its end; raise DeviceError."""
+        _call(DeviceError, "cuGraphLaunch", self._executable, _POINTER(self._stream.handle))
         self._stream.synchronize()
 
     def close(self) -> None:
-        """Give the driver's copy of the run back."""
-        _call(DeviceError, "cuGraphExecDestroy", self._pass)
+        """Destroy the executable graph."""
+        _call(DeviceError, "cuGraphExecDestroy", self._executable)
 
 
 def _call(kind: type[CellError], function: str, *arguments: object) -> None:
     status = getattr(_library(), function)(*arguments)
     if status:
-        raise kind(f"CUDA: {function} gives error {status}")
+        raise kind(f"CUDA: {function} returned error {status}")
 
 
 @cache
 def _library() -> Any:
-    """Return the driver; there is one wherever PyCUDA has a context."""
+    """Return the driver library, which exists wherever PyCUDA has a context."""
     return ctypes.CDLL("libcuda.so.1")

@@ -1,7 +1,7 @@
-"""One run at a time on a GPU: whoever measures there holds the lock of a file.
+"""File locks: only one process at a time measures on a GPU.
 
-The file is named by the GPU's UUID and lies where every user of the host looks. The kernel takes
-the lock back when its holder ends, however it does.
+The file's name contains the GPU's UUID, and all users of the host share its folder. Linux releases
+the lock when its owner ends, for whatever reason.
 """
 
 import fcntl
@@ -16,11 +16,11 @@ import pynvml
 from base.errors import StudyError
 from measurement.devices.discovery import CudaDevice, driver
 
-_FOLDER = Path("/tmp")  # whatever TMPDIR says
+_FOLDER = Path("/tmp")  # not TMPDIR, which may differ between users
 
 
 def lock_file(device: CudaDevice) -> Path:
-    """Return the file whose lock stands for a GPU of this host."""
+    """Return the lock file of a GPU of this host."""
     bus = driver().Device(device.index).pci_bus_id()
     pynvml.nvmlInit()
     try:
@@ -32,7 +32,7 @@ def lock_file(device: CudaDevice) -> Path:
 
 @contextmanager
 def only_run(device: CudaDevice, file: Path, purpose: str) -> Iterator[None]:
-    """Be the one run on a GPU; raises StudyError naming who is, and for what `purpose`."""
+    """Lock a GPU for `purpose`; raise StudyError naming the owner if it is already locked."""
     lock = _opened(file)
     try:
         try:
@@ -40,8 +40,8 @@ def only_run(device: CudaDevice, file: Path, purpose: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(lock, 4096, 0).decode(errors="replace").strip()
             raise StudyError(
-                f"GPU {device.index} ({device.name}): in use by {holder or 'another run'}; let it "
-                "end, or choose another GPU"
+                f"GPU {device.index} ({device.name}): in use by {holder or 'another process'}; "
+                "wait for its end or choose another GPU"
             ) from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} of {_user()}, {purpose}".encode(), 0)
@@ -51,8 +51,8 @@ def only_run(device: CudaDevice, file: Path, purpose: str) -> Iterator[None]:
 
 
 def _opened(file: Path) -> int:
-    """Open a lock file that every user may open; it is made where it is not there yet."""
-    with suppress(FileNotFoundError):  # an O_CREAT would be refused on another user's file
+    """Open a lock file, or create one that every user may open."""
+    with suppress(FileNotFoundError):  # O_CREAT fails on another user's file in /tmp
         return os.open(file, os.O_RDWR)
     lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(PermissionError):
@@ -63,5 +63,5 @@ def _opened(file: Path) -> int:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
+    except (KeyError, OSError):  # the user has no name
         return str(os.getuid())

@@ -1,4 +1,4 @@
-"""What measuring asks of a device: the boundary at which a fake device can stand in."""
+"""The interface of a device, which tests implement by a fake device."""
 
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,10 +15,9 @@ from study.cells import Cell
 class Timing:
     """Times of one end-to-end run, in seconds; the parts are None on a CPU.
 
-    `total_s` is taken by the host's monotonic clock around copies, launch and synchronisation,
-    `host_s` by the same clock around what the host does with the matrices itself (None: nothing),
-    the other parts by CUDA events in the stream: `kernel_s` has the host's way to the GPU in it,
-    which `DeviceSession.held` has not.
+    The host's monotonic clock measures `total_s` (copies, launch and synchronisation) and `host_s`
+    (host steps; None if there are none). CUDA events measure the other parts: `kernel_s` is the
+    in-run kernel time and includes launch latency, unlike `DeviceSession.kernel_time`.
     """
 
     total_s: float
@@ -29,7 +28,7 @@ class Timing:
 
     @property
     def busy_s(self) -> float:
-        """Seconds in transfers and kernel; on a CPU in the product."""
+        """Seconds in transfers and kernel; on a CPU, in the product."""
         if self.h2d_s is None or self.kernel_s is None or self.d2h_s is None:
             return self.total_s
         return self.h2d_s + self.kernel_s + self.d2h_s
@@ -37,21 +36,21 @@ class Timing:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel without the host in it: how many launches, and the mean time of one in seconds."""
+    """A kernel-only time: the number of launches, and the mean time per launch in seconds."""
 
     launches: int
     kernel_s: float
 
 
 class DeviceSession(Protocol):
-    """One device, ready to run cells; a context manager that gives the device back."""
+    """One device that runs cells; a context manager that releases the device."""
 
     @property
     def telemetry(self) -> Telemetry:
-        """What watches the device during passes."""
+        """The telemetry of the device during runs."""
 
     def __enter__(self) -> "DeviceSession":
-        """Take the device; raises StudyError where it cannot be had."""
+        """Open the device; raise StudyError if it is not available."""
 
     def __exit__(
         self,
@@ -59,48 +58,45 @@ class DeviceSession(Protocol):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Give the device back."""
+        """Release the device."""
 
     def not_launchable(self, cell: Cell) -> str | None:
-        """Say which limit keeps the cell from running on this device; None if it runs."""
+        """Return the limit that prevents the cell from running on this device; None if it runs."""
 
     def build(self, cell: Cell) -> str | None:
-        """Return the kind of build that runs the cell: ``exact``, ``guarded``; None on a CPU."""
+        """Return the build of the cell's kernel: ``exact`` or ``guarded``; None on a CPU."""
 
     def poison(self, cell: Cell) -> None:
-        """Fill C with poison (`matrices.POISON_WORD`) wherever the cell could leave it unwritten.
-
-        Raises CellError.
-        """
+        """Fill C with `matrices.POISON_WORD`, to detect unwritten elements; raise CellError."""
 
     def run(self, cell: Cell) -> Timing:
-        """Run one end-to-end run; raises CellError."""
+        """Execute one end-to-end run; raise CellError."""
 
     def product(self, cell: Cell) -> Matrix:
-        """Return C of the last run of the cell, (batch, m, n)."""
+        """Return C of the cell's last run, (batch, m, n)."""
 
     def kernel_time(self, cell: Cell, flushed: bool) -> KernelTime:
-        """Time the cell's kernel alone; raises CellError.
+        """Return the cell's kernel-only time; raise CellError.
 
-        It finds in the caches what the launch before left there, or (`flushed`) nothing.
+        Caches are as the launch before left them or, if `flushed`, without A, B and C.
         """
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Launch the cell's kernel back to back for about `length_s`; raises CellError."""
+        """Measure energy over back-to-back launches for about `length_s`; raise CellError."""
 
     def idle_power_w(self, length_s: float) -> float:
-        """Return the GPU's power with nothing running, over `length_s`; raises CellError."""
+        """Return the GPU's mean idle power over `length_s`; raise CellError."""
 
     def ceilings(self) -> tuple[list[Ceiling], float]:
-        """Measure what the device and the host's clock can do at best; raises CellError.
+        """Measure the ceilings of device and clock; raise CellError.
 
-        Returns the seconds that the device was busy for it, too.
+        Return also the seconds that the device was busy.
         """
 
 
 class CellError(Exception):
-    """A cell that could not run; the message is the reason that the recording keeps."""
+    """A cell failed; the recording stores the message as the reason."""
 
 
 class DeviceError(CellError):
-    """A cell whose fault may have spoiled the device for others: it has to be taken anew."""
+    """A cell failed and may have broken the context: the device must be reopened."""

@@ -1,4 +1,4 @@
-"""What a GPU tells of itself while it is measured: clocks, temperature, power, throttling."""
+"""Telemetry of a GPU during measurements: clocks, temperature, power, throttling."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -7,8 +7,8 @@ import pynvml
 
 from measurement.recording.throttling import THROTTLE_REASONS
 
-# Time spent throttled since the driver was loaded, in ns. NVML answers these two at once; asking
-# for the counters of the hardware's reasons takes half a millisecond.
+# Counters of throttled time since the driver was loaded, in ns. NVML returns these two at once;
+# the counters of the hardware's reasons take half a millisecond.
 _COUNTERS = {
     0x4: pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
     0x20: pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
@@ -18,11 +18,11 @@ _MHZ = 1_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """State of a device in and after a run; None where it is not known.
+    """State of a device during and after a run; None if unknown.
 
-    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` that were active during the run. The
-    last three are of a CPU: the CPU time that other threads of the process took during the run
-    (none where a product runs on one), and the clock of the core right before and right after it.
+    `throttle_reasons` is a bit mask of `THROTTLE_REASONS` active during the run. The last three
+    fields are of a CPU: the CPU time of the process's other threads during the run (about 0 for a
+    product on one thread), and the core's clock immediately before and after the run.
     """
 
     sm_clock_hz: int | None = None
@@ -36,48 +36,48 @@ class Reading:
 
 
 class Telemetry(Protocol):
-    """Watches a device during a run."""
+    """Observes a device during a run."""
 
     def begin(self) -> None:
-        """Note the state before the run."""
+        """Store the state before the run."""
 
     def end(self) -> Reading:
-        """Return the state after the run and what happened since `begin`."""
+        """Return the state after the run and the changes since `begin`."""
 
 
-class NotedTelemetry:
-    """For a device that is asked nothing: what its session noted around a run, if anything."""
+class AssignedTelemetry:
+    """For a device without counters: its session assigns `reading` during a run."""
 
     def __init__(self) -> None:
         self.reading = Reading()
 
     def begin(self) -> None:
-        """Forget the run before."""
+        """Discard the reading of the run before."""
         self.reading = Reading()
 
     def end(self) -> Reading:
-        """Return what was noted since `begin`."""
+        """Return the reading assigned since `begin`."""
         return self.reading
 
 
 class NvmlTelemetry:
-    """Reads a GPU through NVML, between runs: nothing is asked of it while one is timed.
+    """Reads a GPU through NVML between runs, never during a timed run.
 
-    Reasons that last for part of a run are seen by the counters of throttled time that grow with
-    it, and those of the hardware if they still hold at its end.
+    Counters of throttled time reveal software throttling in any part of a run; hardware throttling
+    is seen only if it is still active at the end.
     """
 
     def __init__(self, pci_bus_id: str) -> None:
         pynvml.nvmlInit()
-        self._card = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
+        self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
         self._before: dict[int, int | None] = {}
 
     def begin(self) -> None:
-        """Note the counters of throttled time."""
+        """Store the counters of throttled time."""
         self._before = self._throttled_ns()
 
     def end(self) -> Reading:
-        """Read the GPU."""
+        """Return clocks, temperature, power and the throttle reasons since `begin`."""
         throttled = self._reasons()
         for bit, after in self._throttled_ns().items():
             before = self._before.get(bit)
@@ -95,7 +95,7 @@ class NvmlTelemetry:
         )
 
     def energy_j(self) -> float | None:
-        """Return the energy that the GPU has taken since its driver was loaded, if it tells."""
+        """Return the GPU's energy in J since the driver was loaded; None without a counter."""
         millijoules = self._ask(pynvml.nvmlDeviceGetTotalEnergyConsumption)
         return None if millijoules is None else millijoules / 1e3
 
@@ -113,6 +113,6 @@ class NvmlTelemetry:
 
     def _ask(self, function: Any, *arguments: Any) -> Any:
         try:
-            return function(self._card, *arguments)
+            return function(self._handle, *arguments)
         except pynvml.NVMLError:
             return None

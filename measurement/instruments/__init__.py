@@ -1,1 +1,1 @@
-"""Tools that add to a recording or check kernels: ncu, compute-sanitizer, accuracy."""
+"""Tools that check kernels or add tables to a recording: compute-sanitizer, ncu, accuracy."""

@@ -1,6 +1,6 @@
-"""Tables added to a recording afterwards, by a GPU of the same name and the cubins recorded.
+"""Tables added to a recording later, on a GPU of the same name and with the recorded cubins.
 
-They hold what does not depend on what else a GPU does, nor on which of its kind it is.
+Their values depend neither on other work of the GPU nor on the individual GPU.
 """
 
 import os
@@ -25,7 +25,7 @@ from measurement.recording.recording import OPTIONAL, TABLES, Recording
 
 @dataclass(frozen=True)
 class Bench:
-    """A recording, a GPU of its kind (recorded as `label`) and its kernels, built in `folder`."""
+    """A recording, a GPU of the same name as its device `label`, and its kernels in `folder`."""
 
     recorded: Recording
     device: CudaDevice
@@ -41,10 +41,10 @@ def bench(
     purpose: str,
     wanted: Callable[[Recording], Iterable[Build]],
 ) -> Iterator[Bench]:
-    """Build what is `wanted` of a recording and keep other runs from the GPU meanwhile.
+    """Lock the GPU and rebuild the `wanted` kernels of a recording.
 
-    Raises StudyError where the GPU is another than the recorded one or in use, or the kernels built
-    here are not those recorded.
+    Raise StudyError if the GPU has another name than the recorded one or is in use, or if a rebuilt
+    kernel differs from the recorded one.
     """
     recorded = recording.read(path)
     device = select(device_index)[0]
@@ -58,22 +58,22 @@ def bench(
 
 
 def _label_of(recorded: Recording, device: CudaDevice) -> str:
-    """Return the recorded device that this GPU is of the kind of; raises StudyError."""
+    """Return the recorded device with this GPU's name; raise StudyError if there is none."""
     devices = recorded.provenance["devices"]
-    alike = [entry["device"] for entry in devices if entry["name"] == device.name]
-    if not alike:
+    labels = [entry["device"] for entry in devices if entry["name"] == device.name]
+    if not labels:
         names = ", ".join(entry["name"] for entry in devices) or "no GPU"
         raise StudyError(
             f"recording {recorded.path}: was made on {names}, GPU {device.index} is {device.name}; "
-            "take a card of the same name"
+            "use a GPU of the same name"
         )
-    return str(alike[0])
+    return str(labels[0])
 
 
 def _build(
     recorded: Recording, wanted: Iterable[Build], device: CudaDevice, folder: Path
 ) -> list[BuildResult]:
-    """Build kernels; raises StudyError if one is not byte for byte that of the recording."""
+    """Build kernels; raise StudyError if a cubin differs from the recorded one."""
     name = architecture(device.compute_capability)
     workers = len(os.sched_getaffinity(0))
     known = set(recorded.builds["cubin_sha256"])
@@ -82,21 +82,21 @@ def _build(
     for result in built:
         if result.cubin_sha256 not in known:
             raise StudyError(
-                f"recording {recorded.path}: its {result.variant} was built otherwise, by nvcc "
-                f"{nvccs} (here: {result.nvcc}); use that compiler and the recorded sources"
+                f"recording {recorded.path}: the build of {result.variant} differs (recorded: nvcc "
+                f"{nvccs}, here: {result.nvcc}); use that compiler and the recorded sources"
             )
     return built
 
 
 def add(bench: Bench, name: str, rows: list[dict[str, Any]], facts: dict[str, Any]) -> Recording:
-    """Write the recording with these rows of its device in table `name`, in place of older ones.
+    """Rewrite the recording: `rows` replace the device's rows of table `name`.
 
-    `facts` come to its provenance. Raises StudyError where there are no rows.
+    `facts` are added to its provenance. Raise StudyError if there are no rows.
     """
     recorded, label = bench.recorded, bench.label
     if not rows:
         raise StudyError(
-            f"recording {recorded.path}: no kernel of it could be run; nothing was changed"
+            f"recording {recorded.path}: this GPU can run none of its kernels; use another GPU"
         )
     tables = {each: recorded.table(each) for each in TABLES}
     tables |= {each: recorded.table(each) for each in OPTIONAL if len(recorded.table(each))}

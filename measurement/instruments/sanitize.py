@@ -1,4 +1,4 @@
-"""The kernels under NVIDIA's compute-sanitizer: memory, races, initialisation, barriers."""
+"""The kernels under compute-sanitizer: memory errors, races, uninitialised reads, barriers."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import ROOT
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import Kernel
 from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.toolchain import find_nvcc
 from kernels.products.elements import ELEMENTS
@@ -25,16 +26,16 @@ from study.config import Config
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SIZES = ("1", "17", "64", "100", "256", "17x33x65", "1x512x3", "3x17x33x65")
-# Padding: an access just behind a buffer would else fall into the next one, and pass for right.
+# Padding: without it, an access behind a buffer could hit the next buffer and go unnoticed.
 _OPTIONS = {"memcheck": ["--leak-check", "no", "--padding", "4096"]}
 _ERRORS_FOUND = 86
-# Until the checked process first uses CUDA: longer than a slow disk needs for Python's modules.
+# Time until the checked process uses CUDA, including slow imports.
 _CONNECT_S = 120
 
 
 @dataclass(frozen=True)
-class Report:
-    """What one tool said: cells run, errors (None: it did not come to its end), and the first."""
+class ToolReport:
+    """The result of one tool: cells run, errors (None: the tool did not finish), first error."""
 
     tool: str
     cells: int
@@ -51,21 +52,19 @@ class Report:
 def sanitize(
     config: Config, device_index: int, sizes: Sequence[str], tools: Sequence[str], out: Path
 ) -> int:
-    """Run every variant at the config's block sizes and the shapes `sizes` under each tool.
+    """Run all variants under each tool, with all dtypes, the config's block sizes and `sizes`.
 
-    Every type of elements is taken by those variants that can.
-
-    Prints a line a tool; what the tools print in full goes to ``out/TOOL.txt``. Returns 1 if one
-    of them found something or did not come to its end, else 0. Raises StudyError for a size or a
-    tool that there is not, and where the GPU, a compiler or compute-sanitizer is missing.
+    Print one line per tool; its output is written to ``out/TOOL.txt``. Return 1 if a tool found an
+    error or did not finish, else 0. Raise StudyError for an invalid size or tool, or if the GPU, a
+    compiler or compute-sanitizer is missing.
     """
     for tool in set(tools) - set(TOOLS):
-        raise StudyError(f"tool {tool!r}: not known; choose from {', '.join(TOOLS)}")
+        raise StudyError(f"--tools: {tool!r} is unknown; use one of {', '.join(TOOLS)}")
     device = select(device_index)[0]
     nvcc = find_nvcc(config.toolchain.nvcc)
     program = find_sanitizer(nvcc)
     block_sizes = config.study.block_sizes
-    variants = [name for name, entry in VARIANTS.items() if entry.kernel]
+    variants = [name for name, entry in VARIANTS.items() if isinstance(entry, Kernel)]
     cells = plan(variants, block_sizes, list(sizes), tuple(ELEMENTS))
     with (
         only_run(device, lock_file(device), "running compute-sanitizer"),
@@ -87,15 +86,15 @@ def sanitize(
 
 
 def find_sanitizer(nvcc: Path) -> Path:
-    """Return compute-sanitizer: that on PATH, or the one beside nvcc; raises StudyError."""
+    """Return compute-sanitizer from PATH or from nvcc's folder; raise StudyError."""
     found = shutil.which("compute-sanitizer") or shutil.which(nvcc.parent / "compute-sanitizer")
     if not found:
         raise StudyError("compute-sanitizer: not found; install the CUDA toolkit")
     return Path(found)
 
 
-def run_tool(program: Path, tool: str, check: list[str], log: Path) -> Report:
-    """Run the command `check` under one tool, with all output to the file `log`."""
+def run_tool(program: Path, tool: str, check: list[str], log: Path) -> ToolReport:
+    """Run the command `check` under one tool; write all output to the file `log`."""
     options = ["--error-exitcode", str(_ERRORS_FOUND), "--target-processes", "application-only"]
     options += ["--check-exit-code", "no", "--launch-timeout", str(_CONNECT_S)]
     command = [str(program), "--tool", tool, *options, *_OPTIONS.get(tool, []), *check]
@@ -109,10 +108,10 @@ def run_tool(program: Path, tool: str, check: list[str], log: Path) -> Report:
     return read_report(tool, output, done.returncode, seconds, log)
 
 
-def read_report(tool: str, output: str, status: int, seconds: float, log: Path) -> Report:
-    """Return what the output of a tool and of the check below it says.
+def read_report(tool: str, output: str, status: int, seconds: float, log: Path) -> ToolReport:
+    """Return the result of a tool, from its output and that of the check.
 
-    All of it must be there and say that all is well: the tool's summary, the check's, the status.
+    Success needs all three: the tool's summary, the check's summary and the exit status.
     """
     summaries = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", output)
     checked = re.search(r"^check: (\d+) cells run, (\d+) failed", output, re.MULTILINE)
@@ -122,23 +121,22 @@ def read_report(tool: str, output: str, status: int, seconds: float, log: Path) 
     if errors:
         fault = _first_error(output)
     elif errors is None or not checked:
-        fault = f"ended with status {status}: {_last_line(output)}"
+        fault = f"exit status {status}: {_last_line(output)}"
     elif failed or not cells:
         fault = f"{failed} products wrong" if failed else "no cell ran"
     elif status:
-        fault = f"ended with status {status}"
-    return Report(tool, cells, errors, fault and f"{fault}; see {log}", seconds)
+        fault = f"exit status {status}"
+    return ToolReport(tool, cells, errors, fault and f"{fault}; see {log}", seconds)
 
 
 def _first_error(output: str) -> str:
-    """Return the tool's first line that says more than which tool it is."""
+    """Return the tool's first line after its banner."""
     lines = re.findall(r"^=+ +(.+)$", output, re.MULTILINE)
-    said = [line for line in lines if not line.startswith("COMPUTE-SANITIZER")]
-    return said[0].strip()
+    return next(line for line in lines if not line.startswith("COMPUTE-SANITIZER")).strip()
 
 
 def _last_line(output: str) -> str:
-    """Return the last line of the check, or of the tool where the check said nothing."""
+    """Return the last line of the check, or of the tool if the check printed nothing."""
     lines = [line for line in output.splitlines() if line.strip()] or ["no message"]
     of_check = [line for line in lines if not line.startswith("=")]
     return (of_check or lines)[-1].strip("= ")

@@ -1,4 +1,4 @@
-"""What a small recording says, as lines for a terminal: a row a kernel, the fastest first."""
+"""A small recording as a table for the terminal: one row per kernel, the fastest first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ ABSENT = "–"
 
 
 def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
-    """Return a table a device of medians of kernels alone and of end-to-end runs, in milliseconds.
+    """Return one table per device: medians of kernel-only and end-to-end times in milliseconds.
 
-    A share is the library's time over the kernel's, of the same product. Whatever did not pass its
-    check stands below, with the reason. `ladder_of` a variant: of the GPU's others the fastest
-    block size of each alone, that variant marked, and of what failed what is its own.
+    "of cuBLAS" is the library's time divided by the kernel's, for the same product. Cells that did
+    not pass are listed below with their reasons. `ladder_of`: mark this variant, list the other
+    variants only with their fastest block size, and only this variant's failures.
     """
     lines = []
     names = {d["device"]: d["name"] for d in recording.provenance["devices"]}
@@ -48,18 +48,18 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Return rows of texts as lines, indented, their columns aligned."""
+    """Return rows of texts as indented lines with aligned columns."""
     return [f"  {line}" for line in aligned(rows)]
 
 
 def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list[str]]:
     samples = recording.samples[recording.samples["device"] == device]
     kernels = []
-    for _, passes in samples.groupby(KERNEL, dropna=False, sort=False):
-        first = passes.iloc[0].to_dict()
-        alone = _alike(recording.kernels, first)["kernel_s"]
-        times = (alone if len(alone) else passes["total_s"]).to_numpy(float)
-        kernels.append(_Kernel(first, *median_interval(times), bool(len(alone)), passes))
+    for _, runs in samples.groupby(KERNEL, dropna=False, sort=False):
+        first = runs.iloc[0].to_dict()
+        kernel_s = _of_kernel(recording.kernels, first)["kernel_s"]
+        times = (kernel_s if len(kernel_s) else runs["total_s"]).to_numpy(float)
+        kernels.append(_Kernel(first, *median_interval(times), bool(len(kernel_s)), runs))
     kernels.sort(key=lambda one: (one.flop, str(one.product), one.median_s))
     library = {one.product: one.median_s for one in kernels if one.cell["variant"] in LIBRARIES}
     if ladder_of:
@@ -75,14 +75,14 @@ def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Median and interval, in seconds, of a kernel (`alone`) or else of its runs."""
+    """Median and interval in seconds: kernel-only times (`kernel_only`) or end-to-end times."""
 
     cell: dict[str, Any]
     median_s: float
     low_s: float
     high_s: float
-    alone: bool
-    passes: pd.DataFrame
+    kernel_only: bool
+    runs: pd.DataFrame
 
     @property
     def product(self) -> tuple[Any, ...]:
@@ -97,21 +97,21 @@ class _Kernel:
         yield ABSENT if pd.isna(self.cell["block_size"]) else str(self.cell["block_size"])
         yield str(_shape(self.cell))
         yield str(self.cell["dtype"])
-        yield _ms(self.median_s) if self.alone else ABSENT
-        known = self.alone and not pd.isna(self.low_s)
+        yield _ms(self.median_s) if self.kernel_only else ABSENT
+        known = self.kernel_only and not pd.isna(self.low_s)
         yield f"{_ms(self.low_s)}–{_ms(self.high_s)}" if known else ABSENT
         yield f"{self.flop / self.median_s / 1e12:.4g}"
-        yield f"{library_s / self.median_s:.1%}" if library_s and self.alone else ABSENT
+        yield f"{library_s / self.median_s:.1%}" if library_s and self.kernel_only else ABSENT
 
     def totals(self) -> Iterator[str]:
-        memories = self.passes["host_memory"]
+        memories = self.runs["host_memory"]
         for memory in _TOTALS if self.cell["device"] != CPU else [None]:
-            own = self.passes.loc[memories.isna() if memory is None else memories == memory]
+            own = self.runs.loc[memories.isna() if memory is None else memories == memory]
             yield _ms(own["total_s"].median()) if len(own) else ABSENT
 
 
-def _alike(rows: pd.DataFrame, first: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows of the same kernel."""
+def _of_kernel(rows: pd.DataFrame, first: dict[str, Any]) -> pd.DataFrame:
+    """Return the rows of the kernel of row `first`."""
     same = pd.Series(True, rows.index)
     for name in KERNEL:
         value = first[name]

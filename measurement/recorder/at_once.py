@@ -1,4 +1,4 @@
-"""Jobs that run at the same time, each in a thread, and that wait for each other where they say."""
+"""Concurrent jobs in threads, with a common barrier."""
 
 import queue
 import threading
@@ -8,10 +8,10 @@ Meet = Callable[[], object]
 
 
 def run_at_once(jobs: Sequence[Callable[[Meet], None]]) -> None:
-    """Run the jobs; each is given what it calls to wait until all others have called it as well.
+    """Run the jobs; each gets a function that waits until all jobs have called it.
 
-    Raises what the first raises that fails. The threads of the others end with the process: they
-    are not waited for.
+    Raise the error of the first job that fails, without waiting for the others: their daemon
+    threads end with the process.
     """
     barrier = threading.Barrier(len(jobs))
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -20,7 +20,7 @@ def run_at_once(jobs: Sequence[Callable[[Meet], None]]) -> None:
         try:
             job(barrier.wait)
             ended.put(None)
-        except BaseException as error:  # whatever it is, the caller's thread must have it
+        except BaseException as error:  # raised again in the caller's thread
             ended.put(error)
             barrier.abort()
 

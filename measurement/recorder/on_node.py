@@ -1,11 +1,10 @@
-"""Measure a GPU on a node of a Slurm cluster, or say why it is missing.
+"""Measure a GPU on a node of a Slurm cluster, or report why its recording is missing.
 
     python -m measurement.recorder.on_node ID --attempt N
 
-What rule measure_on_node runs. The first attempt records. Where it fails, or Slurm ends it,
-Snakemake calls a second, which measures nothing: it writes why there is no recording, so that a
-node that fails costs its own GPU only. Either leaves ``results/measured/ID.json``, with `recording`
-or `missing` in it.
+Rule measure runs this command. Attempt 1 records. If it fails or Slurm ends it, Snakemake starts
+attempt 2, which only writes the reason; the other GPUs are not affected. Both attempts write
+``results/measured/ID.json`` with the key `recording` or `missing`.
 """
 
 import argparse
@@ -27,12 +26,19 @@ PROFILE = "workflow/profiles/slurm"
 
 
 def main() -> None:
-    """Run the command; raises StudyError."""
+    """Run the command; raise StudyError."""
     parser = argparse.ArgumentParser(
-        prog="python -m measurement.recorder.on_node", description=__doc__
+        prog="python -m measurement.recorder.on_node",
+        description="Measure a GPU on a Slurm node, or write why its recording is missing.",
     )
-    parser.add_argument("id", help="of an entry of the config's gpus")
-    parser.add_argument("--attempt", type=int, required=True, help="1 measures, 2 says why not")
+    parser.add_argument("id", metavar="ID", help="id of an entry of gpus in the config")
+    parser.add_argument(
+        "--attempt",
+        type=int,
+        required=True,
+        metavar="N",
+        help="1: measure; 2: write why attempt 1 failed",
+    )
     arguments = parser.parse_args()
     attempt = MEASURED / f"{arguments.id}.attempt"
     if arguments.attempt == 1:
@@ -45,21 +51,21 @@ def main() -> None:
 
 
 def measure(name: str, attempt: Path, hardware: Hardware) -> Path:
-    """Record the GPU that Slurm gave this job; return the folder of the recording.
+    """Record the GPU of this Slurm job; return the folder of the recording.
 
-    What goes wrong is kept in the file `attempt` for a second one; raises StudyError.
+    Write an error to the file `attempt`, for attempt 2, and raise it as StudyError.
     """
     job = os.environ.get("SLURM_JOB_ID")
     write_atomic(attempt, json.dumps({"job": job}))
     try:
         if job is None:
             raise StudyError(
-                f"it is measured through Slurm; run `snakemake report --workflow-profile {PROFILE}`"
+                f"this GPU needs Slurm; run `snakemake report --workflow-profile {PROFILE}`"
             )
-        # A step of Slurm's may be bound to as many CPUs as Snakemake asked for: one.
+        # Slurm may bind the step to one CPU, the number that Snakemake requested.
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
         if not hardware.select("auto"):
-            raise StudyError("the node that Slurm gave has no GPU that CUDA can use")
+            raise StudyError("CUDA finds no GPU on this node; check `nvidia-smi` there")
         folder = Path("results/recordings") / name
         record(load("results/config.yaml"), "auto", folder, None, hardware=hardware)
     except StudyError as error:
@@ -71,13 +77,13 @@ def measure(name: str, attempt: Path, hardware: Hardware) -> Path:
 def reason(attempt: Path) -> str:
     """Return why the first attempt left no recording."""
     if not attempt.is_file():
-        return "Slurm never started its job"
+        return "Slurm did not start its job"
     known = json.loads(attempt.read_text())
     return str(known.get("error") or f"Slurm ended its job: {_state(known['job'])}")
 
 
 def _state(job: str) -> str:
-    """Return what Slurm says of a job that has ended; it forgets after some minutes."""
+    """Return Slurm's state of an ended job, which Slurm keeps for some minutes."""
     command = ["scontrol", "show", "job", job]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     found = re.search(r"JobState=(\S+) Reason=(\S+)", shown)

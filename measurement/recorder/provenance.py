@@ -1,6 +1,6 @@
-"""Where a recording comes from: host, GPUs, software, sources. Made to be published.
+"""The provenance of a recording: host, GPUs, software, sources.
 
-No host name, user name, serial number or UUID is read.
+It is published, so it contains no host name, user name, serial number or UUID.
 """
 
 import importlib.metadata
@@ -35,12 +35,12 @@ _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"
 
 
 def utc_now() -> str:
-    """Return the time as ISO 8601 with seconds, UTC."""
+    """Return the current UTC time in ISO 8601, in seconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def host() -> dict[str, Any]:
-    """Describe the CPU side of this host."""
+    """Return the facts of this host and its CPU."""
     return {
         "cpu_model": _cpu_model(),
         "logical_cpus": os.cpu_count(),
@@ -60,24 +60,24 @@ def _cpu_model() -> str:
 
 
 def gpu(device: CudaDevice) -> dict[str, Any]:
-    """Describe one GPU: its name, size, limits, clocks and link."""
+    """Return the facts of one GPU: name, size, limits, clocks and link."""
     cuda = driver()
-    card = cuda.Device(device.index)
-    limits = asdict(read_limits(cuda, card)) | _multiprocessor_limits(cuda, card)
-    del limits["compute_capability"]  # is said above them
+    gpu = cuda.Device(device.index)
+    limits = asdict(read_limits(cuda, gpu)) | _multiprocessor_limits(cuda, gpu)
+    del limits["compute_capability"]  # already a fact of the GPU
     return {
         "device": f"gpu{device.index}",
         "name": device.name,
         "compute_capability": device.compute_capability,
-        "multiprocessors": card.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT),
+        "multiprocessors": gpu.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT),
         "memory_bytes": limits.pop("memory_bytes"),
-        **_nvml_facts(card.pci_bus_id()),
+        **_nvml_facts(gpu.pci_bus_id()),
         "limits": limits,
     }
 
 
-def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
-    """Read what bounds the blocks that run on one multiprocessor at a time."""
+def _multiprocessor_limits(cuda: Any, gpu: Any) -> dict[str, int]:
+    """Read the limits of resident blocks per multiprocessor, and the L2 size."""
     attribute = cuda.device_attribute
     names = {
         "max_threads_per_multiprocessor": attribute.MAX_THREADS_PER_MULTIPROCESSOR,
@@ -86,11 +86,11 @@ def _multiprocessor_limits(cuda: Any, card: Any) -> dict[str, int]:
         "shared_bytes_per_multiprocessor": attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
         "l2_cache_bytes": attribute.L2_CACHE_SIZE,
     }
-    return {name: card.get_attribute(number) for name, number in names.items()}
+    return {name: gpu.get_attribute(number) for name, number in names.items()}
 
 
 def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
-    """Read what NVML knows of a GPU; a fact that the GPU does not tell is None."""
+    """Read a GPU's facts from NVML; unsupported ones are None."""
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id.encode())
@@ -120,7 +120,7 @@ def _nvml_facts(pci_bus_id: str) -> dict[str, Any]:
 
 
 def drivers() -> dict[str, str | None]:
-    """Return the versions of the NVIDIA driver, of the CUDA that it supports, and of cuBLAS."""
+    """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
     pynvml.nvmlInit()
     try:
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
@@ -134,7 +134,7 @@ def drivers() -> dict[str, str | None]:
 
 
 def blas() -> dict[str, Any]:
-    """Describe numpy's BLAS; all None where it is one of which that is not told."""
+    """Return the facts of NumPy's BLAS; all None if threadpoolctl does not support it."""
     try:
         return NumpyBlas().facts()
     except StudyError:
@@ -142,7 +142,7 @@ def blas() -> dict[str, Any]:
 
 
 def packages() -> dict[str, str | None]:
-    """Return the versions of the Python packages that had a hand in the measurement."""
+    """Return the versions of the Python packages used to measure."""
     return {name: _version(name) for name in _PACKAGES}
 
 
@@ -163,7 +163,7 @@ def sources(
 ) -> dict[str, str]:
     """Return the SHA-256 of every source file measured, by its path from the project's root.
 
-    One from outside of the catalog is ``brought/NAME.cu``, or .py: its path may tell whose it is.
+    A user-supplied file is named ``brought/NAME.cu`` or .py, because its path may be private.
     """
     files = {path: ROOT / file for path, file in _files(builds, calls).items()}
     named = [cpu_reference.catalog.variant(name).source for name in cpu_variants]
@@ -173,16 +173,16 @@ def sources(
 
 
 def texts(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, list[str]]:
-    """Return the lines of every source from outside of the catalog, named as in `sources`.
+    """Return the lines of every user-supplied file, named as in `sources`.
 
-    Raises StudyError if one is too long for a recording, or has what cannot be shown.
+    Raise StudyError if a file is too long for a recording or contains unprintable characters.
     """
     files = _files(builds, calls)
     return {path: _lines(file) for path, file in files.items() if file.is_absolute()}
 
 
 def _files(builds: Iterable[Build], calls: Iterable[Variant]) -> dict[str, Path]:
-    """Return the files of kernels and calls by what a recording names them."""
+    """Return the files of kernels and Python functions by their names in a recording."""
     named = [(build.variant, build.source) for build in builds]
     named += [(entry.name, str(entry.source)) for entry in calls]
     files = [(name, Path(source)) for name, source in named]
@@ -198,19 +198,18 @@ def _lines(file: Path) -> list[str]:
         for line in check_lines(lines):
             check_text(line)
     except ValueError as error:
-        raise StudyError(f"{shown(file)}: no recording can keep it: {error}; change it") from None
+        raise StudyError(f"{shown(file)}: does not fit a recording: {error}; change it") from None
     return lines
 
 
-def git(told: str | None = None) -> dict[str, Any]:
-    """Return the commit of the tree and whether it was changed since (None: not known).
+def git(named: str | None = None) -> dict[str, Any]:
+    """Return the commit of the tree and whether it was changed since (None: unknown).
 
-    `told` is the commit that the user names for a tree that was copied without its history, or with
-    an older one.
+    `named` is the user's commit of a tree that was copied without its history or with an older one.
     """
     commit = _git_output("rev-parse", "HEAD")
-    if told or not commit:
-        return {"commit": told, "dirty": None}
+    if named or not commit:
+        return {"commit": named, "dirty": None}
     return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
 
 

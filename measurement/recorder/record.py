@@ -1,4 +1,4 @@
-"""Making a recording of this host: its GPUs, in turn or at once, its CPU, and where it was."""
+"""The recorder: measures this host's GPUs and CPU, and writes the recording."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ from study.plan import calls
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be measured, with everything that it takes at hand."""
+    """The inputs of a recording: study, devices, builds and library."""
 
     hardware: Hardware
     study: Study
@@ -47,33 +47,33 @@ class Task:
     builds: list[BuildResult]
     cubins: Path
     library: Path
-    at_once: bool  # several GPUs
+    at_once: bool  # measure the GPUs concurrently
 
     def gpu_opening(self, device: CudaDevice) -> Opening:
-        """Return how a worker begins with a GPU; each has a core of its own."""
+        """Return the opening of a GPU's worker; each worker has its own core."""
         session = OpenGpu(self.hardware, device, self.builds, self.cubins)
         return self._opening(session, gpu_cells(self.study, _label(device)), 0.0, device.index)
 
     def cpu_opening(self) -> Opening:
-        """Return how a worker begins with the CPU."""
+        """Return the opening of the CPU's worker."""
         session = OpenCpu(self.hardware, self.library)
-        # What ran before has left its matrices in the caches of this device alone.
-        warm_pass_s = self.study.protocol.cpu_warm_run_s
-        return self._opening(session, self.cpu_cells(), warm_pass_s, core=0)
+        # Only on the CPU are caches full of the matrices of the cell before.
+        warm_run_s = self.study.protocol.cpu_warm_run_s
+        return self._opening(session, self.cpu_cells(), warm_run_s, core=0)
 
     def cpu_cells(self) -> list[Cell]:
         """Return the cells of the CPU."""
         return cpu_cells(self.study, usable_threads())
 
     def _opening(
-        self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_pass_s: float, core: int
+        self, session: OpenGpu | OpenCpu, cells: list[Cell], warm_run_s: float, core: int
     ) -> Opening:
         seed, warm_up_s = self.study.seed, self.study.protocol.warm_up_s
-        own = (session, problems(cells), seed, CACHE, warm_up_s, warm_pass_s, core)
+        own = (session, problems(cells), seed, CACHE, warm_up_s, warm_run_s, core)
         return Opening(*own, adopted())
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must be the same for an interrupted recording to be continued."""
+        """Return the inputs that must be unchanged to resume an interrupted recording."""
         return {
             "format": FORMAT,
             "study": self.study.plain(),
@@ -94,14 +94,13 @@ def record(
     hardware: Hardware | None = None,
     at_once: bool = False,
 ) -> recording.Recording:
-    """Measure this host's CPU and the GPUs that `wanted` names; write the recording to `out`.
+    """Measure this host's CPU and the GPUs that `wanted` selects; write the recording to `out`.
 
-    Several GPUs are measured one after the other, or `at_once`. `cubins` holds cubins built
-    beforehand, ``sm_XX/STEM.cubin``; None builds what is needed. `commit` is that of a tree that
-    was copied here without its history. What an earlier attempt left in ``OUT.partial`` is
-    continued. Raises StudyError before anything is measured where a compiler, a GPU or a cubin is
-    missing or another run has the GPU, and later where a device is lost or a disk is full: what was
-    measured is kept then.
+    Several GPUs are measured one after the other, or concurrently (`at_once`). `cubins` contains
+    prebuilt ``sm_XX/STEM.cubin``; None builds them. `commit` is the commit of a tree without git
+    history. An interrupted recording is resumed from ``OUT.partial``. Raise StudyError before
+    measuring if a compiler, GPU or cubin is missing or the GPU is locked; later if a device is lost
+    or a disk is full, in which case all samples so far are kept.
     """
     hardware = hardware or Host()
     recording.check_target(out)
@@ -126,7 +125,7 @@ def record(
         header = {"task": task.fingerprint(), "facts": begun}
         with open_journal(out, header) as journal:
             if journal.attempts > 1:
-                print(f"{out}: going on where it was interrupted", file=sys.stderr, flush=True)
+                print(f"{out}: resuming", file=sys.stderr, flush=True)
             _measure(task, journal)
             if not journal.rows["builds.csv"]:
                 journal.add("builds.csv", *(build.row() for build in builds))
@@ -137,13 +136,13 @@ def record(
 
 
 def _check_memory(study: Study, devices: list[CudaDevice]) -> None:
-    """Raise StudyError if the matrices of a device do not fit into this host's memory."""
+    """Raise StudyError if the matrices of a device do not fit in this host's memory."""
     for cells in (*(gpu_cells(study, _label(device)) for device in devices), cpu_cells(study, 1)):
         check_memory(problems(cells))
 
 
 def _measure(task: Task, journal: Journal) -> None:
-    """Measure the GPUs, how they disturb each other if there are several, and the CPU."""
+    """Measure the GPUs, the interference between several GPUs, and the CPU."""
     study = task.study
     jobs = [partial(_measure_gpu, task, journal, device) for device in task.devices]
     if task.at_once:
@@ -161,7 +160,7 @@ def _measure(task: Task, journal: Journal) -> None:
 
 
 def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -> None:
-    """Measure a GPU; `meet` is called where those that are measured at once wait for each other."""
+    """Measure a GPU; `meet` waits for the other GPUs of a concurrent recording."""
     study = task.study
 
     def cold_start(cell: Cell, limit_s: float) -> Any:
@@ -176,7 +175,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
     none = dict.fromkeys(("driver", "cuda_driver", "cublas"))
     drivers = task.hardware.drivers() if task.devices else none
     nvccs = {build.nvcc for build in task.builds}
-    texts = journal.header.get("texts", {})  # as they were when it began
+    texts = journal.header.get("texts", {})  # as of the first attempt
     return {
         "format": FORMAT,
         "simulated": False,
@@ -219,7 +218,7 @@ def _gpu_sources(
 
 
 def _build(config: Config, devices: list[CudaDevice], cubins: Path) -> None:
-    """Compile what the study needs for each kind of GPU."""
+    """Compile the study's kernels for each architecture."""
     for name in _architectures(devices):
         wanted = builds_of(config.study)
         print(f"building {len(wanted)} kernels for {name}", file=sys.stderr, flush=True)

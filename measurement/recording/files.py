@@ -1,6 +1,6 @@
-"""The files of a recording: what they are called, what stands in them, whether they are unaltered.
+"""The files of a recording: names, columns, limits and hashes.
 
-`measurement.recording.recording` reads them. This module does without pandas, for whoever asks no more.
+`measurement.recording.recording` reads the tables. This module does not import pandas.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from base.errors import StudyError
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
 
-# The part of a cell that a kernel depends on, and the cell.
+# The columns that identify a kernel, and a cell.
 KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
 CELL = [*KERNEL, "host_memory", "threads"]
 
@@ -39,7 +39,7 @@ _BUILD_TYPES = {
     "block_size": "Int64",
     "build": "string",
 }
-_PASS_TYPES = {
+_RUN_TYPES = {
     "total_s": "float64",
     "host_s": "float64",
     "h2d_s": "float64",
@@ -53,7 +53,7 @@ TABLES: dict[str, dict[str, str]] = {
         "round": "Int64",
         "position": "Int64",
         "time_unix_s": "float64",
-        **_PASS_TYPES,
+        **_RUN_TYPES,
         "sm_clock_hz": "Int64",
         "memory_clock_hz": "Int64",
         "temperature_celsius": "Int64",
@@ -97,7 +97,7 @@ TABLES: dict[str, dict[str, str]] = {
         "context_s": "float64",
         "module_s": "float64",
         "allocation_s": "float64",
-        **_PASS_TYPES,
+        **_RUN_TYPES,
     },
     "ceilings.csv": {
         "device": "string",
@@ -108,10 +108,10 @@ TABLES: dict[str, dict[str, str]] = {
         "round": "Int64",
         "value": "float64",
     },
-    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_PASS_TYPES},
+    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_RUN_TYPES},
 }
-# Tables that a recording may lack. The first two came with format 5, the third went with it, and
-# the last two are added afterwards.
+# Optional tables: the first two are new in format 5, the third is only in format 4, and the last
+# two may be added later.
 OPTIONAL: dict[str, dict[str, str]] = {
     "kernels.csv.gz": _KERNEL_TYPES
     | {
@@ -151,33 +151,33 @@ OPTIONAL: dict[str, dict[str, str]] = {
         "rms_units": "float64",
     },
 }
-# What is written as it is measured.
+# Tables that the recorder writes.
 MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
 MANIFEST = "MANIFEST.sha256"
 SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
-# What a recording may hold at most: fifteen times the largest that was made, unpacked.
+# Limit of all files, unpacked: fifteen times the largest recording so far.
 MOST_BYTES = 128 * 2**20
 _MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
-_MOST_DEPTH = 16  # of brackets
-_MOST_CHARACTERS = 4096  # of a text
+_MOST_DEPTH = 16  # of nested brackets
+_MOST_CHARACTERS = 4096  # per text
 
 
 class RecordingError(StudyError):
-    """A recording that cannot be used; the message names folder, fault and remedy."""
+    """An invalid recording; the message names folder, fault and remedy."""
 
 
 def bad(path: Path, problem: str) -> RecordingError:
-    """Return the error that a recording has this problem."""
+    """Return the error of a recording with this problem."""
     return RecordingError(
         f"recording {path}: {problem}; restore the folder from version control or record it again"
     )
 
 
 def check_manifest(path: Path) -> None:
-    """Compare every file with MANIFEST.sha256; raises RecordingError naming one that differs.
+    """Compare all files with MANIFEST.sha256; raise RecordingError naming one that differs.
 
-    Each must be a plain file, and all of them no larger than `MOST_BYTES`.
+    Each must be a plain file; together they may have `MOST_BYTES`.
     """
     if not path.is_dir():
         raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
@@ -194,19 +194,17 @@ def check_manifest(path: Path) -> None:
             raise bad(path, f"{MANIFEST} does not list {name}")
         size += check_file(path, name)
         if size > MOST_BYTES:
-            raise bad(path, f"its files have more than {MOST_BYTES} bytes")
+            raise bad(path, f"the files have more than {MOST_BYTES} bytes")
         with (path / name).open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != entries[name]:
-                raise bad(
-                    path, f"{name} was altered or cut off (its SHA-256 is not the manifest's)"
-                )
+                raise bad(path, f"{name} was altered or truncated (its SHA-256 differs)")
 
 
 def check_file(path: Path, name: str) -> int:
-    """Return the size of a plain file in bytes; raises RecordingError where it is none."""
+    """Return the size of a plain file in bytes; raise RecordingError if it is not one."""
     file = path / name
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise bad(path, f"{name} is a link or no plain file")
+        raise bad(path, f"{name} is not a plain file")
     if not file.is_file():
         raise bad(path, f"{name} is missing")
     size, most = file.stat().st_size, _MOST_BYTES_OF.get(name, MOST_BYTES)
@@ -216,44 +214,43 @@ def check_file(path: Path, name: str) -> int:
 
 
 def files_of(path: Path) -> list[str]:
-    """Return the names of a recording's own files, whatever else is in its folder."""
+    """Return the names of a recording's files, without other files in its folder."""
     named = [PROVENANCE, *TABLES, *OPTIONAL, MANIFEST, SIGNATURE]
     return sorted(name for name in named if (path / name).is_file())
 
 
 def check_sessions(provenances: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Check that recordings, by folder, are sessions of one GPU model and of one study.
+    """Check that recordings, by folder, are sessions of one GPU model and one study.
 
-    They must have the same GPUs, sources and study; how it was sampled and whether energy was read
-    may differ. Raises
-    RecordingError naming the first that does not fit.
+    GPUs, sources and study must be equal; the protocol and the energy settings may differ. Raise
+    RecordingError naming the first recording that does not fit.
     """
     (first, one), *others = provenances.items()
     for path, other in others:
-        fault = _unlike(one, other)
+        fault = _difference(one, other)
         if fault:
             raise RecordingError(
-                f"recording {path}: {fault} than {first}, so it is no session of the same; give it "
-                "an entry of its own in the config's gpus"
+                f"recording {path}: {fault} than {first}, so it is not a session of the same "
+                "study; give it its own entry in gpus in the config"
             )
 
 
-# What sessions of one study may have each for itself.
-_OF_A_SESSION = ("protocol", "energy")
+# Keys of a study that may differ between its sessions.
+_PER_SESSION = ("protocol", "energy")
 
 
-def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """Say in what two recordings differ that sessions must share; None: in nothing."""
-    cards, others = (
-        {(card["name"], card["compute_capability"]) for card in each["devices"]}
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Return in which required fact two recordings differ; None if in none."""
+    gpus, others = (
+        {(gpu["name"], gpu["compute_capability"]) for gpu in each["devices"]}
         for each in (one, other)
     )
-    if len(cards | others) > 1 or len(cards) != len(others):
+    if len(gpus | others) > 1 or len(gpus) != len(others):
         return f"has other GPUs ({', '.join(sorted(name for name, _ in others)) or 'none'})"
     if one.get("at_once", False) != other.get("at_once", False):
-        return "was measured otherwise (GPUs at once, or one after the other)"
+        return "has another order of GPUs (at once, or one after the other)"
     study, configured = (
-        {key: value for key, value in each["configuration"].items() if key not in _OF_A_SESSION}
+        {key: value for key, value in each["configuration"].items() if key not in _PER_SESSION}
         for each in (one, other)
     )
     if study != configured:
@@ -267,7 +264,7 @@ def _unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
 
 
 def user_supplied(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the SHA-256 of every source from outside of the catalog, by its kernel's name."""
+    """Return the SHA-256 of each user-supplied source, by the name of its kernel."""
     sources = provenance["sources"].items()
     return {
         PurePosixPath(path).stem: digest
@@ -277,15 +274,15 @@ def user_supplied(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """Return what a recording says of its making; raises RecordingError."""
+    """Return a recording's provenance; raise RecordingError."""
     check_file(path, PROVENANCE)
     try:
         text = (path / PROVENANCE).read_text()
         provenance: dict[str, Any] = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_not_a_number
         )
     except (ValueError, RecursionError) as error:
-        raise bad(path, f"{PROVENANCE} is no JSON ({error})") from None
+        raise bad(path, f"{PROVENANCE} is not valid JSON ({error})") from None
     if isinstance(provenance, dict) and "sittings" in provenance:  # its name in format 4
         provenance["attempts"] = provenance.pop("sittings")
     try:
@@ -299,21 +296,21 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int:
-    return int(text) if len(text) < 20 else _no_number(text)
+    return int(text) if len(text) < 20 else _not_a_number(text)
 
 
 def _finite(text: str) -> float:
-    return value if math.isfinite(value := float(text)) else _no_number(text)
+    return value if math.isfinite(value := float(text)) else _not_a_number(text)
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:20]} is no number that anything has")
+def _not_a_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is not a valid number")
 
 
 def _check_texts(value: Any, depth: int = 0) -> None:
-    """Raise ValueError where a text cannot be shown, or where the brackets go too deep."""
+    """Raise ValueError for unprintable texts and too deeply nested brackets."""
     if depth > _MOST_DEPTH:
-        raise ValueError(f"has more than {_MOST_DEPTH} brackets in each other")
+        raise ValueError(f"has more than {_MOST_DEPTH} nested brackets")
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, dict):
@@ -324,10 +321,10 @@ def _check_texts(value: Any, depth: int = 0) -> None:
 
 
 def check_text(text: str) -> None:
-    """Raise ValueError if a text of a recording is too long, or has what cannot be shown."""
+    """Raise ValueError if a text of a recording is too long or has unprintable characters."""
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
     for character in text:
         strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
-        if strange or ord(character) > 0xFFFF:  # those would take four times the memory
-            raise ValueError(f"the character {character!r} stands in a text")
+        if strange or ord(character) > 0xFFFF:  # above: four bytes for each character of a text
+            raise ValueError(f"a text contains the character {character!r}")

@@ -1,4 +1,4 @@
-"""What a recording's provenance.json holds."""
+"""The schema of a recording's provenance.json."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from base.validation import Section
 
 FORMAT: Literal[5] = 5
-# Where provenance has the sources of kernels from outside of the catalog, by their names.
-USER_SUPPLIED = "brought"  # the name in recordings
-_MOST_SOURCE = 2**16  # characters of such a source, lines' ends included
+# The folder of user-supplied sources in a recording's list of sources; the name is fixed.
+USER_SUPPLIED = "brought"
+_MOST_SOURCE = 2**16  # characters of a user-supplied source
 
 Number = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
@@ -28,7 +28,7 @@ Utc = Annotated[
     Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_check_date),
 ]
-# What a recording brings, or a file of the tree: it names no other.
+# Paths of sources: user-supplied ones, and files of the project.
 _USER_SUPPLIED_PATH = rf"{USER_SUPPLIED}/[A-Za-z0-9_]+\.(?:cu|py)"
 UserSuppliedPath = Annotated[str, Field(pattern=f"^{_USER_SUPPLIED_PATH}$")]
 _TREE_PATH = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.(?:cu|c)"
@@ -37,12 +37,12 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 def lines_sha256(lines: Sequence[str]) -> str:
-    """Return the SHA-256 of a source that is given by its lines."""
+    """Return the SHA-256 of a source from its lines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def check_lines(lines: list[str]) -> list[str]:
-    """Return the lines of a source; raises ValueError if it is longer than a recording keeps."""
+    """Return the lines of a source; raise ValueError if it is too long for a recording."""
     size = sum(len(line) + 1 for line in lines)
     if size > _MOST_SOURCE:
         raise ValueError(f"has {size} characters, more than {_MOST_SOURCE}")
@@ -53,13 +53,13 @@ Lines = Annotated[list[str], AfterValidator(check_lines)]
 
 
 class _Facts(Section):
-    """Facts of which some are required, and any may be added."""
+    """Facts with required keys; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Cache(_Facts):
-    """A cache for data of one CPU; `shared_by` counts the CPUs that share it."""
+    """A data cache of one CPU; `shared_by` is the number of CPUs that share it."""
 
     level: Number
     bytes: Number
@@ -67,11 +67,11 @@ class Cache(_Facts):
 
 
 class HostFacts(_Facts):
-    """The CPU side of the host.
+    """The host and its CPU.
 
-    `usable_cpus` are those of the process's affinity. `usable_threads` are as many, or fewer where
-    its control group has a quota of CPU time: all threads of a parallel CPU variant. `caches` are
-    the nearest first; empty: not told.
+    `usable_cpus` is the size of the process's affinity mask. `usable_threads` is also limited by
+    the CPU quota of its control group; parallel CPU variants use this number. `caches` are ordered
+    from the nearest; empty if unknown.
     """
 
     cpu_model: str
@@ -95,17 +95,17 @@ class DeviceFacts(_Facts):
 
 
 class Git(_Facts):
-    """The commit of the tree, and whether it was changed since; None: not known."""
+    """The commit of the tree, and whether it was changed since; None: unknown."""
 
     commit: str | None
     dirty: bool | None
 
 
 class Phase(_Facts):
-    """How long a part of the measurement took.
+    """The duration of one phase of the measurement.
 
-    For `busy_s` of it the device was busy with transfers and kernels (a CPU: with products), passes
-    that are no samples included.
+    `busy_s` is the device's time in transfers and kernels (on a CPU, in products), including runs
+    that are not samples.
     """
 
     device: str
@@ -126,27 +126,27 @@ class Phase(_Facts):
 
 
 class Counters(_Facts):
-    """When and with what hardware counters were added, on a GPU of the same name."""
+    """Time and ncu version of the hardware counters, added on a GPU of the same name."""
 
     counted_utc: str
     ncu: str
 
 
 class Accuracy(_Facts):
-    """When the errors of products were added, on a GPU of the same name."""
+    """Time of the errors of products, added on a GPU of the same name."""
 
     added_utc: str
 
 
 class ConfiguredSeries(_Facts):
-    """One of its series."""
+    """One series of the study."""
 
     variants: list[str]
     dtypes: list[str]
 
 
 class Configured(_Facts):
-    """The section `study` of the config in force; older recordings have other keys."""
+    """The section `study` of the recorded config; older recordings have other keys."""
 
     sizes: list[Number]
     variants: list[str] = Field(default_factory=list)
@@ -160,10 +160,9 @@ class Provenance(Section):
     """The whole file.
 
     `simulated`: the times were computed, not measured. `configuration` is the section `study` of
-    the config in force, as plain JSON: keys of older recordings differ. `attempts` counts the
-    processes that had a hand in it: more than one where it was interrupted and resumed. `at_once`:
-    several GPUs were measured at the same time. `texts` are the lines of those `sources` that are
-    of kernels from outside of the catalog.
+    the recorded config as plain JSON. `attempts` is the number of processes, more than one if the
+    recording was interrupted. `at_once`: several GPUs were measured at the same time. `texts`
+    contains the lines of the user-supplied `sources`.
     """
 
     format: Literal[4, 5]
@@ -187,10 +186,10 @@ class Provenance(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Provenance":
-        names = [card.device for card in self.devices]
+        names = [gpu.device for gpu in self.devices]
         if len(set(names)) < len(names):
-            raise ValueError(f"devices: one name stands twice among {', '.join(names)}")
+            raise ValueError(f"devices: a name is listed twice in {', '.join(names)}")
         for path, lines in self.texts.items():
             if self.sources.get(path) != lines_sha256(lines):
-                raise ValueError(f"texts: {path} is not the one that sources has")
+                raise ValueError(f"texts: {path} differs from its SHA-256 in sources")
         return self

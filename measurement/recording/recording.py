@@ -1,22 +1,22 @@
-"""The recording: one folder of plain files that holds a measurement and travels.
+"""The recording: a folder of plain files with one measurement of one host.
 
-    provenance.json    what was measured, where, with what
-    samples.csv.gz     one row a sample, SI units in the column names
-    checks.csv         one row a planned cell: passed, failed or not launchable, and why
-    builds.csv         one row a cubin: registers, shared memory, spills
-    instructions.csv   how often each instruction stands in each cubin, where it could be read
-    kernels.csv.gz     one row a launch of a kernel alone (from format 5 on)
-    energy.csv         one row a run of launches back to back, and what energy it took (likewise)
-    batches.csv.gz     one row a run of launches back to back (up to format 4)
-    cold_starts.csv    one row a fresh process: start-up and first run
-    ceilings.csv       one row a measurement of what device, link and clock can do
-    neighbours.csv     passes with and without traffic of the host's other GPUs
-    counters.csv       hardware counters of launches; only where they were asked for
-    accuracy.csv       errors of products of several kinds of matrices; likewise
-    MANIFEST.sha256    the hash of each of the above, in the format of sha256sum
-    MANIFEST.sha256.sig    a signature of that; only where somebody signed (`measurement.recording.signature`)
+    provenance.json    GPUs, host, software, sources, study
+    samples.csv.gz     one row per sample; column names end in SI units
+    checks.csv         one row per planned cell: passed, failed or not launchable, and the reason
+    builds.csv         one row per cubin: registers, shared memory, spills
+    instructions.csv   number of each instruction per cubin, if a disassembler was installed
+    kernels.csv.gz     one row per kernel-only sample (since format 5)
+    energy.csv         one row per energy measurement (since format 5)
+    batches.csv.gz     one row per batch of launches (only format 4)
+    cold_starts.csv    one row per process cold start and its first run
+    ceilings.csv       one row per measurement of a ceiling of device, link or clock
+    neighbours.csv     runs with and without traffic of the host's other GPUs
+    counters.csv       hardware counters (optional)
+    accuracy.csv       errors of products (optional)
+    MANIFEST.sha256    the SHA-256 of each file above, in the format of sha256sum
+    MANIFEST.sha256.sig    a signature of the manifest (optional, `measurement.recording.signature`)
 
-`write` makes the folder in one step, `read` refuses by name one that is incomplete or altered.
+`write` creates the folder atomically. `read` rejects incomplete and altered recordings.
 """
 
 import gzip
@@ -69,8 +69,8 @@ __all__ = [
     "write",
 ]
 
-# Columns without a value in some rows: a CPU has no host memory kind, no copies and no build, a GPU
-# no threads of the host, and few variants have work for the host.
+# Columns with missing values. A CPU has no host memory, copies and builds; a GPU has no threads;
+# few variants have host steps.
 _NULLABLE = {
     "block_size",
     "host_memory",
@@ -95,28 +95,27 @@ _NULLABLE = {
     "worst_error",
     "worst_bound",
 }
-# Tables whose name here is not that of their file: the format of a recording stays.
+# Tables whose attribute is not named like their file: file names are fixed.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # Columns whose name in memory differs from the name in the file: the file format is fixed.
 _TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
 RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
-# A table that unpacks to more than this may unpack to so many times its size.
+# Above this size, a table may unpack to this multiple of its packed size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
 _ROWS_AT_ONCE = 1 << 13
-# What a value takes in memory: a text is a pointer, a whole number has a flag. A table that would
-# take more than so many times what it unpacks to has shorter rows than anything that is measured.
+# Bytes of a value in memory: a text is a pointer, a whole number has a flag. A table may take this
+# multiple of its unpacked size; more means that its rows are implausibly short.
 _VALUE_BYTES = {"string": 8, "Int64": 9, "float64": 8}
 _MOST_TIMES = 3
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording in memory; the frames' columns and types are those of `TABLES`.
+    """A recording in memory; `TABLES` and `OPTIONAL` define the columns and types of its frames.
 
-    Its provenance is that of the file and, where it is signed, `signed_by`. One of `OPTIONAL` that
-    is not there is an empty frame. A last column, `session`, counts the
-    sessions from 0: recordings of one GPU model may stand together as one, whose `later` are the
-    provenances of those after the first (`analysis.data.sessions`).
+    `provenance` is that of the file, with `signed_by` if it is signed. A missing optional table is
+    an empty frame. The last column `session` counts from 0: `analysis.data.sessions` merges the
+    recordings of one GPU model, and `later` contains the provenance of sessions 1, 2 ...
     """
 
     path: Path
@@ -137,11 +136,11 @@ class Recording:
 
     @property
     def sessions(self) -> tuple[dict[str, Any], ...]:
-        """The provenance of every session."""
+        """The provenance of each session."""
         return (self.provenance, *self.later)
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table that the file `name` holds, for example ``batches.csv.gz``."""
+        """Return the table of the file `name`, for example ``batches.csv.gz``."""
         frame: pd.DataFrame = getattr(self, _attribute(name))
         return frame
 
@@ -149,11 +148,11 @@ class Recording:
 def write(
     path: Path | str, provenance: dict[str, Any], frames: Mapping[str, pd.DataFrame]
 ) -> Recording:
-    """Write a recording to the folder `path`, whole or not at all, and read it back.
+    """Write a recording to the folder `path` atomically; read it back and return it.
 
-    `frames` holds a frame for each of `TABLES`, by file name, and any of `OPTIONAL`. Raises
-    RecordingError if the content breaks the format, or if `path` holds something else than a
-    recording (an older recording there is replaced).
+    `frames` maps file names to frames: all of `TABLES`, and any of `OPTIONAL`. Raise RecordingError
+    if the content is invalid, or if `path` contains something other than a recording. An older
+    recording is replaced.
     """
     path = Path(path)
     check_target(path)
@@ -180,20 +179,22 @@ def write(
 
 
 def check_target(path: Path) -> None:
-    """Raise RecordingError if the folder `path` holds something else than a recording.
+    """Raise RecordingError if the folder `path` contains something other than a recording.
 
-    Single tables are what a workflow leaves that removes its outputs before it makes them anew.
+    Single tables are allowed: a workflow that removed its outputs may leave them.
     """
     names = {each.name for each in path.iterdir()} if path.exists() else set()
     if MANIFEST not in names and names - {*TABLES, *OPTIONAL}:
-        raise RecordingError(f"{path}: is not empty and no recording; name another folder")
+        raise RecordingError(
+            f"{path}: is not empty and not a recording; use another folder or empty it"
+        )
 
 
 def read(path: Path | str) -> Recording:
     """Read and validate the recording in the folder `path`.
 
-    Raises RecordingError naming the folder and what is wrong: missing, cut off, altered, too large,
-    of another format, with a table that does not fit `TABLES`, or contradicting itself.
+    Raise RecordingError if a file is missing, truncated, altered, too large or of another format,
+    or if the tables are inconsistent.
     """
     path = Path(path)
     check_manifest(path)
@@ -220,7 +221,7 @@ def _attribute(name: str) -> str:
 
 
 def _replace_folder(path: Path, new: Path) -> None:
-    """Put the folder `new` in the place of `path`; where that fails, the older one stays."""
+    """Replace the folder `path` by `new`; if that fails, the older one is kept."""
     older = new.with_name(f"{new.name}.older")
     replaces = path.exists()
     if replaces:
@@ -235,7 +236,7 @@ def _replace_folder(path: Path, new: Path) -> None:
 
 
 def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
-    """Return a table as CSV, gzipped without time stamp so that equal data give equal bytes."""
+    """Return a table as CSV, gzipped without time stamp: equal data give equal bytes."""
     types = (TABLES | OPTIONAL)[name]
     in_file = {column: of_file for of_file, column in RENAMED.get(name, {}).items()}
     text = frame.rename(columns=in_file)[list(types)].astype(types).to_csv(index=False)
@@ -243,7 +244,7 @@ def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
 
 
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
-    """Read all tables of a recording, which are no larger than `MOST_BYTES` together."""
+    """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
     left, frames = MOST_BYTES, {}
     for name, types in (TABLES | OPTIONAL).items():
         if name in TABLES or (path / name).is_file():
@@ -255,10 +256,10 @@ def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
 
 
 def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
-    """Read one CSV of at most so many bytes, unpacked; return it and how many they are.
+    """Read one CSV of at most `most` unpacked bytes; return the frame and its unpacked bytes.
 
-    Its columns have the types of `TABLES`; other columns and missing values are refused. It is read
-    and typed in parts, as texts take ten times the memory.
+    Columns and types must be those of `TABLES`. The CSV is read and converted in parts, because its
+    texts would take ten times the memory.
     """
     types = (TABLES | OPTIONAL)[name]
     most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
@@ -270,21 +271,19 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
             size = stream.taken
         needed = lines * sum(_VALUE_BYTES[kind] for kind in types.values())
         if needed > max(_FREE_BYTES, _MOST_TIMES * size):
-            raise ValueError(
-                f"its {lines} lines are too short, of {size // lines} bytes on average"
-            )
+            raise ValueError(f"its {lines} lines are too short: {size // lines} bytes on average")
         columns = {column: _Column(kind, lines) for column, kind in types.items()}
         with _unpacked(path / name, most) as stream:
             for part in pd.read_csv(stream, dtype=object, na_filter=False, chunksize=_ROWS_AT_ONCE):
                 if list(part.columns) != list(types):
                     raise bad(path, f"{name} has the columns {list(part)}, not {list(types)}")
                 if not isinstance(part.index, pd.RangeIndex):
-                    raise ValueError("its rows have more cells than columns")
+                    raise ValueError("a row has more values than there are columns")
                 for column, kind in types.items():
                     try:
                         cells = part[column].to_numpy()
                         columns[column].put(rows, *_typed(cells, column, kind, texts))
-                    except _Wrong as wrong:
+                    except _InvalidValue as wrong:
                         row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
                         raise bad(path, f"{name}: column {column}{wrong}{row}") from None
                 rows += len(part)
@@ -294,7 +293,7 @@ def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
 
 
 def _frame(columns: dict[str, "_Column"], rows: int) -> pd.DataFrame:
-    """Return the first rows of some columns, which are taken out of `columns`."""
+    """Return the first rows of `columns` as a frame; `columns` is emptied to free memory."""
     arrays = {name: columns.pop(name).array(rows) for name in list(columns)}
     return pd.DataFrame(arrays, copy=False)
 
@@ -307,7 +306,7 @@ def _unpacked(path: Path, most: int) -> Iterator["_Limited"]:
 
 
 class _Column:
-    """A column whose rows come in parts: of parts put together there would be two copies."""
+    """A preallocated column filled in parts; concatenating parts would need two copies."""
 
     def __init__(self, kind: str, rows: int) -> None:
         self._kind = kind
@@ -329,7 +328,7 @@ class _Column:
 
 
 class _Limited(io.RawIOBase):
-    """A stream of bytes, of which reading more than `most` raises ValueError."""
+    """A stream of bytes; reading more than `most` raises ValueError."""
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
         self._stream = stream
@@ -348,8 +347,8 @@ class _Limited(io.RawIOBase):
         return len(data)
 
 
-class _Wrong(Exception):  # noqa: N818  told as a RecordingError
-    """A value that a column cannot have; `row` counts from 0, None: not known."""
+class _InvalidValue(Exception):  # noqa: N818  raised again as RecordingError
+    """An invalid value of a column; `row` counts from 0, None if unknown."""
 
     def __init__(self, text: str, row: int | None = None) -> None:
         super().__init__(text)
@@ -359,23 +358,23 @@ class _Wrong(Exception):  # noqa: N818  told as a RecordingError
 def _typed(
     cells: np.ndarray, column: str, kind: str, texts: dict[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return texts as the type of a column, and where there is none; raises _Wrong.
+    """Convert texts to the type of a column; return values and a mask of missing ones.
 
-    Equal texts become one of `texts`. In arrays: most tables are small, and what pandas does for
-    each column of one would take longer than the rest.
+    Equal texts share one object of `texts`. NumPy is used because pandas' overhead per column
+    would dominate for small tables. Raise _InvalidValue.
     """
     empty = cells == ""
     if column not in _NULLABLE and empty.any():
-        raise _Wrong(" is empty", int(empty.argmax()))
+        raise _InvalidValue(" is empty", int(empty.argmax()))
     if kind == "string":
         numbers, found = pd.factorize(cells)
         for number, text in enumerate(found):
             try:
                 check_text(text)
             except ValueError as error:
-                raise _Wrong(f": {error}") from None
+                raise _InvalidValue(f": {error}") from None
             if text and (said := text_fault(column, text)):
-                raise _Wrong(f" {said}", int((numbers == number).argmax()))
+                raise _InvalidValue(f": {said}", int((numbers == number).argmax()))
         own = [texts.setdefault(text, text) if text else pd.NA for text in found]
         return np.array(own, object)[numbers], empty
     try:
@@ -384,11 +383,11 @@ def _typed(
         else:
             values = np.where(empty, "nan", cells).astype(np.float64)
     except (OverflowError, ValueError) as error:
-        raise _Wrong(f": {error}") from None
-    strange = np.isnan(values) & ~empty  # a text such as nan is a number to numpy
+        raise _InvalidValue(f": {error}") from None
+    strange = np.isnan(values) & ~empty  # NumPy converts the text nan
     if strange.any():
-        raise _Wrong(" has no number", int(strange.argmax()))
+        raise _InvalidValue(" is not a number", int(strange.argmax()))
     found_fault = number_fault(column, values, ~empty)
     if found_fault:
-        raise _Wrong(f" {found_fault[1]}", found_fault[0])
+        raise _InvalidValue(f" {found_fault[1]}", found_fault[0])
     return values, empty

@@ -1,7 +1,7 @@
-"""Who signed a recording: a detached SSH signature of its manifest, which names all of it by hash.
+"""Signatures of recordings: a detached SSH signature of the manifest, which hashes all files.
 
-Made by ``ssh-keygen -Y sign -f KEY -n matmul-study MANIFEST.sha256``. ``data/signers`` says whose
-the keys are, in the format of ssh-keygen's ALLOWED SIGNERS: whoever runs the study trusts those.
+Create one by ``ssh-keygen -Y sign -f KEY -n matmul-study MANIFEST.sha256``. ``data/signers`` lists
+the trusted keys and their owners in ssh-keygen's format ALLOWED SIGNERS.
 """
 
 import shutil
@@ -16,21 +16,21 @@ SIGNERS = ROOT / "data" / "signers"
 
 
 def signed_by(path: Path) -> str | None:
-    """Return who signed the recording in a folder, as `SIGNERS` names them; None: it is unsigned.
+    """Return the signer of a recording, as named in `SIGNERS`; None if it is unsigned.
 
-    Raises RecordingError where the signature is of something else.
+    Raise RecordingError if the signature does not match the manifest.
     """
     if not (path / SIGNATURE).exists() and not (path / SIGNATURE).is_symlink():
         return None
     check_file(path, SIGNATURE)
     if shutil.which("ssh-keygen") is None:
-        return "not checked: there is no ssh-keygen here"
+        return "not checked: ssh-keygen is not installed"
     if _run(path, "check-novalidate").returncode:
-        raise bad(path, f"{SIGNATURE} is no signature of its {MANIFEST}")
+        raise bad(path, f"{SIGNATURE} does not match {MANIFEST}")
     found = _run(path, "find-principals", "-f", str(SIGNERS))
     name = found.stdout.splitlines()[0] if found.stdout and not found.returncode else ""
     known = name and not _run(path, "verify", "-f", str(SIGNERS), "-I", name).returncode
-    return name if known else "a key that data/signers does not name"
+    return name if known else "a key that is not in data/signers"
 
 
 def _run(path: Path, what: str, *options: str) -> "subprocess.CompletedProcess[str]":

@@ -1,8 +1,7 @@
-"""The reasons for which a GPU slows itself down, as recordings name them."""
+"""The reasons for GPU throttling in recordings."""
 
-# Clock event reasons (NVML, nvmlClocksEventReasons) by their bit in the mask `throttle_reasons`.
-# NVML's others (idle, clocks set by the user, sync boost) say why a clock is what it is without
-# anything being wrong.
+# NVML's nvmlClocksEventReasons, by their bit in the mask `throttle_reasons`. Its other reasons
+# (idle, clocks set by the user, sync boost) are not throttling.
 THROTTLE_REASONS = {
     0x4: "sw_power_cap",
     0x8: "hw_slowdown",

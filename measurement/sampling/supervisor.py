@@ -1,4 +1,4 @@
-"""The recorder's side of a worker process: it asks, waits only so long, and starts it afresh."""
+"""The recorder's side of a worker process: requests, time limits and restarts."""
 
 import contextlib
 import multiprocessing
@@ -11,29 +11,29 @@ from kernels.products.gate import Verdict
 from measurement.devices.ceilings import Ceiling
 from measurement.devices.energy import Energy
 from measurement.devices.session import CellError
-from measurement.sampling.worker import Opening, Pass, Reply, TimedKernel, serve
+from measurement.sampling.worker import Opening, Reply, TimedKernel, TimedRun, serve
 from study.cells import Cell
 
-# A fresh interpreter: a forked one would inherit a CUDA that it must not use.
+# CUDA cannot be used in a forked process.
 _SPAWN = multiprocessing.get_context("spawn")
-# A driver that has to end an endless kernel first takes its time.
+# The driver needs time to end an endless kernel.
 _END_S = 60.0
 
 
 class WorkerError(Exception):
-    """The worker process gave no answer; the message says why."""
+    """The worker process did not answer; the message contains the reason."""
 
 
 class Supervisor:
-    """One device in a worker process. Its methods are those of `measurement.sampling.worker.Worker`.
+    """One device in a worker process, with the methods of `measurement.sampling.worker.Worker`.
 
-    A cell's crash, hang or error of the device raises CellError once the process has been started
-    afresh; StudyError if the device does not come back. Use it as a context manager. `busy_s` adds
-    up what the device spent in transfers and kernels.
+    After a crash, hang or device error the process is restarted and CellError is raised; StudyError
+    if the device is lost. Use it as a context manager. `busy_s` sums the device's time in transfers
+    and kernels.
     """
 
     def __init__(self, label: str, opening: Opening, limit_s: float) -> None:
-        """`limit_s` is how long an answer may take, in seconds."""
+        """Prepare a supervisor; `limit_s` limits the time of each answer."""
         self._label = label
         self._opening = opening
         self._limit_s = limit_s
@@ -56,32 +56,32 @@ class Supervisor:
         self._end()
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the kind of build that runs the cell, and the limit that forbids it (or None)."""
+        """Return the build of the cell, and the limit that prevents its launch (or None)."""
         found: tuple[str | None, str | None] = self._ask(cell, "plan", cell)
         return found
 
-    def check(self, cell: Cell) -> tuple[Pass, Verdict]:
-        """Run the cell once on a poisoned C and judge the product."""
-        found: tuple[Pass, Verdict] = self._ask(cell, "check", cell)
+    def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
+        """Run the cell once on a poisoned C; return the run and the verdict on C."""
+        found: tuple[TimedRun, Verdict] = self._ask(cell, "check", cell)
         return found
 
-    def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its run is short."""
-        found: Pass = self._ask(cell, "sample", cell)
+    def sample(self, cell: Cell) -> TimedRun:
+        """Run the cell once, after a warm-up if its run is short."""
+        found: TimedRun = self._ask(cell, "sample", cell)
         return found
 
     def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
-        """Time the cell's kernel alone."""
+        """Measure the cell's kernel-only time."""
         found: TimedKernel = self._ask(cell, "kernel_time", cell, flushed)
         return found
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Read the energy of the cell's kernel, over launches for about `length_s`."""
+        """Measure the energy of the cell's kernel over about `length_s`."""
         found: Energy = self._ask(cell, "energy", cell, length_s)
         return found
 
     def idle_power_w(self, length_s: float) -> float:
-        """Read the power of the device at rest, over `length_s`."""
+        """Measure the device's idle power over `length_s`."""
         found: float = self._ask("the idle power", "idle_power_w", length_s)
         return found
 
@@ -91,24 +91,24 @@ class Supervisor:
         return found
 
     def begin_repeat(self, cell: Cell) -> None:
-        """Let the device run the cell over and over, until `end_repeat`."""
+        """Start repeated runs of the cell, until `end_repeat`."""
         self._connection.send(("repeat", [cell]))
 
     def end_repeat(self, cell: Cell) -> int:
-        """Return how often the device ran the cell since `begin_repeat`."""
-        # Whatever is sent ends the repeating, and is answered in its turn.
+        """End the repeated runs; return their number."""
+        # Any request ends the runs; its own answer follows theirs.
         self._connection.send(("plan", [cell]))
         count: int = self._receive(cell)
         self._receive(cell)
         return count
 
     def _ask(self, subject: Cell | str, name: str, *arguments: object) -> Any:
-        with contextlib.suppress(OSError):  # a worker that has died is noticed right below
+        with contextlib.suppress(OSError):  # _receive handles a dead worker
             self._connection.send((name, list(arguments)))
         return self._receive(subject)
 
     def _receive(self, subject: Cell | str) -> Any:
-        """Return the result of the answer that is due; `subject` is what it was asked for."""
+        """Return the result of the next answer; `subject` is what the request was about."""
         try:
             reply = self._reply()
         except WorkerError as lost:
@@ -122,12 +122,12 @@ class Supervisor:
         return reply.result
 
     def _reply(self) -> Reply:
-        """Wait for an answer; raises WorkerError, or what went wrong outside of any cell."""
+        """Wait for an answer; raise WorkerError, or an error that is not a cell's."""
         if not self._connection.poll(self._limit_s):
             self._end()
             raise WorkerError(
                 f"no answer within {self._limit_s:g} s (study.protocol.hang_limit_s): the process "
-                "was ended"
+                "was killed"
             )
         try:
             reply: Reply = self._connection.recv()
@@ -140,7 +140,7 @@ class Supervisor:
         return reply
 
     def start(self) -> None:
-        """Start the process; raises StudyError if the device cannot be had."""
+        """Start the process; raise StudyError if the device is not available."""
         self._connection, other = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=serve, args=(other, self._opening), daemon=True)
         self._process.start()
@@ -148,12 +148,14 @@ class Supervisor:
         try:
             self._reply()
         except WorkerError as lost:
-            raise StudyError(f"{self._label}: does not start: {lost}") from None
+            raise StudyError(
+                f"{self._label}: the measuring process does not start: {lost}; check the device"
+            ) from None
 
     def renew(self) -> None:
-        """Go on in a fresh process; raises StudyError if the device does not come back."""
+        """Replace the process by a new one; raise StudyError if the device is lost."""
         self._close()
-        self._restart("a process that was to be renewed", "it ended as told")
+        self._restart("a planned restart", "no error")
 
     def _close(self) -> None:
         assert self._process
@@ -162,28 +164,28 @@ class Supervisor:
         self._process.join(_END_S)
 
     def _restart(self, subject: Cell | str, reason: str) -> None:
-        """Start afresh after a fault; raises StudyError if the device does not come back."""
+        """Restart the process after a fault; raise StudyError if the device is lost."""
         self._end()
         try:
             self.start()
         except StudyError as error:
             raise StudyError(
-                f"{self._label}: does not come back after {subject} ({reason}): {error}; what was "
-                "measured is kept: run the same command again when the device is well"
+                f"{self._label}: lost after {subject} ({reason}): {error}; all samples so far are "
+                "kept: rerun the same command when the device works again"
             ) from None
 
     def _end(self) -> None:
-        """End the process whatever it is doing."""
+        """Kill the process if it is alive."""
         self._connection.close()
         if self._process and self._process.is_alive():
             self._process.kill()
             self._process.join(_END_S)
 
     def _death(self) -> str:
-        """Say how the process ended that has closed its end of the pipe."""
+        """Return how the process ended."""
         assert self._process
         self._process.join(_END_S)
         status = self._process.exitcode
         if status is not None and status < 0:
-            return f"the process that measures was ended by signal {-status}"
-        return f"the process that measures ended with status {status}"
+            return f"the measuring process was killed by signal {-status}"
+        return f"the measuring process exited with status {status}"

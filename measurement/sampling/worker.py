@@ -1,7 +1,7 @@
-"""The process that measures one device: it owns the device, and may die with it.
+"""The worker process that opens and measures one device.
 
-The process that records (`measurement.sampling.supervisor`) asks it for one thing at a time through a pipe,
-so that whatever happens in here, to a kernel or to a driver, costs the cell in hand and no more.
+The recorder (`measurement.sampling.supervisor`) sends one request at a time through a pipe. A crash
+of a kernel or the driver therefore affects only the current cell.
 """
 
 import gc
@@ -30,12 +30,12 @@ from study.cells import Cell
 
 @dataclass(frozen=True)
 class Opening:
-    """What a worker needs to begin: how to open its session, and for which matrices.
+    """The settings of a worker: how to open its session, and for which matrices.
 
-    `core` counts the cores from the last one (the first serves most interrupts): passes are timed
-    on that core. `warm_up_s`: cells whose run is shorter are run for so long before a sample; and
-    those whose run is shorter than `warm_pass_s` once at least. `user-supplied` are files whose kernels
-    are to be added to the catalog first.
+    `core` is the core of timed runs, counted from the last (the first handles most interrupts).
+    Before a sample, a cell whose run is shorter than `warm_up_s` is run for this time; one shorter
+    than `warm_run_s` is run at least once. `user_supplied` are files of kernels that the worker
+    adds to the catalog.
     """
 
     session: Callable[[Inputs], DeviceSession]
@@ -43,14 +43,14 @@ class Opening:
     seed: int
     references: Path
     warm_up_s: float
-    warm_pass_s: float
+    warm_run_s: float
     core: int
     user_supplied: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One end-to-end run: when it began (UNIX time), its times, and the state of the GPU."""
+class TimedRun:
+    """One end-to-end run: start (UNIX time), times, and telemetry."""
 
     time_unix_s: float
     timing: Timing
@@ -59,16 +59,16 @@ class Pass:
 
 @dataclass(frozen=True)
 class TimedKernel:
-    """A kernel timed alone: when (UNIX time), how long, and the state of the GPU."""
+    """One kernel-only sample: start (UNIX time), time, and telemetry."""
 
     time_unix_s: float
-    alone: KernelTime
+    time: KernelTime
     reading: Reading
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: a result, or what went wrong; and how long the device was busy for it."""
+    """An answer: its kind, a result or error message, and the device's busy time."""
 
     kind: str
     result: object = None
@@ -76,7 +76,7 @@ class Reply:
 
 
 class Worker:
-    """Does what is asked of one device. `busy_s` adds up transfers and kernels of every run."""
+    """Handles the requests for one device; `busy_s` sums the time in transfers and kernels."""
 
     def __init__(
         self, session: DeviceSession, inputs: Inputs, references: References, opening: Opening
@@ -84,54 +84,54 @@ class Worker:
         self._session = session
         self._references = references
         self._opening = opening
-        self._pass_s: dict[Cell, float] = {}
+        self._run_s: dict[Cell, float] = {}
         self.busy_s = 0.0
 
     def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the kind of build that runs the cell, and the limit that forbids it (or None)."""
+        """Return the build of the cell, and the limit that prevents its launch (or None)."""
         return self._session.build(cell), self._session.not_launchable(cell)
 
-    def check(self, cell: Cell) -> tuple[Pass, Verdict]:
-        """Run the cell once on a poisoned C and judge the product; raises CellError."""
+    def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
+        """Run the cell once on a poisoned C; return the run and the verdict; raise CellError."""
         with all_cores():
             expected, bound = self._references.of(cell.dtype, cell.shape)
         self._session.poison(cell)
-        done = self._pass(cell)
+        run = self._timed_run(cell)
         with all_cores():
             product = self._session.product(cell)
-            return done, evaluate(product, expected, bound, cell.bound_multiple)
+            return run, evaluate(product, expected, bound, cell.bound_multiple)
 
-    def sample(self, cell: Cell) -> Pass:
-        """Run the cell once, after a warm-up where its run is short; raises CellError."""
+    def sample(self, cell: Cell) -> TimedRun:
+        """Run the cell once, after a warm-up if its run is short; raise CellError."""
         self._warm_up(cell)
-        return self._pass(cell)
+        return self._timed_run(cell)
 
     def kernel_time(self, cell: Cell, flushed: bool) -> TimedKernel:
-        """Time the cell's kernel alone (`DeviceSession.held`); raises CellError."""
+        """Measure the cell's kernel-only time; raise CellError."""
         self._session.telemetry.begin()
         started = time.time()
-        alone = self._session.kernel_time(cell, flushed)
-        self.busy_s += alone.launches * alone.kernel_s
-        return TimedKernel(started, alone, self._session.telemetry.end())
+        found = self._session.kernel_time(cell, flushed)
+        self.busy_s += found.launches * found.kernel_s
+        return TimedKernel(started, found, self._session.telemetry.end())
 
     def energy(self, cell: Cell, length_s: float) -> Energy:
-        """Read the energy of the cell's kernel (`DeviceSession.energy`); raises CellError."""
+        """Measure the energy of the cell's kernel; raise CellError."""
         found = self._session.energy(cell, length_s)
         self.busy_s += found.duration_s
         return found
 
     def idle_power_w(self, length_s: float) -> float:
-        """Read the power of the device at rest; raises CellError."""
+        """Measure the device's idle power; raise CellError."""
         return self._session.idle_power_w(length_s)
 
     def ceilings(self) -> list[Ceiling]:
-        """Measure the device's ceilings; raises CellError."""
+        """Measure the device's ceilings; raise CellError."""
         found, busy_s = self._session.ceilings()
         self.busy_s += busy_s
         return found
 
     def repeat(self, cell: Cell, stop: Callable[[], bool]) -> int:
-        """Run the cell over and over until `stop()`; return how often. Raises CellError."""
+        """Repeat the cell's run until `stop()`; return the number of runs; raise CellError."""
         count = 0
         while not stop():
             self._run(cell)
@@ -139,27 +139,27 @@ class Worker:
         return count
 
     def _warm_up(self, cell: Cell) -> None:
-        """Bring caches, clocks and the driver's queues into the state of a program at work.
+        """Warm up caches, clocks and the driver's queues.
 
-        A cell that this process has not run yet is run once at least.
+        A cell that is new to this process is run at least once.
         """
         limit_s = self._opening.warm_up_s
-        if self._pass_s.get(cell, 0.0) >= max(limit_s, self._opening.warm_pass_s):
+        if self._run_s.get(cell, 0.0) >= max(limit_s, self._opening.warm_run_s):
             return
         begin = time.perf_counter()
         self._run(cell)
         while time.perf_counter() - begin < limit_s:
             self._run(cell)
 
-    def _pass(self, cell: Cell) -> Pass:
+    def _timed_run(self, cell: Cell) -> TimedRun:
         self._session.telemetry.begin()
         started = time.time()
         timing = self._run(cell)
-        return Pass(started, timing, self._session.telemetry.end())
+        return TimedRun(started, timing, self._session.telemetry.end())
 
     def _run(self, cell: Cell) -> Timing:
         timing = self._session.run(cell)
-        self._pass_s[cell] = timing.total_s
+        self._run_s[cell] = timing.total_s
         self.busy_s += timing.busy_s
         return timing
 
@@ -168,13 +168,13 @@ _CORES = os.sched_getaffinity(0)
 
 
 def keep_to_one_core(index: int) -> None:
-    """Keep this thread on one of the cores that the process may use, counted from the last."""
+    """Bind this thread to one of the process's cores, counted from the last."""
     os.sched_setaffinity(0, {sorted(_CORES)[-1 - index % len(_CORES)]})
 
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """Let this thread and those that it starts use all cores, for what is not timed."""
+    """Let this thread and its new threads use all cores, for untimed work."""
     kept = os.sched_getaffinity(0)
     os.sched_setaffinity(0, _CORES)
     try:
@@ -184,18 +184,18 @@ def all_cores() -> Iterator[None]:
 
 
 def serve(connection: Connection, opening: Opening) -> None:
-    """Open the session and answer until told to stop: the body of the worker process.
+    """Open the session and answer requests until "close": the body of the worker process.
 
-    Requests are (name of a method of `Worker`, arguments). Every one has one `Reply`, and the
-    first reply says whether the session could be opened.
+    A request is (name of a method of `Worker`, arguments); each has one `Reply`. The first reply
+    reports whether the session was opened.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder decides what an interrupt means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recorder handles interrupts
     threading.Thread(target=_die_with_the_recorder, daemon=True).start()
-    # Collecting garbage in the middle of a run would be timed; nothing here makes cycles.
+    # Garbage collection during a run would be timed; nothing here creates cycles.
     gc.disable()
     try:
         for path in opening.user_supplied:
-            from kernels.catalog.user_supplied import adopt  # few have any
+            from kernels.catalog.user_supplied import adopt  # rarely needed
 
             adopt(path)
         inputs = Inputs(opening.problems, opening.seed)
@@ -211,7 +211,7 @@ def serve(connection: Connection, opening: Opening) -> None:
                 connection.send(_answer(worker, connection, name, arguments))
     except StudyError as error:
         connection.send(Reply("study_error", str(error)))
-    except (EOFError, BrokenPipeError):  # the recorder has gone
+    except (EOFError, BrokenPipeError):  # the recorder ended
         pass
     except Exception:
         connection.send(Reply("bug", traceback.format_exc()))
@@ -231,7 +231,7 @@ def _answer(worker: Worker, connection: Connection, name: str, arguments: list[o
 
 
 def _die_with_the_recorder() -> None:
-    """End this process, also out of an endless kernel, when the recorder is no more."""
+    """Kill this process when the recorder has ended, even during an endless kernel."""
     recorder = parent_process()
     if recorder is not None:
         wait([recorder.sentinel])

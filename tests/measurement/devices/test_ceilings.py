@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections import Counter
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings, timer_ce
 from measurement.devices.discovery import driver
 from measurement.devices.probes import SLOT_BYTES
 from tests.support import ROOT
+from tests.support.fake_cuda import FakeCuda
 
 SOURCE = (ROOT / PROBES.source).read_text()
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -192,92 +192,20 @@ def test_sum_of_the_chains_is_never_the_one_that_is_stored():
     assert steps % 32 == 0, "whole turns of the unrolled loop"
 
 
-class FakeMemory:
-    """A buffer of a FakeCuda, on the GPU or pinned, with as much of NumPy's array as is asked."""
-
-    def __init__(self, card, size_bytes):
-        self.card, self.size_bytes, self.base = card, size_bytes, self
-        card.held.append(self)
-
-    def free(self):
-        self.card.held.remove(self)
-
-    def fill(self, value):
-        pass
-
-    def __getitem__(self, part):
-        return self
-
-
-class FakeEvent:
-    def __init__(self, card):
-        self.card = card
-
-    def record(self, stream):
-        self.at_s = self.card.now_s
-
-    def time_till(self, later):
-        return 1e3 * (later.at_s - self.at_s)
-
-
-class FakeCuda:
-    """Driver, device, module and stream of an H100 that takes a second for each launch and copy."""
-
-    device_attribute = SimpleNamespace(
-        L2_CACHE_SIZE=H100[0], MULTIPROCESSOR_COUNT=132, MAX_THREADS_PER_MULTIPROCESSOR=2048
+def probed(capability=(9, 0)):
+    """Measure the ceilings of an H100 whose launches and copies take a second each."""
+    cuda = FakeCuda(
+        [("H100", capability)], H100[1], (1e3, 1e3, 1e3), moves_data=False, L2_CACHE_SIZE=H100[0]
     )
-
-    def __init__(self):
-        self.now_s = 0.0
-        self.capability = (9, 0)
-        self.held, self.launches, self.zeroed = [], [], []
-
-    def get_attribute(self, value):
-        return value
-
-    def compute_capability(self):
-        return self.capability
-
-    def get_function(self, name):
-        def launch(grid, block, stream, *arguments):
-            self.launches.append((name, grid, block, arguments))
-            self.now_s += 1
-
-        return SimpleNamespace(prepare=lambda _: SimpleNamespace(prepared_async_call=launch))
-
-    def mem_get_info(self):
-        return H100[1], H100[1]
-
-    def mem_alloc(self, size_bytes):
-        return FakeMemory(self, size_bytes)
-
-    def pagelocked_empty(self, size_bytes, dtype):
-        return FakeMemory(self, size_bytes)
-
-    def memset_d32(self, buffer, word, count):
-        self.zeroed.append((buffer, word, count))
-
-    def copy(self, *_):
-        self.now_s += 1
-
-    memcpy_dtod_async = memcpy_htod_async = memcpy_dtoh_async = memcpy_htod = copy
-
-    def memcpy_dtoh(self, target, source):
-        target.fill(0)
-
-    def Event(self):  # noqa: N802
-        return FakeEvent(self)
-
-    def synchronize(self):
-        pass
+    modules = map(cuda.module_from_file, ("probes", "tensor_probe"))
+    return cuda, *gpu_ceilings(cuda, cuda.Device(0), *modules, cuda.Stream())
 
 
 @pytest.fixture(scope="module")
 def faked():
     """The fake GPU after its ceilings were measured, the ceilings, and the busy seconds."""
-    card = FakeCuda()
-    found, busy_s = gpu_ceilings(card, card, card, card, card)
-    return card, by_quantity(found), busy_s
+    cuda, found, busy_s = probed()
+    return cuda, by_quantity(found), busy_s
 
 
 @pytest.mark.parametrize("sweep", probes.plan_sweeps(H100[0]), ids=lambda sweep: sweep.level)
@@ -291,10 +219,10 @@ def test_every_level_is_read_by_the_whole_card(faked, sweep):
     assert len(arguments) == len(probes.KERNELS[sweep.kernel])
     *buffer, steps, never, sink = arguments
     assert (steps, never) == (sweep.steps, 1)
-    assert (sink.size_bytes, card.zeroed[0][0] is sink) == (24, False)
+    assert (len(sink.data), card.zeroed[0][0] is sink) == (24, False)
     if sweep.level != "shared":
-        assert buffer[1] == sweep.buffer_bytes <= buffer[0].size_bytes
-        assert card.zeroed == [(buffer[0], 0, buffer[0].size_bytes // 4)], "its XOR is never 1"
+        assert buffer[1] == sweep.buffer_bytes <= len(buffer[0].data)
+        assert card.zeroed == [(buffer[0], len(buffer[0].data) // 4)], "its XOR is never 1"
     read = 132 * 2048 * 32 * sweep.steps
     np.testing.assert_array_equal(values[f"{sweep.level}_bytes_per_s", None, None], read / 1.0)
 
@@ -310,9 +238,7 @@ def test_the_whole_card_multiplies_on_tensor_cores(faked):
 
 
 def test_a_card_without_tensor_cores_has_no_rate_of_them():
-    card = FakeCuda()
-    card.capability = (7, 5)
-    names = {ceiling.quantity for ceiling in gpu_ceilings(card, card, card, card, card)[0]}
+    names = {ceiling.quantity for ceiling in probed((7, 5))[1]}
     assert "fp32_flop_per_s" in names
     assert "fp16_tensor_flop_per_s" not in names
 
@@ -324,7 +250,7 @@ def test_busy_is_what_the_card_did_and_nothing_stays_allocated(faked):
     twice = (*rates, *(f"{x}_bytes_per_s" for x in LEVELS))
     assert busy_s == (ROUNDS + 1) * (copies + 2 * len(twice))
     assert {(name, None) for name in twice} <= {key[:2] for key in values}
-    assert card.held == []
+    assert (card.buffers, card.pinned) == ({}, 0)
 
 
 def test_smallest_step_of_a_clock_is_the_smallest_that_is_one():

@@ -11,55 +11,7 @@ import pytest
 from measurement.devices import cublas
 from measurement.devices.discovery import driver
 from measurement.devices.session import CellError, DeviceError
-
-HANDLE, STREAM = 4711, 1234
-
-
-class FakeFunction:
-    """A function of a library: takes prototypes as ctypes' do."""
-
-    def __init__(self, call):
-        self.call = call
-
-    def __call__(self, *arguments):
-        return self.call(*arguments)
-
-
-class FakeCublas:
-    """A library whose products are NumPy's, of matrices in columns, at addresses in `memory`."""
-
-    def __init__(self, **statuses):
-        self.statuses = statuses
-        self.calls = []
-        self.memory = {}
-        for name in cublas._PROTOTYPES:
-            setattr(self, name, FakeFunction(self.function(name)))
-
-    def function(self, name):
-        def call(*arguments):
-            self.calls.append((name, *arguments[1:]))
-            if name == "cublasGetProperty":
-                part, value = arguments
-                value.value = (13, 2, 1)[part]
-            elif name == "cublasCreate_v2":
-                arguments[0].value = HANDLE
-            else:
-                assert arguments[0].value == HANDLE
-            if name == "cublasSgemm_v2":
-                self.sgemm(*arguments[1:])
-            return self.statuses.get(name, 0)
-
-        return call
-
-    def sgemm(self, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-        """C = alpha·A·B + beta·C with A (m, k), B (k, n), C (m, n) in columns, lda.. apart."""
-        assert (op_a, op_b) == (0, 0)
-        left, right, product = (
-            self.memory[address][: columns * apart].reshape(columns, apart)[:, :rows].T
-            for address, columns, apart, rows in ((a, k, lda, m), (b, n, ldb, k), (c, n, ldc, m))
-        )
-        assert (alpha.value, beta.value) == (1.0, 0.0)
-        product[:] = left @ right
+from tests.support.fake_cuda import STREAM, FakeCublas
 
 
 @pytest.fixture
@@ -75,8 +27,11 @@ def test_products_of_rows_are_those_of_columns_exchanged(library):
     m, n, k = 3, 5, 4
     a, b = random.random((m, k), np.float32), random.random((k, n), np.float32)
     c = np.full(m * n + 1, np.nan, np.float32)
-    library.memory = {100: a.ravel(), 200: b.ravel(), 300: c}
-    cublas.Sgemm(STREAM).multiply(100, 200, 300, m, n, k)
+    buffers = [library.cuda.mem_alloc(matrix.nbytes) for matrix in (a, b, c)]
+    for buffer, matrix in zip(buffers, (a, b, c), strict=True):
+        library.cuda.memcpy_htod(buffer, matrix.ravel())
+    cublas.Sgemm(STREAM).multiply(*map(int, buffers), m, n, k)
+    c = buffers[2].data.view(np.float32)
     np.testing.assert_array_equal(c[:-1].reshape(m, n), a @ b)
     assert np.isnan(c[-1])
 
@@ -104,17 +59,17 @@ def test_what_refuses_to_start_fails_the_cell_alone(library, function, status, s
     library.statuses = {function: status}
     with pytest.raises(CellError) as refused:
         cublas.Sgemm(STREAM)
-    assert str(refused.value) == f"cuBLAS 13.2.1: {function} gives {said}"
+    assert str(refused.value) == f"cuBLAS 13.2.1: {function} returned {said}"
     assert not isinstance(refused.value, DeviceError)
     assert library.calls.count(("cublasDestroy_v2",)) == destroyed
 
 
 def test_a_product_that_fails_may_have_spoiled_the_device(library):
-    library.memory = {address: np.zeros(1, np.float32) for address in (1, 2, 3)}
     library.statuses = {"cublasSgemm_v2": 13}
+    addresses = [int(library.cuda.mem_alloc(4)) for _ in range(3)]
     sgemm = cublas.Sgemm(STREAM)
-    with pytest.raises(DeviceError, match=r"cublasSgemm_v2 gives CUBLAS_STATUS_EXECUTION_FAILED$"):
-        sgemm.multiply(1, 2, 3, 1, 1, 1)
+    with pytest.raises(DeviceError, match=r"Sgemm_v2 returned CUBLAS_STATUS_EXECUTION_FAILED$"):
+        sgemm.multiply(*addresses, 1, 1, 1)
 
 
 def test_without_the_library_its_installation_is_named(monkeypatch):

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +12,7 @@ from measurement.devices import locks
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.locks import lock_file, only_run
 from tests.support import ROOT
+from tests.support.fake_cuda import FakeCuda, FakeNvml
 
 CARD = CudaDevice(1, "NVIDIA H200", "9.0")
 HOLD = """
@@ -27,15 +27,9 @@ with only_run(CudaDevice(1, "NVIDIA H200", "9.0"), Path(sys.argv[1]), "recording
 
 
 def test_the_file_is_named_by_the_card_that_it_stands_for(monkeypatch):
-    device = SimpleNamespace(pci_bus_id=lambda: "0000:18:00.0")
-    cuda = SimpleNamespace(Device=lambda index: {1: device}[index])
-    monkeypatch.setattr(locks, "driver", lambda: cuda)
-    uuids = {b"0000:18:00.0": "GPU-5ca1ab1e"}
-    monkeypatch.setattr(locks.pynvml, "nvmlInit", lambda: None)
-    monkeypatch.setattr(locks.pynvml, "nvmlShutdown", lambda: None)
-    monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetHandleByPciBusId", lambda bus: bus)
-    monkeypatch.setattr(locks.pynvml, "nvmlDeviceGetUUID", uuids.__getitem__)
-    assert lock_file(CARD) == Path("/tmp", "matmul-study-GPU-5ca1ab1e.lock")
+    monkeypatch.setattr(locks, "driver", lambda: FakeCuda(2 * [("NVIDIA H200", (9, 0))]))
+    monkeypatch.setattr(locks, "pynvml", FakeNvml(2))
+    assert lock_file(CARD) == Path("/tmp", "matmul-study-GPU-5ca1ab1e-1.lock")
 
 
 @pytest.mark.slow
@@ -53,8 +47,8 @@ def test_a_second_run_is_told_who_has_the_card_and_has_it_when_that_is_killed(tm
             assert file.read_text().startswith(f"process {os.getpid()} of ")
     user = locks._user()
     assert str(refused.value) == (
-        f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; let it "
-        "end, or choose another GPU"
+        f"GPU 1 (NVIDIA H200): in use by process {holder.pid} of {user}, recording into x; wait "
+        "for its end or choose another GPU"
     )
 
 

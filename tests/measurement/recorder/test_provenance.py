@@ -15,13 +15,13 @@ import yaml
 
 from base.errors import StudyError
 from base.files import sha256
-from kernels.catalog.limits import DeviceLimits
 from kernels.cubins.build import PROBES, Build
 from measurement.devices.discovery import CudaDevice
 from measurement.recorder import provenance
 from measurement.recorder import record as recorder
 from study.config import validate
 from tests.support import ROOT
+from tests.support.fake_cuda import FakeCuda, FakeNvml
 from tests.support.fakes import FakeHardware
 
 CONFIG = """
@@ -106,7 +106,7 @@ def test_every_measured_source_is_hashed():
     kernels = [f"kernels/{name}.cu" for name in ("block", "buffered_row", "probes")]
     assert list(sources) == ["cpu_reference/ceilings.c", "cpu_reference/naive.c", *kernels]
     assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
-    with pytest.raises(StudyError, match="variant 'blok' is not known"):
+    with pytest.raises(StudyError, match="variant 'blok': unknown"):
         provenance.sources([], [], ["blok"])
 
 
@@ -165,64 +165,23 @@ def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def card(monkeypatch):
-    """A GPU whose NVML does not tell its ECC mode; `.open` counts the uses of NVML."""
-    state = SimpleNamespace(open=0)
-
-    class UnknownError(Exception):
-        pass
-
-    def unknown(_):
-        raise UnknownError
-
-    def use(change):
-        state.open += change
-
-    nvml = SimpleNamespace(
-        NVMLError=UnknownError,
-        NVML_CLOCK_SM=1,
-        NVML_CLOCK_MEM=2,
-        nvmlInit=lambda: use(1),
-        nvmlShutdown=lambda: use(-1),
-        nvmlDeviceGetHandleByPciBusId={b"0000:01:00.0": "card"}.__getitem__,
-        nvmlDeviceGetMaxClockInfo=lambda handle, which: {1: 1980, 2: 2619}[which],
-        nvmlDeviceGetEccMode=unknown,
-        nvmlDeviceGetEnforcedPowerLimit=lambda handle: 350_000,
-        nvmlDeviceGetMaxPcieLinkGeneration=lambda handle: 5,
-        nvmlDeviceGetMaxPcieLinkWidth=lambda handle: 16,
-        nvmlDeviceGetPersistenceMode=lambda handle: 1,
-        nvmlSystemGetDriverVersion=lambda: "600.1",
-        nvmlSystemGetCudaDriverVersion_v2=lambda: 13020,
-    )
-    attributes = {
-        "MULTIPROCESSOR_COUNT": 132,
-        "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
-        "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
-        "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
-        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
-        "L2_CACHE_SIZE": 52428800,
-    }
-    device = SimpleNamespace(
-        pci_bus_id=lambda: "0000:01:00.0", get_attribute=attributes.__getitem__
-    )
-    names = SimpleNamespace(**{name: name for name in attributes})
-    cuda = SimpleNamespace(Device=lambda index: device, device_attribute=names)
-    limits = DeviceLimits(1024, 49152, 65536, 2**31 - 1, 65535, 65534, 32, 2**36, 232448, (9, 0))
-    monkeypatch.setattr(provenance, "pynvml", nvml)
+def nvml(monkeypatch):
+    """The NVML of a host with four GPUs, whose ECC mode is unknown."""
+    fake = FakeNvml(4)
+    cuda = FakeCuda(4 * [("NVIDIA H100", (9, 0))], L2_CACHE_SIZE=52428800)
+    monkeypatch.setattr(provenance, "pynvml", fake)
     monkeypatch.setattr(provenance.cublas, "version", lambda: "13.1.0")
     monkeypatch.setattr(provenance, "driver", lambda: cuda)
-    monkeypatch.setattr(provenance, "read_limits", lambda *_: limits)
-    state.nvml = nvml
-    return state
+    return fake
 
 
-def test_gpu_is_described_in_si_units_without_serial_number(card):
+def test_gpu_is_described_in_si_units_without_serial_number(nvml):
     assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == {
         "device": "gpu3",
         "name": "NVIDIA H100",
         "compute_capability": "9.0",
         "multiprocessors": 132,
-        "memory_bytes": 2**36,
+        "memory_bytes": 2**40,
         "sm_clock_max_hz": 1_980_000_000,
         "memory_clock_max_hz": 2_619_000_000,
         "ecc": None,
@@ -242,24 +201,24 @@ def test_gpu_is_described_in_si_units_without_serial_number(card):
             "max_blocks_per_multiprocessor": 32,
             "registers_per_multiprocessor": 65536,
             "shared_bytes_per_multiprocessor": 233472,
-            "max_shared_bytes_per_block_optin": 232448,
+            "max_shared_bytes_per_block_optin": 166912,
             "l2_cache_bytes": 52428800,
         },
     }
-    card.nvml.nvmlDeviceGetEccMode = lambda handle: [1, 1]
+    nvml.values["EccMode"] = lambda: [1, 1]
     assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is True
-    card.nvml.nvmlDeviceGetEccMode = lambda handle: [0, 1]
+    nvml.values["EccMode"] = lambda: [0, 1]
     assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is False
-    assert card.open == 0
+    assert nvml.open == 0
 
 
-def test_driver_its_cuda_and_cublas_are_told(card):
+def test_driver_its_cuda_and_cublas_are_told(nvml):
     assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2", "cublas": "13.1.0"}
-    assert card.open == 0
+    assert nvml.open == 0
 
 
-def test_nvml_is_left_when_a_card_is_not_there(card):
-    card.nvml.nvmlDeviceGetHandleByPciBusId = {}.__getitem__
+def test_nvml_is_left_when_a_card_is_not_there(nvml):
+    nvml.count = 0
     with pytest.raises(KeyError):
         provenance.gpu(CudaDevice(0, "x", "9.0"))
-    assert card.open == 0
+    assert nvml.open == 0

@@ -41,9 +41,9 @@ def test_a_recording_is_described_with_what_it_is_cited_by(measured, command):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"simulated": True}, "its times were computed"),
-        ({"git": {"commit": None, "dirty": None}}, "its commit is not known"),
-        ({"git": {"commit": "0" * 40, "dirty": True}}, "its tree was changed"),
+        ({"simulated": True}, "its times are simulated"),
+        ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),
+        ({"git": {"commit": "0" * 40, "dirty": True}}, "it was recorded with uncommitted changes"),
     ],
 )
 def test_what_was_not_measured_from_a_known_tree_is_refused(measured, changes, words):
@@ -61,7 +61,7 @@ def test_other_files_and_altered_ones_are_named(make_recording, tmp_path, comman
     (tmp_path / "one" / "notes.txt").write_text("mine")
     done = command("measurement", "validate", tmp_path / "one")
     assert done.returncode == 2
-    assert done.stderr.endswith("one: notes.txt is no file of a recording; remove it\n")
+    assert done.stderr.endswith("one: notes.txt does not belong to a recording; remove it\n")
     provenance = tmp_path / "one" / "provenance.json"
     provenance.write_text(json.dumps(json.loads(provenance.read_text()) | {"seed": 2}))
     done = command("measurement", "validate", tmp_path / "one")

@@ -171,7 +171,7 @@ def test_a_table_left_of_an_older_recording_is_replaced(small, tmp_path):
 def test_folder_with_something_else_is_refused_and_untouched(small, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(RecordingError, match="mine: is not empty and no recording; name another"):
+    with pytest.raises(RecordingError, match="mine: is not empty and not a recording; use another"):
         recording.write(tmp_path / "mine", small.provenance, frames(small))
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.txt"]
 
@@ -211,7 +211,7 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path, 
     before = sorted(path.name for path in tmp_path.iterdir())
     bad = frames(small)
     bad["checks.csv"]["status"] = "fine"
-    with pytest.raises(RecordingError, match="status 'fine' is none of"):
+    with pytest.raises(RecordingError, match="status: 'fine' is not one of"):
         recording.write(target, small.provenance, bad)
     with pytest.raises(RecordingError, match="the file: missing format, "):
         recording.write(target, {}, frames(small))
@@ -235,7 +235,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
     file = broken / name
     data = file.read_bytes()
     middle = len(data) // 2
-    altered = f"{name} was altered or cut off (its SHA-256 is not the manifest's)"
+    altered = f"{name} was altered or truncated (its SHA-256 differs)"
     for spoilt in (
         data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
         data[:-1],
@@ -265,13 +265,13 @@ def test_manifest_missing_or_no_manifest_is_named(broken):
 @pytest.mark.parametrize(
     ("name", "column", "value", "fault"),
     [
-        ("checks.csv", "status", "skipped", "checks.csv: column status 'skipped' is none of"),
+        ("checks.csv", "status", "skipped", "checks.csv: column status: 'skipped' is not one of"),
         ("checks.csv", "status", "", "checks.csv: column status is empty in row 3"),
         ("checks.csv", "n", "12.5", "checks.csv: column n: "),
         ("checks.csv", "k", "", "checks.csv: column k is empty in row 3"),
         ("instructions.csv", "count", "some", "instructions.csv: column count: "),
         ("instructions.csv", "bits", "", "instructions.csv: column bits is empty in row 3"),
-        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s has no time in row 3"),
+        ("samples.csv.gz", "host_s", "-1", "samples.csv.gz: column host_s is -1, not from 1e-12 "),
         ("checks.csv", "worst_error", "small", "checks.csv: column worst_error: "),
         ("checks.csv", "device", "", "checks.csv: column device is empty in row 3"),
         ("builds.csv", "registers_per_thread", "many", "builds.csv: column registers_per_thread: "),
@@ -389,7 +389,7 @@ def test_lacking_provenance_is_named(broken, key):
 def test_provenance_that_is_no_json_is_named(broken, data):
     (broken / "provenance.json").write_bytes(data)
     seal(broken)
-    assert refusal(broken).startswith("provenance.json is no JSON (")
+    assert refusal(broken).startswith("provenance.json is not valid JSON (")
 
 
 def test_an_in_run_kernel_time_has_its_own_name_in_memory_and_that_of_the_format_in_the_file(
