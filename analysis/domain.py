@@ -1,39 +1,39 @@
-"""The words of the study: what a device, a series and a verdict is called, in every table."""
+"""Names of devices, series and verdicts in all tables."""
 
 import math
 
-# Devices and hosts.
 CPU = "cpu"
-PUBLISHED = "published"  # stands for a recording where times are the source's
-TREE = "tree"  # stands for a recording where cubins were built from this tree
+PUBLISHED = "published"  # instead of a recording, for times of source V
+TREE = "tree"  # instead of a recording, for cubins built from this source tree
 
-# Outcomes of a cell's check, and the columns of a product's shape.
+# Outcomes of the correctness check; columns of the shape of a product.
 STATUSES = ("passed", "failed", "not_launchable")
 SHAPE = ("batch", "m", "n", "k")
 
-# The two series of a study: square float32 matrices of its sizes, and all else.
+# The two series of a study: square float32 matrices of its sizes, and all other products.
 SIZES, SHAPES = "sizes", "shapes"
 
-# How a kernel was timed: alone, the stream held until it was queued, or between events of a run.
+# Timing of a kernel: behind a blocking kernel, or between the events of an end-to-end run.
 KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
 
-# The matrix size at which source V compares its variants (its Figures 1 and 2).
+# The matrix size of Figures 1 and 2 of source V.
 SOURCE_SIZE = 2048
 
-# What a published program of its time used comes first; the tables are built the same way.
+# Pageable memory, as in the published programs, comes first.
 HOST_MEMORY_ORDER = ("pageable", "pinned")
 
-# Verdicts on a speedup: its interval lies above 1, does not reach above 1, holds 1.
+# Verdicts on a speedup: its interval lies above 1, does not reach above 1, contains 1.
 FASTER, SLOWER, UNDECIDED = "faster", "slower", "undecided"
 NO_INTERVAL = "no interval"
-ONE_SESSION = "one session"  # which tells nothing of another host or day
+ONE_SESSION = "one session"  # no information about other hosts or days
 NOT_MEASURED = "not measured"
 
 
 def verdict(speedup: float, low: float, high: float) -> str:
-    """Return what a speedup with this 95 % interval says; NaN stands for what was not measured.
+    """Return the verdict for a speedup with this 95 % interval; NaN means not measured.
 
-    `FASTER` if the interval lies above 1, `SLOWER` if its upper bound is 1 or below, else `UNDECIDED`.
+    It is `FASTER` if the interval lies above 1, `SLOWER` if the upper bound is 1 or less, and
+    `UNDECIDED` otherwise.
     """
     if math.isnan(speedup):
         return NOT_MEASURED

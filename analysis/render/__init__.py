@@ -1,1 +1,1 @@
-"""What the page is made of."""
+"""Render the report and its parts."""

@@ -1,8 +1,8 @@
-"""Walk every number of a report back to the CSV cell that its markup names.
+"""Compare every number of a report with the CSV cell that its markup names.
 
-This shares nothing with what wrote the page: it reads the page as text and the tables as CSV text.
-What is checked of a number is that the cell, in the unit shown, rounds to the digits shown; of a
-count, that so many rows are as it says; of a number without markup, that a template has it.
+This module shares no code with the page's renderer: it reads the page and the tables as text. For a
+number, the cell must round to the digits shown, in the unit shown. For a count, the number of
+matching rows must be equal. Numbers without markup must occur in a template.
 """
 
 import csv
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.data.spreadsheet import unescaped
 
-# What one of the unit shown is in the unit of the CSV.
+# Factors from the unit shown to the unit of the CSV.
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNITS = {
     p + unit: f
@@ -28,7 +28,7 @@ _MACHINE = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", "\
 _NUMBER = re.compile(r"(−?[\d\u202f.]+(?:×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?|−?∞)[\u00a0 ]?(\S*)")
 _WORDS = {"True": "yes", "False": "no", "": "–"}
 _NOT_TEXT = ("script", "style", "svg", "form", "noscript")
-# An element that says where it is from, and the interval that may follow it.
+# An element with the place of its value, and an optional interval after it.
 _TRACED = re.compile(
     r'<\w+ data-(at|count)="([^"]*)"(?: data-(?:unit|where)="([^"]*)")?>([^<]*)</\w+>'
     r"(?:<small>([^<]*)</small>)?"
@@ -37,37 +37,39 @@ _TABLE = re.compile(r'<table [^>]*data-csv="(\w+)">(.*?)</table>', re.DOTALL)
 _COLUMN = re.compile(r'data-column="(\w+)"[^>]*>[^<]*(?:<span class="unit">([^<]*)</span>)?')
 _ROW = re.compile(r'<tr data-row="(\d+)">(.*?)</tr>')
 _CELL = re.compile(r"<td[^>]*>(.*?)(?: <mark.*?</mark>)?(?:<small>([^<]*)</small>)?</td>")
-# Where a text is from (table, row and column; a ratio of two has them around " / "; a count has a
-# table, "where" and equalities), its unit, the text.
+# The place of a text, its unit, and the text. A place is table, row and column; for a ratio, two
+# places around " / "; for a count, table, "where" and equalities.
 _Shown = tuple[str, str, str]
 
 
 def words(page: str) -> int:
-    """Return how many words stand before the appendix, outside of tables, figures and controls."""
+    """Return the number of words before the appendix, without tables, figures and controls."""
     essay = page.partition("<main")[2].partition('<section id="appendix"')[0]
     return len(_text(_without(essay, *_NOT_TEXT, "table")).split())
 
 
 def check(page: str, tables_dir: Path, templates: Path | None = None) -> list[str]:
-    """Return a line for each number or name of a page that is not what the tables have.
+    """Return one line per number or name of a page that differs from the tables.
 
-    With `templates`, digits of the prose that name no place have to stand in one of them. A page
-    in which nothing says where it is from has not been checked, which is a fault.
+    With `templates`, numbers without a place must occur in a template. A page without any place is
+    a fault, because nothing was checked.
     """
     page = _without(page, *_NOT_TEXT)
     shown = [*_traced(page), *_cells(page)]
     if not shown:
-        return ["nothing says from which table it is: this is no report"]
+        return ["no element names a table; this is not a report"]
     faults = [fault for one in shown if (fault := _fault(*one, tables_dir))]
     unread = len(re.findall("data-(?:at|count)=", page)) - len(_TRACED.findall(page))
     if unread:
-        faults.append(f"{unread} elements say where they are from, but are not plain text")
+        faults.append(f"{unread} elements name a place, but their content is not plain text")
     if templates is None:
         return faults
     written = " ".join(path.read_text() for path in templates.rglob("*.j2"))
     prose = _without(_TRACED.sub("", page), "table", "math", "code", "pre", "title", "nav")
     known, found = (re.findall(r"\d[\d.]*\d|\d", text) for text in (written, _text(prose)))
-    return faults + [f"{one} stands in the prose, in no table" for one in found if one not in known]
+    return faults + [
+        f"{one} is in the text, but in no template" for one in found if one not in known
+    ]
 
 
 def _without(page: str, *tags: str) -> str:
@@ -90,7 +92,7 @@ def _traced(page: str) -> Iterator[_Shown]:
 
 
 def _cells(page: str) -> Iterator[_Shown]:
-    """Yield the cells of tables, each from its row and its column."""
+    """Yield the cells of all tables."""
     for table, markup in _TABLE.findall(page):
         columns = _COLUMN.findall(markup)
         for row, line in _ROW.findall(markup):
@@ -112,13 +114,13 @@ def _fault(place: str, unit: str, text: str, tables_dir: Path) -> str | None:
     try:
         value = _value(place, tables_dir)
     except (ArithmeticError, AttributeError, LookupError, OSError, ValueError):
-        return f"{text}: there is no {place} in {tables_dir}"
-    said = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
-    return None if _agrees(text, value, unit) else f"{text}: {said}"
+        return f"{text}: {place} does not exist in {tables_dir}"
+    found = f"{value} rows of {place}" if " where " in place else f"{place} is {value}"
+    return None if _agrees(text, value, unit) else f"{text}: {found}"
 
 
 def _value(place: str, tables_dir: Path) -> str:
-    """Return the text of a cell, a ratio of two, or a count of rows."""
+    """Return the text of a cell, the ratio of two cells, or a number of rows."""
     name, row, rest = place.split(" ", 2)
     rows = _table(tables_dir / f"{name}.csv")
     if row == "where":
@@ -147,7 +149,7 @@ def _equal(text: str, value: object) -> bool:
 
 
 def _agrees(shown: str, text: str, unit: str) -> bool:
-    """Tell whether what is shown is the text of a cell, or a number that rounds to it."""
+    """Return whether `shown` is the text of a cell or its rounded number."""
     if shown in (text, _WORDS.get(text)):
         return True
     if tile := re.fullmatch(r"(\d+)×(\d+)", shown):
@@ -163,6 +165,6 @@ def _agrees(shown: str, text: str, unit: str) -> bool:
     digits = found[1].translate(_MACHINE).replace("×10", "e").replace("∞", "inf")
     mantissa, _, exponent = digits.partition("e")
     step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    if rough and "." not in mantissa:  # one digit is said
+    if rough and "." not in mantissa:  # one significant digit
         step = 10.0 ** (len(mantissa) - 1)
     return value == float(digits) or abs(value - float(digits)) <= 0.5000001 * step

@@ -1,7 +1,7 @@
-"""The data of the report's explorer: summary.csv, packed for the page.
+"""Data of the report's explorer: summary.csv, packed for the page.
 
-The explorer itself is `report/explorer.html.j2` (controls), `report/explorer.js` (what they do) and
-`report/explorer.vl.json` (the chart, in Vega-Lite). Nothing here is computed anew.
+The explorer consists of `report/explorer.html.j2` (controls), `report/explorer.js` (behaviour) and
+`report/explorer.vl.json` (chart, in Vega-Lite).
 """
 
 import base64
@@ -17,10 +17,10 @@ from analysis.render.numbers import visible
 from cpu_reference.catalog import VARIANTS as CPU_VARIANTS
 from kernels.catalog.entries import VARIANTS
 
-# Run in the page by explorer.js once the explorer comes near, in this order.
+# explorer.js runs them in this order when the explorer is near the viewport.
 LIBRARIES = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
 
-# Times are packed in microseconds, in which six digits need the fewest characters.
+# In microseconds, times with six digits are shortest.
 _TIME_UNIT_S = 1e-6
 _DIGITS = 6
 _PARTS = ("total", "kernel", "h2d", "d2h")
@@ -28,7 +28,7 @@ _BOUNDS = ("", "_low", "_high")
 _SOURCE_V = "Source V"
 _CPU_GROUP = "CPU of the host"
 
-# The markers of `palette.looks` as Vega draws them: by name or as a path within −1 … 1.
+# Vega shapes of the markers of `palette.looks`: a name, or a path within −1 … 1.
 _SHAPES = {
     "o": "circle",
     "s": "square",
@@ -47,22 +47,22 @@ _SHAPES = {
 
 
 def packed(text: str) -> str:
-    """Return `text` compressed by gzip, in base64: so the page carries what few may need."""
+    """Return `text` compressed by gzip, in base64."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) -> str:
     """Return the explorer's data as JSON.
 
-    `summary` is the table summary.csv, of which the series `ORDERS` is kept: square float32
-    matrices. `titles` gives each measured subject its title by label, in the order of the controls;
-    a simulated one says so in its title. `focus` is the label that is chosen at first.
+    `summary` is the table of this name; only its series `SIZES` (square float32 matrices) is used.
+    `titles` are the titles of the devices by label, in the order of the controls. `focus` is the
+    label selected initially.
 
-    The result has focus, time_unit_s, GPUs (label, title, recording), kernels (name, group,
-    colour, shape, and chosen: whether it is shown at first) and rows. Rows are columns of equal
-    length: numbers with six significant digits, times in units of time_unit_s, null where there is
-    none; texts as `values` and, by row, their index among them as `codes`. CPU rows have no gpu:
-    they belong to every GPU of their recording.
+    The result has focus, time_unit_s, gpus (label, title, recording), kernels (name, group, colour,
+    shape, chosen: selected initially) and rows. Rows are columns of equal length. Numbers have six
+    significant digits, times are in units of time_unit_s, and missing values are null. Text columns
+    have `values` and one index into them per row, `codes`. CPU rows have no gpu and belong to every
+    GPU of their recording.
     """
     cells = summary[summary["series"] == SIZES].reset_index(drop=True)
     keys = pd.Series(zip(cells["device"] == CPU, cells["variant"], strict=True), dtype=object)
@@ -107,13 +107,13 @@ def explorer_data(summary: pd.DataFrame, titles: Mapping[str, str], focus: str) 
 
 
 def _place(key: tuple[bool, str]) -> tuple[bool, int, str]:
-    """Return where a (is CPU, variant) stands in the list of kernels: as in its catalog."""
+    """Return the sort key of a (is CPU, variant): the order of the catalogs."""
     catalog = [*(CPU_VARIANTS if key[0] else VARIANTS)]
     return key[0], catalog.index(key[1]) if key[1] in catalog else len(catalog), key[1]
 
 
 def _group(key: tuple[bool, str]) -> str:
-    """Return the heading under which a (is CPU, variant) is offered: by its origin."""
+    """Return the group of a (is CPU, variant) in the controls, by its origin."""
     is_cpu, name = key
     if is_cpu:
         return _CPU_GROUP

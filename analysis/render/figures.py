@@ -1,4 +1,4 @@
-"""Draw every figure of the report, several at a time, each from the tables alone."""
+"""Draw all figures of the report from the tables, in parallel."""
 
 import importlib
 import json
@@ -15,19 +15,19 @@ from analysis.data.store import Store
 from analysis.drawing import style, svg
 from base.files import write_atomic
 
-# A topic's figures are drawn by the functions under FIGURES in its module `figures`.
+# The module `figures` of each topic has its drawing functions in FIGURES.
 TOPICS = ("overview", "kernels", "published", "models", "decide", "cpu", "trust")
 Draw = Callable[[Store, Devices], Figure | None]
 
 
 def write_figures(tables_dir: Path | str, out_dir: Path | str, focus: str | None = None) -> None:
-    """Draw the figures from the tables in `tables_dir` into `out_dir`, and list them there.
+    """Draw the figures from the tables in `tables_dir` into `out_dir`.
 
-    ``figures.json`` names those that were drawn; what nothing was measured for is not. SVG files
-    that are no longer among them are removed. Raises StoreError if a table is missing.
+    ``figures.json`` lists the figures drawn; figures without data are not drawn. Other SVG files
+    in `out_dir` are removed. Raise StoreError if a table is missing.
     """
     out = Path(out_dir)
-    devices(Store(tables_dir), focus)  # an error here is one, not one a process
+    devices(Store(tables_dir), focus)  # report an error once, not in each process
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         drawn = pool.map(
             partial(_write, Path(tables_dir), out, focus), *zip(*_names(), strict=True)
@@ -48,7 +48,7 @@ def _figures(topic: str) -> dict[str, Draw]:
 
 
 def _write(tables_dir: Path, out: Path, focus: str | None, topic: str, name: str) -> str | None:
-    """Draw one figure into the folder `out`; return its name, None if there is nothing to show."""
+    """Draw one figure into the folder `out`; return its name, or None without data."""
     store = Store(tables_dir)
     with style.theme():
         figure = _figures(topic)[name](store, devices(store, focus))

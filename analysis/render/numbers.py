@@ -1,8 +1,8 @@
-"""Numbers, names and verdicts in the page: what a reader sees, and the CSV cell it is from.
+"""Numbers, names and verdicts in the page, with the CSV cells that they come from.
 
-The markup of a number says where it stands, as ``data-at="summary 12 total_s"`` (table, row,
-column); of a ratio of two cells, both; of a count, the table and the equalities that chose rows.
-`analysis.render.check` follows each back to the CSV.
+The markup of a number names its cell, as ``data-at="summary 12 total_s"`` (table, row, column). The
+markup of a ratio names both cells; the markup of a count names the table and the filter of its
+rows. `analysis.render.check` compares them with the CSV.
 """
 
 import json
@@ -17,7 +17,7 @@ from analysis.schema import BLOCK, PERCENT, TIMES, Unit, column, interval_column
 from analysis.stats.rounding import order_of_magnitude
 from kernels.theory import tiles
 
-# Control characters, and marks that turn the direction of all text after them.
+# Control characters, including those that change the direction of the text after them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
 )
@@ -25,16 +25,16 @@ ABSENT = "–"
 
 
 def visible(text: str) -> str:
-    """Return `text` with what acts unseen written out, as in "[U+202E]"."""
+    """Return `text` with invisible control characters written as "[U+202E]"."""
     return _UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
 
 
 def number(
     row: Row, name: str, unit: Unit | None = None, bare: bool = False, like: float | None = None
 ) -> Markup:
-    """Return the number in one cell, in its schema's unit or another; `bare`: without the unit.
+    """Return the number in one cell in `unit`, or in the unit of the schema.
 
-    It has the decimals of `like`, if there is one. A blank cell is an en dash.
+    `bare` omits the name of the unit. `like` determines the decimals. A blank cell is an en dash.
     """
     table, place = row.place
     unit = unit or column(table, name).unit
@@ -45,9 +45,9 @@ def number(
 
 
 def text(row: Row, name: str, unit: Unit, like: float | None = None) -> str:
-    """Return the number in one cell, which is not blank, as `number` shows it without its unit.
+    """Return the number in one cell that is not blank, without its unit.
 
-    A measured gain without interval, of too few runs, is an order of magnitude: "about 8000".
+    A measured speedup without an interval is an order of magnitude: "about 8000".
     """
     value = float(row[name])
     if _is_speedup(name) and _has_no_interval(row, name):
@@ -60,7 +60,7 @@ def _is_speedup(name: str) -> bool:
 
 
 def _has_no_interval(row: Row, name: str) -> bool:
-    """Tell whether a measured value could have an interval and has none; printed ones are known."""
+    """Return whether a measured value lacks its interval; published values never have one."""
     low, _ = interval_columns(name)
     return (
         low in row
@@ -70,7 +70,7 @@ def _has_no_interval(row: Row, name: str) -> bool:
 
 
 def about(value: float, unit: Unit) -> str:
-    """Return a value of a few runs as an order of magnitude: "about 8000"."""
+    """Return a value as an order of magnitude: "about 8000"."""
     scaled = value * unit.factor
     if not math.isfinite(scaled) or scaled == 0:
         return show(value, unit, value)
@@ -86,14 +86,14 @@ def interval(row: Row, name: str, unit: Unit | None = None) -> Markup:
         return value
     like = float(row[name])
     low, high = (number(row, bound, unit, bare=True, like=like) for bound in bounds)
-    # A line does not end inside of the interval.
+    # Word joiners prevent a line break inside the interval.
     return Markup("{} ({}\u2060–\u2060{})").format(value, low, high)
 
 
 def ratio(above: tuple[Row, str], below: tuple[Row, str], unit: Unit = TIMES) -> Markup:
-    """Return the ratio of two cells, each a row and a column: "2.31 ×", or as a percentage.
+    """Return the ratio of two cells, each a row and a column: "2.31×".
 
-    A speedup is an order of magnitude where either time has no interval.
+    Except for percentages, the ratio is an order of magnitude if a cell lacks its interval.
     """
     values = [row[name] for row, name in (above, below)]
     if None in values or values[1] == 0:
@@ -111,9 +111,9 @@ def share(above: tuple[Row, str], below: tuple[Row, str]) -> Markup:
 
 
 def count(rows: Rows) -> Markup:
-    """Return how many rows there are; they have to be chosen by equalities alone."""
+    """Return the number of rows, which must be selected only by `where`."""
     if rows.filters is None:
-        raise ValueError(f"{rows.table}: a count in the page needs rows chosen by `where` alone")
+        raise ValueError(f"{rows.table}: a count in the page needs rows selected only by `where`")
     where = json.dumps(rows.filters, sort_keys=True)
     return Markup('<data data-count="{}" data-where="{}">{}</data>').format(
         rows.table, where, len(rows)
@@ -121,7 +121,7 @@ def count(rows: Rows) -> Markup:
 
 
 def name(row: Row, column_name: str = "variant") -> Markup:
-    """Return the name in a cell in a fixed-width face, such as that of a variant."""
+    """Return the name in a cell, for example a variant, in a fixed-width font."""
     table, place = row.place
     text = ABSENT if row[column_name] is None else visible(str(row[column_name]))
     return Markup('<code data-at="{} {} {}">{}</code>').format(table, place, column_name, text)
@@ -148,7 +148,7 @@ def _data(shown: str, unit_name: str, at: str, unit: str) -> Markup:
 
 
 def show(value: float, unit: Unit, like: float) -> str:
-    """Return `value` in `unit` as text, with the decimals of `like` (an interval's, its median)."""
+    """Return `value` in `unit` as text, with the decimals of `like` (for a bound: its median)."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     scaled = value * unit.factor
@@ -164,14 +164,14 @@ def show(value: float, unit: Unit, like: float) -> str:
         return _scientific(scaled, unit.digits)
     decimals = unit.digits - 1 - magnitude
     if like != value and like * unit.factor != 0 and math.isfinite(like):
-        # Two digits more at most: a bound of 10 000 beside a value of 1.23 needs no decimals.
+        # At most two more digits: a bound of 10 000 for a value of 1.23 needs no decimals.
         wanted = unit.digits - 1 - math.floor(math.log10(abs(like * unit.factor)))
         decimals = min(wanted, decimals + 2)
     return _grouped(scaled, max(decimals, 0))
 
 
 def _grouped(scaled: float, decimals: int) -> str:
-    """Group digits by thousands from five of them on: 2048, but 17 180."""
+    """Group numbers of five and more digits by thousands: 2048, but 17 180."""
     group = "," if abs(scaled) >= 1e4 else ""
     return _minus(f"{scaled:{group}.{decimals}f}".replace(",", "\u202f"))
 

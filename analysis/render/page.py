@@ -1,7 +1,7 @@
 """Render the report: one self-contained HTML file from tables, figures and templates.
 
-Nothing is computed here that is not in a CSV file or a recording's provenance, and nothing depends
-on the time or place of rendering: the same input gives the same bytes.
+All values come from a CSV file or the provenance of a recording. The page does not depend on the
+time or place of rendering: the same input gives the same bytes.
 """
 
 import base64
@@ -26,7 +26,6 @@ from analysis.render import numbers, query, tables
 from analysis.render.explorer import LIBRARIES, explorer_data, packed
 from analysis.render.glossary import TERMS
 from base.files import write_atomic
-from kernels.catalog.entries import VARIANTS
 from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
@@ -39,13 +38,8 @@ _UNITS = {
     "gib": schema.GIB,
     "ms": schema.MS,
     "us": schema.US,
-    "ns": schema.NS,
-    "ps": schema.PS,
-    "gflops": schema.GFLOPS,
     "tflops": schema.TFLOPS,
     "gb_per_s": schema.GB_PER_S,
-    "ghz": schema.GHZ,
-    "percent": schema.PERCENT,
     "times": schema.TIMES,
     "plain": schema.PLAIN,
     "four_digits": schema.FACTOR,
@@ -62,11 +56,11 @@ def render(
     focus: str | None = None,
     maker: Maker | None = None,
 ) -> None:
-    """Write the report to `out`, whole or not at all.
+    """Write the report to `out` atomically.
 
-    `recordings` are the folders by id; only provenance and manifest are read. `focus` names the
-    GPU that the essay is about. `maker` is what the page says of its own making, where a command
-    makes it. Raises StoreError naming the table, figure, recording or template that is missing.
+    `recordings` are the folders by id; only provenance and manifest are read. `focus` is the GPU in
+    focus. `maker` describes the command that renders the page. Raise StoreError for a missing
+    table, figure, recording or template.
     """
     store = Store(tables_dir)
     measured = devices(store, focus)
@@ -82,7 +76,6 @@ def render(
         "figure": partial(_figure, Path(figures_dir)),
         "devices": measured,
         "focus": measured.focus,
-        "variants": VARIANTS,
         "provenances": provenances,
         "folders": {name: str(path) for name, path in recordings.items()},
         "citation": citation(recordings, [p["finished_utc"] for p in provenances.values()]),
@@ -102,7 +95,7 @@ def render(
 
 
 def _environment(template_dir: Path) -> jinja2.Environment:
-    """Return Jinja's environment with what every template uses."""
+    """Return the Jinja environment with the functions and units of the templates."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir),
         autoescape=True,
@@ -110,7 +103,7 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # Names come from outside.
+        # Names are user input.
         finalize=lambda part: (
             numbers.visible(part)
             if isinstance(part, str) and not isinstance(part, Markup)
@@ -136,7 +129,7 @@ def _environment(template_dir: Path) -> jinja2.Environment:
 
 
 def _assets(template_dir: Path) -> dict[str, Any]:
-    """Return styles and scripts, and the hashes by which the page allows its own scripts only."""
+    """Return styles, scripts, and the hashes of the scripts that the page may run."""
     texts = {}
     for name in (*_STYLES, *_SCRIPTS, *LIBRARIES):
         try:
@@ -160,16 +153,13 @@ def _missing(path: Path) -> StoreError:
 def _figure(
     figures_dir: Path, figure_name: str, title: str, caller: Callable[[], str] | None = None
 ) -> Markup:
-    """Return a figure with its title and caption (of `caller`); nothing where it was not drawn.
-
-    A figure is not drawn where nothing was measured that it could show.
-    """
+    """Return a figure with its title and its caption from `caller`; empty if it was not drawn."""
     drawn = json.loads(_read_index(figures_dir))
     if figure_name not in drawn:
         return Markup("")
     svg = (figures_dir / f"{figure_name}.svg").read_text()
     caption = Markup(caller()) if caller else Markup("")
-    title = numbers.visible(title)  # a name from outside may be part of it
+    title = numbers.visible(title)  # may contain user input
     return Markup(
         '<figure class="plot" id="figure-{0}">'
         '<div class="scroll" tabindex="0" role="region" aria-label="{1}">{2}</div>\n'
@@ -182,15 +172,15 @@ def _read_index(figures_dir: Path) -> str:
         return (figures_dir / "figures.json").read_text()
     except OSError as error:
         raise StoreError(
-            f"figures in {figures_dir} cannot be read ({error.strerror}); make them with "
+            f"{figures_dir}/figures.json cannot be read ({error.strerror}); draw the figures with "
             "`python -m analysis figures`"
         ) from None
 
 
 def _archived(store: Store) -> list[str]:
-    """Return the tables that the page carries, in the schema's order: all, or the smallest.
+    """Return the tables to embed, in the order of the schema: all, or the smallest.
 
-    As many as are within `_ARCHIVED_BYTES`: a page of a whole cluster is still one to be mailed.
+    Their total size is at most `_ARCHIVED_BYTES`, so the page of a whole cluster can be mailed.
     """
     room, chosen = _ARCHIVED_BYTES, set()
     for name in sorted(schema.TABLES, key=lambda name: len(store.bytes(name))):
@@ -202,7 +192,7 @@ def _archived(store: Store) -> list[str]:
 
 
 def _archive(store: Store, names: list[str]) -> str:
-    """Return tables as a base64 text of a .tar.bz2 that depends on nothing but them."""
+    """Return tables as a reproducible .tar.bz2 in base64."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in names:

@@ -1,4 +1,4 @@
-"""Rows of the tables as templates ask for them, each knowing where it stands."""
+"""Selections of table rows for templates; each row has its table and row number."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,33 +9,33 @@ from analysis.data.store import Store
 
 
 class Row:
-    """One row of a table: ``row.total_s`` or ``row["total_s"]`` is a value, None where blank."""
+    """One row of a table: ``row.total_s`` or ``row["total_s"]`` is a value, None if blank."""
 
     def __init__(self, table: str, number: int, values: dict[str, Any]) -> None:
         self._table, self._number, self._values = table, number, values
 
     @property
     def place(self) -> tuple[str, int]:
-        """The table and the number of the row in it."""
+        """The table and the row number."""
         return self._table, self._number
 
     def __getitem__(self, column: str) -> Any:
-        """Return a value; raises KeyError for a column that the table lacks."""
+        """Return a value; raise KeyError for an unknown column."""
         return self._values[column]
 
     def get(self, column: str) -> Any:
-        """Return a value, None where it is blank or the table has no such column."""
+        """Return a value; None if it is blank or the column is unknown."""
         return self._values.get(column)
 
     def __contains__(self, column: str) -> bool:
-        """Tell whether the table has this column."""
+        """Return whether the table has this column."""
         return column in self._values
 
 
 class Rows:
-    """Some rows of a table, in order; `filters` are the equalities that chose them, if only those.
+    """Rows of a table, in order. `filters` are the equalities of `where`, None after other methods.
 
-    Every method returns other rows and leaves these as they are.
+    Methods return new rows.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Rows:
         self.table, self.frame, self.filters = table, frame, filters
 
     def where(self, **equal: Any) -> "Rows":
-        """Return the rows whose columns are `equal`; a list allows several, None is blank."""
+        """Return the rows with these values; a list allows several values, None means blank."""
         chosen = pd.Series(True, self.frame.index)
         for column, value in equal.items():
             cells = self.frame[column]
@@ -58,17 +58,17 @@ class Rows:
         return Rows(self.table, self.frame[chosen], filters)
 
     def known(self, *columns: str) -> "Rows":
-        """Return the rows in which none of `columns` is blank."""
+        """Return the rows without blanks in `columns`."""
         return self._some(self.frame.dropna(subset=list(columns)))
 
     def between(self, column: str, low: float | None = None, high: float | None = None) -> "Rows":
-        """Return the rows whose `column` lies in the closed interval."""
+        """Return the rows whose `column` is in the closed interval."""
         cells = self.frame[column].astype(float)
         inside = cells.ge(-float("inf") if low is None else low)
         return self._some(self.frame[inside & cells.le(float("inf") if high is None else high)])
 
     def sort(self, *columns: str, reverse: bool = False) -> "Rows":
-        """Return the rows by `columns`; equal ones keep their order."""
+        """Return the rows sorted by `columns` (stable)."""
         return self._some(
             self.frame.sort_values(list(columns), ascending=not reverse, kind="stable")
         )
@@ -78,29 +78,29 @@ class Rows:
         return self._some(self.frame.head(count))
 
     def best_of(self, column: str, *by: str, least: bool = False) -> "Rows":
-        """Return for each combination of `by` the row with the largest (or least) `column`."""
+        """Return the row with the largest (or least) `column` for each combination of `by`."""
         ordered = self.frame.dropna(subset=[column]).sort_values(
             column, ascending=least, kind="stable"
         )
         return self._some(ordered.drop_duplicates(list(by)).sort_index())
 
     def most(self, column: str) -> Row | None:
-        """Return the row with the largest value of `column`; None where there is none."""
+        """Return the row with the largest `column`; None without values."""
         cells = self.frame[column].dropna()
         return None if cells.empty else self._row(cells.idxmax())
 
     def least(self, column: str) -> Row | None:
-        """Return the row with the least value of `column`; None where there is none."""
+        """Return the row with the smallest `column`; None without values."""
         cells = self.frame[column].dropna()
         return None if cells.empty else self._row(cells.idxmin())
 
     def values(self, column: str) -> list[Any]:
-        """Return the distinct values of `column` in order of appearance, blank ones left out."""
+        """Return the distinct values of `column` in order of appearance, without blanks."""
         return [_plain(value) for value in self.frame[column].dropna().unique()]
 
     @property
     def first(self) -> Row | None:
-        """The first row; None where there is none."""
+        """The first row; None without rows."""
         return next(iter(self), None)
 
     def __iter__(self) -> Iterator[Row]:
@@ -118,7 +118,7 @@ class Rows:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as Python has it: None for a blank one."""
+    """Return a cell as a Python value; None if it is blank."""
     if pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""Tables in the page: columns of the schema, each cell where its row and column say."""
+"""Tables in the page: cells are located by the row numbers and column names in the markup."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,15 +14,15 @@ from analysis.render.query import Row, Rows
 from analysis.schema import Unit, column, interval_columns
 
 Caller = Callable[[], str]
-# Their published rows are shown with the digits of the source.
+# Published rows of these tables keep the digits of the source.
 SOURCE_TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
-# With more than these a table is no longer read: the GPU in focus has it for itself.
+# Larger tables show only the GPU in focus.
 MOST_ROWS, MOST_COLUMNS = 400, 8
-_NOTE = " Of <code>{}</code> alone; those of other GPUs are in the CSV."
-# The columns that say of which GPU a row is, by the first of them that a table has.
+_NOTE = " The table shows only <code>{}</code>; the CSV contains the other GPUs."
+# Columns that name the GPU of a row; a table uses the first of them that it has.
 _OWNERS = (("gpu",), ("gpu_a", "gpu_b"), ("source",), ("recording",))
 _TRUTH = {True: "yes", False: "no", None: numbers.ABSENT}
-# Names as the tables have them, in a fixed-width face.
+# Columns of names, in a fixed-width font.
 _CODE = {
     "variant",
     "after",
@@ -43,11 +43,11 @@ def table(
     marks: Mapping[str, str] | None = None,
     focus: Device | None = None,
 ) -> Markup:
-    """Return a table of some rows: a figure with title, caption (of `caller`) and link to the CSV.
+    """Return a table of rows: a figure with title, caption from `caller`, and name of the CSV.
 
-    `columns` names them, separated by spaces; ``total_s±`` shows the interval too. `units` are
-    other than the schema's. `marks` is what stands beside the names of GPUs: "SIMULATED". Of more
-    than `MOST_ROWS` those of the GPU in `focus` are shown alone, and the caption says so.
+    `columns` are separated by spaces; ``total_s±`` also shows the interval. `units` override those
+    of the schema. `marks` are the marks of GPUs by name, such as "SIMULATED". With more than
+    `MOST_ROWS` rows, only those of the GPU in `focus` are shown, with a note in the caption.
     """
     note = Markup("")
     if focus and len(rows) > MOST_ROWS:
@@ -69,7 +69,7 @@ def table(
 
 
 def _is_of(frame: pd.DataFrame, focus: Device) -> pd.Series:
-    """Tell which rows are of a GPU or its host, or of no GPU: of the sources or the tree."""
+    """Return which rows are for a GPU or its host, or for no GPU (sources, source tree)."""
     owner = next((name for name in _OWNERS if name[0] in frame), ())
     if not owner:
         return pd.Series(True, frame.index)
@@ -92,10 +92,10 @@ def pivot(
     marks: Mapping[str, str] | None = None,
     focus: Device | None = None,
 ) -> Markup:
-    """Return a table with a row for each `index` and a column for each of `across`.
+    """Return a table with one row per `index` and one column per value of `across`.
 
-    `values` names the column that cells show, as in `table`. Of more than `MOST_COLUMNS` that of
-    the GPU in `focus` is shown alone, and the caption says so.
+    Cells show the column `values`, as in `table`. With more than `MOST_COLUMNS` columns, only that
+    of the GPU in `focus` is shown, with a note in the caption.
     """
     name, wide = values.removesuffix("±"), values.endswith("±")
     heads, note = rows.values(across), Markup("")
@@ -132,8 +132,8 @@ def _unit(table_name: str, name: str, units: Mapping[str, Unit] | None) -> Unit:
 def _framed(
     table_name: str, title: str, caller: Caller | None, head: Markup, body: Markup, note: Markup
 ) -> Markup:
-    caption = Markup(caller()) if caller and body else Markup("")  # of rows that there are
-    title = numbers.visible(title)  # a name from outside may be part of it
+    caption = Markup(caller()) if caller and body else Markup("")
+    title = numbers.visible(title)  # may contain user input
     content = Markup("<p>None.</p>")
     if body:
         content = Markup(
@@ -163,7 +163,7 @@ def _is_number(table_name: str, name: str) -> bool:
 
 
 def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str]) -> Markup:
-    """Return a cell that is from where its row and column say."""
+    """Return a cell whose place is given by its row and its column."""
     if not _is_number(row.place[0], name):
         return Markup("<td>{}</td>").format(_text(row, name, marks))
     text = _number(row, name, unit)
@@ -174,7 +174,7 @@ def _cell(row: Row, name: str, wide: bool, unit: Unit, marks: Mapping[str, str])
 
 
 def _sorted_by(value: Any, unit: Unit, text: str, small: Markup) -> Markup:
-    """Return what a cell is sorted by, where its text is no plain number."""
+    """Return the sort key of a cell whose text is not a plain number."""
     if small or not text.replace(".", "", 1).isdigit():
         key = "" if value is None else f"{float(value) * unit.factor:.6g}"
         return Markup(' data-sort="{}"').format(key)
@@ -182,7 +182,7 @@ def _sorted_by(value: Any, unit: Unit, text: str, small: Markup) -> Markup:
 
 
 def _free_cell(row: Row, name: str, wide: bool, unit: Unit) -> Markup:
-    """Return a cell that says itself where it is from."""
+    """Return a cell with its place in its own markup."""
     at = " ".join(map(str, (*row.place, name)))
     text: Any = _text(row, name, {})
     small: Any = ""
@@ -210,12 +210,12 @@ def _text(row: Row, name: str, marks: Mapping[str, str]) -> Any:
 
 def _number(row: Row, name: str, unit: Unit) -> str:
     if row.place[0] in SOURCE_TABLES and row["source"] == "published":
-        unit = replace(unit, digits=None)  # none that was not printed
+        unit = replace(unit, digits=None)  # the printed digits
     return numbers.ABSENT if row[name] is None else numbers.text(row, name, unit)
 
 
 def _bounds(row: Row, name: str, unit: Unit) -> Markup:
-    """Return the bounds of an interval in small print; nothing where there are none."""
+    """Return the bounds of an interval in small print; empty without bounds."""
     low, high = (row[bound] for bound in interval_columns(name))
     if low is None or high is None or row[name] is None:
         return Markup("")

@@ -1,4 +1,4 @@
-"""The three answers, as the terminal shows them at the end of a run."""
+"""The three answers of the report, for the terminal."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from analysis.data.devices import Device, devices
 from analysis.data.store import Store
 from analysis.render.numbers import ABSENT, text
 from analysis.render.query import Row, rows
-from analysis.schema import Unit, column
+from analysis.schema import COUNT, Unit, column
 
 
 def answers(tables_dir: Path | str, focus: str | None = None) -> str:
-    """Return the three answers on the GPU in focus, and on what was measured on this host.
+    """Return the three answers for the GPU in focus and for devices measured on this host.
 
-    Raises StoreError where a table is missing or `focus` was not measured.
+    Raise StoreError if a table is missing or `focus` was not measured.
     """
     store = Store(tables_dir)
     measured = devices(store, focus)
@@ -28,27 +28,32 @@ def answers(tables_dir: Path | str, focus: str | None = None) -> str:
 
 
 def _of(device: Device, row: Row) -> str:
-    way, speedup, break_even = _number(row, "total_s"), _number(row, "speedup"), ABSENT
-    places = {"measured": f"N = {_number(row, 'break_even_n', Unit(1.0, '', 0))}"}
-    places |= {"below": f"below N = {_number(row, 'break_even_least_n')}"}
-    places |= {"above": f"above N = {_number(row, 'break_even_largest_n')}"}
-    break_even = places.get(row["break_even_location"], ABSENT)
-    memory = f", {row['host_memory']} memory" if row["host_memory"] else ""
-    lines = [device.title]
-    lines.append(f"  fastest way       {way:14s}{row['variant'] or ''}, N = {row['n']}{memory}")
+    fastest = f"{row['variant']}, N = {row['n']}" if row["variant"] else ""
+    fastest += f", {row['host_memory']} memory" if row["host_memory"] else ""
+    lines = [("fastest implementation", _number(row, "total_s"), fastest)]
     if device.is_gpu:
-        rival = f"{row['cpu_best_variant']} on {row['cpu_best_threads']} threads"
-        lines.append(
-            f"  speedup over its CPU {speedup:14s}{f'over {rival}' if row['gain'] else ''}"
-        )
-        lines.append(f"  worth it from     {break_even:14s}{_with(row['break_even_host_memory'])}")
-    return "\n".join(lines)
+        baseline = f"over {row['cpu_best_variant']} on {row['cpu_best_threads']} threads"
+        speedup = _number(row, "speedup")
+        lines.append(("speedup over the CPU", speedup, baseline if row["speedup"] else ""))
+        memory = row["break_even_host_memory"]
+        copies = f"{memory} memory, copies included" if memory else ""
+        lines.append(("break-even size", _break_even(row), copies))
+    aligned = [f"  {name:24}{value:14}{detail}".rstrip() for name, value, detail in lines]
+    return "\n".join([device.title, *aligned])
 
 
-def _with(memory: str | None) -> str:
-    return f"{memory} memory, copies included" if memory else ""
+def _break_even(row: Row) -> str:
+    match row["break_even_location"]:
+        case "measured":
+            return f"N = {_number(row, 'break_even_n', COUNT)}"
+        case "below":
+            return f"below N = {_number(row, 'break_even_least_n')}"
+        case "above":
+            return f"above N = {_number(row, 'break_even_largest_n')}"
+    return ABSENT
 
 
 def _number(row: Row, name: str, unit: Unit | None = None) -> str:
     unit = unit or column("answers", name).unit
-    return ABSENT if row[name] is None else f"{text(row, name, unit)} {unit.name}".strip()
+    space = "" if unit.name == "×" else " "
+    return ABSENT if row[name] is None else f"{text(row, name, unit)}{space}{unit.name}".strip()

@@ -101,8 +101,8 @@ def test_a_tile_is_rows_and_columns(page, folder):
         # a cell of a pivot
         (r'(data-at="summary 1 total_s" data-unit="ms">)50\.00<', r"\g<1>50.01<", "50.01"),
         # a number that is from nowhere
-        (r"Medians of at least", "Medians of 7 at least", "7 stands in the prose"),
-        (r"cells,", "cells of 0.95,", "0.95 stands in the prose"),
+        (r"Medians of at least", "Medians of 7 at least", "7 is in the text"),
+        (r"cells,", "cells of 0.95,", "0.95 is in the text"),
     ],
 )
 def test_what_is_not_the_csvs_is_found(page, folder, pattern, changed, words):

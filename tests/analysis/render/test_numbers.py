@@ -149,7 +149,7 @@ def test_a_count_says_how_its_rows_were_chosen(cells):
     assert json.loads(where) == {"variant": "block", "threads": None}
     assert text.startswith('<data data-count="summary"')
     assert text.endswith(">1</data>")
-    with pytest.raises(ValueError, match=r"summary: a count .* chosen by `where` alone"):
+    with pytest.raises(ValueError, match=r"summary: a count .* selected only by `where`"):
         numbers.count(cells.sort("n"))
 
 

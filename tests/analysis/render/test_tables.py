@@ -135,7 +135,7 @@ def test_a_table_that_is_too_long_shows_the_card_in_focus_and_says_so():
     longer.frame.loc[0, "source"] = "published"
     text = str(table(longer, "source value", "Parameters", focus=FOCUS))
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
-    assert "Of <code>card2</code> alone; those of other GPUs are in the CSV." in text
+    assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
 
 
 def test_rows_of_a_host_and_of_pairs_go_with_their_card():
