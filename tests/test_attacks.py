@@ -1,4 +1,4 @@
-"""Whatever is put in front of the study does the right thing or says one line: a line an attack."""
+"""Hostile and broken inputs: each is handled correctly or gives a one-line error."""
 
 import gc
 import gzip
@@ -34,7 +34,7 @@ from tests.support.simulated import recorded
 
 
 def refused(process, said):
-    """Check that a finished process said this one line, and failed."""
+    """Check that a process failed with this one line."""
     assert process.returncode != 0
     lines = (process.stdout + process.stderr).strip().splitlines()
     assert len(lines) == 1, lines
@@ -43,11 +43,11 @@ def refused(process, said):
 
 def test_without_a_gpu_none_is_listed_and_that_is_said(command, monkeypatch):
     monkeypatch.setattr("measurement.devices.discovery._nvml_finds_gpu", lambda: False)
-    refused(command("measurement", "devices"), "error: no NVIDIA GPU: the driver names none; check")
+    refused(command("measurement", "devices"), "error: no NVIDIA GPU: the driver lists none; check")
 
 
 def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
-    """A collection in the middle of a run would be timed."""
+    """A collection during a run would be timed."""
     here, there = multiprocessing.Pipe()
     monkeypatch.setattr("measurement.sampling.worker.signal.signal", lambda *_: None)
     monkeypatch.setattr("measurement.sampling.worker.keep_to_one_core", lambda _: None)
@@ -67,7 +67,7 @@ def test_nothing_collects_garbage_while_a_worker_measures(monkeypatch):
     assert seen == [False]
 
 
-# What stands in the place of the environment, by what makes it of somebody's folder.
+# What .venv is instead of the environment, and the error.
 ENVIRONMENTS = {
     "a link to somebody's": (lambda venv, own: venv.symlink_to(own), "is a link to .*; remove"),
     "a link to nothing": (lambda venv, own: venv.symlink_to(own / "no"), "is a link to .*; remove"),
@@ -102,22 +102,22 @@ def test_set_up_says_where_it_cannot_write(tmp_path):
     refused(done, r"error: .*\.venv: Permission denied")
 
 
-# A page beside the one table `t`, whose column `s` has the rows 1 and 0, and the fault of it.
+# A page with one table `t`, whose column `s` contains 1 and 0, and the fault of the page.
 PAGES = {
-    "no report": ("<p>12 numbers, of which none says where it is from", "this is no report"),
-    "an empty page": ("", "this is no report"),
+    "no report": ("<p>12 numbers, of which none says where it is from", "this is not a report"),
+    "an empty page": ("", "this is not a report"),
     "bytes": (b"\xff\xfe", "page.html cannot be read .is no text in UTF-8.; make it with"),
-    "another table": ('<b data-at="u 0 s">1</b>', "1: there is no u 0 s in .*tables"),
-    "no row": ('<b data-at="t 2 s">1</b>', "1: there is no t 2 s in .*tables"),
-    "a row from the end": ('<b data-at="t -2 s">1</b>', "1: there is no t -2 s in .*tables"),
-    "no column": ('<b data-at="t 0 x">1</b>', "1: there is no t 0 x in .*tables"),
-    "half a place": ('<b data-at="t">1</b>', "1: there is no t in .*tables"),
-    "over nothing": ('<b data-at="t 0 s / t 1 s">1</b>', "1: there is no t 0 s / t 1 s in"),
-    "a list for a count": ('<b data-count="t" data-where="[]">1</b>', "1: there is no t where .. "),
+    "another table": ('<b data-at="u 0 s">1</b>', "1: u 0 s does not exist in .*tables"),
+    "no row": ('<b data-at="t 2 s">1</b>', "1: t 2 s does not exist in .*tables"),
+    "a row from the end": ('<b data-at="t -2 s">1</b>', "1: t -2 s does not exist in .*tables"),
+    "no column": ('<b data-at="t 0 x">1</b>', "1: t 0 x does not exist in .*tables"),
+    "half a place": ('<b data-at="t">1</b>', "1: t does not exist in .*tables"),
+    "over nothing": ('<b data-at="t 0 s / t 1 s">1</b>', "1: t 0 s / t 1 s does not ex"),
+    "a list for a count": ('<b data-count="t" data-where="[]">1</b>', "1: t where .. does not"),
     "a cell too many": (
         '<table class="a" data-csv="t"><th data-column="s">s<tr data-row="0"><td>1</td><td>2</td>'
         "</tr></table>",
-        "2 cells below 1 headings: there is no t 0  in ",
+        "2 cells below 1 headings: t 0  does not exist in ",
     ),
 }
 
@@ -164,7 +164,7 @@ def bytes_of(file, data):
 
 
 def linked(file):
-    """Put a link to the file in its place."""
+    """Replace the file by a link."""
 
     def change(folder):
         (folder / file).rename(folder.parent / "elsewhere")
@@ -179,35 +179,47 @@ def twice(content):
 
 
 SAMPLES, CHECKS = "samples.csv.gz", "checks.csv"
-# What is done to a recording whose manifest is made anew, and what is said of it.
+# Changes of a recording whose manifest is updated, and the error.
 RECORDINGS = {
-    "a time of 0": (cells(SAMPLES, "total_s", "0"), "total_s has no time in row 3"),
-    "a time of nan": (cells(SAMPLES, "total_s", "nan"), "total_s has no number in row 3"),
-    "no time at all": (cells(SAMPLES, "total_s", "inf"), "total_s has no time in row 3"),
-    "a time of 1e-300 s": (cells(SAMPLES, "total_s", "1e-300"), "total_s has no time in row 3"),
-    "a negative order": (cells(CHECKS, "n", "-8"), "column n has no number that anything has"),
-    "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size has no number"),
-    "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s has no time in row 3"),
+    "a time of 0": (cells(SAMPLES, "total_s", "0"), "total_s is 0, not from .* in row 3"),
+    "a time of nan": (cells(SAMPLES, "total_s", "nan"), "total_s is not a number in row 3"),
+    "no time at all": (cells(SAMPLES, "total_s", "inf"), "total_s is inf, not from .* in row 3"),
+    "a time of 1e-300 s": (cells(SAMPLES, "total_s", "1e-300"), "total_s is 1e-300, not from"),
+    "a negative order": (cells(CHECKS, "n", "-8"), "column n is -8, not from 1 to"),
+    "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size is 0, not from 1 "),
+    "a kernel in 0 s": (
+        cells("kernels.csv.gz", "kernel_s", "0"),
+        "kernel_s is 0, not from .* in row 3",
+    ),
     "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
-    "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches has no number"),
-    "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3 is of gpu7, which is no device"),
-    "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3 is of gpu7"),
-    "no card named": (facts("devices", []), "is of gpu0, which is no device of provenance.json"),
-    "a card twice": (facts("devices", 1, "device", "gpu0"), "one name stands twice"),
-    "no such variant": (cells(SAMPLES, "variant", "magic"), "is of magic, which is no variant of"),
-    "no such kernel": (cells("builds.csv", "variant", "magic"), "magic, which is no variant"),
-    "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "is no variant of a GPU|lacks"),
+    "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches is 0, not from 1 to"),
+    "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3: gpu7 is not a device of"),
+    "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3: gpu7 is not"),
+    "no card named": (facts("devices", []), "gpu0 is not a device of provenance.json"),
+    "a card twice": (facts("devices", 1, "device", "gpu0"), "a name is listed twice"),
+    "no such variant": (cells(SAMPLES, "variant", "magic"), "magic is not a variant of"),
+    "no such kernel": (cells("builds.csv", "variant", "magic"), "magic is not a variant"),
+    "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "not a variant of a GPU|is missing"),
     "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype: 'float8' is not one of"),
     "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory: 'hot' is not one of"),
-    "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row is of a cell that checks.csv lacks"),
+    "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row's cell is missing in checks.csv"),
     "a check twice": (text(CHECKS, twice), "a cell is listed twice"),
-    "samples of a failure": (cells(CHECKS, "status", "failed"), "has a cell that did not pass"),
-    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "a passed cell is mis"),
-    "power of NaN": (facts("devices", 0, "power_limit_w", float("nan")), "NaN is no number"),
+    "samples of a failure": (
+        cells(CHECKS, "status", "failed"),
+        "contains a cell that did not pass",
+    ),
+    "no sample of a pass": (
+        text(SAMPLES, lambda t: t[: t.index("\n") + 1]),
+        "a passed cell is mis",
+    ),
+    "power of NaN": (
+        facts("devices", 0, "power_limit_w", float("nan")),
+        "NaN is not a valid number",
+    ),
     "power without end": (text("provenance.json", lambda t: t.replace("100,", "1e999,")), "1e999 "),
     "a number of 5,000 digits": (
         text("provenance.json", lambda t: t.replace('"seed": 1', f'"seed": {"1" * 5000}')),
-        "no JSON .1{20} is no number",
+        "not valid JSON .1{20} is not a valid number",
     ),
     "a date that is none": (facts("started_utc", "2024-13-41T00:00:00Z"), "started_utc: "),
     "a source elsewhere": (facts("sources", {"../../passwd.cu": "0" * 64}), "sources[.][.][.]/"),
@@ -218,32 +230,32 @@ RECORDINGS = {
     "limits that are texts": (facts("devices", 0, "limits", {"warp_size": "32"}), "limits.warp_"),
     "sizes that are texts": (facts("configuration", "sizes", "all"), "configuration.sizes: "),
     "flags that are no list": (facts("compile", "nvcc_flags", "-O3"), "compile.nvcc_flags: "),
-    "half a character": (facts("host", "os", "\ud800"), "the character .* stands in a text"),
-    "a terminal's escape": (facts("host", "os", "\x1b[2J"), "the character .* stands in a text"),
+    "half a character": (facts("host", "os", "\ud800"), "a text contains the character"),
+    "a terminal's escape": (facts("host", "os", "\x1b[2J"), "a text contains the character"),
     "a text without end": (facts("host", "os", "x" * 5000), "a text has 5000 characters"),
     "5,000 brackets": (bytes_of("provenance.json", b"[" * 5000 + b"]" * 5000), "provenance.json "),
-    "30 brackets": (facts("host", "x", eval("[" * 30 + "]" * 30)), "more than 16 brackets"),
+    "30 brackets": (facts("host", "x", eval("[" * 30 + "]" * 30)), "more than 16 nested brackets"),
     "a bomb": (
         lambda folder: (folder / SAMPLES).write_bytes(gzip.compress(bytes(2**26), 1)),
         "unpacks to more than",
     ),
     "rows that take more memory than is declared": (
         text("ceilings.csv", lambda t: t.splitlines()[0] + "\n" + 100_000 * "cpu,x,,,1,1,1\n"),
-        "its 100001 lines are too short, of 14 bytes on average",
+        "its 100001 lines are too short: 14 bytes on average",
     ),
     "too much provenance": (
         bytes_of("provenance.json", b" " * 2**21),
         "has 2097152 bytes, more than",
     ),
     "more cells than columns": (text(CHECKS, lambda t: t.replace("\n", ",1\n")), "has the columns"),
-    "a link": (linked(CHECKS), "checks.csv is a link or no plain file"),
-    "a link to a manifest": (linked("MANIFEST.sha256"), "MANIFEST.sha256 is a link or no plain"),
+    "a link": (linked(CHECKS), "checks.csv is not a plain file"),
+    "a link to a manifest": (linked("MANIFEST.sha256"), "MANIFEST.sha256 is not a plain file"),
 }
 
 
 @pytest.fixture(scope="module")
 def sound():
-    """A recording of two GPUs that stays as it is."""
+    """A recording of two GPUs; not to be changed."""
     few = ("naive", "block")
     return recorded(gpus=2, sizes=(32,), holdout=(), samples=2, held=True, variants=few)
 
@@ -284,7 +296,7 @@ def shapes(*texts):
 
 
 ORDER_SAID = "use a whole number from 1 to 46340"
-# What a config.yaml becomes, and what is said of it.
+# Changes of config.yaml, and the error.
 CONFIGS = {
     "an order of a million": (setting("study", "sizes", [10**6]), ORDER_SAID),
     "a CPU's of a billion": (setting("study", "cpu", "sizes", [10**9]), ORDER_SAID),
@@ -353,7 +365,7 @@ def half(value):
         raise ValueError("is negative")
     return value / 2
 """
-# How a module of `measurement` is edited, and whether something else is done then.
+# Edits of a module, and whether its behaviour changes.
 EDITS = {
     "a comment": (lambda code: code + "# half\n", False),
     "a docstring": (lambda code: code.replace("):", "):\n    'Return half.'"), False),
@@ -382,7 +394,7 @@ def test_a_crate_holds_a_recordings_own_files(sound, tmp_path):
 
 
 def signed(folder, key):
-    """Sign a recording; return the line that says whose the key is."""
+    """Sign a recording; return the line of the key for data/signers."""
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key]
     sign = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "matmul-study"]
     for command in (make, [*sign, folder / "MANIFEST.sha256"]):
