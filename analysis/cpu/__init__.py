@@ -1,1 +1,1 @@
-"""The CPU of a host: its versions, their steps, and what bounds them."""
+"""The CPU of a host: its variants, their ladder and their roofline."""

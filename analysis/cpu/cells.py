@@ -1,7 +1,6 @@
-"""Which CPU cells others are compared with: the baselines of gains, and steps of tuning.
+"""The CPU cells used in comparisons: baselines of speedups, and stages of tuning.
 
-A CPU cell is of one thread or of all that the process may use; a variant that runs on one thread
-only has no cell of all.
+A CPU cell is measured on one thread or on all threads available to the process.
 """
 
 import pandas as pd
@@ -10,37 +9,36 @@ from analysis.domain import CPU
 from cpu_reference.catalog import VARIANTS
 
 NAIVE = "naive"
-# How many threads a cell is of.
-ONE, ALL = "one", "all"
-# What the source did to its CPU program: its own variants but the naive one.
+ONE, ALL = "one", "all"  # threads of a cell
+# The source's optimised CPU programs: its variants except the naive one.
 SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V," and name != NAIVE]
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]
 OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
-# What speedups over the CPU are over, from the plainest to what is hardest to beat.
+# Baselines of speedups over the CPU, from the slowest to the fastest.
 BASELINES = {
     "naive": "the naive loop, one thread",
     "own": "the fastest of this study's C, one thread",
     "blas": "the fastest BLAS, one thread",
     "blas_all": "the fastest BLAS, all threads",
-    "best": "the fastest of all that was measured",
+    "best": "the fastest measured",
 }
 
 
 def with_threads(cells: pd.DataFrame, threads: str) -> pd.Series:
-    """Tell which cells are of a CPU on one thread (`ONE`), or on all (`ALL`)."""
+    """Return which cells are of a CPU on one thread (`ONE`) or on all (`ALL`)."""
     count = cells["threads"]
     chosen = (count == 1) if threads == ONE else (count > 1)
     return (cells["device"] == CPU) & chosen.fillna(False).astype(bool)
 
 
 def fastest(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cell with the least total time at each order."""
+    """Return the cell with the least end-to-end time at each size."""
     return cells.loc[cells.groupby("n")["total_s"].idxmin()]
 
 
 def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return for each of `BASELINES` its cell at each order; no rows where it was not measured."""
+    """Return the cells of each of `BASELINES`, one per measured size."""
     one, all_threads = (with_threads(cells, threads) for threads in (ONE, ALL))
     variant = cells["variant"]
     chosen = {
@@ -54,10 +52,10 @@ def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the fastest cell at each order after each step of tuning a CPU program.
+    """Return the fastest cell at each size after each stage of tuning a CPU program.
 
-    naive; source: after what the source did, on one thread still; one_thread: the fastest of all on
-    one thread; all_threads: the fastest on all.
+    naive: one thread; source: the source's optimised programs on one thread; one_thread: the
+    fastest on one thread; all_threads: the fastest on all threads.
     """
     one = with_threads(cells, ONE)
     chosen = {

@@ -1,4 +1,4 @@
-"""What a recording's CPU side was measured on, and at which clock."""
+"""The CPU host of a recording, and the clock of its CPU measurements."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,22 +12,21 @@ from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
 
 LEVELS = (1, 2, 3)
-# A clock that changes by more than this from before a run to after it has moved.
-MOVED = 0.02
+CHANGED = 0.02  # relative change of the clock during a run that counts
 _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_bytes")
 _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
 def hosts_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a session: its host's CPU, caches for data, and BLAS.
+    """Return one row per session: its host's CPU, data caches and BLAS; unknown values are empty.
 
-    usable_threads is how many threads may really run at once. What is not known is empty.
+    usable_threads: number of threads that can run at once.
     """
     sessions = {source.recording_id: source.recording.sessions for source in found}
     rows = [
-        {"recording": name, "session": at, **_facts(told)}
-        for name, hosts in sessions.items()
-        for at, told in enumerate(hosts)
+        {"recording": name, "session": number, **_facts(provenance)}
+        for name, provenances in sessions.items()
+        for number, provenance in enumerate(provenances)
     ]
     sizes = [f"{name}_bytes" for name in ("memory", *(f"l{level}" for level in LEVELS))]
     return from_rows("cpu_hosts", rows).astype(dict.fromkeys(sizes, "Int64"))
@@ -42,13 +41,12 @@ def _facts(provenance: dict[str, Any]) -> dict[str, object]:
 
 
 def clock_table(found: list[Source]) -> pd.DataFrame:
-    """Return the clock at which the CPU's passes began and ended, by number of threads.
+    """Return the clock at the start and end of CPU runs, by number of threads.
 
-    Medians and extremes over the samples of which it is known; samples_clock_changed counts those whose
-    clock after the run is off that before by more than `tolerance`. busy_other_threads is the CPU time
-    of other threads of the process over the time of the runs, of all of them and of the cell with
-    the most: none where products run on one thread. Of single passes it would mislead: a system
-    books the time of a thread at its ticks, which may be longer than a run.
+    Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
+    whose clock changed by more than `tolerance` during the run. busy_other_threads: CPU time of
+    other threads of the process over the time of all runs, 0 on one thread; its maximum is over
+    cells, because the CPU time of a single run may be shorter than the resolution of the system.
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in found)
@@ -60,7 +58,7 @@ def clock_table(found: list[Source]) -> pd.DataFrame:
 
 def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
     for (threads,), own in grouped(samples, ["threads"]):
-        row: dict[str, object] = {"threads": threads, "samples": len(own), "tolerance": MOVED}
+        row: dict[str, object] = {"threads": threads, "samples": len(own), "tolerance": CHANGED}
         clocks = {when: own[f"cpu_clock_{when}_hz"].astype(float) for when in ("before", "after")}
         for when, clock in clocks.items():
             row |= {
@@ -68,11 +66,9 @@ def _clocks(samples: pd.DataFrame) -> Iterator[dict[str, object]]:
                 f"clock_{when}_min_hz": clock.min(),
                 f"clock_{when}_max_hz": clock.max(),
             }
-        moved = (clocks["after"] / clocks["before"] - 1).abs() > MOVED
-        row |= {
-            "samples_clock_changed": int(moved.sum()),
-            "busy_other_threads": _busy_other_threads(own),
-        }
+        changed = (clocks["after"] / clocks["before"] - 1).abs() > CHANGED
+        row["samples_clock_changed"] = int(changed.sum())
+        row["busy_other_threads"] = _busy_other_threads(own)
         cells = [_busy_other_threads(cell) for _, cell in grouped(own, CELL)]
         yield row | {"busy_other_threads_max": max(cells)}
 

@@ -1,4 +1,4 @@
-"""The steps of the CPU's ladder: what each speedups over the step before, on one thread and on all."""
+"""The CPU's ladder: speedup of each step over the previous one, on one thread and on all."""
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ from analysis.domain import CPU, verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
 
-# A variant on one thread or on all, and what it is compared with.
+# A variant on one thread or on all, and its previous step.
 STEPS = pd.DataFrame(
     [
         ("loop_order", ONE, NAIVE, ONE),
@@ -26,21 +26,21 @@ STEPS = pd.DataFrame(
 
 
 def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a step, order and recording; each side with its fastest block size there.
+    """Return one row per step, size and recording; each side has its fastest block size.
 
-    speedup is the time of the step before over the step's own, with its interval from the draws of
-    both medians; the verdict is that of `analysis.kernels.ladder`. efficiency, of steps from one
-    thread of a variant to all: the speedup over the number of threads.
+    speedup: over the previous step, with an interval from the draws of both medians; verdict: as in
+    `analysis.kernels.ladder`. efficiency, for the same variant on one thread and on all: speedup
+    over number of threads.
     """
     frames = []
-    for source, cells in once_a_recording((source, source.orders) for source in found):
+    for source, cells in once_a_recording((source, source.square_cells) for source in found):
         steps = _pairs(cells[cells["device"] == CPU])
         frames.append(_evaluated(source, steps).assign(recording=source.recording_id))
     return stacked("cpu_ladder", frames)
 
 
 def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of `STEPS` beside those of the steps before, one pair an order."""
+    """Return the cells of `STEPS` merged with those of the previous steps, one pair per size."""
     on = with_threads(cpu, ONE).map({True: ONE, False: ALL})
     cpu = cpu.assign(on=on, row=cpu.index, time_s=cpu["total_s"])
     best = cpu.loc[cpu.groupby(["variant", "on", "n"])["total_s"].idxmin()]
@@ -51,14 +51,14 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
 
 
 def _evaluated(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return steps with their gain, verdict and, of one variant's, their efficiency."""
+    """Return steps with speedup, verdict and parallel efficiency."""
     bounds = ratios(
         source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]
     )
     words = [verdict(*values) for values in zip(*bounds, strict=True)]
     steps = steps.assign(**bounded("speedup", *bounds), verdict=words)
     threads = (steps["threads"] / steps["after_threads"]).astype(float)
-    alike = steps["variant"] == steps["after_variant"]
+    same = steps["variant"] == steps["after_variant"]
     for speedup, efficiency in renaming("speedup", "efficiency").items():
-        steps[efficiency] = (steps[speedup] / threads).where(alike)
+        steps[efficiency] = (steps[speedup] / threads).where(same)
     return steps

@@ -1,4 +1,4 @@
-"""Drawings of the CPU's side; rates are in FLOP/s in the tables and in GFLOP/s in the figures."""
+"""Figures of the CPU; throughput is in FLOP/s in tables and in GFLOP/s in figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,23 +16,23 @@ from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.rounding import order_of_magnitude
 
-# Medians in SI units by quantity and number of threads, of which each may be missing.
+# Known medians in SI units, by quantity and number of threads.
 Ceilings = Mapping[tuple[str, int], float]
 _PEAK = "fp32_flop_per_s"
-# Bandwidths past the first-level cache, from the slowest: text and line.
+# Bandwidths beyond L1, from the slowest: text and line.
 _ROOFS = {
     "memory_bytes_per_s": ("memory", "-"),
-    "l3_bytes_per_s": ("third-level cache", "--"),
-    "l2_bytes_per_s": ("second-level cache", ":"),
+    "l3_bytes_per_s": ("L3 cache", "--"),
+    "l2_bytes_per_s": ("L2 cache", ":"),
 }
-# The panels of a roofline: column, what it is, and its roofs.
+# The panels of a roofline: column, label, roofs.
 _PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
     (
         "flop_per_byte_requested",
-        "flop a byte asked of L1",
-        {"l1_bytes_per_s": ("first-level cache", ":")},
+        "FLOP per byte requested from L1",
+        {"l1_bytes_per_s": ("L1 cache", ":")},
     ),
-    ("flop_per_byte_beyond_l1", "flop a byte fetched past L1", _ROOFS),
+    ("flop_per_byte_beyond_l1", "FLOP per byte fetched beyond L1", _ROOFS),
 )
 
 
@@ -48,9 +48,9 @@ class Host:
 
 @dataclass(frozen=True)
 class Whole:
-    """A speedup: two lines of text, and its parts in order, as in cpu_split.csv.
+    """A speedup: two lines of text, and its parts as in cpu_split.csv, in sequence.
 
-    A column `rough` marks those of too few runs for an interval.
+    The column `rough` marks parts with too few runs for an interval.
     """
 
     name: str
@@ -59,9 +59,9 @@ class Whole:
 
 
 def split(wholes: Sequence[Whole]) -> Figure:
-    """Draw what speedups are made up of, a bar each, on a logarithmic axis.
+    """Draw the parts of speedups, one bar per speedup, on a logarithmic axis.
 
-    A part begins where the one before ends; one that loses leads back, as a thinner bar.
+    Each part starts at the end of the previous one; a slower step goes back, as a thinner bar.
     """
     figure, (axis,) = style.new_figure(height=1.3 + 0.5 * len(wholes))
     axis.set_xscale("log")
@@ -76,7 +76,7 @@ def split(wholes: Sequence[Whole]) -> Figure:
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
     axis.set_xlim(min(1.0, *(low for low, _ in ends)), max(high for _, high in ends) * 3)
-    axis.set_xlabel("times as fast as the naive loop on one thread (logarithmic)")
+    axis.set_xlabel("speedup over the naive loop on one thread (logarithmic)")
     style.log_axis(axis, "x")
     style.legend(figure, [axis], columns=3)
     return figure
@@ -93,9 +93,9 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
         (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
         tell = style.speedup if part["rough"] else style.times
-        way = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
+        variant = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
         low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
-        hover(bar, [style.said(f"{whole.name}, {text}{way}", factor, low, high, tell)])
+        hover(bar, [style.tooltip(f"{whole.name}, {text}{variant}", factor, low, high, tell)])
         if end / start > _ROOM:
             middle = (float(np.sqrt(start * end)), place - 0.27)
             axis.annotate(
@@ -113,17 +113,17 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
     return min(reached), max(reached)
 
 
-_ROOM = 1.35  # from this factor on a part is wide enough for its number
+_ROOM = 1.35  # least factor of a part that is wide enough for its number
 
 
 def _short(factor: float, rough: bool) -> str:
     if rough:
-        return f"≈ {plain_number(order_of_magnitude(factor))} ×"
-    return f"× {plain_number(float(f'{factor:.2g}' if factor < 100 else f'{factor:.3g}'))}"
+        return f"≈ {plain_number(order_of_magnitude(factor))}×"
+    return f"{plain_number(float(f'{factor:.2g}' if factor < 100 else f'{factor:.3g}'))}×"
 
 
 def rates(hosts: Sequence[Host]) -> Figure:
-    """Draw the rate of each version, with its best block size, over N; one panel a host."""
+    """Draw the throughput of each variant, with its best block size, over N; one panel per host."""
     figure, axes = style.panels(len(hosts), columns=3, height=3.2)
     looks = palette.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
     several = False
@@ -153,7 +153,7 @@ def rates(hosts: Sequence[Host]) -> Figure:
         axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
     style.same_y(axes)
     for axis in axes[::3]:
-        axis.set_ylabel("rate in GFLOP/s (logarithmic)")
+        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
     style.legend(figure, axes, columns=4)
     return figure
 
@@ -167,7 +167,7 @@ def _threads(threads: int) -> str:
 
 
 def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
-    """Draw the rate of FMAs across the panel, with its text above it from `x` on."""
+    """Draw the FMA ceiling across the panel, with its text above it, starting at `x`."""
     peak = flop_per_s / 1e9
     axis.axhline(peak, color=INK, linewidth=1.2)
     how: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
@@ -175,13 +175,13 @@ def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
 
 
 def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
-    """Draw rates over the block size; one line a host, each at one matrix size.
+    """Draw throughput over the block size; one line per host, each at one matrix size.
 
-    `caches` are the bytes of the first host's by level. A band begins where three blocks fill a
-    cache, 12·B² bytes, and ends where one does.
+    `caches` are the cache sizes of the first host in bytes, by level. A band starts where three
+    blocks fill a cache (12·B² bytes) and ends where one block does.
     """
     figure, (axis,) = style.new_figure(height=3.8)
-    looks = palette.card_looks(host.name for host in hosts)
+    looks = palette.gpu_looks(host.name for host in hosts)
     for host in hosts:
         own = host.rows.sort_values("block_size")
         text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
@@ -202,22 +202,21 @@ def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
             axis.annotate(text, (max(three, low), 1.0), **how)
     axis.set_xlim(low, high)
     axis.set_xlabel("block size B (logarithmic)")
-    axis.set_ylabel("rate in GFLOP/s")
+    axis.set_ylabel("throughput in GFLOP/s")
     style.legend(figure, [axis], columns=4)
     return figure
 
 
 def edges(cache_bytes: int) -> tuple[float, float]:
-    """Return the block sizes at which three float32 blocks fill a cache, and at which one does."""
+    """Return the block sizes at which three float32 blocks and one block fill a cache."""
     return float(np.sqrt(cache_bytes / 12)), float(np.sqrt(cache_bytes / 4))
 
 
 def roofline(host: Host) -> Figure:
-    """Draw the versions of one CPU below its ceilings.
+    """Draw the variants of one CPU below its ceilings.
 
-    On the left stand the flop a byte that the loops ask of the first-level cache, on the right
-    those a byte that is fetched past it. A mark with an arrow has as many at most; one with a rim
-    is of several threads.
+    The left panel is over flop per byte requested from L1, the right one over flop per byte fetched
+    beyond L1. An arrow marks an upper limit of the intensity; a rim marks several threads.
     """
     found = host.rows
     figure, axes = style.new_figure(2, height=4.4)
@@ -235,7 +234,7 @@ def roofline(host: Host) -> Figure:
         axis.set_xlabel(f"{text} (logarithmic)")
         style.log_axis(axis, "x")
         style.log_axis(axis, "y")
-    axes[0].set_ylabel("rate in GFLOP/s (logarithmic)")
+    axes[0].set_ylabel("throughput in GFLOP/s (logarithmic)")
     style.same_y(axes)
     style.legend(figure, axes, columns=3)
     return figure
@@ -248,7 +247,7 @@ def _roofs(
     ceilings: Ceilings,
     threads: int,
 ) -> None:
-    """Draw the rate that each memory allows, up to that of FMAs if that is known."""
+    """Draw the roof of each memory level, up to the FMA ceiling if known."""
     peak = ceilings.get((_PEAK, threads), np.inf)
     for quantity, (text, line) in roofs.items():
         if (quantity, threads) in ceilings:
@@ -261,13 +260,13 @@ def _roofs(
 
 
 def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look) -> None:
-    """Draw one version; where a bound is known alone, an arrow points to the true intensity."""
+    """Draw one variant; an arrow marks an intensity that is only an upper limit."""
     intensity, threads = float(row[column]), int(row["threads"])
     if not np.isfinite(intensity):
         return
     name = label(row["variant"])
     said = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
-    said += f"{style.rounded(intensity)} flop a byte"
+    said += f"{style.rounded(intensity)} FLOP per byte"
     frame = pd.DataFrame([row])
     style.points(axis, frame, column, RATE, look, name, False, [said], style.gflops)
     if threads > 1:

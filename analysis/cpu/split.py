@@ -1,10 +1,9 @@
-"""A GPU's speedup over the naive CPU loop, split into what tuned the CPU and what the GPU adds.
+"""A GPU's speedup over the naive CPU loop, split into CPU tuning and the GPU.
 
-The source's "2000 times" is the time of its naive CPU loop over that of its fastest kernel, its "60
-times" that of its cache-optimised CPU program over the same kernel. Each is a product of factors,
-one a step between them, and so the sum of their logarithms: a step's share is that of its logarithm
-in the whole's. The comparison of one core's plain C with a whole GPU is what Lee et al. warn of
-("Debunking the 100X GPU vs. CPU myth", ISCA 2010).
+The source's "2000 times" is its fastest kernel's speedup over its naive CPU loop, its "60 times"
+the speedup over its cache-optimised CPU program. Each whole is a product of factors, one per step.
+The share of a step is its logarithm over that of the whole. Lee et al. warn of comparing plain C on
+one core with a whole GPU ("Debunking the 100X GPU vs. CPU myth", ISCA 2010).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.cpu.cells import stages
-from analysis.data.cells import is_library
+from analysis.data.cells import comparison_size, is_library
 from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
 from analysis.data.recordings import Source, with_gpu
@@ -23,23 +22,20 @@ from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval
 
 GPU, WHOLE = "gpu", "whole"
-# Where a whole begins, and the steps that follow: those of the CPU's stages, and the GPU.
-STARTS = ("naive", "source")
-# What the source says of its own program: cache optimisation makes it so many times faster.
-CLAIMED_CACHE_SPEEDUP = 35.0
+STARTS = ("naive", "source")  # the CPU stages at which a whole starts
+CLAIMED_CACHE_SPEEDUP = 35.0  # of cache optimisation, according to the source
 _SIDE = ["variant", "block_size", "threads", "time_s"]
-Row = dict[str, object]
+PartRow = dict[str, object]
 
 
 def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFrame:
-    """Return one row a part of each whole: published, then by GPU and kind of host memory.
+    """Return one row per part of each whole: published, then by GPU and kind of host memory.
 
-    A part is the step to the CPU's stage of that name (`analysis.cpu.cells.stages`) or, `GPU`, to
-    the fastest kernel of this study with its copies; of a `WHOLE` it is all of them. factor is the
-    time before over the time after, share its logarithm over the whole's, each with an interval
-    from the draws of the medians. A stage that was not measured, or user-supplied nothing faster, is left
-    out: the next part holds it. All is at the source's order if it was measured, else at the
-    largest.
+    part: the step to the CPU stage of that name (`analysis.cpu.cells.stages`); `GPU`: to the
+    fastest kernel of this study, copies included; `WHOLE`: all steps. factor: time before over time
+    after; share: its logarithm over that of the whole; both have intervals from the draws of the
+    medians. A stage that was not measured or is not faster is skipped. The size is the source's if
+    measured, else the largest.
     """
     rows = list(_published(published))
     for source in with_gpu(found):
@@ -47,14 +43,14 @@ def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFram
     return from_rows("cpu_split", rows)
 
 
-def _measured(source: Source) -> Iterator[Row]:
-    cells = source.orders
+def _measured(source: Source) -> Iterator[PartRow]:
+    cells = source.square_cells
     on_cpu = stages(cells)
     gpu = cells[(cells["device"] != CPU) & ~is_library(cells) & cells["total_s"].notna()]
     for memory, own in gpu.groupby("host_memory", sort=True):
         named = {"recording": source.recording_id, "gpu": source.label, "machine": source.machine}
         for start in STARTS:
-            n = _order(on_cpu[start], own)
+            n = _size(on_cpu[start], own)
             if n is None:
                 continue
             later = list(on_cpu)[list(on_cpu).index(start) :]
@@ -66,7 +62,7 @@ def _measured(source: Source) -> Iterator[Row]:
 
 
 def _steps_taken(chain: Mapping[str, int | None]) -> dict[str, int]:
-    """Return a chain without stages that were not measured or are the cell of the stage before."""
+    """Return a chain without stages that were not measured or repeat the previous cell."""
     taken: dict[str, int] = {}
     for name, row in chain.items():
         if row is not None and row not in taken.values():
@@ -74,22 +70,20 @@ def _steps_taken(chain: Mapping[str, int | None]) -> dict[str, int]:
     return taken
 
 
-def _order(start: pd.DataFrame, gpu: pd.DataFrame) -> int | None:
-    """Return the order at which both were measured: the source's, or the largest; None: at none."""
-    orders = set(start["n"]) & set(gpu["n"])
-    if not orders:
-        return None
-    return SOURCE_SIZE if SOURCE_SIZE in orders else int(max(orders))
+def _size(start: pd.DataFrame, gpu: pd.DataFrame) -> int | None:
+    """Return the common size: the source's, else the largest; None if there is none."""
+    common = gpu[gpu["n"].isin(start["n"])]
+    return comparison_size(common) if len(common) else None
 
 
 def _at(cells: pd.DataFrame, n: int) -> int | None:
-    """Return the row of the one cell of order `n`, None if there is none."""
+    """Return the index of the cell of size `n`; None if there is none."""
     rows = cells.index[cells["n"] == n]
     return int(rows[0]) if len(rows) else None
 
 
-def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> Iterator[Row]:
-    """Yield the parts of a whole, and it; `chain` names the rows of its stages in `cells`."""
+def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> Iterator[PartRow]:
+    """Yield the parts of a whole, then the whole; `chain` has each stage's index in `cells`."""
     names = list(chain)
     steps = [(name, before, name) for before, name in pairwise(names)]
     times = cells["total_s"]
@@ -101,24 +95,23 @@ def _parts(chain: Mapping[str, int], cells: pd.DataFrame, draws: FloatArray) -> 
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.log(factor) / np.log(whole)
             share_draws = np.log(factor_draws) / np.log(whole_draws)
-        row: Row = {"part": part, **_side(cells, below), **_side(cells, above, "after_")}
+        row: PartRow = {"part": part, **_side(cells, below), **_side(cells, above, "after_")}
         row |= bounded("factor", factor, *percentile_interval(factor_draws))
         yield row | bounded("share", share, *percentile_interval(share_draws))
 
 
-def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> Row:
+def _side(cells: pd.DataFrame, row: int, prefix: str = "") -> PartRow:
     values = [*cells.loc[row, _SIDE[:-1]], cells.at[row, "total_s"]]
     return {f"{prefix}{name}": value for name, value in zip(_SIDE, values, strict=True)}
 
 
-def _published(published: pd.DataFrame) -> Iterator[Row]:
-    """Yield the whole of the published times where it is largest, split by the source's own word.
+def _published(published: pd.DataFrame) -> Iterator[PartRow]:
+    """Yield the parts of the largest published speedup.
 
-    Cache optimisation is what it says it is; the GPU's factor is what is left.
+    The factor of cache optimisation is the source's claim, that of the GPU the remainder.
     """
-    at_order = published[published["n"] == SOURCE_SIZE]
     wholes = []
-    for machine, times in at_order.groupby("machine"):
+    for machine, times in published[published["n"] == SOURCE_SIZE].groupby("machine"):
         cpu = times[times["implementation"] == "cpu_naive"]
         gpu = times[times["implementation"].str.startswith("gpu_")]
         if len(cpu) and len(gpu):
@@ -132,7 +125,7 @@ def _published(published: pd.DataFrame) -> Iterator[Row]:
     kernel |= {"block_size": fast["block_size"]}
     loop = {"after_variant": "naive", "after_threads": 1, "after_time_s": slow["time_s"]}
     rest = whole / CLAIMED_CACHE_SPEEDUP
-    for start, part, factor, of in (
+    for start, part, factor, total in (
         ("naive", "source", CLAIMED_CACHE_SPEEDUP, whole),
         ("naive", GPU, rest, whole),
         ("naive", WHOLE, whole, whole),
@@ -140,6 +133,6 @@ def _published(published: pd.DataFrame) -> Iterator[Row]:
         ("source", WHOLE, rest, rest),
     ):
         row = head | {"start": start, "part": part, "factor": factor}
-        row |= {"share": np.log(factor) / np.log(of)}
+        row |= {"share": np.log(factor) / np.log(total)}
         row |= kernel if part != "source" else {}
         yield row | (loop if start == "naive" and part != GPU else {})

@@ -113,7 +113,7 @@ def break_even_table(found: list[Source]) -> pd.DataFrame:
             for name, own in rows.groupby("cpu_baseline", sort=False)
         }
         cpu = CpuBaselines({name: one for name, one in sides.items() if one})
-        cells = source.gpu_orders
+        cells = source.gpu_square_cells
         cells = cells[cells["total_s"].notna()]
         for memory, own in cells.groupby("host_memory", sort=True):
             libraries = is_library(own)

@@ -153,7 +153,9 @@ def kernel_cells(source: Source) -> pd.DataFrame:
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
-    user_supplied = cells["variant"].isin([name for name, v in VARIANTS.items() if isinstance(v, UserSupplied)])
+    user_supplied = cells["variant"].isin(
+        [name for name, v in VARIANTS.items() if isinstance(v, UserSupplied)]
+    )
     cells = cells[cells["host_s"].isna() & ~user_supplied]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])

@@ -1,1 +1,1 @@
-"""Kernels: steps of the ladder, machine code, memory accesses, ceilings."""
+"""Kernels: ladder, machine code, memory accesses, roofline, energy, accuracy."""

@@ -1,4 +1,4 @@
-"""How accurate each kernel's products are, beside the library's."""
+"""Errors of each kernel's products, compared with the library's."""
 
 import pandas as pd
 
@@ -12,11 +12,11 @@ _SAME = ["device", "dtype", *SHAPE, "matrices"]
 
 
 def accuracy_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a kernel, shape of its tiles and kind of matrices.
+    """Return one row per kernel, tile shape and kind of matrices.
 
-    worst_units and rms_units are errors of an element of C in units of 2⁻²⁴·|A|·|B|, the largest
-    and the root of the mean square; over_library is the worst over that of the library. Of several
-    sessions the largest: they have the same matrices.
+    worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
+    2⁻²⁴·|A|·|B|. over_library: worst_units over that of the library. All sessions have the same
+    matrices; the values are the maxima over sessions.
     """
     return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
 
@@ -28,6 +28,5 @@ def _errors(source: Source) -> pd.DataFrame:
     ].max()
     library = errors.loc[is_library(errors), [*_SAME, "worst_units"]]
     both = errors.merge(library, how="left", on=_SAME, suffixes=("", "_of_library"))
-    return errors.assign(
-        over_library=(both["worst_units"] / both["worst_units_of_library"]).to_numpy()
-    )
+    over_library = both["worst_units"] / both["worst_units_of_library"]
+    return errors.assign(over_library=over_library.to_numpy())

@@ -1,4 +1,4 @@
-"""Passes in pieces and as graphs beside the plain run of the same kernel, and what limits them."""
+"""End-to-end runs in pieces and as graphs, compared with the plain run of the same kernel."""
 
 import pandas as pd
 
@@ -8,17 +8,17 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN
 
 _FLOWS = [name for name, v in VARIANTS.items() if v.flow != IN_TURN]
-# The parts of a run in turn; column of summary.csv, and what the part is called.
-_PARTS = {"h2d_s": "copies to the card", "in_run_kernel_s": "kernel", "d2h_s": "copy back"}
+# The parts of a plain run: column of summary.csv, name.
+_PARTS = {"h2d_s": "copies to the GPU", "in_run_kernel_s": "kernel", "d2h_s": "copy back"}
 _KEY = ["gpu", "dtype", *SHAPE, "host_memory"]
 
 
 def end_to_end_modes_table(ladder: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a variant whose run is not in turn, shape and GPU.
+    """Return one row per variant with pieces or a graph, shape and GPU.
 
-    `ladder` and `summary` are the tables of those names; the plain run is that of the step before
-    in `ladder`, each with its fastest tile. parts_s is the sum of the plain run's parts, limit the
-    longest of them, which no overlap hides: share_of_limit is limit_s over the total time.
+    `ladder` and `summary` are the tables of these names. The plain run is that of the previous step
+    in `ladder`; both have their fastest tile shapes. parts_s: sum of the plain run's parts. limit:
+    the longest part, which overlap cannot hide. share_of_limit: limit_s over total_s.
     """
     rows = ladder[(ladder["quantity"] == "total") & ladder["variant"].isin(_FLOWS)]
     plain = summary[[*_KEY, "variant", "block_size", *_PARTS]]
@@ -34,6 +34,5 @@ def end_to_end_modes_table(ladder: pd.DataFrame, summary: pd.DataFrame) -> pd.Da
         limit=longest.map(_PARTS),
         limit_s=parts.max(axis=1).where(known),
     )
-    return stacked(
-        "end_to_end_modes", [rows.assign(share_of_limit=rows["limit_s"] / rows["total_s"])]
-    )
+    rows["share_of_limit"] = rows["limit_s"] / rows["total_s"]
+    return stacked("end_to_end_modes", [rows])

@@ -1,4 +1,4 @@
-"""What a product takes of energy, by the GPU's own counter."""
+"""Energy per product, from the GPU's energy counter."""
 
 import pandas as pd
 
@@ -12,10 +12,10 @@ _MEASURED = ("launches", "duration_s", "launch_s", "power_w", "idle_power_w", "e
 
 
 def energy_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row a kernel whose energy was read, of several sessions their medians.
+    """Return one row per kernel with measured energy; values are medians over sessions.
 
-    energy_j is that of one product, flop_per_j 2·batch·m·n·k over it: operations a second and watt,
-    of the whole GPU. idle_power_w is the GPU's with a context open and nothing running.
+    energy_j: joules per product of the whole GPU; flop_per_j: 2·batch·m·n·k over energy_j.
+    idle_power_w: power of the GPU with an open context and no running kernel.
     """
     return stacked("energy", [labelled(source, _energy(source)) for source in with_gpu(found)])
 
@@ -23,8 +23,7 @@ def energy_table(found: list[Source]) -> pd.DataFrame:
 def _energy(source: Source) -> pd.DataFrame:
     own = source.own(source.recording.energy)
     kernels = Groups.of(own, KERNEL)
-    rows = kernels.keys.assign(
-        **{name: kernels.medians(own[name].astype(float))[0] for name in _MEASURED}
-    )
+    medians = {name: kernels.medians(own[name].astype(float))[0] for name in _MEASURED}
+    rows = kernels.keys.assign(**medians)
     flop = 2.0 * rows[list(SHAPE)].astype(float).prod(axis=1)
     return rows.assign(launches=rows["launches"].round(), flop_per_j=flop / rows["energy_j"])

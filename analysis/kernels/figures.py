@@ -1,4 +1,4 @@
-"""The figures of the kernels: the ladder, rates by size, the roofline, where the time goes."""
+"""The figures of the kernels: ladder, throughput by size, roofline, parts of the run."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.data.ceilings import rates_of
-from analysis.data.cells import (
-    compared_memory,
-    comparison_size,
-    of_sizes,
-    without_swept_naive,
-)
+from analysis.data.cells import compared_memory, comparison_size, of_sizes, without_swept_naive
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU
@@ -20,7 +15,7 @@ from analysis.drawing.rates import fastest, with_rates
 from analysis.kernels import plots
 from kernels.catalog.entries import LIBRARIES
 
-# The memory whose copies disturb a kernel's time least comes first.
+# Copies from pinned memory disturb a kernel's time least.
 _MEMORY = ("pinned", "pageable")
 
 
@@ -43,7 +38,7 @@ def _in_tera(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate over the matrix size, a panel a GPU."""
+    """Draw kernel throughput over the matrix size, one panel per GPU."""
     panels = {
         gpu.short: fastest(_shown(_kernels(store, gpu)), "variant", "n")
         for gpu in style.panelled(devices.gpus)
@@ -53,7 +48,7 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
-    """Return the timed kernels of a GPU at the study's sizes, with rates."""
+    """Return a GPU's kernel cells of the study's sizes, with throughput."""
     cells = of_sizes(store["summary"])
     own = cells[(cells["gpu"] == gpu.label).fillna(False) & (cells["device"] != CPU)]
     memory = next((kind for kind in _MEMORY if (own["host_memory"] == kind).any()), None)
@@ -61,7 +56,7 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
 
 
 def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels of source V, the fastest other one, and the library's."""
+    """Return the kernels of source V and of libraries, and the fastest other kernel."""
     kernels = without_swept_naive(kernels)
     others = kernels[~kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES})]
     largest = others[others["n"] == others["n"].max()]
@@ -70,7 +65,7 @@ def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def rate_block(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate over the block size at the source's matrix size, a panel a GPU."""
+    """Draw kernel throughput over the block size at the source's matrix size, one panel per GPU."""
     panels = {}
     for gpu in style.panelled(devices.gpus):
         cells = _kernels(store, gpu)
@@ -81,7 +76,7 @@ def rate_block(store: Store, devices: Devices) -> Figure | None:
 
 
 def steps_size(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate of the steps of sources T and G over the matrix size, in focus."""
+    """Draw the throughput of the steps of sources T and G over the matrix size, for the focus."""
     if devices.focus is None:
         return None
     cells = _kernels(store, devices.focus)
@@ -90,7 +85,7 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of a run of the kernel of this study that is fastest, by matrix size."""
+    """Draw the parts of a run of this study's fastest kernel, by matrix size."""
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
@@ -119,7 +114,7 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
 
 
 def shapes(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernel's rate of source L's kernels by shape and type of elements, in focus."""
+    """Draw the throughput of source L's kernels by shape and data type, for the focus."""
     if devices.focus is None:
         return None
     cells = store["summary"]

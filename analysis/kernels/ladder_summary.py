@@ -12,7 +12,7 @@ from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
-# The host memory whose copies disturb the GPU least.
+# Copies from pinned memory disturb the GPU least.
 _MEMORY = ("pinned", "pageable")
 _SPEEDUP = with_bounds("speedup")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
@@ -22,43 +22,39 @@ _BOUNDS = ("units", "traffic_bytes", "share_of_units", "bound", "share_of_bound"
 
 
 def ladder_summary_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row a GPU and kernel of square matrices, in the catalog's order.
+    """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
 
-    Each kernel has its fastest block size (naive: 32) at the largest of the GPU's sizes that it
-    took. share_of_library: the library's kernel time at that size over its own. What bounds it, the
-    bytes that it moves, its units and its share of their rate are those of
-    `analysis.kernels.roofline`. The speedup is over the step before (`analysis.kernels.ladder`), of
-    kernel times at the same size; over the naive kernel it is that of its blocks of 32×32
-    (`analysis.overview.speedups`).
+    Each kernel has its fastest block size (naive: 32) at its largest size. share_of_library: the
+    library's kernel time at that size over the kernel's. speedup: of kernel times at that size over
+    the previous step (`analysis.kernels.ladder`), or over the naive kernel in blocks of 32×32
+    (`analysis.overview.speedups`). Units, traffic and bounds: see `analysis.kernels.roofline`.
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
     cells = cells.assign(samples=cells["kernel_samples"])
     cells = without_swept_naive(cells[cells["variant"].isin(_names())])
-    places = list(VARIANTS)
+    names = list(VARIANTS)
     found = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
         own = own[own["host_memory"] == memory]
         library = own[is_library(own)].set_index("n")["kernel_s"]
         steps = _steps(frames, gpu, memory)
-        rows = [_row(of, library, steps) for _, of in own.groupby("variant")]
-        found += sorted(rows, key=lambda row: places.index(str(row["variant"])))
+        rows = [_row(kernel, library, steps) for _, kernel in own.groupby("variant")]
+        found += sorted(rows, key=lambda row: names.index(str(row["variant"])))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
     summary = from_rows("ladder_summary", found).drop(columns=list(_BOUNDS))
     return stacked("ladder_summary", [summary.merge(bounds, how="left", on=list(_KERNEL_OF))])
 
 
 def _names() -> list[str]:
-    """Return the ladder, the library and what was user-supplied.
-
-    What takes other types of elements too stands beside it.
-    """
-    return [name for name, v in VARIANTS.items() if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
+    """Return the variants of the ladder (float32 only), libraries and user-supplied kernels."""
+    entries = VARIANTS.items()
+    return [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
 def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:
-    """Return the speedups of a GPU's kernels over the step before: variant, n, block_size, bounds."""
+    """Return the speedups of a GPU's kernels over the previous step, with bounds."""
     ladder, speedups = frames["ladder"], frames["speedups"]
     square = (ladder["m"] == ladder["n"]) & (ladder["k"] == ladder["n"]) & (ladder["batch"] == 1)
     steps = ladder[square & (ladder["gpu"] == gpu) & (ladder["host_memory"] == memory)]

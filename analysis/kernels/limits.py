@@ -65,7 +65,7 @@ def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
         if documented is not None and field == "max_warps_per_multiprocessor":
             documented *= WARP_SIZE
         driver = reported.get(attribute or "")
-        row = {"compute_capability": capability, "limit": limit, "unit": unit}
+        row: dict[str, object] = {"compute_capability": capability, "limit": limit, "unit": unit}
         row |= {"documented_value": documented, "driver_value": driver}
         row["agree"] = None if documented is None or driver is None else documented == driver
         rows.append(row)

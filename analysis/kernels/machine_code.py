@@ -1,8 +1,7 @@
-"""What the compiler made of each kernel: resources, occupancy, instructions, accesses a flop.
+"""The builds of each kernel: resources, occupancy, instructions, arithmetic intensity.
 
-The method is that of source G (read the machine code), with the occupancy that follows from a
-build's resources, and the arithmetic intensity of sources T and L from the memory accesses that
-theory counts.
+Instructions are read from the machine code, as in source G. Occupancy follows from a build's
+resources, arithmetic intensity (sources T and L) from the theoretical memory accesses.
 """
 
 from collections.abc import Iterable
@@ -30,12 +29,11 @@ from kernels.cubins.machine_code import (
 from kernels.cubins.occupancy import LIMITS, occupancy
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
-from kernels.theory.accesses import VECTOR
+from kernels.theory.addresses import VECTOR
 from kernels.theory.cost import SECTOR_BYTES
 from kernels.theory.tiles import number_of
 
-# Kernels with a thread for each row or column have as many threads as the order: here, this.
-ORDER = 1024
+SIZE = 1024  # assumed size N for kernels with one thread per row or column
 EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
@@ -51,15 +49,15 @@ _RESOURCES = (
 def machine_code_table(
     builds: pd.DataFrame, instructions: pd.DataFrame, counts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return one row a build of a kernel, the probes left out.
+    """Return one row per build of a kernel, without the probes.
 
-    `builds` and `instructions` are those tables of `analysis.data.recordings`, `counts` is
-    `analysis.kernels.counts.counts_table`. Occupancy is the theoretical one; kernels with a thread
-    for each row have `ORDER` threads. What is counted in the main loop has the prefix loop_. Bank
-    conflicts and arithmetic intensity follow from theory at the largest counted shape (batch, m,
-    n, k) that the build runs: flop_per_byte_accessed is over the bytes of global memory that
-    threads load (1/4 of a naive kernel of float32), flop_per_byte_of_sectors over the sectors of
-    32 bytes that are loaded and stored. What is not known (no disassembler, no counts) is empty.
+    `builds` and `instructions` are the tables of these names, `counts` is
+    `analysis.kernels.counts.counts_table`. Occupancy is theoretical. Columns with the prefix loop_
+    count instructions in the main loop. Bank conflicts and arithmetic intensity are theoretical, at
+    the largest counted shape (batch, m, n, k) of the build: flop_per_byte_accessed over the bytes
+    that threads load from global memory (1/4 for a naive float32 kernel), flop_per_byte_of_sectors
+    over the 32-byte sectors loaded and stored. Unknown values (no disassembler, no counts) are
+    empty.
     """
     listings = dict(grouped(instructions, _BUILD))
     accesses = _largest(counts)
@@ -79,8 +77,8 @@ def machine_code_table(
 
 
 def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
-    """Return threads and dynamic shared memory of a block, and the occupancy they allow."""
-    launch = entry.launch(Shape.square(ORDER), entry.block_size(whole(build["block_size"])))
+    """Return threads and dynamic shared memory per block, and the occupancy."""
+    launch = entry.launch(Shape.square(SIZE), entry.block_size(whole(build["block_size"])))
     threads = launch.threads_per_block
     row: dict[str, object] = {
         "threads_per_block": threads,
@@ -103,7 +101,7 @@ def _counts(listing: pd.DataFrame) -> list[InstructionCount]:
 
 
 def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object]:
-    """Return the mix of instructions of a kernel, of which a thread computes `sums` elements."""
+    """Return the instruction mix of a kernel; each thread computes `sums` elements of C."""
     row: dict[str, object] = {
         "instructions": sum(count.count for count in counts if count.scope == KERNEL),
         "fmas": fmas(counts, KERNEL),
@@ -122,7 +120,7 @@ def _instructions(counts: list[InstructionCount], sums: int) -> dict[str, object
 
 
 def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
-    """Return what theory says at the largest shape of each build, by kernel and build."""
+    """Return the theoretical values at the largest shape of each build, by kernel and build."""
     flop: dict[tuple[object, ...], int] = {}
     found: dict[tuple[object, ...], dict[str, object]] = {}
     for product, launch in launches(counts).items():
@@ -134,7 +132,7 @@ def _largest(counts: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]
 
 
 def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
-    """Return bank conflicts a request and flop a byte of one launch from its counts."""
+    """Return bank conflicts per request and FLOP per byte of one launch from its counts."""
     theory, shape = launch.theory, product.shape
     loaded = theory["global_load_accesses"] * _load_bytes(product, launch.build)
     sectors = theory["global_load_sectors"] + theory["global_store_sectors"]
@@ -150,18 +148,18 @@ def intensities(product: Product, launch: Launch) -> dict[str, float | None]:
 
 
 def _load_bytes(product: Product, build: str) -> int:
-    """Return the bytes of a thread's load: an element, or a float4 in G's exact builds."""
+    """Return the bytes of a thread's load: one element, or a float4 in G's exact builds."""
     of_vectors = VARIANTS[product.variant].origin == "G" and build == EXACT
     return ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
 
 
 def rows_of(machine_code: pd.DataFrame, keys: Iterable[tuple[object, ...]]) -> pd.Series:
-    """Return the number of the row of each build, NA where there is none.
+    """Return the row number of each build, NA if there is none.
 
-    A key is recording, architecture, kernel, elements, block size (None: none) and build.
+    A key consists of recording, architecture, variant, dtype, block size or None, build.
     """
-    places = {
+    rows = {
         tuple(None if pd.isna(part) else part for part in key): row
         for row, key in enumerate(machine_code[_BUILD].itertuples(index=False, name=None))
     }
-    return pd.Series([places.get(key) for key in keys], dtype="Int64")
+    return pd.Series([rows.get(key) for key in keys], dtype="Int64")

@@ -1,6 +1,6 @@
-"""Drawings of kernels; each function draws one figure from data frames and knows no file."""
+"""Figures of kernels, each drawn from data frames."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from analysis.drawing.rates import RATE
 from analysis.drawing.svg import INK, hover, label
 from kernels.products.shape import Shape
 
-# Memories whose bandwidth bounds a kernel: quantity of ceilings.csv, name, line.
+# Memories with a roof: quantity of ceilings.csv, name, line.
 _ROOFS = {
     "device_copy_bytes_per_s": ("device memory", "-"),
     "l2_bytes_per_s": ("L2 cache", "--"),
@@ -21,48 +21,33 @@ _ROOFS = {
 }
 
 
-def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
-    """Draw the rate of every kernel as a bar of the first GPU, and as points of the others.
+def ladder(gpus: Mapping[str, pd.DataFrame], peak: float) -> Figure:
+    """Draw the throughput of each kernel: a bar for the first GPU, points for the others.
 
-    `GPUs` are rows of ladder_summary.csv by title, with rates in TFLOP/s; `peak` is the first GPU's
-    measured rate of FMAs, NaN where that is not known.
+    `gpus` are rows of ladder_summary.csv by GPU, with throughput in TFLOP/s; `peak` is the FMA
+    ceiling of the first GPU, NaN if unknown.
     """
-    (first, rows), *others = cards.items()
-    places = {variant: place for place, variant in enumerate(rows["variant"])}
+    (first, rows), *others = gpus.items()
+    heights = {variant: height for height, variant in enumerate(rows["variant"])}
     figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
-    looks = palette.gpu_looks(cards)
-    bars = axis.barh(list(places.values()), rows["rate"], 0.62, color=looks[first].colour)
-    for bar, row in zip(bars, rows.itertuples(), strict=True):
-        said = style.tooltip(
-            f"{row.variant}, {first}", row.rate, row.rate_low, row.rate_high, _tera
-        )
-        hover(bar, [said])
-    for row in rows.itertuples():
-        how: dict[str, Any] = {
-            "xytext": (5, 0),
-            "textcoords": "offset points",
-            "va": "center",
-            "fontsize": 8,
-        }
-        axis.annotate(f"{row.rate:.3g}", (row.rate, places[row.variant]), **how)
+    looks = palette.gpu_looks(gpus)
+    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=looks[first].colour)
+    how: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+    texts = _tooltips(rows, (f"{name}, {first}" for name in heights), _tera)
+    for bar, text, rate, height in zip(bars, texts, rows["rate"], heights.values(), strict=True):
+        hover(bar, [text])
+        axis.annotate(f"{rate:.3g}", (rate, height), xytext=(5, 0), **how)
     axis.plot([], [], "s", color=looks[first].colour, label=label(first))
     for title, own in others:
-        own = own[own["variant"].isin(places)]
-        at = own["variant"].map(places) + 0.38
+        own = own[own["variant"].isin(heights)]
+        at = own["variant"].map(heights) + 0.38
         look = looks[title]
         drawn = axis.scatter(own["rate"], at, marker=look.marker, s=14, color=look.colour, lw=0)
-        names = [f"{variant}, {title}" for variant in own["variant"]]
-        hover(
-            drawn,
-            [
-                style.tooltip(name, rate[0], rate[1], rate[2], _tera)
-                for name, rate in zip(names, own[list(RATE)].to_numpy(float), strict=True)
-            ],
-        )
+        hover(drawn, _tooltips(own, (f"{name}, {title}" for name in own["variant"]), _tera))
         axis.plot([], [], look.marker, color=look.colour, label=label(title))
     if np.isfinite(peak):
         axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
-    axis.set_yticks(list(places.values()), [label(name) for name in places])
+    axis.set_yticks(list(heights.values()), [label(name) for name in heights])
     axis.invert_yaxis()
     axis.margins(x=0.08)
     axis.set_xlim(0, None)
@@ -72,12 +57,18 @@ def ladder(cards: Mapping[str, pd.DataFrame], peak: float) -> Figure:
     return figure
 
 
+def _tooltips(rows: pd.DataFrame, names: Iterable[str], tell: Callable[[float], str]) -> list[str]:
+    """Return the tooltips of named rows with throughput."""
+    rates = zip(names, *(rows[column] for column in RATE), strict=True)
+    return [style.tooltip(name, rate, low, high, tell) for name, rate, low, high in rates]
+
+
 def _tera(value: float) -> str:
     return f"{style.rounded(value)} TFLOP/s"
 
 
 def rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
-    """Draw rates of kernels over the column `x`, called `name`, a panel for each GPU."""
+    """Draw kernel throughput over the column `x` with label `name`, one panel per GPU."""
     shown = pd.concat(panels.values())
     looks = palette.looks((False, variant) for variant in shown["variant"].unique())
     known = [key for key in looks if key[1] in set(shown["variant"]) and not key[0]]
@@ -99,9 +90,9 @@ def rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
 
 
 def split(cells: pd.DataFrame) -> Figure:
-    """Draw the parts of the total time as shares over N, one panel for each host memory kind.
+    """Draw the shares of the parts of a run over N, one panel per kind of host memory.
 
-    `cells` are the rows of one variant and block size, with all parts measured.
+    `cells` are rows of one variant and block size with all parts measured.
     """
     kinds = [kind for kind in ("pinned", "pageable") if (cells["host_memory"] == kind).any()]
     parts = {part: how for part, how in palette.PARTS.items() if (cells[part] > 0).any()}
@@ -112,13 +103,8 @@ def split(cells: pd.DataFrame) -> Figure:
         bottom = np.zeros(len(rows))
         for part, (text, colour, hatch) in parts.items():
             share = 100 * rows[part].to_numpy(dtype=float) / whole
-            parts_look: dict[str, Any] = {
-                "label": text,
-                "color": colour,
-                "hatch": hatch,
-                "linewidth": 0,
-            }
-            bars = axis.bar(range(len(rows)), share, 0.7, bottom, **parts_look)
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
+            bars = axis.bar(range(len(rows)), share, 0.7, bottom, label=text, **look)
             for bar, n, percent, time_s in zip(bars, rows["n"], share, rows[part], strict=True):
                 said = f"{text}, N = {style.plain_number(n)}: {percent:.3g} %, "
                 hover(bar, [said + style.seconds(time_s)])
@@ -139,8 +125,8 @@ def split(cells: pd.DataFrame) -> Figure:
 def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     """Draw the kernels below the ceilings of their GPU.
 
-    `rows` have variant, flop_per_byte_of_sectors and rates in GFLOP/s; `ceilings` are those of
-    ceilings.csv by quantity, of which each may be missing.
+    `rows` have variant, flop_per_byte_of_sectors and throughput in GFLOP/s; `ceilings` are the
+    known values of ceilings.csv by quantity.
     """
     figure, (axis,) = style.new_figure(width=8.0, height=4.4)
     looks = palette.looks((False, name) for name in rows["variant"])
@@ -149,16 +135,9 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     span = np.geomspace(intensity.min() / 2, intensity.max() * 4, 200)
     _draw_ceilings(axis, span, ceilings, peak)
     for variant, own in rows.groupby("variant", sort=False):
-        style.points(
-            axis,
-            own,
-            "flop_per_byte_of_sectors",
-            RATE,
-            looks[(False, str(variant))],
-            str(variant),
-            line=False,
-            tell=style.gflops,
-        )
+        look, name = looks[(False, str(variant))], str(variant)
+        columns = ("flop_per_byte_of_sectors", RATE)
+        style.points(axis, own, *columns, look, name, line=False, tell=style.gflops)
     axis.set_xlabel("FLOP per byte of global-memory sectors (logarithmic)")
     axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
     style.log_axis(axis, "x")
@@ -170,7 +149,7 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
 def _draw_ceilings(
     axis: Axes, span: np.ndarray, ceilings: Mapping[str, float], peak: float
 ) -> None:
-    """Draw the rate that each memory allows at these intensities, up to that of FMAs."""
+    """Draw the roof of each memory over these intensities, up to the FMA ceiling."""
     if np.isfinite(peak):
         axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
         how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
@@ -182,31 +161,23 @@ def _draw_ceilings(
 
 
 def shapes(rows: pd.DataFrame) -> Figure:
-    """Draw rates of products of other shapes, one panel for each type of elements."""
+    """Draw the throughput of other shapes, one panel per data type."""
     edges = zip(*(rows[edge].astype(int) for edge in ("batch", "m", "n", "k")), strict=True)
     rows = rows.assign(shape=[Shape(*each) for each in edges])
     found = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
-    places = {shape: place for place, shape in enumerate(found)}
+    heights = {shape: height for height, shape in enumerate(found)}
     types = list(dict.fromkeys(rows["dtype"]))
     looks = palette.looks((False, name) for name in rows["variant"])
-    figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(places))
+    figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(heights))
     for position, (axis, dtype) in enumerate(zip(axes, types, strict=True)):
         for variant, own in rows[rows["dtype"] == dtype].groupby("variant", sort=False):
             look = looks[(False, str(variant))]
-            at = own["shape"].map(places)
+            at = own["shape"].map(heights)
             axis.hlines(at, own["rate_low"], own["rate_high"], color=look.colour, linewidth=1.6)
             marks: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 26, "lw": 0}
             drawn = axis.scatter(own["rate"], at, label=label(variant), **marks)
-            values = own[list(RATE)].to_numpy(float)
-            names = [f"{variant}, {shape}" for shape in own["shape"]]
-            pairs = zip(names, values, strict=True)
-            hover(
-                drawn,
-                [
-                    style.tooltip(name, rate[0], rate[1], rate[2], style.gflops)
-                    for name, rate in pairs
-                ],
-            )
+            names = (f"{variant}, {shape}" for shape in own["shape"])
+            hover(drawn, _tooltips(own, names, style.gflops))
         texts = [str(shape).replace("x", "×") for shape in found]
         axis.set_yticks(range(len(found)), texts if not position else [""] * len(found))
         axis.set_ylim(-0.6, len(found) - 0.4)

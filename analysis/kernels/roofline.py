@@ -1,10 +1,9 @@
-"""How near each kernel comes to what its GPU can do at most, and which ceiling is the nearest.
+"""The roofline of a GPU: each kernel compared with the ceilings of its units and memories.
 
-Every ceiling bounds the time of a launch from below: the GPU's rate of FMAs the flop (on
-tensor cores: their rate that of the products of parts), the bandwidth of the first-level cache the
-sectors that are asked of it, that of shared memory the wavefronts, that of device memory the bytes
-of A, B and C once. Sectors and wavefronts are those of theory; of wavefronts as few as there are if
-the compiler merges neighbouring loads.
+Each ceiling gives a lower bound of the time of a launch: FMA throughput (tensor cores: throughput
+of partial products) for the FLOPs, bandwidth of L1 for the requested sectors, bandwidth of shared
+memory for the wavefronts, bandwidth of device memory for A, B and C once. Sectors and wavefronts
+are theoretical; the wavefronts assume merged adjacent loads.
 """
 
 from typing import Any
@@ -25,29 +24,26 @@ from kernels.theory.cost import SECTOR_BYTES
 WAVEFRONT_BYTES = 128
 FP32, TENSOR = "FP32", "tensor cores"
 _UNITS, _TENSOR_UNITS = "fp32_flop_per_s", "fp16_tensor_flop_per_s"
-# The bounds: name, and the ceiling that it follows from.
+# Bounds and their ceilings.
 BOUNDS = {
     "compute": _UNITS,
     "l1": "l1_bytes_per_s",
     "shared": "shared_bytes_per_s",
     "dram": "device_copy_bytes_per_s",
 }
-_MEMORY = ["pinned", "pageable"]
 
 
 def roofline_table(
     found: list[Source], ceilings: pd.DataFrame, counts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return one row a GPU and variant, with its fastest block size at its largest order.
+    """Return one row per GPU and variant, with its fastest block size at its largest size.
 
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
-    `analysis.kernels.counts.counts_table`. balance_flop_per_byte is the GPU's rate of
-    FMAs over the bandwidth of its memory: by source L, a kernel below it is bound by
-    memory. traffic_bytes are those of the sectors that are asked of the first-level cache,
-    share_of_units is the rate of the kernel over that of the units that it multiplies on. The bound
-    is the largest of the lower bounds of the time, share_of_bound that over the kernel's time. A
-    bound that is not known is empty: there are no counts of what a library does, and older
-    recordings have no ceiling of caches.
+    `analysis.kernels.counts.counts_table`. balance_flop_per_byte: FMA throughput over bandwidth of
+    device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
+    requested from L1. share_of_units: throughput of the kernel over that of its units. bound: the
+    largest lower bound of the time; share_of_bound: its share of the kernel's time. Unknown bounds
+    are empty: libraries have no counts, and older recordings no ceilings of caches.
     """
     counted = launches(counts)
     frames = []
@@ -60,25 +56,23 @@ def roofline_table(
 
 
 def fastest(source: Source) -> pd.DataFrame:
-    """Return of each variant the cell with the fastest kernel at its largest order.
+    """Return the cell of each variant with the fastest kernel at its largest size.
 
-    From the host memory that disturbs the GPU least; naive in blocks of 32×32 alone.
+    The naive kernel has only blocks of 32×32.
     """
     cells = source.gpu_square_cells
     cells = without_swept_naive(cells[cells["kernel_s"].notna()])
-    memory = next((kind for kind in _MEMORY if (cells["host_memory"] == kind).any()), None)
-    cells = cells[(cells["host_memory"] == memory).fillna(False)]
-    largest = cells.groupby("variant")["n"].transform("max")
-    cells = cells[cells["n"] == largest]
+    cells = cells[(cells["host_memory"] == source.memory("kernel")).fillna(False)]
+    cells = cells[cells["n"] == cells.groupby("variant")["n"].transform("max")]
     return cells.loc[sorted(cells.groupby("variant")["kernel_s"].idxmin())]
 
 
 def placed(
     cell: dict[str, Any], rates: dict[str, float], counted: dict[Product, Launch]
 ) -> dict[str, object]:
-    """Return a cell with its bounds by a GPU's ceilings (`rates`), and where it stands below them.
+    """Return a cell with its bounds by a GPU's ceilings (`rates`), and its shares of them.
 
-    `counted` has the accesses of its launch, where they are known. kernel_s may be NaN.
+    `counted` has the memory accesses of known launches. kernel_s may be NaN.
     """
     product, time_s = product_of(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
@@ -86,13 +80,9 @@ def placed(
     work = {"compute": float(shape.flop) * (parts or 1), "dram": float(_compulsory_bytes(product))}
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
-        sectors, wavefronts = (
-            sum(way[f"{memory}_{operation}"] for memory in places)
-            for way, places, operation in (
-                (launch.theory, ("global_load", "global_store"), "sectors"),
-                (launch.merged, ("shared_load", "shared_store"), "wavefronts"),
-            )
-        )
+        sectors = launch.theory["global_load_sectors"] + launch.theory["global_store_sectors"]
+        wavefronts = launch.merged["shared_load_wavefronts"]
+        wavefronts += launch.merged["shared_store_wavefronts"]
         work |= {"l1": sectors * SECTOR_BYTES, "shared": wavefronts * WAVEFRONT_BYTES}
         row |= intensities(product, launch) | {"traffic_bytes": work["l1"]}
     ceilings = BOUNDS | {"compute": _TENSOR_UNITS} if parts else BOUNDS
@@ -103,16 +93,13 @@ def placed(
     row["units"] = TENSOR if parts else FP32
     if "compute" in bounds:
         row["share_of_units"] = bounds["compute"] / time_s
-    # Of what was user-supplied nothing is counted here, so that a nearer bound may be unknown.
+    # User-supplied kernels have no counts here, so the nearest bound may be unknown.
     counts_known = launch or not isinstance(product.entry, UserSupplied)
     return row | nearest_bound(bounds if counts_known else {}, time_s)
 
 
 def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
-    """Return which bound of a time is the largest, that bound, and its share of the time.
-
-    Nothing if no bound is known.
-    """
+    """Return the largest bound of a time, its name and its share of the time; {} without bounds."""
     if not bounds:
         return {}
     nearest = max(bounds, key=lambda name: bounds[name])
@@ -121,7 +108,7 @@ def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
 
 
 def _compulsory_bytes(product: Product) -> int:
-    """Return the bytes of A, B and C: what device memory has to carry at least."""
+    """Return the bytes of A, B and C, the minimum traffic of device memory."""
     shape = product.shape
     elements = shape.a_elements + shape.b_elements + shape.c_elements
     return elements * ELEMENTS[product.dtype].bytes

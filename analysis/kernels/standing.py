@@ -1,4 +1,4 @@
-"""Where a kernel that a GPU has never run would stand on its roofline, beside those it has."""
+"""The position of a new kernel on a GPU's roofline, compared with the recorded kernels."""
 
 from collections.abc import Collection, Mapping
 
@@ -16,30 +16,29 @@ from kernels.host_execution.check import predict
 from kernels.host_execution.counts import quantities
 from kernels.theory.cost import Total
 
-# Kernels on either side, by the rate that the nearest ceiling leaves them.
-NEIGHBOURS = 2
+NEIGHBOURS = 2  # kernels on either side, by attainable throughput
 
 
-def largest_order(source: Source) -> int:
-    """Return the largest matrix size at which a GPU's kernels were timed."""
+def largest_size(source: Source) -> int:
+    """Return the largest matrix size of a GPU's timed kernels."""
     return int(fastest(source)["n"].max())
 
 
 def standing(
     source: Source, counted: Mapping[Product, Mapping[str, Total]], also: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the kernels of `counted` on a GPU's roofline, the catalog's nearest, and `also`.
+    """Return the kernels of `counted` on a GPU's roofline, their neighbours, and `also`.
 
-    `counted` has the totals of memory accesses by operation of each launch, all of one order that
-    the GPU's kernels were timed at. Columns: variant, block_size, flop_per_byte_of_sectors, bound,
-    bound_flop_per_s (the rate that the nearest ceiling leaves), kernel_s, kernel_flop_per_s and
-    share_of_bound (NaN where nothing was timed), is_own (of `counted`). The fastest by its bound
-    comes first; libraries, of which no accesses are known, come last.
+    `counted` has the totals of memory accesses by operation of each launch, all at one size of the
+    GPU's timed kernels. Columns: variant, block_size, flop_per_byte_of_sectors, bound,
+    bound_flop_per_s (attainable throughput), kernel_s, kernel_flop_per_s and share_of_bound (NaN if
+    not timed), is_own (whether in `counted`). Rows are sorted by attainable throughput; libraries,
+    which have no counts, come last.
     """
     rates = rates_of(ceilings_table([source]), source.label)
-    order = {product.shape.n for product in counted}
+    sizes = {product.shape.n for product in counted}
     cells = fastest(source)
-    cells = cells[cells["n"].isin(order) & cells["variant"].isin(VARIANTS)].to_dict("records")
+    cells = cells[cells["n"].isin(sizes) & cells["variant"].isin(VARIANTS)].to_dict("records")
     launches = {product: _launch(product, totals) for product, totals in counted.items()}
     own = [_cell(product) for product in counted]
     for cell in cells:
@@ -52,17 +51,17 @@ def standing(
     libraries = rows["variant"].isin(LIBRARIES)
     ranked = rows[~libraries].sort_values("bound_flop_per_s", ascending=False, kind="stable")
     ranked = ranked.reset_index(drop=True)
-    places = [at for at, is_own in enumerate(ranked["is_own"]) if is_own]
+    own_ranks = ranked.index[ranked["is_own"]]
     near = [
-        name in also or any(abs(at - place) <= NEIGHBOURS for place in places)
-        for at, name in enumerate(ranked["variant"])
+        name in also or any(abs(rank - other) <= NEIGHBOURS for other in own_ranks)
+        for rank, name in enumerate(ranked["variant"])
     ]
     shown = pd.concat([ranked[near], rows[libraries]], ignore_index=True)
     return shown.assign(block_size=shown["block_size"].astype(float))
 
 
 def _cell(product: Product) -> dict[str, object]:
-    """Return the cell of a kernel that was not timed."""
+    """Return the cell of a kernel without a measured time."""
     return product.row() | {"kernel_s": float("nan")}
 
 
@@ -70,5 +69,5 @@ def _launch(
     product: Product, totals: Mapping[str, Total], merged: Mapping[str, Total] | None = None
 ) -> Launch:
     build = build_for(product)
-    assert build is not None  # of a library no accesses are known
+    assert build is not None  # a library has no counts
     return Launch(build.kind, quantities(totals), quantities(merged or totals))

@@ -21,17 +21,17 @@ _NO_ROW = -1  # an index without a cell: pandas cannot look up an index of only 
 
 def speedups_table(sources: list[Source]) -> pd.DataFrame:
     """Return `speedups` of every GPU, with the columns source and machine first."""
-    frames = [
-        speedups(source.orders, source.draws).assign(source=source.label, machine=source.machine)
-        for source in with_gpu(sources)
-    ]
+    frames = []
+    for source in with_gpu(sources):
+        own = speedups(source.square_cells, source.draws)
+        frames.append(own.assign(source=source.label, machine=source.machine))
     return stacked("speedups", frames)
 
 
 def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     """Return the speedups of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
 
-    `cells` is `analysis.data.recordings.Source.orders`; `draws` contains the bootstrap medians of
+    `cells` is `analysis.data.recordings.Source.square_cells`; `draws` has the bootstrap medians of
     "total" and "kernel", shape (rows, draws); the index of `cells` selects the rows.
 
     total_speedup, kernel_speedup: over the naive kernel in blocks of 32×32 at the same size and

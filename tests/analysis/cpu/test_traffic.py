@@ -1,28 +1,27 @@
-"""Traffic of the CPU variants by formula, held against their accesses replayed through a cache."""
+"""Traffic formulas of the CPU variants, compared with accesses replayed through a cache model."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from analysis.cpu.traffic import (
     LINE,
     LINE_BYTES,
-    asked_bytes,
     fetched_bytes,
     flop_per_byte,
     is_bound,
     matrix_bytes,
+    requested_bytes,
 )
 from cpu_reference.catalog import VARIANTS
 
 N = 96
 MATRIX = matrix_bytes(N)
-Place = Callable[[int, int], int]
 
 
 def replayed_bytes(lines: Iterator[int], cache_bytes: int) -> int:
-    """Bytes fetched by a cache that keeps the lines used last."""
+    """Return the bytes fetched by a fully associative LRU cache."""
     cache: OrderedDict[int, None] = OrderedDict()
     missed = 0
     for line in lines:
@@ -48,12 +47,11 @@ def c(row, column):
     return a(2 * N + row, column)
 
 
-def buffer(place):
-    return a(3 * N, place)
+def buffer(index):
+    return a(3 * N, index)
 
 
-# The loops of the C files; where one runs along a row, an access for each line is as good as one
-# for each element.
+# The loops of the C files. Loops along a row access each line once instead of each element.
 
 
 def naive(_block):
@@ -103,27 +101,27 @@ def blocked(block):
 @pytest.mark.parametrize(
     ("loops", "block", "cache_bytes"),
     [
-        (naive, None, 4096),  # not even the lines of a column fit
-        (naive, None, 12288),  # they do
-        (naive, None, MATRIX + 2048),  # B does
-        (loop_order, None, 512),  # no row of C fits
+        (naive, None, 4096),  # the lines of a column do not fit
+        (naive, None, 12288),  # the lines of a column fit
+        (naive, None, MATRIX + 2048),  # B fits
+        (loop_order, None, 512),  # a row of C does not fit
         (loop_order, None, 2048),
         (loop_order, None, MATRIX + 2048),
-        (column_buffered, None, 512),  # no column fits
+        (column_buffered, None, 512),  # a column does not fit
         (column_buffered, None, 8192),
         (column_buffered, None, MATRIX + 16384),  # A and the lines of two columns fit
         (blocked, 32, 1024),  # no block fits
-        (blocked, 32, 6144),  # one block does
+        (blocked, 32, 6144),  # one block fits
         (blocked, 48, 12288),
-        (blocked, 16, 6144),  # three blocks do
+        (blocked, 16, 6144),  # three blocks fit
         (blocked, 32, 24576),
-        (blocked, 16, 16384),  # two rows of blocks do
+        (blocked, 16, 16384),  # two rows of blocks fit
         (blocked, 32, 36864),
-        (blocked, 16, MATRIX + 24576),  # B and three rows of blocks do
+        (blocked, 16, MATRIX + 24576),  # B and three rows of blocks fit
         *((loops, 32, 3 * MATRIX + 1024) for loops in (naive, loop_order, blocked)),
     ],
 )
-def test_formulas_are_what_a_cache_fetches(loops, block, cache_bytes):
+def test_formulas_agree_with_the_replayed_accesses(loops, block, cache_bytes):
     replayed = replayed_bytes(loops(block), cache_bytes)
     formula = fetched_bytes(loops.__name__, N, block, cache_bytes)
     assert formula == pytest.approx(replayed, rel=0.1 if cache_bytes > MATRIX else 0.02)
@@ -131,35 +129,40 @@ def test_formulas_are_what_a_cache_fetches(loops, block, cache_bytes):
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("n", [256, 2048])
-def test_a_larger_cache_never_fetches_more_and_none_less_than_the_matrices(name, n):
+def test_traffic_falls_with_cache_size_down_to_the_matrices(name, n):
     sizes = [2**power for power in range(10, 31)]
     for block in (8, 64, 512) if VARIANTS[name].blocked else (None,):
         found = [fetched_bytes(name, n, block, size) for size in sizes]
         assert found == sorted(found, reverse=True), (block, found)
-        assert found[-1] == 3 * matrix_bytes(n) <= asked_bytes(name, n)
+        assert found[-1] == 3 * matrix_bytes(n) <= requested_bytes(name, n)
 
 
-def test_a_variant_without_formula_is_bounded_by_the_matrices_alone():
+def test_a_variant_without_formula_has_the_traffic_of_the_matrices():
     assert {name for name in VARIANTS if is_bound(name)} == {"packed", "blas", "mkl", "blis"}
     assert flop_per_byte("packed", 1536, None, 48 << 10) == 1536 / 6
-    assert asked_bytes("blas", 64) == 3 * matrix_bytes(64)
+    assert requested_bytes("blas", 64) == 3 * matrix_bytes(64)
 
 
-def test_intensities_of_large_matrices_in_a_small_cache():
-    """Multiply-adds of two flop: naive's take a line of B, the streaming ones an element."""
-    n, cache = 2048, 48 << 10
-    assert flop_per_byte("naive", n, None, cache) == pytest.approx(2 / 68, rel=0.01)
-    assert flop_per_byte("loop_order", n, None, cache) == pytest.approx(2 / 4, rel=0.01)
-    assert flop_per_byte("column_buffered", n, None, cache) == pytest.approx(2 / 4, rel=0.02)
-    assert flop_per_byte("blocked", n, 32, cache) == pytest.approx(2 / (8 / 32), rel=0.02)
-    assert flop_per_byte("blocked", n, 96, cache) == pytest.approx(2 / (12 / 96), rel=0.02)
-    assert flop_per_byte("blocked", n, 512, cache) == pytest.approx(2 / 4, rel=0.01)
+@pytest.mark.parametrize(
+    ("variant", "block", "bytes_per_fma", "tolerance"),
+    [
+        ("naive", None, 68, 0.01),  # a line of B and an element of A
+        ("loop_order", None, 4, 0.01),
+        ("column_buffered", None, 4, 0.02),
+        ("blocked", 32, 8 / 32, 0.02),
+        ("blocked", 96, 12 / 96, 0.02),
+        ("blocked", 512, 4, 0.01),
+    ],
+)
+def test_intensities_of_large_matrices_in_a_small_cache(variant, block, bytes_per_fma, tolerance):
+    found = flop_per_byte(variant, 2048, block, 48 << 10)
+    assert found == pytest.approx(2 / bytes_per_fma, rel=tolerance)
 
 
 def test_a_block_as_large_as_the_matrix_is_the_matrix():
     assert fetched_bytes("blocked", 256, 512, 4096) == fetched_bytes("blocked", 256, 256, 4096)
 
 
-def test_what_loops_ask_for_is_by_the_fma():
-    assert asked_bytes("naive", 256) == 8 * 256**3
-    assert asked_bytes("blocked", 256) == 12 * 256**3
+def test_requested_bytes_are_per_fma():
+    assert requested_bytes("naive", 256) == 8 * 256**3
+    assert requested_bytes("blocked", 256) == 12 * 256**3

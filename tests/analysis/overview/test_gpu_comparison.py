@@ -80,7 +80,7 @@ def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordi
     assert not gpus.duplicated(keys).any()
     sizes = {name: set(rows["n"]) for name, rows in gpus.groupby("gpu")}
     assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
-    cells = data.sources(recordings)[0].orders
+    cells = data.sources(recordings)[0].square_cells
     cells = cells[(cells["n"] == 512) & (cells["host_memory"] == "pinned")]
     own = gpus[(gpus["gpu"] == "first") & (gpus["n"] == 512)]
     for quantity in ("total", "kernel"):

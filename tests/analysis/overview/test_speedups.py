@@ -136,7 +136,7 @@ def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording: Recording
     found = sources({"card": gpu_recording})
     table = speedups_table(found)
     assert set(table["source"]) == {"card"}
-    assert len(table) == (found[0].orders["device"] != "cpu").sum()
+    assert len(table) == (found[0].square_cells["device"] != "cpu").sum()
     times = found[0].times("total")
     rows = build(LAYOUTS[5], times, found[0].draws["total"]).set_index("n")
     chosen = table.query("variant == 'block' and host_memory == 'pageable' and block_size == 8")
