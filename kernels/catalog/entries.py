@@ -27,7 +27,7 @@ from kernels.catalog.variant import (
     Variant,
 )
 from kernels.products.elements import ELEMENTS
-from kernels.theory import accesses
+from kernels.theory import accesses, register_accesses, tensor_accesses
 from kernels.theory.tiles import TILES
 
 _ALL_BLOCKS = tuple(range(1, 33))
@@ -44,7 +44,7 @@ _TOP = CatalogKernel(
     kernel="sgemm_top",
     tile_of=geometry.shaped_tile,
     geometry=geometry.shaped_tiles,
-    theory=accesses.sgemm_top,
+    theory=register_accesses.sgemm_top,
     block_sizes=TILES,
     fixed_blocks=True,
     shapes="single",
@@ -275,7 +275,7 @@ _ENTRIES: list[Variant] = [
         kernel="register_tile",
         tile_of=geometry.register_tile,
         geometry=geometry.patch_of_64,
-        theory=accesses.register_tile,
+        theory=register_accesses.register_tile,
         after="outer_product_prefetch",
     ),
     CatalogKernel(
@@ -289,7 +289,7 @@ _ENTRIES: list[Variant] = [
         kernel="register_tile_double_buffered",
         tile_of=geometry.register_tile,
         geometry=geometry.patch_of_64,
-        theory=accesses.register_tile_double_buffered,
+        theory=register_accesses.register_tile_double_buffered,
         after="register_tile",
     ),
     CatalogKernel(
@@ -303,7 +303,7 @@ _ENTRIES: list[Variant] = [
         kernel="register_tile_conflict_free",
         tile_of=geometry.register_tile,
         geometry=geometry.patch_of_64,
-        theory=accesses.register_tile_conflict_free,
+        theory=register_accesses.register_tile_conflict_free,
         after="register_tile_double_buffered",
     ),
     CatalogKernel(
@@ -317,7 +317,7 @@ _ENTRIES: list[Variant] = [
         kernel="register_tile_async",
         tile_of=geometry.async_tile,
         geometry=geometry.patch_of_64,
-        theory=accesses.register_tile_async,
+        theory=register_accesses.register_tile_async,
         after="register_tile_conflict_free",
     ),
     _TOP,
@@ -355,7 +355,7 @@ _ENTRIES: list[Variant] = [
         kernel="sgemm_tensor",
         tile_of=geometry.tensor_tile,
         geometry=geometry.split_tiles,
-        theory=accesses.sgemm_tensor,
+        theory=tensor_accesses.sgemm_tensor,
         in_order=False,
         after="sgemm_top",
         tensor_products=3,

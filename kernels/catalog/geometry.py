@@ -7,7 +7,7 @@ from typing import Any
 from kernels.catalog.variant import Launch, Tile
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
-from kernels.theory import accesses
+from kernels.theory.tensor_accesses import TENSOR_STEPS, TENSOR_TILE
 from kernels.theory.tiles import TileShape
 
 _ROW_BYTES = ELEMENTS["float32"].bytes  # per element of a buffered row or column
@@ -45,7 +45,7 @@ def async_tile(_: None) -> Tile:
 
 def tensor_tile(_: None) -> Tile:
     """The tile of `sgemm_tensor`."""
-    return accesses.TENSOR_TILE, accesses.TENSOR_TILE, accesses.TENSOR_STEPS
+    return TENSOR_TILE, TENSOR_TILE, TENSOR_STEPS
 
 
 def shaped_tile(tile: TileShape) -> Tile:

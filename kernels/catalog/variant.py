@@ -146,6 +146,8 @@ class Variant:
 
     def block_size(self, number: int | None) -> BlockSize:
         """Return the block size that a recording's number stands for."""
+        if not self.fixed_blocks:  # only fixed block sizes can be tile shapes
+            return number
         return block_size_of(number, self.block_sizes or ())
 
 

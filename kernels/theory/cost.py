@@ -1,13 +1,16 @@
-"""What a kernel's accesses cost, predicted from their formulas without running the kernel.
+"""Cost of a kernel's accesses, predicted from formulas without running the kernel.
 
-An `Access` says how the address of one load or store of the source depends on the thread;
-`kernels.theory.accesses` has those of each kernel. `totals` sums them over a launch, with the rules of a
-GPU: 32 lanes make a request; a request to global memory touches sectors of 32 bytes, four of which
-make a line of the first-level cache; a request to shared memory is served in phases of 32, 16 or 8
-lanes for accesses of 4, 8 or 16 bytes, two phases together where lanes access the same address in
-pairs (each and its neighbour, or each and the one two further), and each phase needs as many
-wavefronts as the most words that one of 32 banks has to give. Matrices begin at a multiple of 256
-bytes, as CUDA allocates them.
+An `Access` is one load or store of the source, with its address as a function of the thread
+(`kernels.theory.accesses`). `totals` sums accesses over a launch with these rules of GPUs:
+
+- 32 lanes make a request.
+- A request to global memory touches sectors of 32 bytes; four sectors make an L1 cache line.
+- A request to shared memory is served in phases of 32, 16 or 8 lanes for accesses of 4, 8 or 16
+  bytes. Two phases are served together if lanes access the same address in pairs: each lane with
+  its neighbour, or with the lane two further.
+- A phase needs as many wavefronts as the most distinct words in one of 32 banks.
+
+Matrices begin at multiples of 256 bytes, as CUDA allocates them.
 """
 
 from collections import Counter
@@ -25,11 +28,11 @@ BANKS = 32
 WORD_BYTES = 4
 SECTOR_BYTES = 32
 LINE_BYTES = 128
-WIDEST_BYTES = 16  # of one thread's access
+WIDEST_BYTES = 16  # of an access by one thread
 OPERATIONS = ("global_load", "global_store", "shared_load", "shared_store")
 
 Lanes = npt.NDArray[np.int64]
-# A number for each thread, of its place (x, y) in the block.
+# A number per thread, as a function of its position (x, y) in the block.
 OfThread = Callable[[Lanes, Lanes], Lanes | int]
 
 
@@ -44,16 +47,16 @@ def along_y(_x: Lanes, y: Lanes) -> Lanes:
 
 
 def alike(_x: Lanes, _y: Lanes) -> int:
-    """Return 0: to all threads of a block the same."""
+    """Return 0 for all threads of a block."""
     return 0
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One coordinate of a thread's access to a matrix, and the elements from one value to the next.
+    """One coordinate of a thread's access to a matrix; `weight` is its stride in elements.
 
-    Its values are ``start + offset(x, y)`` for each start 0, tile, 2·tile … below `extent`. It is
-    inside the matrix below `extent`. With the weight 0 it tells who takes part, and how often.
+    Its values are ``start + offset(x, y)`` for each start 0, tile, 2·tile … below `extent`. Values
+    below `extent` are inside the matrix. An axis with weight 0 only selects threads and repeats.
     """
 
     extent: int
@@ -64,11 +67,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class GlobalAccess:
-    """A load or store of global memory, executed once for each combination of its axes' starts.
+    """A load or store of global memory, executed once per combination of its axes' starts.
 
-    A thread takes part if all its coordinates are inside; it accesses the element that is the sum
-    of weight·coordinate, and those that follow it in one access. How many do is of no account: an
-    aligned access lies within one sector.
+    A thread takes part if all its coordinates are inside. It accesses the element at the sum of
+    weight·coordinate. The width of the access does not matter: an aligned access is within one
+    sector.
     """
 
     operation: str
@@ -80,10 +83,9 @@ class GlobalAccess:
 class SharedAccess:
     """A load or store of shared memory, executed `times` by every thread of every block.
 
-    The thread (x, y) accesses the element number ``element(x, y)``, and as many as make a `vector`.
-    A shift of all lanes by the same distance, which may differ from time to time, changes nothing.
-    `run`: so many elements, which a thread accesses one after the other, lie in a row that begins
-    at a multiple of their number.
+    The thread (x, y) accesses `vector` elements from number ``element(x, y)``. A common shift of
+    all lanes changes nothing. A thread accesses `run` consecutive elements one after the other,
+    from a multiple of `run`.
     """
 
     operation: str
@@ -95,7 +97,7 @@ class SharedAccess:
 
     @property
     def merged(self) -> "SharedAccess":
-        """The same as a compiler may make it: with vectors of up to 16 bytes of each run."""
+        """The access as a compiler may merge it: vectors of up to 16 bytes per run."""
         vector = gcd(self.run, WIDEST_BYTES // self.element_bytes)
         if vector <= self.vector:
             return self
@@ -109,8 +111,8 @@ Access = GlobalAccess | SharedAccess
 class Total:
     """Accesses of threads, requests of warps, and sectors or wavefronts (`transactions`).
 
-    `ideal`: the fewest wavefronts that the requests could have had; 0 for global memory. `lines`:
-    the lines that requests to global memory touch; 0 for shared memory.
+    `ideal` is the minimum number of wavefronts for the requests (0 for global memory). `lines` is
+    the number of cache lines that requests to global memory touch (0 for shared memory).
     """
 
     accesses: int = 0
@@ -129,17 +131,17 @@ class Total:
         )
 
     def times(self, count: int) -> "Total":
-        """Return the total of `count` such."""
+        """Return the total multiplied by `count`."""
         return Total(*(count * value for value in vars(self).values()))
 
 
 def totals(
     accesses: Iterable[Access], threads: tuple[int, int], blocks: int, merged: bool = False
 ) -> dict[str, Total]:
-    """Return the totals of a launch of `blocks` by operation; each of `OPERATIONS` is there.
+    """Return the totals of a launch of `blocks` for each of `OPERATIONS`.
 
-    `threads` are those of a block, along x and y. `merged`: as machine code may have it, in which
-    one load takes the place of up to four along a row of shared memory. Its accesses are vectors.
+    `threads` are the threads per block, along x and y. `merged`: up to four loads along a row of
+    shared memory are one vector load, as in machine code.
     """
     block = _Block(threads)
     found = dict.fromkeys(OPERATIONS, Total())
@@ -155,7 +157,7 @@ def totals(
 class _Block:
     """The threads of a block as lanes of warps; arrays have the shape (warps, 32).
 
-    The last warp may have lanes without a thread, which `exists` tells.
+    `exists` is False for lanes of the last warp without a thread.
     """
 
     def __init__(self, threads: tuple[int, int]) -> None:
@@ -165,14 +167,14 @@ class _Block:
         self.exists = number < count
 
     def each(self, value: OfThread) -> Lanes:
-        """Return the value of each thread."""
+        """Return the value per thread."""
         return np.broadcast_to(value(self._x, self._y), self.exists.shape)
 
 
 def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.NDArray[np.bool_]]:
-    """Return the values in order along the last axis, and which to count: one of each, if active.
+    """Return the sorted values along the last axis, and a mask of the distinct active values.
 
-    Values are not negative.
+    Values must not be negative.
     """
     ordered = np.sort(np.where(active, values, -1), axis=-1)
     first = ordered >= 0
@@ -182,12 +184,12 @@ def _distinct(values: Lanes, active: npt.NDArray[np.bool_]) -> tuple[Lanes, npt.
 
 # ---- Global memory
 
-# How many starts begin at which element of a line.
+# Number of starts by their element within a cache line.
 _Begins = Counter[int]
 
 
 def _global(access: GlobalAccess, block: _Block) -> Total:
-    """Sum over the starts; those of the same threads that begin alike in a line cost the same."""
+    """Sum over the starts; starts with the same threads and position in a line cost the same."""
     per_line = LINE_BYTES // access.element_bytes
     per_sector = SECTOR_BYTES // access.element_bytes
     offsets = [block.each(axis.offset) for axis in access.axes]
@@ -218,9 +220,9 @@ def _global(access: GlobalAccess, block: _Block) -> Total:
 def _starts(
     extent: int, tile: int, weight: int, largest: int, per_line: int
 ) -> Mapping[int, _Begins]:
-    """Group the starts by the offsets, of those up to `largest`, that are inside: all below a key.
+    """Group the starts by the number of offsets up to `largest` that are inside the matrix.
 
-    A start where all are inside is in the group ``largest + 1``.
+    A start with all offsets inside is in the group ``largest + 1``.
     """
     starts = np.arange(0, extent, tile)
     inside = np.minimum(extent - starts, largest + 1)
@@ -232,7 +234,7 @@ def _starts(
 
 
 def _sums(one: _Begins, other: _Begins, per_line: int) -> _Begins:
-    """Return where the sums of two sets of starts begin."""
+    """Return the positions of the sums of two sets of starts."""
     found = _Begins()
     for (begin, count), (distance, times) in product(one.items(), other.items()):
         found[(begin + distance) % per_line] += count * times
@@ -260,9 +262,9 @@ def _shared(access: SharedAccess, block: _Block) -> Total:
 def _phases(
     first: Lanes, exists: npt.NDArray[np.bool_], width: int
 ) -> Iterator[tuple[Lanes, npt.NDArray[np.bool_]]]:
-    """Yield what lanes access, and whether they exist, with the lanes of a phase in a row.
+    """Yield the accessed words and the existing lanes, with one phase per row.
 
-    Those phases come first that two of `width` lanes make together.
+    Pairs of phases that are served together come first.
     """
     if width == WARP:
         yield first, exists
@@ -278,7 +280,7 @@ def _phases(
 
 
 def _wavefronts(words: Lanes, active: npt.NDArray[np.bool_]) -> Lanes:
-    """Return the most distinct active words in one bank, by row."""
+    """Return the largest number of distinct active words in one bank, per row."""
     ordered, counted = _distinct(words, active)
     row, _ = np.nonzero(counted)
     bank = row * BANKS + ordered[counted] % BANKS
