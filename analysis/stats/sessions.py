@@ -33,6 +33,7 @@ from measurement.recording.recording import CELL
 LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "over 1 ms": np.inf}
 KIND = ["host_memory", "host_work", "threads", "length"]
 _UPPER = (1 + CONFIDENCE) / 2
+_SEED = "sittings"  # any other text changes the bounds of all intervals over sessions
 _NORMAL = float(norm.ppf(_UPPER))
 
 
@@ -254,7 +255,7 @@ class Sessions:
             if len(at) > 1:
                 kind = medians.kind[cell]
                 normal, stretch = shared[kind]
-                effect = seeded("sessions", seed, *names[at[0]][:-1]).standard_normal(DRAWS)
+                effect = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS)
                 log_s += (share[kind] * normal + own[kind] * effect) * stretch / np.sqrt(len(at))
             found.append(np.exp(log_s))
         return np.array(found).reshape(-1, DRAWS)
@@ -263,7 +264,7 @@ class Sessions:
         """Return the draws that all cells of a kind share: standard normal, and scale of t."""
         found = []
         for kind, degrees_of_freedom in enumerate(self.medians(part).scatter.degrees_of_freedom):
-            rng = seeded("sessions", seed, kind)
+            rng = seeded(_SEED, seed, kind)
             normal = rng.standard_normal(DRAWS)
             free = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
             found.append((normal, np.sqrt(free / rng.chisquare(free, DRAWS))))
