@@ -1,4 +1,4 @@
-"""What a GPU, its link, the CPU and their clocks do at most, as measured."""
+"""Measured ceilings of GPUs, links, CPUs and clocks."""
 
 import pandas as pd
 
@@ -11,16 +11,16 @@ _CEILING = ["device", "quantity", "host_memory", "size_bytes", "threads"]
 
 
 def ceilings_table(found: list[Source]) -> pd.DataFrame:
-    """Return the median of every ceiling over its rounds; its name ends in the unit of the values.
+    """Return the median of every ceiling over its rounds, in the unit that ends its name.
 
-    See `measurement.devices.ceilings` and `measurement.devices.cpu_ceilings` for what each quantity is.
+    `measurement.devices.ceilings` and `measurement.devices.cpu_ceilings` define the quantities.
     """
     own = ((source, _ceilings(source.own(source.recording.ceilings))) for source in found)
     return stacked("ceilings", [labelled(*rows) for rows in once_a_recording(own)])
 
 
 def rates_of(ceilings: pd.DataFrame, gpu: str) -> dict[str, float]:
-    """Return by quantity what a GPU can do at most by itself: no copies from or to its host."""
+    """Return the ceilings of a GPU by quantity, without copies from or to its host."""
     own = ceilings[(ceilings["gpu"] == gpu) & ceilings["host_memory"].isna()]
     return dict(own.set_index("quantity")["value"].astype(float))
 

@@ -1,4 +1,4 @@
-"""Rows of summary.csv: which are of the study's sizes, of a library, of the compared memory."""
+"""Selections of rows of summary.csv by size, library and host memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,32 +23,32 @@ def product_of(row: Mapping[str, Any]) -> Product:
 
 
 def is_library(cells: pd.DataFrame) -> pd.Series:
-    """Tell which rows are of a library's kernel, not of one of this project."""
+    """Return which rows are of a library's kernel."""
     return ~cells["device"].eq(CPU) & cells["variant"].isin(LIBRARIES)
 
 
 def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the study's square matrices that were timed, copies included."""
+    """Return the rows of the study's square matrices that have end-to-end times."""
     return summary[(summary["series"] == SIZES) & summary["total_s"].notna()]
 
 
 def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with the GPU's naive kernel in blocks of 32×32 alone.
+    """Return rows without the GPU's naive kernel in blocks other than 32×32.
 
-    That launch is the source's, and the baseline of every speedup; other variants keep all their block
-    sizes, of which a table or figure then takes the best.
+    Blocks of 32×32 are the source's launch and the baseline of every speedup. Other variants keep
+    all block sizes.
     """
     naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
     return cells[~naive | (cells["block_size"] == BASELINE_BLOCK).fillna(False)]
 
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:
-    """Return the host memory whose total times stand beside the published ones."""
+    """Return the host memory whose end-to-end times are compared with the published ones."""
     kinds = set(gpu_cells["host_memory"].dropna())
     return next((kind for kind in HOST_MEMORY_ORDER if kind in kinds), HOST_MEMORY_ORDER[0])
 
 
 def comparison_size(gpu_cells: pd.DataFrame) -> int:
-    """Return the source's matrix size where it was measured, else the largest that was."""
+    """Return the source's matrix size if it was measured, else the largest measured."""
     sizes = {int(n) for n in gpu_cells["n"]}
     return SOURCE_SIZE if SOURCE_SIZE in sizes else max(sizes)

@@ -1,4 +1,4 @@
-"""What was measured: every GPU, and the CPU of a host without one."""
+"""The measured devices: every GPU, and the CPU of each host without GPU."""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from analysis.data.store import Store, StoreError
 
 @dataclass(frozen=True)
 class Device:
-    """One measured device: a GPU, or the CPU of a host without one.
+    """One measured device: a GPU, or the CPU of a host without GPU.
 
-    `label` is what tables call it: the column gpu or, of a CPU alone, recording.
+    `label` is its name in tables: the column gpu or, of a host without GPU, recording.
     """
 
     label: str
@@ -28,55 +28,55 @@ class Device:
 
     @property
     def mark(self) -> str:
-        """What must stand beside every name of it; empty if nothing."""
+        """The mark to show with every name of it; empty if none."""
         return "SIMULATED" if self.simulated else "AT ONCE" * (self.at_once and self.is_gpu)
 
     @property
     def title(self) -> str:
-        """Mark, name and label, once where these are the same."""
+        """Mark, name and label; name and label once if equal."""
         title = self.label if self.name == self.label else f"{self.name} ({self.label})"
         return f"{self.mark} {title}".lstrip()
 
     @property
     def host(self) -> str:
-        """The recording, marked if simulated: names the host and its CPU."""
+        """The recording, marked if simulated, as a name of the host and its CPU."""
         return f"SIMULATED {self.recording}" if self.simulated else self.recording
 
     @property
     def short(self) -> str:
-        """The label with its mark: for legends and panels."""
+        """The label with its mark, for legends and panels."""
         return f"{self.mark} {self.label}".lstrip()
 
 
 @dataclass(frozen=True)
 class Devices:
-    """All that was measured, in the order of recordings.csv, and the GPU in focus, if any."""
+    """All devices in the order of recordings.csv, and the GPU in focus, if any."""
 
     all: tuple[Device, ...]
     focus: Device | None
 
     @property
     def gpus(self) -> tuple[Device, ...]:
-        """The GPUs, that in focus first."""
+        """The GPUs, starting with the one in focus."""
         gpus = [device for device in self.all if device.is_gpu]
         return tuple(sorted(gpus, key=lambda device: device is not self.focus))
 
     @property
     def hosts(self) -> tuple[Device, ...]:
-        """The first device of every recording: it stands for the CPU of its host."""
+        """The first device of every recording, for the CPU of its host."""
         first = {device.recording: device for device in reversed(self.all)}
         return tuple(device for device in self.all if first[device.recording] is device)
 
 
 def slug(text: str) -> str:
-    """Return `text` as a part of a file name or an anchor: lower-case letters, digits, hyphens."""
+    """Return `text` with only lower-case letters, digits and hyphens, for files and anchors."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
 
 
 def devices(store: Store, focus: str | None = None) -> Devices:
-    """Return what was measured; `focus` names a GPU or a recording, by default the first GPU.
+    """Return the devices; `focus` is a GPU or recording, by default the first GPU, else host.
 
-    Without a GPU the first host is in focus. Raises StoreError where `focus` is neither.
+    Raise StoreError if `focus` was not measured.
     """
     found = tuple(_device(row) for row in store["recordings"].to_dict("records"))
     wanted = [one for one in found if focus in (one.label, one.recording)] if focus else []

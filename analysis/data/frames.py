@@ -1,4 +1,4 @@
-"""Frames and rows put together as the schema's tables."""
+"""Tables of the schema from frames and rows."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,9 +8,9 @@ from analysis.schema import TABLES, column
 
 
 def stacked(name: str, frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return frames one below the other as the table `name` of the schema.
+    """Return concatenated frames as the table `name` of the schema.
 
-    It has the schema's columns, those that a frame lacks empty there; counts are Int64.
+    It has exactly the schema's columns, missing ones blank; counts are Int64.
     """
     columns = list(TABLES[name].columns)
     found = concatenated([pd.DataFrame(columns=columns), *frames])
@@ -26,7 +26,7 @@ def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
 
 
 def concatenated(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the frames one below the other; the first is empty and gives the columns."""
+    """Return concatenated frames; the first is empty and defines the columns."""
     filled = [frame for frame in frames if not frame.empty]
     if len(filled) == 1:
         return filled[0].reset_index(drop=True)

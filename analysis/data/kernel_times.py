@@ -1,4 +1,4 @@
-"""Which times stand for a kernel: the one place where that is chosen."""
+"""Kernel times of a recording: kernel-only where measured, else in-run."""
 
 import pandas as pd
 
@@ -8,26 +8,24 @@ from measurement.recording.recording import CELL, KERNEL, Recording
 _COLUMNS = [*CELL, "session", "kernel_s"]
 
 
-def kernel_times(recording: Recording, held: bool = True) -> pd.DataFrame:
-    """Return the times of the kernel of every cell with samples, a row a sample, in seconds.
+def kernel_times(recording: Recording, kernel_only: bool = True) -> pd.DataFrame:
+    """Return the kernel times of every cell with samples, one row per sample, in seconds.
 
-    Columns: `CELL`, session, kernel_s, kernel_timing. `HELD`: of the kernel alone, with the stream
-    held until it was queued. They are the GPU's own, so that cells that differ in host memory
-    share them. `IN_RUN`: between events of the runs, with the host in it, where the kernel was
-    not timed alone (format 4), or where they alone are asked for. A CPU's are empty.
+    Columns: `CELL`, session, kernel_s, kernel_timing. `KERNEL_ONLY` times were taken behind a
+    blocking kernel and are shared by all host memories. `IN_RUN` times are between events of
+    end-to-end runs and include host work; they are used without `kernel_only` times (format 4) or
+    if these are not wanted. CPU times are blank.
     """
-    in_pass = recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})[_COLUMNS]
-    on_cpu = in_pass["device"] == CPU
-    in_pass = in_pass.assign(
-        kernel_timing=pd.Series(IN_RUN, in_pass.index, dtype="string").mask(on_cpu)
-    )
-    if not held or recording.kernels.empty:
-        return in_pass
-    cells = in_pass[CELL].drop_duplicates()
+    in_run = recording.samples.rename(columns={"in_run_kernel_s": "kernel_s"})[_COLUMNS]
+    on_cpu = in_run["device"] == CPU
+    timing = pd.Series(IN_RUN, in_run.index, dtype="string").mask(on_cpu)
+    in_run = in_run.assign(kernel_timing=timing)
+    if not kernel_only or recording.kernels.empty:
+        return in_run
+    cells = in_run[CELL].drop_duplicates()
     alone = cells.merge(recording.kernels[[*KERNEL, "session", "kernel_s"]], on=KERNEL)
-    known = in_pass[CELL].merge(
-        alone[CELL].drop_duplicates(), how="left", on=CELL, indicator="known"
-    )
-    others = in_pass[(known["known"] == "left_only").to_numpy()]
+    known = alone[CELL].drop_duplicates()
+    found = in_run[CELL].merge(known, how="left", on=CELL, indicator="known")["known"]
+    others = in_run[(found == "left_only").to_numpy()]
     rows = pd.concat([alone.assign(kernel_timing=KERNEL_ONLY), others], ignore_index=True)
     return rows[[*_COLUMNS, "kernel_timing"]].astype({"kernel_timing": "string"})

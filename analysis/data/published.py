@@ -1,4 +1,4 @@
-"""The published times (Tables 1–6 of V), read and checked."""
+"""Read and check the published times (Tables 1–6 of V)."""
 
 import csv
 from collections.abc import Iterator
@@ -48,18 +48,19 @@ def read(path: Path | str) -> pd.DataFrame:
     """Return the published times, with the columns `COLUMNS`.
 
     time_s is in seconds, gflops_printed in 10⁹ flop/s as printed (NaN where nothing is).
-    Raises StudyError naming file, row (the header is row 1) and column of what is wrong.
+    Raise StudyError naming file, row (the header is row 1) and column of a wrong value.
     """
     path = Path(path)
-    rows = _rows(path)
+    rows = []
     seen: dict[tuple[str, ...], int] = {}
-    for number, row in enumerate(rows, start=2):
+    for number, row in numbered_rows(path, COLUMNS):
+        rows.append(row)
         problem = _problem(row)
         if problem is None:
             key = tuple(row[column] for column in _KEY)
             first = seen.setdefault(key, number)
             if first != number:
-                problem = "table", f"the same cell stands in row {first}; keep one of them"
+                problem = "table", f"repeats row {first}; keep one of them"
         if problem is not None:
             raise StudyError(f"{path}: row {number}, column {problem[0]}: {problem[1]}")
     frame = pd.DataFrame(rows, columns=COLUMNS, dtype="string").replace("", pd.NA)
@@ -67,51 +68,37 @@ def read(path: Path | str) -> pd.DataFrame:
     return frame.astype(_TYPES)
 
 
-def numbered_rows(path: Path, what: str, fields: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows of a list that stands beside the times, with their numbers (header: row 1).
+def numbered_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a CSV file of the sources as text, with their numbers (header: row 1).
 
-    Raises StudyError where it cannot be read, or naming the first row that has not just `fields`.
+    Raise StudyError if it is unreadable, or naming the first row without exactly `columns`.
     """
     try:
-        lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        header, *body = list(csv.reader(path.read_text(encoding="utf-8").splitlines())) or [[]]
     except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{what} {path}: cannot be read ({error}); restore it") from None
-    for number, line in enumerate(lines, start=2):
-        if list(line) != fields or None in line.values():
-            raise StudyError(f"{path}: row {number}: must have the columns {', '.join(fields)}")
-        yield number, line
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows as text; every row has exactly `COLUMNS`."""
-    try:
-        lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}; name the csv of the published times") from None
-    except UnicodeDecodeError:
-        raise StudyError(f"{path}: is no UTF-8 text; restore it from version control") from None
-    header, body = (lines[0], lines[1:]) if lines else ([], [])
-    if header != COLUMNS:
-        raise StudyError(f"{path}: row 1: the columns are {header}; they must be {COLUMNS}")
+        reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
+        raise StudyError(f"{path}: {reason}; restore it from version control") from None
+    if header != columns:
+        raise StudyError(f"{path}: row 1: the columns are {header}; they must be {columns}")
     for number, line in enumerate(body, start=2):
-        if len(line) != len(COLUMNS):
+        if len(line) != len(columns):
             raise StudyError(
-                f"{path}: row {number}: has {len(line)} values; it must have {len(COLUMNS)}"
+                f"{path}: row {number}: has {len(line)} values; it must have {len(columns)}"
             )
-    return [dict(zip(COLUMNS, line, strict=True)) for line in body]
+        yield number, dict(zip(columns, line, strict=True))
 
 
 def _problem(row: dict[str, str]) -> tuple[str, str] | None:
-    """Return (column, what is wrong) of the first wrong value of a row, None for a sound row."""
+    """Return (column, problem) of the first wrong value of a row, None for a valid row."""
     has_block = _IMPLEMENTATIONS.get(row["implementation"])
     checks = [
         ("table", row["table"] in set("123456"), "must be 1 to 6"),
         ("machine", row["machine"] in MACHINES, f"must be one of {', '.join(MACHINES)}"),
         ("implementation", has_block is not None, f"must be one of {', '.join(_IMPLEMENTATIONS)}"),
-        ("n", _is_order(row["n"]), "must be a whole number above 0"),
+        ("n", _is_size(row["n"]), "must be a whole number above 0"),
         (
             "block_size",
-            _is_order(row["block_size"]) if has_block else row["block_size"] == "",
+            _is_size(row["block_size"]) if has_block else row["block_size"] == "",
             "must be a whole number above 0" if has_block else "must be empty",
         ),
         ("time_s", _is_positive(row["time_s"]), "must be a number of seconds above 0"),
@@ -121,13 +108,11 @@ def _problem(row: dict[str, str]) -> tuple[str, str] | None:
             "must be a number above 0 or empty",
         ),
     ]
-    for column, sound, rule in checks:
-        if not sound:
-            return column, f"is {row[column]!r}; it {rule}"
-    return None
+    wrong = ((column, rule) for column, valid, rule in checks if not valid)
+    return next(((column, f"is {row[column]!r}; it {rule}") for column, rule in wrong), None)
 
 
-def _is_order(text: str) -> bool:
+def _is_size(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text) > 0
 
 

@@ -1,4 +1,4 @@
-"""Figures of the text of source V and of its GPU, which stand in none of its tables."""
+"""Numbers in the text of source V and properties of its GPU, outside its tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ STATEMENTS = (
 
 @dataclass(frozen=True)
 class Statement:
-    """A figure in SI units, said of matrices of order n; `rounding` is half its last digit."""
+    """A number in SI units for matrices of size n; `rounding` is half a unit of its last digit."""
 
     n: int
     value: float
@@ -29,9 +29,9 @@ class Statement:
 
 
 def read(path: Path) -> Mapping[str, Statement]:
-    """Return the statements by name; raises StudyError naming the row that is wrong or missing."""
+    """Return the statements by name; raise StudyError naming a wrong or missing row."""
     found: dict[str, Statement] = {}
-    for number, line in numbered_rows(path, "statements", FIELDS):
+    for number, line in numbered_rows(path, FIELDS):
         try:
             n, value, factor = int(line["n"]), float(line["value"]), float(line["factor"])
         except ValueError:
@@ -41,5 +41,5 @@ def read(path: Path) -> Mapping[str, Statement]:
         found[line["statement"]] = Statement(n, value * factor, half_unit(value) * factor)
     missing = [name for name in STATEMENTS if name not in found]
     if missing:
-        raise StudyError(f"{path}: has no row {missing[0]!r}; restore it from version control")
+        raise StudyError(f"{path}: row {missing[0]!r} is missing; restore the file from git")
     return found

@@ -100,7 +100,8 @@ class Source:
             bounds = groups.medians(kernels.rows["kernel_s"], series=True)
         cells[with_bounds("kernel_s")] = bounds.T
         cells["kernel_samples"] = pd.array(groups.sums(kernels.rows["kernel_s"].notna()), "Int64")
-        cells["kernel_timing"] = kernels.rows["kernel_timing"].groupby(groups.number).first().array
+        timing = kernels.rows["kernel_timing"].groupby(groups.number).first()
+        cells["kernel_timing"] = timing.to_numpy()
         kernel_only = (cells["kernel_timing"] == KERNEL_ONLY).fillna(False)
         apart = cells["in_run_kernel_s"] - cells["kernel_s"]
         return cells.assign(overhead_s=cells["overhead_s"] + apart.where(kernel_only, 0.0))

@@ -1,6 +1,6 @@
-"""Several recordings of one GPU model as one: each is a session.
+"""Several recordings of one GPU model as one recording with several sessions.
 
-A session is one uninterrupted measuring on one host.
+A session is one uninterrupted measurement on one host.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,26 @@ from analysis.data.frames import concatenated
 from measurement.recording.files import check_sessions
 from measurement.recording.recording import Recording
 
-# What follows from sources and compiler alone: that of the first session stands for all.
+# Tables that depend only on sources and compiler: the first session's are used.
 _OF_FIRST = ("builds", "instructions")
 
 
 def together(recordings: Sequence[Recording]) -> Recording:
-    """Return recordings as one, whose column `session` counts them from 0, in their order.
+    """Return recordings as one; the column `session` numbers them from 0.
 
-    Its provenance is that of the first, with all GPUs that any of them has. Raises RecordingError
-    where they are of different GPUs, studies or sources.
+    Its provenance is the first one's, with the GPUs of all. Raise RecordingError if they differ in
+    GPU model, study or sources.
     """
     first, *others = recordings
     if not others:
         return first
     check_sessions({recording.path: recording.provenance for recording in recordings})
-    cards = {
-        card["device"]: card
+    gpus = {
+        gpu["device"]: gpu
         for recording in reversed(recordings)
-        for card in recording.provenance["devices"]
+        for gpu in recording.provenance["devices"]
     }
-    devices = [cards[device] for device in sorted(cards)]
+    devices = [gpus[device] for device in sorted(gpus)]
     frames = {
         field.name: _stacked([getattr(each, field.name) for each in recordings])
         for field in fields(Recording)
@@ -43,13 +43,13 @@ def together(recordings: Sequence[Recording]) -> Recording:
 
 
 def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return frames one below the other, numbered as sessions."""
+    """Return concatenated frames, numbered as sessions."""
     numbered = [frame.assign(session=frame["session"] + at) for at, frame in enumerate(frames)]
     return concatenated([numbered[0][:0], *numbered])
 
 
 def folders_by_session(recordings: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
-    """Return the folder of every session by its name: the recording's id, numbered if several."""
+    """Return the folder of every session by its name (`session_names`)."""
     return {
         name: folder
         for identifier, folders in recordings.items()
@@ -58,5 +58,5 @@ def folders_by_session(recordings: Mapping[str, Sequence[Path]]) -> dict[str, Pa
 
 
 def session_names(identifier: str, count: int) -> list[str]:
-    """Return the names of a recording's sessions: its id if there is one, else that numbered."""
+    """Return the names of a recording's sessions: its id, numbered if there are several."""
     return [f"{identifier}.{at}" for at in range(count)] if count > 1 else [identifier]

@@ -1,6 +1,6 @@
-"""Texts that a spreadsheet would take for formulas, as they stand in the tables' files.
+"""Escape texts in CSV files that a spreadsheet would read as formulas.
 
-An apostrophe before such a text makes it one (OWASP, CSV injection); it is taken away in reading.
+They get a leading apostrophe (OWASP, CSV injection), which is removed on reading.
 """
 
 import re
@@ -9,10 +9,10 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def escaped(text: str) -> str:
-    """Return a text as it is written."""
+    """Return a text as written to a file."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescaped(text: str) -> str:
-    """Return a text as it was before it was written."""
+    """Return a text as it was before `escaped`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -1,4 +1,4 @@
-"""The study's tables as CSV files: written and read as the schema says."""
+"""The study's tables as CSV files, written and read by the schema."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,11 +20,11 @@ _DTYPES: Mapping[Kind, str] = {
 
 
 class StoreError(StudyError):
-    """A table is missing or unreadable; the message says how to make it."""
+    """A table is missing or unreadable; the message contains the remedy."""
 
 
 class Store:
-    """The tables in a folder, each read when it is first asked for.
+    """The tables in a folder, each read on first use.
 
     ``store["summary"]`` is a data frame with the columns and types of `analysis.schema`: text,
     boolean, Int64 and float64; a blank cell is NA. Rows count from 0 and are the frame's index.
@@ -35,13 +35,13 @@ class Store:
         self._frames: dict[str, pd.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        """Return a table; raises StoreError naming the file that is missing or unreadable."""
+        """Return a table; raise StoreError naming a missing or unreadable file."""
         if name not in self._frames:
             self._frames[name] = _read(self.folder / f"{name}.csv", name)
         return self._frames[name]
 
     def bytes(self, name: str) -> bytes:
-        """Return a table as the file has it; raises StoreError if it is missing."""
+        """Return the bytes of a table's file; raise StoreError if it is missing."""
         path = self.folder / f"{name}.csv"
         try:
             return path.read_bytes()
@@ -74,22 +74,21 @@ def _read(path: Path, name: str) -> pd.DataFrame:
 
 
 def _texts(values: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return texts changed, each once however often it stands there."""
+    """Return `change` of every text, computed once per distinct text."""
     changed = {text: change(text) for text in values.dropna().unique()}
     different = {text: new for text, new in changed.items() if new != text}
     return values.replace(different) if different else values
 
 
 def write(frames: Mapping[str, pd.DataFrame], folder: Path) -> None:
-    """Write every table of the schema as CSV; a missing value is an empty cell.
+    """Write every table of the schema as CSV; a missing value is a blank cell.
 
-    Numbers have six significant digits: no interval is narrower than that, and digits beyond are
-    noise that cannot be compressed. Whole numbers, which may be counts, have all. What a
-    spreadsheet would take for a formula has an apostrophe before it. Raises ValueError
-    where frames and schema are not the same tables and columns: a mistake in the program.
+    Numbers have six significant digits, since no interval is narrower and more digits are noise
+    that does not compress; whole numbers keep all digits. Texts like formulas are escaped. Raise
+    ValueError if frames and schema differ in tables or columns (a bug).
     """
     if set(frames) != set(TABLES):
-        raise ValueError(f"tables that frames or schema lack: {sorted(set(frames) ^ set(TABLES))}")
+        raise ValueError(f"tables not in both: {sorted(set(frames) ^ set(TABLES))}")
     for name, table in TABLES.items():
         frame = frames[name]
         if list(frame) != list(table.columns):

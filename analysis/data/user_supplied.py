@@ -1,4 +1,4 @@
-"""Kernels from outside of the catalog, which recordings bring with them as text."""
+"""User-supplied kernels, whose sources recordings contain as text."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,28 +12,28 @@ from kernels.catalog.user_supplied import adopting, variants
 from measurement.recording.files import user_supplied
 from measurement.recording.recording import Recording
 
-_MOST_SAID = 300  # characters of an error that quotes a text
+_LONGEST = 300  # characters of a quoted error
 
 
 @contextmanager
 def adopted(recording: Recording) -> Iterator[None]:
-    """Have what a recording brings in the catalog for as long as the block runs.
+    """Add the kernels of a recording to the catalog within the block.
 
-    Its texts are read, and nothing of them is compiled or run. Raises StudyError naming the
-    recording where one declares no kernel, or another than was measured.
+    Their texts are parsed, neither compiled nor run. Raise StudyError naming the recording if a
+    text declares no kernel, or not the one measured.
     """
     try:
         entries = variants(recording.provenance.get("texts", {}))
     except StudyError as error:
-        said = f"{error!s:.{_MOST_SAID}}"
-        raise StudyError(f"recording {recording.path}: {said}; leave it out") from None
+        reason = f"{error!s:.{_LONGEST}}"
+        raise StudyError(f"recording {recording.path}: {reason}; remove it") from None
     for frame in (recording.checks, recording.builds):
         cells = frame[frame["variant"].isin(entries)]
         for name, dtype, block in _builds(cells):
             if dtype not in entries[name].dtypes or not entries[name].takes_block(block):
                 raise StudyError(
-                    f"recording {recording.path}: has {name} of {dtype} and block size {block}, "
-                    "which its source does not declare; leave it out"
+                    f"recording {recording.path}: the source of {name} does not declare {dtype} "
+                    f"with block size {block}; remove the recording"
                 )
     with adopting(entries):
         yield
@@ -46,7 +46,7 @@ def _builds(frame: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
 
 
 def check_same(found: Iterable[Source]) -> None:
-    """Raise StudyError if two recordings bring different kernels under one name."""
+    """Raise StudyError if two recordings contain different kernels of one name."""
     seen: dict[str, tuple[str, str]] = {}
     for source in found:
         own = source.recording_id
@@ -54,6 +54,6 @@ def check_same(found: Iterable[Source]) -> None:
             first, measured = seen.setdefault(name, (own, digest))
             if digest != measured:
                 raise StudyError(
-                    f"recording {own!r}: brings another {name} than recording {first!r}; leave one "
-                    "out, or call the kernel otherwise and try it again"
+                    f"recording {own!r}: its {name} differs from that of recording {first!r}; "
+                    "remove one, or rename the kernel and record it again"
                 )

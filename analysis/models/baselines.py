@@ -61,7 +61,7 @@ def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
         "constant a kernel",
         "t = τ + c·N³ with c of each kernel",
         count + 1,
-        left_out(own, found, own.orders),
+        left_out(own, found, own.sizes),
         lambda kernels, n: log_model(design(kernels, n), found.theta),
     )
 

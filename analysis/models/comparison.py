@@ -49,7 +49,7 @@ def rms(residual: FloatArray) -> float:
 
 def candidate(model: str, data: Data, fit: Fit) -> Candidate:
     """Return a fitted model with its predictions of every order by the others alone."""
-    return Candidate(model, data, fit, left_out(data, fit, data.orders))
+    return Candidate(model, data, fit, left_out(data, fit, data.sizes))
 
 
 def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
@@ -105,7 +105,7 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
     """
     data = candidates[0].data
     left_out = np.array([one.left_out for one in candidates])
-    errors = drawn_errors(left_out, (data.kernels, data.orders), draws, *key)
+    errors = drawn_errors(left_out, (data.kernels, data.sizes), draws, *key)
     found = np.array([one.left_out_log_rms for one in candidates])
     known = ~np.isnan(found).any()
     best = int(np.argmin(found)) if known else 0
@@ -121,7 +121,7 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "after": MODELS[one.model].after,
                 "parameters": one.data.design.shape[1],
                 "cells": len(one.data.log_times),
-                "sizes": len(np.unique(one.data.orders)),
+                "sizes": len(np.unique(one.data.sizes)),
                 "log_rms": one.log_rms,
                 **bounded("left_out_log_rms", found[index], *percentile_interval(errors[index])),
                 **bounded("over_best", found[index] / found[best], *over_best),

@@ -37,7 +37,7 @@ def on_cpus(found: list[Source], split: pd.DataFrame) -> Iterator[Row]:
     `split` is `analysis.cpu.split.cpu_split_table`. The rows are those of
     `analysis.published.claims`; a claim on a CPU belongs to its recording and has no GPU.
     """
-    for source, cells in once_a_recording((source, source.orders) for source in found):
+    for source, cells in once_a_recording((source, source.square_cells) for source in found):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
             yield from _on_cpu(source, one)

@@ -38,7 +38,7 @@ class System:
 def read(path: Path) -> list[System]:
     """Read the list of systems; raises StudyError naming the row that is none."""
     found = []
-    for number, line in numbered_rows(path, "systems", FIELDS):
+    for number, line in numbered_rows(path, FIELDS):
         system = System(*line.values())
         known = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
         if system.variant not in known.get(system.side, ()):

@@ -30,7 +30,7 @@ class Data:
     """Times to fit, one row per cell, without NaN.
 
     `design`: units of work, shape (cells, parameters). `log_times`: of the medians in seconds.
-    `variance`: of each log median, 0 if unknown. `kernels`, `orders`: numbers from 0 without gaps
+    `variance`: of each log median, 0 if unknown. `kernels`, `sizes`: numbers from 0 without gaps
     of the kernel (variant and block size) and of the size N of each cell. `noise`: bootstrap
     deviations of the log medians, shape (draws, cells).
     """
@@ -39,7 +39,7 @@ class Data:
     log_times: FloatArray
     variance: FloatArray
     kernels: IntArray
-    orders: IntArray
+    sizes: IntArray
     noise: FloatArray
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Data":
@@ -49,7 +49,7 @@ class Data:
             self.log_times[rows],
             self.variance[rows],
             np.unique(self.kernels[rows], return_inverse=True)[1],
-            np.unique(self.orders[rows], return_inverse=True)[1],
+            np.unique(self.sizes[rows], return_inverse=True)[1],
             self.noise[:, rows],
         )
 

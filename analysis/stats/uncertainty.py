@@ -111,7 +111,7 @@ class Uncertainty:
         slopes = shares(data.design, fit.theta)[:, self._free]
         reach = _least_squares(slopes, fit.weights)
         self._effects = _effects(data, fit, np.eye(len(slopes)) - slopes @ reach)
-        self.errors = self._own_errors(data.kernels, data.orders) + data.noise
+        self.errors = self._own_errors(data.kernels, data.sizes) + data.noise
         self._steps = np.full((len(data.noise), len(fit.theta)), np.nan)
         if _are_distinct(slopes, fit.weights):
             self._steps[:, self._free] = self.errors @ reach.T
@@ -167,13 +167,13 @@ class Uncertainty:
 
     @property
     def _has_no_interval(self) -> bool:
-        return len(np.unique(self._data.orders)) < _FEWEST
+        return len(np.unique(self._data.sizes)) < _FEWEST
 
-    def _own_errors(self, kernels: IntArray, orders: IntArray) -> FloatArray:
+    def _own_errors(self, kernels: IntArray, sizes: IntArray) -> FloatArray:
         """Return errors of the model in cells of these kernels and sizes, shape (draws, cells)."""
         draws, cells = len(self._data.noise), len(kernels)
         errors = np.zeros((draws, cells))
-        for effects, of in zip(self._effects, (kernels, orders, np.arange(cells)), strict=True):
+        for effects, of in zip(self._effects, (kernels, sizes, np.arange(cells)), strict=True):
             errors += effects.draw(self._rng, draws, int(of.max(initial=-1)) + 1)[:, of]
         return errors
 
@@ -249,7 +249,7 @@ def _effects(data: Data, fit: Fit, left: FloatArray) -> list[_Effects]:
     was found (Rao's MINQUE of weights alone, J. Multivar. Anal. 1 (1971) 257).
     """
     cells = np.arange(len(fit.residual))
-    levels = (data.kernels, data.orders, cells)
+    levels = (data.kernels, data.sizes, cells)
     members = [(of[:, None] == np.arange(of.max() + 1)).astype(float) for of in levels]
     sums = [
         (own * fit.weights[:, None] / np.sqrt(fit.weights @ own)).T

@@ -107,7 +107,7 @@ def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
     (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
     out = tmp_path / "out"
     result = run("tables", *INPUTS, f"--recording=a={path}", "--out", out)
-    fails_with(result, path, "checks.csv was altered or cut off")
+    fails_with(result, path, "checks.csv was altered or truncated")
     assert not out.exists()
 
 
@@ -130,7 +130,7 @@ def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
         ("published", None, None, ["No such file"]),
         ("published", ",0.135,", ",fast,", ["row 2, column time_s", "'fast'"]),
         ("statements", None, None, ["restore it"]),
-        ("statements", "best_flop_per_s", "best", ["has no row 'best_flop_per_s'"]),
+        ("statements", "best_flop_per_s", "best", ["row 'best_flop_per_s' is missing"]),
         ("systems", None, None, ["restore it"]),
         ("systems", "gpu,naive", "gpu,unknown", ["is in no catalog"]),
     ],

@@ -76,5 +76,5 @@ def test_a_recording_that_cannot_be_read_is_named(paths, tmp_path):
 
 def test_two_sources_of_one_name_are_refused(paths):
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)
-    with pytest.raises(StudyError, match=r"'pair-gpu0'.*two sources are called 'pair-gpu0'"):
+    with pytest.raises(StudyError, match=r"'pair-gpu0'.*the label 'pair-gpu0' is taken"):
         compute({"pair": [pair], "pair-gpu0": paths["a"]})

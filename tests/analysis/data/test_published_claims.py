@@ -1,4 +1,4 @@
-"""The figures of the sources' text: what is wrong with their list, in one line."""
+"""Errors in the list of statements are one line."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from base.errors import StudyError
     [
         ("best_flop_per_s,2048,fast,1,x", "row 2: n, value and factor must be numbers above 0"),
         ("best_flop_per_s,2048,-1,1,x", "row 2: n, value and factor must be numbers above 0"),
-        ("best_flop_per_s,2048,1", "row 2: must have the columns"),
-        ("best_flop_per_s,2048,1,1,x", "has no row 'speedup_over_cpu'"),
+        ("best_flop_per_s,2048,1", "row 2: has 3 values; it must have 5"),
+        ("best_flop_per_s,2048,1,1,x", "row 'speedup_over_cpu' is missing"),
     ],
 )
 def test_wrong_statements_are_one_line(tmp_path, row, then):

@@ -39,7 +39,7 @@ def test_labels_are_ids_with_the_device_where_there_are_several(
     assert found[0].machine == "Simulated CPU + Simulated GPU"
     assert found[1].machine == "Simulated CPU"
     assert found[0].holdout_sizes == {1536}
-    with pytest.raises(StudyError, match="'two-gpu1': two sources"):
+    with pytest.raises(StudyError, match="'two-gpu1' is taken"):
         data.sources({"two": two_gpus, "two-gpu1": gpu_recording})
 
 
@@ -115,7 +115,7 @@ def test_the_hosts_own_work_is_no_overhead(gpu_recording):
 
 def test_orders_are_square_products_of_float32_at_the_orders_of_the_study(gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    orders = source.orders
+    orders = source.square_cells
     assert set(orders["n"]) == {256, 512, 1024, 1536, 2048}
     assert set(orders["dtype"]) == {"float32"}
     assert (orders[["m", "k"]].eq(orders["n"], axis=0)).all(axis=None)
@@ -246,7 +246,7 @@ def test_a_missing_recording_is_refused_by_name(tmp_path):
 def test_a_kernel_that_the_catalog_has_not_is_refused_by_name(gpu_recording, monkeypatch):
     known = {name: entry for name, entry in data.VARIANTS.items() if name != "block"}
     monkeypatch.setattr(data, "VARIANTS", known)
-    with pytest.raises(StudyError, match="'card': holds block, which is not in the catalog; "):
+    with pytest.raises(StudyError, match="'card': block is not in the catalog; "):
         data.load({"card": [gpu_recording.path]})
 
 
@@ -264,7 +264,7 @@ def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
     else:
         content = content.replace(b"sm_90", b"sm_91").replace(b"passed", b"failed", 1) + b" "
     (path / name).write_bytes(content)
-    with pytest.raises(RecordingError, match=f"altered: {name} was altered or cut off"):
+    with pytest.raises(RecordingError, match=f"altered: {name} was altered or truncated"):
         data.load({"card": [path]})
 
 
@@ -273,7 +273,9 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     path = copy(gpu_recording, tmp_path / "short")
     file = path / name
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(RecordingError, match=r"short: .*(altered or cut off|does not list|not in)"):
+    with pytest.raises(
+        RecordingError, match=r"short: .*(altered or truncated|does not list|not in)"
+    ):
         data.load({"card": [path]})
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):

@@ -47,10 +47,10 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
         frame = store[name]
         return frame[frame["variant"] == "mine"].to_dict("records")
 
-    (glance,) = rows("glance")
-    assert (glance["idea"], glance["after"], glance["n"]) == ("your own", "naive_coalesced", 512)
-    assert min(glance["speedup"], glance["share_of_units"], glance["share_of_library"]) > 0
-    assert pd.isna(glance["bound"])
+    (summary,) = rows("ladder_summary")
+    assert (summary["idea"], summary["after"], summary["n"]) == ("user-supplied", "naive_coalesced", 512)
+    assert min(summary["speedup"], summary["share_of_units"], summary["share_of_library"]) > 0
+    assert pd.isna(summary["bound"])
     assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
     (code,) = rows("machine_code")
     assert (code["threads_per_block"], code["occupancy"]) == (256, 1.0)
@@ -60,8 +60,8 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     assert not store["environment"]["item"].str.startswith("texts").any()
     page = (folder / "report.html").read_text()
     assert check(page, folder / "tables", TEMPLATE) == []
-    assert "Your own: from outside of the study" in page
-    assert "measured as far as the three answers need.</p>" in page, "not live: nothing to be done"
+    assert "User-supplied kernels were tried on this GPU" in page
+    assert "measured only as far as the three answers require.</p>" in page, "not live: nothing to be done"
     assert "mine" in (folder / "figures" / "ladder.svg").read_text()
     assert "mine" not in VARIANTS
 
@@ -70,7 +70,7 @@ def test_two_kernels_of_one_name_are_refused(made):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
     a, b = (Source(name, name, "gpu0", made) for name in "ab")
     user_supplied.check_same([a, b])
-    said = r"^recording 'c': brings another mine than recording 'a'; leave one out"
+    said = r"^recording 'c': its mine differs from that of recording 'a'; remove one"
     with pytest.raises(StudyError, match=said):
         user_supplied.check_same([a, b, Source("c", "c", "gpu0", other)])
 
@@ -78,7 +78,9 @@ def test_two_kernels_of_one_name_are_refused(made):
 def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
     """As those that were made before recordings kept it."""
     monkeypatch.setattr(data, "read", lambda _: changed(made, texts={}))
-    with pytest.raises(StudyError, match=r"^recording 'old': holds mine, .* try the kernel again"):
+    with pytest.raises(
+        StudyError, match=r"^recording 'old': mine is not in .*`gemm-study try` again"
+    ):
         data.load({"old": [Path("old")]})
 
 
@@ -86,10 +88,14 @@ def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
     ("old", "new", "message"),
     [
         ("mine(", "block(", "brought/mine.cu:2: block is a variant of the catalog"),
-        ("mine(", "other(", "brought/mine.cu:1: holds other; a file is called as its kernel"),
-        ("32x8", "1+" * 2000 + "1x1", "brought/mine.cu:1: threads=1.1.1.*; leave it out$"),
-        ("threads", "block=16 threads", "has mine of float32 and block size None, which its"),
-        ("float", "double", "has mine of float32 and block size None, which its"),
+        ("mine(", "other(", "brought/mine.cu:1: contains other; name the file after its kernel"),
+        ("32x8", "1+" * 2000 + "1x1", "brought/mine.cu:1: threads=1.1.1.*; remove it$"),
+        (
+            "threads",
+            "block=16 threads",
+            "the source of mine does not declare float32 with block size",
+        ),
+        ("float", "double", "the source of mine does not declare float32 with block size"),
     ],
 )
 def test_a_source_that_is_not_what_was_measured_is_refused(made, old, new, message):
@@ -104,9 +110,9 @@ def test_a_source_that_is_not_what_was_measured_is_refused(made, old, new, messa
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["not it"], "texts: brought/mine.cu is not the one that sources has"),
+        (["not it"], "texts: brought/mine.cu differs from its SHA-256"),
         (["x" * 5000], "a text has 5000 characters, more than 4096"),
-        (["\x1b[2J"], "the character '.x1b' stands in a text"),
+        (["\x1b[2J"], "a text contains the character '.*x1b'"),
         ([""] * (2**16 + 1), "has 65537 characters, more than 65536"),
     ],
 )

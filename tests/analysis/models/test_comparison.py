@@ -29,13 +29,13 @@ def of(model, truth="M2", seed=0, noise=NOISE, **changes):
     """Return a model fitted to times of the true one."""
     data = model_data.times(truth, seed, noise, **changes)
     design = model_data.MODELS[model].design(model_data.cells())
-    parts = (data.log_times, data.variance, data.kernels, data.orders, data.noise)
+    parts = (data.log_times, data.variance, data.kernels, data.sizes, data.noise)
     return fitted(model, Data(design, *parts))
 
 
 def test_a_left_out_order_is_predicted_by_the_others_alone():
     one = of("M2")
-    out = one.data.orders == 3
+    out = one.data.sizes == 3
     rest = one.data.only(~out)
     alone = fit(rest)
     expected = log_model(one.data.design[out], alone.theta) - one.data.log_times[out]
@@ -48,7 +48,7 @@ def test_a_left_out_order_is_predicted_by_the_others_alone():
 
 
 def _rest(data):
-    return data.variance, data.kernels, data.orders, data.noise
+    return data.variance, data.kernels, data.sizes, data.noise
 
 
 def test_a_model_that_is_true_predicts_what_it_did_not_see():

@@ -26,7 +26,7 @@ NOISE = (0.05, 0.02, 0.02, 0.02)
 def of(model, seed=0, noise=NOISE):
     data = model_data.times("M2", seed, noise)
     design = model_data.MODELS[model].design(CELLS)
-    parts = (data.log_times, data.variance, data.kernels, data.orders, data.noise)
+    parts = (data.log_times, data.variance, data.kernels, data.sizes, data.noise)
     own = Data(design, *parts)
     return candidate(model, own, fit(own))
 
@@ -83,7 +83,7 @@ def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
 
 
-REST = ("variance", "kernels", "orders", "noise")
+REST = ("variance", "kernels", "sizes", "noise")
 
 
 def test_half_width_by_hand():

@@ -94,7 +94,7 @@ def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
 def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_recording):
     row = one(claims, CACHE_RATE)
     (source,) = data.sources({"card": gpu_recording})
-    cells = source.orders
+    cells = source.square_cells
     cells = cells[(cells["device"] == "cpu") & (cells["n"] == 1024)]
     time_s = cells.loc[cells["variant"] == "blocked", "total_s"].min()
     assert row["value"] == pytest.approx(2e-9 * 1024**3 / time_s)

@@ -213,7 +213,7 @@ def test_a_wrong_value_is_named_with_file_row_and_column(tmp_path: Path, column:
         (lines_with(41, "time_s", "nan"), "row 41, column time_s"),
         (lines_with(41, "time_s", "inf"), "row 41, column time_s"),
         (lines_with(41, "block_size", ""), "row 41, column block_size: is ''"),
-        (lines_with(5, "n", "256"), "row 5, column table: the same cell stands in row 3"),
+        (lines_with(5, "n", "256"), "row 5, column table: repeats row 3; keep one of them"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, message: str):
@@ -228,5 +228,5 @@ def test_a_missing_or_binary_file_is_refused_by_name(tmp_path: Path):
     with pytest.raises(StudyError, match=r"none\.csv: No such file"):
         published.read(tmp_path / "none.csv")
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StudyError, match=r"b\.csv: is no UTF-8 text"):
+    with pytest.raises(StudyError, match=r"b\.csv: not valid UTF-8"):
         published.read(tmp_path / "b.csv")

@@ -170,7 +170,7 @@ def test_prediction_intervals_contain_cells_that_were_not_fitted():
     covered = total = 0
     for seed in range(60):
         data = model_data.times("M7", seed, NOISE, model_data.cells(every=True))
-        out = data.orders == 2
+        out = data.sizes == 2
         rest = data.only(~out)
         low, high = Uncertainty(rest, fit(rest), seed).prediction(data.design[out])
         inside = (np.log(low) <= data.log_times[out]) & (data.log_times[out] <= np.log(high))
