@@ -18,8 +18,8 @@ TERMS = {
     "bandwidth or a latency.",
     "coalesced": "An access is coalesced if neighbouring lanes of a warp access neighbouring "
     "elements, so that few sectors are moved.",
-    "configuration (cell)": "One variant at one shape, block size, element type and kind of host "
-    "memory; on a CPU, one number of threads instead of the host memory.",
+    "configuration (cell)": "One variant at one shape, block size and element type, with one kind of "
+    "host memory (on a CPU: one number of threads).",
     "correctness check": "The comparison of a product with a float64 reference before a "
     "configuration is timed.",
     "coverage": "The share of intervals that contain the true value.",
