@@ -2,7 +2,7 @@
 
 import pickle
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,11 @@ from analysis.__main__ import write_tables
 from analysis.archive.citation import Maker
 from analysis.data.sessions import folders_by_session
 from analysis.data.store import Store
+from analysis.kernels.counts import counts_table, read
 from analysis.schema import TABLES as SCHEMA
 from analysis.schema import column
+from kernels.catalog.product import Product
+from kernels.host_execution import counts as host_counts
 from measurement.recording.recording import CELL, KERNEL, OPTIONAL, TABLES, Recording, write
 from tests.support import ROOT
 from tests.support.cache import code, made
@@ -85,6 +88,12 @@ def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
 
     named = folders_by_session(folders)
     return made("tables", [code(*_CODE), *named, *named.values(), *counts], make)
+
+
+def theory(folder: Path, products: Iterable[Product]) -> pd.DataFrame:
+    """Return the table counts of products by theory only; `folder` gets its file."""
+    (folder / "counts.csv").write_text(host_counts.table([], products))
+    return counts_table(read([folder / "counts.csv"]), [])
 
 
 def sessions(recordings: Recordings) -> dict[str, list[Path]]:

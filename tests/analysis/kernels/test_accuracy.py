@@ -1,4 +1,4 @@
-"""Errors of products beside the library's."""
+"""Errors of products compared with the library's."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def table(recording, *rows):
     return accuracy_table(data.sources({"card": replace(recording, accuracy=made)}))
 
 
-def test_an_error_is_set_beside_the_librarys_of_the_same_matrices(gpu_recording):
+def test_an_error_is_compared_with_the_library_on_the_same_matrices(gpu_recording):
     found = table(
         gpu_recording,
         errors("block", "uniform", 12.0, 32),
@@ -32,11 +32,11 @@ def test_an_error_is_set_beside_the_librarys_of_the_same_matrices(gpu_recording)
     assert found.loc[("block", "uniform"), "over_library"] == 2
     assert found.loc[("block", "uniform"), "rms_units"] == 1.5
     assert found.loc[("cublas_sgemm", "uniform"), "over_library"] == 1
-    assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "the library has none of these"
+    assert pd.isna(found.loc[("block", "scaled"), "over_library"]), "not measured with the library"
     assert set(found["gpu"]) == {"card"}
 
 
-def test_of_several_sessions_the_largest_stands(gpu_recording):
+def test_the_error_is_the_maximum_over_sessions(gpu_recording):
     twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4

@@ -1,4 +1,4 @@
-"""Theory, the host's counts and hardware counters side by side: tables, explanations."""
+"""Theory, host execution and hardware counters compared: tables, explanations."""
 
 import pandas as pd
 import pytest
@@ -17,11 +17,9 @@ from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
 from measurement.recording.recording import OPTIONAL
 from tests.support.products import product_of
-from tests.support.report_data import (
-    rewritten,
-)
+from tests.support.report_data import rewritten
 
-ORDER = 512
+SIZE = 512
 KERNELS = [
     *(("naive", 32), ("naive_coalesced", 32), ("buffered_row", None), ("block", 8)),
     *(("block", 32), ("block_strided", 32), ("block_unroll4", 32)),
@@ -31,7 +29,7 @@ METRICS = {
     "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
     "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum",
 }
-# What an H100 counted at ORDER where it is not theory; of block_unroll4 all but the conflicts.
+# Counters of an H100 at SIZE that differ from theory; block_unroll4: except the conflicts.
 MEASURED = {
     ("block", 8, "shared_store"): (1048576, 1136030, 87454),
     ("block", 32, "shared_load"): (5242880, 6295704, 4248),
@@ -43,27 +41,22 @@ MEASURED = {
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
-    """The tables of counts: block in blocks of 32 run at 64; the others as if run at ORDER."""
-    folder = tmp_path_factory.mktemp("counts")
-    files = []
-    for name, block in KERNELS:
-        run = [64] if (name, block) == ("block", 32) else []
-        file = folder / f"{name}-{block}.csv"
-        products = [[product_of(name, n, block) for n in sizes] for sizes in (run, [ORDER, 1024])]
-        folder_of_builds = tmp_path_factory.mktemp("builds")
-        file.write_text(table(*products, folder_of_builds))
-        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-        at_order = frame["n"] == str(ORDER)
-        frame.loc[at_order, "count"] = frame.loc[at_order, "theory"]
-        frame.to_csv(file, index=False)
-        files.append(file)
-    return files
+    """A table of counts: block in blocks of 32 run at 64; the others as if run at SIZE."""
+    file = tmp_path_factory.mktemp("counts") / "counts.csv"
+    others = [product_of(name, n, block) for name, block in KERNELS for n in (SIZE, 1024)]
+    builds = tmp_path_factory.mktemp("builds")
+    file.write_text(table([product_of("block", 64, 32)], others, builds))
+    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    at_size = frame["n"] == str(SIZE)
+    frame.loc[at_size, "count"] = frame.loc[at_size, "theory"]
+    frame.to_csv(file, index=False)
+    return [file]
 
 
 def counters(counted, device="gpu0", changes=MEASURED):
-    """Return counters.csv of a GPU that counts as theory says but for `changes`."""
+    """Return counters.csv of a GPU: theory except for `changes`."""
     frame = read(counted)
-    frame = frame[(frame["n"] == ORDER) & frame["ncu_metric"].notna()]
+    frame = frame[(frame["n"] == SIZE) & frame["ncu_metric"].notna()]
     frame = frame.assign(device=device, metric=frame["ncu_metric"])
     frame["value"] = frame["theory"].astype(float)
     for (name, block, operation), values in changes.items():
@@ -77,7 +70,7 @@ def counters(counted, device="gpu0", changes=MEASURED):
 
 @pytest.fixture(scope="module")
 def card(make_recording, counted, tmp_path_factory):
-    """A recording of two GPUs of which one, the second, has hardware counters."""
+    """A recording of two GPUs; only the second one has hardware counters."""
     path = tmp_path_factory.mktemp("counters") / "two"
     made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
     return rewritten(made, counters=counters(counted, "gpu1"))
@@ -98,69 +91,65 @@ def one(found, name, block, n, quantity):
 # ---- the tables
 
 
-def test_every_total_has_one_row_with_theory_host_and_counter(found, counted):
+def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
     totals = read(counted)
     assert len(found) == totals["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
     of_card = found[found["gpu"].notna()]
-    assert set(of_card["n"]) == {ORDER}
+    assert set(of_card["n"]) == {SIZE}
     assert set(of_card["gpu"]) == {"two-gpu1"}
     assert set(of_card["recording"]) == {"two"}
     assert (of_card["counter"].notna()).all()
-    assert len(of_card) == 10 * len(KERNELS), "each metric of each kernel, without block size too"
+    assert len(of_card) == 10 * len(KERNELS), "each metric of each kernel"
     assert found.loc[found["gpu"].isna(), "counter"].isna().all()
 
 
 def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
-    sectors = {
-        (name, block): one(found, name, block, ORDER, "global_load_sectors")
-        for name, block in KERNELS
-    }
-    for key, per_request in {
-        ("naive", 32): 16.5,
-        ("naive_coalesced", 32): 2.5,
-        ("block", 32): 4,
-        ("block_strided", 32): 32,
-        ("block_unroll4", 32): 4,
+    for name, per_request in {
+        "naive": 16.5,
+        "naive_coalesced": 2.5,
+        "block": 4,
+        "block_strided": 32,
+        "block_unroll4": 4,
     }.items():
-        row = sectors[key]
-        for way in ("theory", "host", "counter"):
-            assert row[f"{way}_per_request"] == per_request, (key, way)
-    assert sectors["naive", 32]["counter"] == 138412032
-    loads = one(found, "block", 32, ORDER, "shared_load_wavefronts")
-    assert loads["counter_per_request"] == 6295704 / 5242880, "over the requests that were counted"
+        row = one(found, name, 32, SIZE, "global_load_sectors")
+        for source in ("theory", "host", "counter"):
+            assert row[f"{source}_per_request"] == per_request, (name, source)
+        assert name != "naive" or row["counter"] == 138412032
+    loads = one(found, "block", 32, SIZE, "shared_load_wavefronts")
+    assert loads["counter_per_request"] == 6295704 / 5242880, "over the counted requests"
     assert loads["counter_over_theory"] == 6295704 / 8388608
-    conflicts = one(found, "block", 32, ORDER, "shared_load_bank_conflicts")
-    assert pd.isna(conflicts["counter_over_theory"]), "theory has none"
+    conflicts = one(found, "block", 32, SIZE, "shared_load_bank_conflicts")
+    assert pd.isna(conflicts["counter_over_theory"]), "0 in theory"
 
 
-def test_agreement_is_exact_and_unknown_where_nothing_was_counted(found, card, counted):
-    assert one(found, "buffered_row", None, ORDER, "global_load_sectors")["agrees"]
+def test_agreement_is_exact_and_unknown_without_counts(found, card, counted):
+    assert one(found, "buffered_row", None, SIZE, "global_load_sectors")["agrees"]
     assert one(found, "block", 32, 64, "global_load_accesses")["agrees"]
     assert pd.isna(one(found, "block", 32, 1024, "global_load_sectors")["agrees"])
-    assert not one(found, "block", 32, ORDER, "shared_store_wavefronts")["agrees"]
+    assert not one(found, "block", 32, SIZE, "shared_store_wavefronts")["agrees"]
     off = read(counted)
-    place = off.index[off["quantity"] == "global_load_accesses"][0]
-    off.loc[place, "count"] += 1
-    assert not counts_table(off, []).loc[place, "agrees"], "by one access"
+    row = off["line"].isna() & (off["quantity"] == "global_load_accesses") & (off["n"] == SIZE)
+    off.loc[row, "count"] += 1
+    assert not one(counts_table(off, []), "naive", 32, SIZE, "global_load_accesses")["agrees"]
 
 
 @pytest.mark.slow
-def test_two_cards_have_a_row_each_and_foreign_counters_none(card, counted):
+def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(card, counted):
     second = counters(counted, "gpu0", {})
     foreign = second.assign(dtype="float64", value=1.0)
     several = second.assign(value=second["value"] + 2.0)
     rows = pd.concat([card.counters, second, several, several, foreign])
     two = rewritten(card, card.path.parent / "both", counters=rows)
     found = counts_table(read(counted), data.sources({"two": two}))
-    row = found[(found["variant"] == "naive") & (found["n"] == ORDER)]
+    row = found[(found["variant"] == "naive") & (found["n"] == SIZE)]
     row = row[row["quantity"] == "global_load_sectors"]
     assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]
     assert list(row["counter"]) == [138412034, 138412032], "the median of three, and one"
     assert list(row["agrees"]) == [False, True]
 
 
-def test_lines_are_those_that_were_run(counted):
+def test_lines_are_those_of_the_host_execution(counted):
     lines = counts_by_line_table(read(counted))
     assert set(lines["n"]) == {64}
     loads = lines[lines["quantity"] == "shared_load_requests"]
@@ -187,12 +176,12 @@ def test_without_counts_both_tables_are_empty_with_their_columns():
 def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
     file = tmp_path / "counts.csv"
     if change:
-        file.write_text(change(counted[KERNELS.index(("block", 32))].read_text()))
+        file.write_text(change(counted[0].read_text()))
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
     said = str(error.value)
     assert "\n" not in said
-    assert said.startswith(f"counts {file}: cannot be read")
+    assert said.startswith(f"counts {file}: invalid table")
     assert words in said
 
 
@@ -201,12 +190,12 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
 
 def texts(found, name, block, operation):
     return [
-        one(found, name, block, ORDER, f"{operation}_{measure}")["explanation"]
+        one(found, name, block, SIZE, f"{operation}_{measure}")["explanation"]
         for measure in METRICS
     ]
 
 
-def test_what_the_h100_counted_is_explained(found):
+def test_the_counters_of_the_h100_are_explained(found):
     for name, block in (("block", 8), ("block", 32), ("block_strided", 32)):
         agreed, *more = texts(found, name, block, "shared_store")
         assert pd.isna(agreed)
@@ -219,8 +208,8 @@ def test_what_the_h100_counted_is_explained(found):
 
 
 def explained(theory, counter, merged=None):
-    ways = (theory, merged or theory, counter)
-    return explanations(*(dict(zip(METRICS, values, strict=True)) for values in ways))
+    sources = (theory, merged or theory, counter)
+    return explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
 
 
 @pytest.mark.parametrize("off", [-1, 1])
@@ -234,7 +223,7 @@ def test_a_single_wavefront_too_many_or_few_is_not_arbitration(off):
 
 
 def test_merged_loads_of_half_a_warp_take_one_wavefront():
-    """block_unroll4 in blocks of 8×2 threads at N = 512, as an H100 counted it."""
+    """Counters of an H100 for block_unroll4 in blocks of 8×2 threads at N = 512."""
     theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)
     found = explained(theory, (4194304, 4195167, 863), merged)
     both = f"{WIDE}; {ARBITRATION}"
@@ -243,28 +232,28 @@ def test_merged_loads_of_half_a_warp_take_one_wavefront():
     assert found["bank_conflicts"] == NOT_EXPLAINED
 
 
-def test_conflicts_of_theory_are_not_taken_for_those_of_others():
+def test_theoretical_conflicts_are_not_arbitration():
     theory = (262144, 8388608, 8126464)
     found = explained(theory, (262144, 8388608 + 8126464, 8126464))
     assert found == {"wavefronts": NOT_EXPLAINED}
     fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
-    assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration takes nothing away"
+    assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration adds only"
 
 
-def test_conflicts_of_merged_loads_are_part_of_theory():
+def test_conflicts_of_merged_loads_are_theoretical():
     theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
     assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
 
 
 @pytest.mark.parametrize("requests", [999, 251, 249, 1001])
-def test_requests_that_are_neither_the_sources_nor_the_merged_are_not_explained(requests):
+def test_requests_that_are_neither_plain_nor_merged_are_not_explained(requests):
     found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
     assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
 
 
 def test_differences_of_global_memory_and_incomplete_counters_are_not_explained():
-    theory = {"requests": 8, "sectors": 32}
-    assert explanations(theory, theory, {"sectors": 31}) == {"sectors": NOT_EXPLAINED}
-    none = {"bank_conflicts": 0}
-    found = explanations(none, none, {"bank_conflicts": 3})
-    assert found == {"bank_conflicts": NOT_EXPLAINED}
+    for theory, counter in (
+        ({"requests": 8, "sectors": 32}, {"sectors": 31}),
+        ({"bank_conflicts": 0}, {"bank_conflicts": 3}),
+    ):
+        assert explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)

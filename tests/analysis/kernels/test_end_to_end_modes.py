@@ -1,4 +1,4 @@
-"""Passes in pieces and as graphs, beside the plain run of the same kernel."""
+"""Runs in pieces and as graphs, compared with the plain run of the same kernel."""
 
 import pandas as pd
 import pytest
@@ -23,21 +23,21 @@ def table(ladder, plain=PLAIN):
     return end_to_end_modes_table(frame("ladder", ladder), frame("summary", [*others, plain]))
 
 
-def test_a_pass_stands_beside_the_parts_of_the_plain_one():
+def test_a_run_is_compared_with_the_parts_of_the_plain_run():
     (row,) = table([PIECES]).to_dict("records")
     assert (row["total_s"], row["after_total_s"], row["speedup"]) == (0.0008, 0.0013, 1.625)
     assert row["parts_s"] == pytest.approx(0.0012)
-    assert (row["limit"], row["limit_s"]) == ("copies to the card", 0.0006)
+    assert (row["limit"], row["limit_s"]) == ("copies to the GPU", 0.0006)
     assert row["share_of_limit"] == pytest.approx(0.75)
 
 
-def test_parts_that_are_not_known_limit_nothing():
+def test_unknown_parts_give_no_limit():
     (row,) = table([PIECES], PLAIN | {"d2h_s": None}).to_dict("records")
     assert row["total_s"] == 0.0008
     assert all(pd.isna(row[name]) for name in ("parts_s", "limit", "limit_s", "share_of_limit"))
 
 
-def test_kernels_and_passes_in_turn_are_not_listed():
+def test_kernel_times_and_plain_runs_are_not_listed():
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
 
 
@@ -46,11 +46,11 @@ def test_each_side_has_its_fastest_tile():
     sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm")})
     none = {name: frame(name, []) for name in ("machine_code", "energy")}
     ladder = ladder_table(sources, **none)
-    passes = end_to_end_modes_table(ladder, data.summary_table(sources))
-    assert set(passes["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
+    runs = end_to_end_modes_table(ladder, data.summary_table(sources))
+    assert set(runs["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]
     fastest = cells.groupby(["variant", "n"])["total_s"].min()
-    for row in passes.itertuples():
+    for row in runs.itertuples():
         assert row.total_s == fastest[row.variant, row.n]
         assert row.after_total_s == fastest["sgemm_top", row.n]

@@ -1,4 +1,4 @@
-"""What a product takes of energy, and the operations for it."""
+"""Energy per product and FLOP per joule."""
 
 import pytest
 
@@ -12,20 +12,19 @@ from tests.support.simulated_tables import POWER_W
 SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "held": True}
 
 
-def test_energy_is_power_over_the_time_of_a_product():
+def test_energy_is_power_times_the_time_of_a_launch():
     made = read(recorded(**SMALL))
     table = energy_table(data.sources({"card": made}))
     assert len(table) == len(made.energy) > 10
-    row = table[(table["variant"] == "block") & (table["block_size"] == 32)]
-    row = row[row["n"] == 256].iloc[0]
+    row = table.query("variant == 'block' and block_size == 32 and n == 256").iloc[0]
     assert (row["gpu"], row["power_w"], row["idle_power_w"]) == ("card", POWER_W, 100.0)
     assert row["energy_j"] == pytest.approx(POWER_W * row["launch_s"])
     assert row["flop_per_j"] == pytest.approx(2 * 256**3 / row["energy_j"])
 
 
 @pytest.mark.slow
-def test_of_several_sessions_the_medians_stand(gpu_recording):
+def test_values_are_medians_over_sessions(gpu_recording):
     sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
     table = energy_table(data.sources({"card": together(sessions)}))
     assert len(table) == len(sessions[0].energy)
-    assert energy_table(data.sources({"card": gpu_recording})).empty, "it was not read"
+    assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"

@@ -1,4 +1,4 @@
-"""Steps: their speedups over the step before, verdicts, and what changed in the machine code."""
+"""Steps: speedups over the previous step, verdicts, and changes in the machine code."""
 
 import pandas as pd
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.energy import energy_table
-from analysis.kernels.ladder import changed, ladder_table
+from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import rewritten
@@ -15,11 +15,8 @@ from tests.support.simulated import SPEEDUP
 
 def steps_of(recording, name="card"):
     recordings = {name: recording}
-    code = machine_code_table(
-        data.builds_table(recordings),
-        data.instructions_table(recordings),
-        counts_table(read([]), []),
-    )
+    tables = data.builds_table(recordings), data.instructions_table(recordings)
+    code = machine_code_table(*tables, counts_table(read([]), []))
     found = data.sources(recordings)
     return ladder_table(found, code, energy_table(found))
 
@@ -36,24 +33,20 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     return rows.iloc[0]
 
 
-def test_every_variant_that_comes_after_another_has_its_steps(steps):
+def test_each_variant_with_a_predecessor_has_its_steps(steps):
     after = steps["variant"].map(lambda name: VARIANTS[name].after)
     assert (steps["after"] == after.where(after != "sgemm_top", "register_tile_async")).all()
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
     assert not steps.duplicated(keys).any()
-    assert list(dict.fromkeys(steps["variant"])) == [
-        name for name, entry in VARIANTS.items() if entry.after and not entry.fixed_blocks
-    ]
+    expected = [name for name, v in VARIANTS.items() if v.after and not v.fixed_blocks]
+    assert list(dict.fromkeys(steps["variant"])) == expected
 
 
-def test_a_speedup_is_the_time_of_the_step_before_over_its_own(steps, gpu_recording):
+def test_a_speedup_is_the_time_of_the_previous_step_over_its_own(steps, gpu_recording):
     for name, speedup in (("block_unroll4", 3.0), ("block_strided", 0.5)):
         row = one(steps, name)
-        assert (
-            row["speedup"]
-            == row["after_time_s"] / row["time_s"]
-            == pytest.approx(speedup, rel=0.02)
-        )
+        assert row["speedup"] == row["after_time_s"] / row["time_s"]
+        assert row["speedup"] == pytest.approx(speedup, rel=0.02)
         assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
         samples = gpu_recording.samples
         own = samples[(samples["variant"] == name) & (samples["n"] == 2048)]
@@ -63,8 +56,7 @@ def test_a_speedup_is_the_time_of_the_step_before_over_its_own(steps, gpu_record
     assert one(steps, "block_strided")["verdict"] == "slower"
 
 
-def test_a_step_is_compared_with_the_last_that_was_measured(steps):
-    """Recordings older than a variant have the one before it; the simulated one lacks one."""
+def test_a_step_is_compared_with_its_nearest_measured_predecessor(steps):
     assert VARIANTS["cublas_sgemm"].after == "sgemm_top"
     row = one(steps, "cublas_sgemm")
     assert row["after"] == VARIANTS["sgemm_top"].after == "register_tile_async"
@@ -72,13 +64,13 @@ def test_a_step_is_compared_with_the_last_that_was_measured(steps):
     assert row["speedup"] == pytest.approx(ratio, rel=0.02)
 
 
-def test_totals_hold_what_the_host_does(steps):
+def test_end_to_end_times_include_the_work_of_the_host(steps):
     kernel, total = (one(steps, "tile_transposed_b", quantity=q) for q in ("kernel", "total"))
     assert kernel["verdict"] == "faster"
     assert total["verdict"] == "slower", "transposing takes longer than it saves"
 
 
-def test_both_sides_have_the_same_block_where_both_take_one(steps):
+def test_both_sides_have_the_same_block_size_if_both_have_one(steps):
     both = steps[steps["block_size"].notna() & steps["after_block_size"].notna()]
     assert (both["block_size"] == both["after_block_size"]).all()
     sizes = both.groupby("variant")["block_size"].unique().map(list).to_dict()
@@ -87,27 +79,24 @@ def test_both_sides_have_the_same_block_where_both_take_one(steps):
     assert set(map(tuple, sizes.values())) == {(32,)}
 
 
-def test_a_side_without_block_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
+def test_a_side_without_block_size_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    cells = source.cells[(source.cells["variant"] == "tile_conflict_free")]
-    cells = cells[(cells["n"] == 2048) & (cells["host_memory"] == "pinned")]
+    chosen = "variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'"
+    cells = source.cells.query(chosen)
     row = one(steps, "outer_product")
-    fastest = cells.loc[cells["kernel_s"].idxmin()]
-    assert (row["after_block_size"], row["after_time_s"]) == (
-        fastest["block_size"],
-        fastest["kernel_s"],
-    )
+    fastest = cells.loc[cells["kernel_s"].idxmin(), ["block_size", "kernel_s"]]
+    assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)
 
 
 @pytest.mark.slow
-def test_where_the_usual_block_is_missing_it_is_the_largest_of_both(gpu_recording, tmp_path):
+def test_without_the_usual_block_size_it_is_the_largest_common_one(gpu_recording, tmp_path):
     samples = gpu_recording.samples
     gone = (samples["variant"] == "block") & (samples["block_size"] == 32)
     made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
     assert one(steps_of(made), "block_unroll4")["block_size"] == 16
 
 
-def test_types_of_elements_and_shapes_are_compared_with_their_own(steps):
+def test_steps_have_the_same_data_type_and_shape(steps):
     rows = steps[(steps["variant"] == "mm_tile") & (steps["quantity"] == "kernel")]
     assert set(rows["dtype"]) == {"int32", "float32", "float64"}
     assert set(rows["n"]) == {65, 256}
@@ -124,23 +113,17 @@ def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path)
     assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
-def test_what_changed_is_what_differs_between_the_two_builds(steps):
+def test_changes_are_differences_between_the_two_builds(steps):
     text = one(steps, "block_unroll4")["changed"]
-    assert text == ("registers a thread 38 → 40; occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %")
-    assert one(steps, "block_strided")["changed"] == "", "its build is not known"
+    assert text == (
+        "registers per thread 38 → 40; occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
+    )
+    assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
     assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
 
 
-def test_changes_leave_out_what_is_alike_or_not_known():
-    before = dict.fromkeys(
-        (
-            *("registers_per_thread", "occupancy", "spill_store_bytes", "loop_fma_share"),
-            *("unrolling", "loop_barriers", "widest_global_loads_bits"),
-            *("widest_shared_loads_bits", "shared_load_conflicts_per_request"),
-            *("shared_store_conflicts_per_request", "flop_per_byte_accessed"),
-        ),
-        1.0,
-    )
+def test_changes_omit_equal_and_unknown_values():
+    before = {column: 1.0 for column, _ in _FACTS}
     assert changed(before, before) == ""
     after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
     assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"

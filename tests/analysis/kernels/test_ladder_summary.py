@@ -11,7 +11,7 @@ FLOP = 2 * 2048**3
 
 
 def cell(variant, kernel_s, n=2048, memory="pinned", block_size=32, label="card"):
-    """A row of summary.csv with this time of the kernel."""
+    """Return a row of summary.csv with this kernel time."""
     row = gpu_cell(label, variant, n, 4 * kernel_s, block_size, memory)
     return row | {"kernel_flop_per_s": 2 * n**3 / kernel_s, "kernel_samples": 20, "samples": 7}
 
@@ -39,7 +39,7 @@ LADDER = [
     STEP | {"quantity": "kernel", "m": 17, "speedup": 6.0},
     STEP | {"quantity": "kernel"},
 ]
-# Gains of kernels over the naive one, whose blocks are 32×32.
+# Speedups over the naive kernel in blocks of 32×32.
 SPEEDUPS = [
     {"source": "card", "variant": variant, "n": n, "block_size": block, "host_memory": memory}
     | interval("kernel_speedup", speedup, 0.01)
@@ -62,10 +62,13 @@ ROOFLINE = [
 ]
 
 
+def summary_of(**rows):
+    return ladder_summary_table({name: frame(name, each) for name, each in rows.items()})
+
+
 @pytest.fixture(scope="module")
 def summary():
-    rows = {"summary": CELLS, "ladder": LADDER, "roofline": ROOFLINE, "speedups": SPEEDUPS}
-    return ladder_summary_table({name: frame(name, each) for name, each in rows.items()})
+    return summary_of(summary=CELLS, ladder=LADDER, roofline=ROOFLINE, speedups=SPEEDUPS)
 
 
 def one(summary, variant, gpu="card"):
@@ -73,7 +76,7 @@ def one(summary, variant, gpu="card"):
     return row
 
 
-def test_kernels_of_square_matrices_stand_in_the_catalogs_order_card_by_card(summary):
+def test_kernels_are_listed_by_gpu_in_the_sequence_of_the_catalog(summary):
     own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert own == [name for name in VARIANTS if name in own]
@@ -84,14 +87,12 @@ def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     block = one(summary, "block")
     assert (block["n"], block["block_size"], block["kernel_s"]) == (2048, 32, 0.002)
     assert (block["kernel_low_s"], block["samples"]) == (0.00198, 20)
-    assert one(summary, "naive")["block_size"] == 32, (
-        "the source's launch, though another is faster"
-    )
+    assert one(summary, "naive")["block_size"] == 32, "the source's launch, not the fastest"
     assert one(summary, "buffered_row")["n"] == 1024
-    assert one(summary, "block", "other")["kernel_s"] == 0.001, "pageable, where there is no other"
+    assert one(summary, "block", "other")["kernel_s"] == 0.001, "only pageable memory"
 
 
-def test_rates_stand_beside_the_librarys_and_the_cards(summary):
+def test_throughput_is_compared_with_the_library_and_the_gpu(summary):
     block = one(summary, "block")
     assert block["kernel_flop_per_s"] == FLOP / 0.002
     assert block["share_of_library"] == 0.0005 / 0.002
@@ -100,30 +101,26 @@ def test_rates_stand_beside_the_librarys_and_the_cards(summary):
     assert one(summary, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
     assert one(summary, "cublas_sgemm")["share_of_library"] == 1
     assert pd.isna(one(summary, "buffered_row")["share_of_library"]), "not measured at its size"
-    assert pd.isna(one(summary, "block", "other")["share_of_units"]), "another card"
+    assert pd.isna(one(summary, "block", "other")["share_of_units"]), "another GPU"
     assert pd.isna(one(summary, "block", "other")["share_of_library"])
 
 
 def test_the_speedup_is_that_of_the_same_step(summary):
     block = one(summary, "block")
-    assert (block["after"], block["speedup"], block["verdict"]) == (
-        "naive_coalesced",
-        8.0,
-        "faster",
-    )
+    step = ("after", "speedup", "verdict")
+    assert [block[name] for name in step] == ["naive_coalesced", 8.0, "faster"]
     assert (block["speedup_low"], block["speedup_high"]) == (7.92, 8.08)
     assert pd.isna(one(summary, "naive")["speedup"])
     buffered, coalesced = one(summary, "buffered_row"), one(summary, "naive_coalesced")
-    assert (buffered["after"], buffered["speedup"], buffered["verdict"]) == ("naive", 1.5, "faster")
-    assert coalesced["speedup"] == 2.0, "of the block size that it is shown with"
+    assert [buffered[name] for name in step] == ["naive", 1.5, "faster"]
+    assert coalesced["speedup"] == 2.0, "of the same block size"
     assert pd.isna(one(summary, "cublas_sgemm")["verdict"]), "not measured"
 
 
-def test_every_kernel_says_what_is_new_in_it(summary):
+def test_each_kernel_has_an_idea(summary):
     assert summary["idea"].map(len).min() > 0
     assert list(summary["is_library"]) == [False, False, False, False, True, False]
 
 
 def test_without_a_gpu_it_is_empty():
-    rows = {"summary": CELLS[-1:], "ladder": [], "roofline": [], "speedups": []}
-    assert ladder_summary_table({name: frame(name, each) for name, each in rows.items()}).empty
+    assert summary_of(summary=CELLS[-1:], ladder=[], roofline=[], speedups=[]).empty

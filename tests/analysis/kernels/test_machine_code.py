@@ -1,4 +1,4 @@
-"""The table of machine code: occupancy, instructions, conflicts and flop a byte of every build."""
+"""The table machine_code: occupancy, instructions, conflicts, FLOP per byte of every build."""
 
 import io
 
@@ -10,8 +10,8 @@ from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.cubins.compile import BuildResult
 from kernels.cubins.machine_code import InstructionCount
-from kernels.host_execution.counts import table
 from tests.support.products import product_of
+from tests.support.report_data import theory
 
 KERNELS = [
     *(("naive", 32, "float32"), ("naive_coalesced", 32, "float32"), ("block", 32, "float32")),
@@ -22,14 +22,10 @@ KERNELS = [
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory):
-    """Theory of some kernels at orders of 512 and 1024, and at one that needs bounds checks."""
-    files = []
-    for name, block, dtype in KERNELS:
-        file = tmp_path_factory.mktemp("counts") / f"{name}-{dtype}.csv"
-        products = [product_of(name, n, block, dtype) for n in (512, 1024, 1000)]
-        file.write_text(table([], products))
-        files.append(file)
-    return counts_table(read(files), [])
+    """Theory at the sizes 512 and 1024, and at one that needs bounds checks."""
+    sizes = (512, 1024, 1000)
+    products = [product_of(name, n, block, dtype) for name, block, dtype in KERNELS for n in sizes]
+    return theory(tmp_path_factory.mktemp("counts"), products)
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +44,14 @@ def one(code, name, dtype="float32"):
     return rows.iloc[0]
 
 
-def test_every_build_but_the_instruments_has_a_row(code, gpu_recording):
+def test_each_build_except_the_instruments_has_a_row(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}
 
 
 def test_occupancy_follows_from_resources_and_launch(code):
-    # 64 warps and 65536 registers an SM: 32 warps of 38 registers (40 given) leave 48 − 32 unused.
+    # 64 warps and 65536 registers per SM: blocks of 32 warps, 40 registers per thread: 1 block fits
     block = one(code, "block")
     assert (block["threads_per_block"], block["warps_per_multiprocessor"]) == (1024, 32)
     assert (block["occupancy"], block["limiter"]) == (0.5, "registers")
@@ -66,27 +62,34 @@ def test_occupancy_follows_from_resources_and_launch(code):
     assert (tile["threads_per_block"], tile["occupancy"]) == (256, 0.25)
 
 
-def test_the_mix_of_instructions_is_that_of_the_listing(code):
+def test_the_instruction_mix_is_that_of_the_listing(code):
     block = one(code, "block")
     assert (block["loop_instructions"], block["instructions"]) == (100, 120)
     assert (block["loop_fmas"], block["loop_fma_share"]) == (32, 0.32)
     assert block["fma_share"] == pytest.approx(32 / 120)
-    assert block["unrolling"] == 32, "one element of C a thread"
+    assert block["unrolling"] == 32, "one element of C per thread"
     assert (block["loop_shared_loads_32"], block["loop_shared_loads_128"]) == (32, 8)
     assert (block["widest_shared_loads_bits"], block["widest_global_loads_bits"]) == (128, 32)
     assert block["loop_barriers"] == 2
-    assert one(code, "register_tile")["unrolling"] == 8, "512 for 64 elements of C"
+    assert one(code, "register_tile")["unrolling"] == 8, "512 FMAs for 64 elements of C"
     assert one(code, "mm_tile", "int32")["loop_fmas"] == 32, "IMAD"
 
 
-def test_flop_a_byte_is_a_quarter_of_the_edge_of_the_tile(code):
-    assert one(code, "naive")["flop_per_byte_accessed"] == 0.25
-    assert one(code, "naive_coalesced")["flop_per_byte_accessed"] == 0.25
-    assert one(code, "block")["flop_per_byte_accessed"] == 8
-    assert one(code, "mm_tile", "int32")["flop_per_byte_accessed"] == 8
-    # a load of four words: 1/128 + 1/128 words for each FMA
-    assert one(code, "register_tile")["flop_per_byte_accessed"] == 32
-    # of sectors, A broadcast to a warp, stores counted too, at the largest order without bounds
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("naive", "float32", 0.25),
+        ("naive_coalesced", "float32", 0.25),
+        ("block", "float32", 8),
+        ("mm_tile", "int32", 8),
+        ("register_tile", "float32", 32),  # loads of four words: 1/128 + 1/128 words per FMA
+    ],
+)
+def test_flop_per_byte_is_a_quarter_of_the_tile_edge(code, name, dtype, expected):
+    assert one(code, name, dtype)["flop_per_byte_accessed"] == expected
+
+
+def test_flop_per_byte_of_sectors_counts_broadcasts_and_stores(code):
     naive = one(code, "naive_coalesced")
     assert naive["n"] == 1024
     sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
@@ -94,12 +97,12 @@ def test_flop_a_byte_is_a_quarter_of_the_edge_of_the_tile(code):
     assert one(code, "naive")["flop_per_byte_of_sectors"] < sectors / 3, "uncoalesced"
 
 
-def test_conflicts_are_wavefronts_beyond_the_fewest_a_request(code, counts, gpu_recording):
+def test_conflicts_are_extra_wavefronts_per_request(code, counts, gpu_recording):
     assert one(code, "block")["shared_load_conflicts_per_request"] == 0
-    assert pd.isna(one(code, "naive")["shared_load_conflicts_per_request"]), "has no shared memory"
+    assert pd.isna(one(code, "naive")["shared_load_conflicts_per_request"]), "no shared memory"
     facts = ("sm_90", "tile_transposed_b", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
     tree = made({}, counts, [BuildResult(*facts)])
-    # b_tile[x][k] conflicts in all 32 lanes, a_tile[y][k] in none: 31 of each second load
+    # b_tile[x][k] has 31 conflicts, a_tile[y][k] none: a mean of 15.5
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
 
 
@@ -110,10 +113,10 @@ def test_builds_of_the_tree_have_their_own_instructions(counts):
     row = one(tree, "mm_tile", "float64")
     assert row["recording"] == "tree"
     assert (row["loop_fmas"], row["instructions"]) == (4, 6)
-    assert row["flop_per_byte_accessed"] == 4, "elements of eight bytes"
+    assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
 
 
-def test_what_is_not_known_is_empty(gpu_recording):
+def test_unknown_values_are_empty(gpu_recording):
     facts = ("sm_999", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
     code = made({"card": gpu_recording}, counts_table(read([]), []), [BuildResult(*facts)])
     assert code["flop_per_byte_accessed"].isna().all(), "no counts"
@@ -129,7 +132,7 @@ def test_guarded_builds_have_the_counts_of_their_own_shapes(counts):
     assert row["n"] == 1000
 
 
-def test_rows_are_found_by_build_also_after_a_way_through_csv(code):
+def test_rows_are_found_by_build_also_when_read_from_csv(code):
     read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
     keys = [
         ("card", "sm_90", "block", "float32", 32, "exact"),

@@ -1,4 +1,4 @@
-"""Kernels against the ceilings of their card: bounds of the time, and the nearest of them."""
+"""Kernels compared with the ceilings of their GPU: lower bounds of the time, and the largest."""
 
 from dataclasses import replace
 
@@ -7,11 +7,9 @@ import pytest
 
 from analysis.data import ceilings
 from analysis.data import recordings as data
-from analysis.kernels.counts import counts_table, read
 from analysis.kernels.roofline import BOUNDS, roofline_table
-from kernels.host_execution.counts import table
 from tests.support.products import product_of
-from tests.support.report_data import rewritten
+from tests.support.report_data import rewritten, theory
 
 N = 2048
 FLOP = 2 * N**3
@@ -20,12 +18,9 @@ MATRICES = 3 * 4 * N**2
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory):
-    """Theory of two kernels at the largest order that was measured."""
-    folder = tmp_path_factory.mktemp("counts")
-    for name in ("naive", "block"):
-        text = table([], [product_of(name, N, 32)])
-        (folder / f"{name}.csv").write_text(text)
-    return counts_table(read(folder.iterdir()), [])
+    """Theory of two kernels at the largest measured size."""
+    products = [product_of(name, N, 32) for name in ("naive", "block")]
+    return theory(tmp_path_factory.mktemp("counts"), products)
 
 
 def roofline_of(recording, counts, name="card"):
@@ -50,7 +45,7 @@ def one(roofline, name):
     return rows.iloc[0]
 
 
-def test_every_variant_has_a_row_at_its_largest_order(roofline, gpu_recording):
+def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
     gpu = source.square_cells[source.square_cells["device"] != "cpu"]
     assert set(roofline["variant"]) == set(gpu["variant"])
@@ -72,11 +67,11 @@ def test_bounds_are_work_over_ceilings(roofline, rates):
     # a request reads four words of A in two wavefronts, or one word of B's row; tiles are stored
     wavefronts = N**3 // 32 // 4 * 2 + N**3 // 32 + 2 * N**3 // 32 // 32
     shared = wavefronts * 128 / rates["shared_bytes_per_s"]
-    assert row["shared_bound_s"] == pytest.approx(shared), "with merged loads: the fewest"
+    assert row["shared_bound_s"] == pytest.approx(shared), "with merged loads"
     assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
 
 
-def test_the_bound_is_the_largest_of_them_and_its_share_is_of_the_time(roofline):
+def test_the_bound_is_the_largest_and_its_share_is_of_the_time(roofline):
     for row in roofline.to_dict("records"):
         bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
         assert row["bound_s"] == max(value for value in bounds.values() if not pd.isna(value))
@@ -86,24 +81,23 @@ def test_the_bound_is_the_largest_of_them_and_its_share_is_of_the_time(roofline)
     assert one(roofline, "block")["bound"] == "shared"
 
 
-def test_the_balance_is_flop_over_bytes_of_memory(roofline, rates):
+def test_the_balance_is_fma_throughput_over_memory_bandwidth(roofline, rates):
     balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
     assert set(roofline["balance_flop_per_byte"]) == {balance}
 
 
-def test_what_a_library_does_is_bounded_by_arithmetic_and_memory_alone(roofline):
+def test_a_library_is_bounded_by_arithmetic_and_device_memory_only(roofline):
     row = one(roofline, "cublas_sgemm")
     assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
     assert row["bound"] == "compute"
 
 
 @pytest.mark.slow
-def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, counts, tmp_path):
+def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, counts, tmp_path):
     ceilings = gpu_recording.ceilings
     older = ceilings[~ceilings["quantity"].isin([BOUNDS["l1"], BOUNDS["shared"]])]
-    row = one(
-        roofline_of(rewritten(gpu_recording, tmp_path / "a", ceilings=older), counts), "block"
-    )
+    made = roofline_of(rewritten(gpu_recording, tmp_path / "a", ceilings=older), counts)
+    row = one(made, "block")
     assert row[["l1_bound_s", "shared_bound_s"]].isna().all()
     assert row["bound"] == "compute"
     none = roofline_of(rewritten(gpu_recording, tmp_path / "b", ceilings=ceilings[:0]), counts)
@@ -111,26 +105,22 @@ def test_ceilings_that_an_older_recording_lacks_bound_nothing(gpu_recording, cou
     assert none["kernel_flop_per_s"].notna().all()
 
 
-def test_a_host_without_gpu_has_no_ceilings_to_reach(cpu_recording, counts):
-    found = roofline_of(cpu_recording, counts, "host")
-    assert found.empty
+def test_a_host_without_gpu_has_no_roofline(cpu_recording, counts):
+    assert roofline_of(cpu_recording, counts, "host").empty
 
 
 def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
-    kernels = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
-    found = data.sources(
-        {"card": replace(gpu_recording, samples=gpu_recording.samples.assign(variant=kernels))}
-    )
+    variants = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
+    made = replace(gpu_recording, samples=gpu_recording.samples.assign(variant=variants))
+    found = data.sources({"card": made})
     known = ceilings.ceilings_table(found)
-    tensor = known[known["quantity"] == "fp32_flop_per_s"].assign(
-        quantity="fp16_tensor_flop_per_s", value=1e15
-    )
+    tensor = known[known["quantity"] == "fp32_flop_per_s"]
+    tensor = tensor.assign(quantity="fp16_tensor_flop_per_s", value=1e15)
     rows = roofline_table(found, pd.concat([known, tensor]), counts)
     row = one(rows, "sgemm_tensor")
     assert row["units"] == "tensor cores"
-    assert row["compute_bound_s"] == pytest.approx(3 * FLOP / 1e15), "three products of parts"
+    assert row["compute_bound_s"] == pytest.approx(3 * FLOP / 1e15), "three partial products"
     assert row["share_of_units"] == row["compute_bound_s"] / row["kernel_s"]
     assert one(rows, "block")["units"] == "FP32"
-    assert (
-        one(roofline_table(found, known, counts), "sgemm_tensor")[["compute_bound_s"]].isna().all()
-    )
+    without = one(roofline_table(found, known, counts), "sgemm_tensor")
+    assert pd.isna(without["compute_bound_s"])
