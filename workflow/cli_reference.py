@@ -33,7 +33,8 @@ def reference() -> str:
 
 def _description(command: argparse.ArgumentParser) -> str:
     lines = [" ".join((command.description or "").split())]
-    if rows := [_row(command, action) for action in command._actions if action.dest != "help"]:
+    shown = [action for action in command._actions if action.help != argparse.SUPPRESS]
+    if rows := [_row(command, action) for action in shown if action.dest != "help"]:
         lines += ["", "| argument | meaning |", "| --- | --- |", *rows]
     if examples := (command.epilog or "").removeprefix("examples:\n"):
         lines += ["", "```sh", inspect.cleandoc(examples), "```"]
