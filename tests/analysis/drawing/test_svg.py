@@ -1,4 +1,4 @@
-"""Figures as SVG: the same bytes, texts that are texts, ids of their own, titles to hover over."""
+"""Figures as SVG: reproducible bytes, texts, ids, tooltips."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -28,7 +28,7 @@ def test_a_figure_is_the_same_bytes_again():
     assert not re.search(r"20\d\d-\d\d-\d\d", drawn())
 
 
-def test_it_takes_the_pages_colour_and_font_and_brings_no_style_of_its_own():
+def test_a_figure_uses_the_colour_and_font_of_the_page():
     text = drawn()
     assert "currentColor" in text
     assert svg.INK not in text
@@ -39,7 +39,7 @@ def test_it_takes_the_pages_colour_and_font_and_brings_no_style_of_its_own():
 
 
 @pytest.mark.slow
-def test_ids_are_the_figures_own_and_every_reference_has_its_target():
+def test_ids_are_unique_per_figure_and_references_have_targets():
     for name in ("one", "two"):
         root = ET.fromstring(drawn(name))
         ids = [element.get("id") for element in root.iter() if element.get("id")]
@@ -51,14 +51,14 @@ def test_ids_are_the_figures_own_and_every_reference_has_its_target():
         assert (root.get("role"), root.get("aria-labelledby")) == ("img", f"caption-{name}")
 
 
-def test_every_mark_tells_its_value():
+def test_every_mark_has_a_tooltip():
     titles = [element.text for element in ET.fromstring(drawn()).iter(f"{SVG}title")]
     assert len(titles) == 3
     assert titles[-1] == "three"
     assert any("0.9" in title and "1.1" in title for title in titles)
 
 
-def test_texts_that_are_not_as_many_as_the_marks_are_a_mistake_of_the_program():
+def test_a_wrong_number_of_tooltips_is_an_error():
     figure, (axis,) = style.new_figure()
     svg.hover(axis.scatter([1, 2], [1, 2]), ["only one"])
     with pytest.raises(ValueError, match="1 tooltips for 2 marks"):
@@ -74,11 +74,11 @@ def test_texts_that_are_not_as_many_as_the_marks_are_a_mistake_of_the_program():
         ("$\\frac{", "$\\frac{"),
     ],
 )
-def test_labels_are_one_line_without_control_marks_and_not_too_long(text, label):
+def test_labels_are_one_short_line_without_control_characters(text, label):
     assert svg.label(text) == label
 
 
-def test_names_from_outside_are_text():
+def test_names_are_escaped():
     text = drawn(title="<script>$\\frac{$ alert('x')</script>")
     assert "<script" not in text
     assert ET.fromstring(text).tag == f"{SVG}svg"
@@ -90,7 +90,7 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
+def test_every_colour_has_contrast_on_the_light_and_the_dark_page():
     shown = palette.looks([(False, name) for name in "abcdefgh"]).values()
     colours = {look.colour for look in shown}
     colours |= {look.colour for look in palette.size_looks(range(20)).values()}
@@ -102,7 +102,7 @@ def test_every_colour_stands_out_on_a_light_and_on_a_dark_page():
             assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
 
 
-def test_a_variant_looks_the_same_whatever_stands_beside_it():
+def test_the_look_of_a_variant_does_not_depend_on_the_others():
     alone = palette.looks([(False, "block")])
     among = palette.looks([(True, "blocked"), (False, "block"), (False, "aaa")])
     assert alone[(False, "block")] == among[(False, "block")]

@@ -1,4 +1,4 @@
-"""The report in a real Chromium: by keyboard, on a phone, in the dark, on paper, by axe-core."""
+"""The report in Chromium: keyboard, phone, dark mode, print, axe-core."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ LARGEST_BYTES = 2_500_000
 MOST_SHEETS = 15
 
 OPEN_FOLDS = "document.querySelectorAll('details').forEach(fold => fold.open = true)"
-# Rows of a table are alike: axe-core looks at the first ones of each.
+# Rows of a table are similar: axe-core checks only the first rows.
 SHORTEN_TABLES = """
 document.querySelectorAll("tbody").forEach(body =>
   [...body.rows].slice(2).forEach(row => row.remove()))
@@ -46,7 +46,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open a report in a window of its own; return it with what it logged and asked for."""
+    """Open a report in its own window; return it with its log and its requests."""
     contexts = []
 
     def open_page(kind: str, width: int = DESK, scheme: str = "light", **options):
@@ -82,7 +82,7 @@ def draw_explorer(page) -> None:
     [("several", PHONE, "dark"), ("measured", DESK, "light"), ("hostile", PHONE, "light")],
 )
 def test_axe_finds_no_violation(visit, kind, width, scheme):
-    # The page's own policy would keep axe-core out.
+    # The page's content security policy would block axe-core.
     page, _ = visit(kind, width, scheme, bypass_csp=True)
     draw_explorer(page)
     page.evaluate(OPEN_FOLDS)
@@ -103,7 +103,7 @@ def test_axe_finds_no_violation(visit, kind, width, scheme):
 
 
 @KINDS
-def test_nothing_but_tables_and_figures_scrolls_sideways_and_it_asks_for_nothing(visit, kind):
+def test_only_tables_and_figures_scroll_sideways_and_no_request_is_made(visit, kind):
     page, said = visit(kind, PHONE)
     draw_explorer(page)
     page.evaluate(OPEN_FOLDS)
@@ -169,7 +169,7 @@ def test_every_column_of_numbers_is_sorted_by_value(visit):
     assert wrong == []
 
 
-def test_paper_shows_the_essay_on_few_sheets_dark_on_light(visit, tmp_path):
+def test_print_is_dark_on_light_on_few_sheets(visit, tmp_path):
     page, _ = visit("measured", scheme="dark")
     page.emulate_media(media="print")
     body, paper = page.evaluate("""[document.body, document.documentElement].map(
@@ -181,7 +181,7 @@ def test_paper_shows_the_essay_on_few_sheets_dark_on_light(visit, tmp_path):
     assert 3 < len(re.findall(rb"/Type\s*/Page\b", sheets)) <= MOST_SHEETS
 
 
-def test_the_report_is_small_its_answers_above_the_fold_its_points_labelled(visit):
+def test_size_of_the_file_answers_above_the_fold_and_tooltips(visit):
     assert path_of("measured").stat().st_size <= LARGEST_BYTES
     page, _ = visit("measured")
     paints = page.evaluate("performance.getEntriesByType('paint').map(p => [p.name, p.startTime])")
@@ -199,7 +199,7 @@ def test_the_report_is_small_its_answers_above_the_fold_its_points_labelled(visi
     assert any(re.search(r"N = 4096: \d+\.\d+ ms \(\d.* to \d.*\)", text) for text in titles)
 
 
-def test_a_link_opens_the_fold_that_it_leads_to(visit):
+def test_a_link_opens_its_folded_section(visit):
     page, _ = visit("measured")
     assert not page.locator("#fold-audit").is_visible()
     page.locator("a[href='#fold-audit']").first.click()
@@ -207,7 +207,7 @@ def test_a_link_opens_the_fold_that_it_leads_to(visit):
     assert page.locator("#fold-audit").is_visible()
 
 
-def test_the_explorer_answers_to_its_controls(visit):
+def test_the_explorer_follows_its_controls(visit):
     page, said = visit("measured")
     draw_explorer(page)
     before = page.locator("#explorer-status").inner_text()

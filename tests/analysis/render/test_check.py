@@ -1,4 +1,4 @@
-"""The check of a page: what is not its CSV cell is found, wherever it stands."""
+"""The check of a page finds every difference from the CSV cells."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The tables, and a template that holds the prose."""
+    """The tables, and a template with the text."""
     folder = tmp_path_factory.mktemp("checked")
     tables(folder / "tables", recordings=[recording("card", simulated=True)], summary=CELLS)
     (folder / "templates").mkdir()
@@ -58,7 +58,7 @@ def faults(page, folder, prose=True):
     return check(page, folder / "tables", folder / "templates" if prose else None)
 
 
-def test_a_true_page_has_no_fault(page, folder):
+def test_a_correct_page_has_no_fault(page, folder):
     assert faults(page, folder) == []
 
 
@@ -71,19 +71,19 @@ def test_a_tile_is_rows_and_columns(page, folder):
 @pytest.mark.parametrize(
     ("pattern", "changed", "words"),
     [
-        # a digit: of a sentence, of its interval, in other markup, of a ratio, of a percentage
+        # a digit of a number, of an interval, of a bare number, of a ratio, of a percentage
         (r">12\.35\u00a0ms<", ">12.36\u00a0ms<", "12.36"),
         (r">12\.22<", ">12.32<", "12.32"),
         (r">21\.74<", ">21.75<", "21.75"),
         (r">4\.05×<", ">4.06×<", "4.06"),
         (r">about 40×<", ">about 50×<", "about 50"),
         (r">25\u00a0%<", ">26\u00a0%<", "26"),
-        # the unit: beside the number, in the markup, in a heading
+        # the unit after the number, in the markup, in a heading
         (r">12\.35\u00a0ms<", ">12.35\u00a0µs<", "12.35"),
         (r'data-unit="GFLOP/s"', 'data-unit="TFLOP/s"', "21.74"),
         (r'<span class="unit">ms</span>', '<span class="unit">s</span>', "total_s"),
         (r">12\.35\u00a0ms<", ">12.35\u00a0furlongs<", "12.35"),
-        # a count, and what it is of
+        # a count and its filter
         (r">2</data> cells", ">3</data> cells", "2 rows of summary"),
         (r"&#34;n&#34;: 512", "&#34;n&#34;: 2048", "1 rows of summary"),
         # a name, a word, a verdict
@@ -100,12 +100,12 @@ def test_a_tile_is_rows_and_columns(page, folder):
         (r'data-column="flop_per_s"', 'data-column="kernel_flop_per_s"', "kernel_flop_per_s"),
         # a cell of a pivot
         (r'(data-at="summary 1 total_s" data-unit="ms">)50\.00<', r"\g<1>50.01<", "50.01"),
-        # a number that is from nowhere
+        # a number without markup
         (r"Medians of at least", "Medians of 7 at least", "7 is in the text"),
         (r"cells,", "cells of 0.95,", "0.95 is in the text"),
     ],
 )
-def test_what_is_not_the_csvs_is_found(page, folder, pattern, changed, words):
+def test_differences_from_the_csv_are_found(page, folder, pattern, changed, words):
     wrong, count = re.subn(pattern, changed, page, count=1)
     assert count == 1
     found = faults(wrong, folder)
@@ -131,13 +131,11 @@ def test_a_changed_cell_of_a_csv_is_found(page, folder, tmp_path):
     assert len(found) >= 4, "in the sentence, in its ratios, in both tables"
 
 
-def test_prose_is_not_read_where_no_template_is_named(page, folder):
+def test_text_is_not_checked_without_templates(page, folder):
     assert faults(page.replace("at least 6", "at least 9"), folder, prose=False) == []
 
 
-def test_the_command_prints_what_differs_and_says_so_by_its_status(
-    page, folder, tmp_path, monkeypatch, capsys
-):
+def test_the_command_prints_differences_and_returns_1(page, folder, tmp_path, monkeypatch, capsys):
     def run(text):
         (tmp_path / "page.html").write_text(text)
         command = ["check", str(tmp_path / "page.html"), "--tables", str(folder / "tables")]

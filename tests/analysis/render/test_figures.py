@@ -1,4 +1,4 @@
-"""Drawing all figures: which are listed, which are removed, what is missing."""
+"""Drawing all figures: the list, the removal of old figures, errors."""
 
 import json
 
@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_drawn_is_listed_and_what_is_no_longer_drawn_removed(folder):
+def test_figures_are_listed_and_old_figures_are_removed(folder):
     out = folder / "out"
     out.mkdir()
     (out / "older.svg").write_text("<svg/>")
@@ -30,20 +30,20 @@ def test_what_is_drawn_is_listed_and_what_is_no_longer_drawn_removed(folder):
     assert set(names) <= {name for _, name in figures._names()}
 
 
-def test_no_two_figures_have_one_name():
+def test_names_of_figures_are_unique():
     names = [name for _, name in figures._names()]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.slow
-def test_drawing_leaves_the_settings_of_matplotlib_alone(folder):
+def test_drawing_keeps_the_settings_of_matplotlib(folder):
     before = dict(mpl.rcParams)
     for topic, name in figures._names():
         figures._write(folder / "tables", folder / "out", None, topic, name)
     assert dict(mpl.rcParams) == before
 
 
-def test_a_missing_table_and_an_unknown_focus_are_one_line(folder):
+def test_a_missing_table_and_an_unknown_focus_are_errors(folder):
     with pytest.raises(StoreError, match=r"report\.focus: h300 was not measured"):
         write_figures(folder / "tables", folder / "out", "h300")
     (folder / "tables" / "recordings.csv").unlink()

@@ -1,4 +1,4 @@
-"""Numbers in the page: their digits, and the markup that says which cell they are from."""
+"""Numbers in the page: their digits, and the markup with their cells."""
 
 import html
 import json
@@ -66,7 +66,7 @@ def test_numbers_have_the_digits_of_their_unit(value, unit, text):
         (0.0000001234, 0.012, "0.00"),
     ],
 )
-def test_bounds_have_the_decimals_of_their_median_and_two_more_at_most(bound, median, text):
+def test_bounds_have_at_most_two_decimals_more_than_the_median_needs(bound, median, text):
     assert show(bound, MS, median) == text
 
 
@@ -81,7 +81,7 @@ SPEEDUPS[0] |= {
 }
 
 
-def test_a_speedup_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
+def test_a_speedup_without_an_interval_is_an_order_of_magnitude(tmp_path):
     one, printed = rows(tables(tmp_path, speedups=SPEEDUPS), "speedups")
     text = str(numbers.interval(one, "total_speedup"))
     assert text == '<data data-at="speedups 0 total_speedup">about 8000×</data>'
@@ -90,7 +90,7 @@ def test_a_speedup_of_too_few_runs_is_an_order_of_magnitude(tmp_path):
     assert ">7680×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
 
 
-def test_a_ratio_of_a_time_without_interval_is_one_too(cells):
+def test_a_ratio_with_a_time_without_an_interval_is_an_order_of_magnitude(cells):
     known, single = cells
     (few,) = re.findall(">(.*)<", str(numbers.ratio((single, "total_s"), (known, "total_s"))))
     assert few == "about 40×"
@@ -108,11 +108,11 @@ def test_orders_of_magnitude(value, text):
 
 
 @pytest.mark.parametrize("value", [0.0, math.inf, -math.inf])
-def test_what_has_no_order_of_magnitude_is_shown_as_it_is(value):
+def test_zero_and_infinity_are_shown_exactly(value):
     assert numbers.about(value, TIMES) == show(value, TIMES, value)
 
 
-def test_a_number_says_its_cell_and_its_unit(cells):
+def test_markup_of_a_number_names_its_cell_and_its_unit(cells):
     row = cells.first
     assert str(numbers.number(row, "total_s")) == (
         '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
@@ -124,7 +124,7 @@ def test_a_number_says_its_cell_and_its_unit(cells):
     assert numbers.number(row, "threads") == "–"
 
 
-def test_an_interval_says_all_three_cells(cells):
+def test_markup_of_an_interval_names_three_cells(cells):
     single, several = (numbers.interval(row, "total_s") for row in reversed(list(cells)))
     assert re.findall(r'data-at="([^"]*)"[^>]*>([^<]*)<', str(several)) == [
         ("summary 0 total_s", "12.35\u00a0ms"),
@@ -134,7 +134,7 @@ def test_an_interval_says_all_three_cells(cells):
     assert "(" not in single, "there is no interval"
 
 
-def test_a_ratio_says_both_cells_and_none_is_made_of_what_is_not_known(cells):
+def test_markup_of_a_ratio_names_both_cells_and_blanks_give_a_dash(cells):
     first, second = cells
     above, below = (second, "total_s"), (first, "total_s")
     at = 'data-at="summary 1 total_s / summary 0 total_s"'
@@ -143,7 +143,7 @@ def test_a_ratio_says_both_cells_and_none_is_made_of_what_is_not_known(cells):
     assert numbers.ratio(above, (first, "threads")) == "–"
 
 
-def test_a_count_says_how_its_rows_were_chosen(cells):
+def test_markup_of_a_count_names_its_filter(cells):
     text = str(numbers.count(cells.where(variant="block", threads=None)))
     where = html.unescape(re.search('data-where="([^"]*)"', text).group(1))
     assert json.loads(where) == {"variant": "block", "threads": None}
@@ -153,7 +153,7 @@ def test_a_count_says_how_its_rows_were_chosen(cells):
         numbers.count(cells.sort("n"))
 
 
-def test_names_and_words_are_text_whatever_they_hold(cells):
+def test_names_and_words_are_escaped(cells):
     hostile = list(cells)[1]
     for text in (numbers.name(hostile), numbers.word(hostile, "variant")):
         assert "<script>" not in text

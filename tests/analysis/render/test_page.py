@@ -1,4 +1,4 @@
-"""The page of every kind of study: its numbers are the CSVs', its links lead somewhere."""
+"""The page for several kinds of study: numbers, links, scripts, notices, errors."""
 
 import base64
 import hashlib
@@ -19,8 +19,8 @@ from tests.support import reports
 from tests.support.page import Page
 from tests.support.report_data import MAKER, TEMPLATE
 
-DATA = ("application/json", "text/plain")  # of a script that holds data, which nothing runs
-pytestmark = pytest.mark.slow  # of pages that have to be made
+DATA = ("application/json", "text/plain")  # types of scripts that are data
+pytestmark = pytest.mark.slow  # pages must be rendered
 KINDS = pytest.mark.parametrize("kind", reports.KINDS)
 
 
@@ -35,12 +35,12 @@ def text(folder):
 
 
 @KINDS
-def test_every_number_and_name_is_that_of_its_table(kind, folder, text):
+def test_every_number_and_name_equals_its_table_cell(kind, folder, text):
     assert check(text, folder / "tables", None if kind == "hostile" else TEMPLATE) == []
 
 
 @KINDS
-def test_links_have_targets_ids_are_given_once_and_labels_lead_to_ids(text):
+def test_links_and_labels_have_targets_and_ids_are_unique(text):
     page = Page(text)
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
@@ -54,7 +54,7 @@ def test_links_have_targets_ids_are_given_once_and_labels_lead_to_ids(text):
 
 
 @KINDS
-def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_scripts(text):
+def test_nothing_is_fetched_and_only_own_scripts_run(text):
     page = Page(text)
     (policy,) = (a["content"] for _, a in page.elements if "http-equiv" in a)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -94,24 +94,24 @@ def test_all_tables_are_in_the_page():
     }
 
 
-# ---- what was measured
+# ---- devices
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "not_said"),
     [
-        ("nothing", ["Nothing was measured."], ["SIMULATED", "stale</mark>"]),
-        ("host", ["No GPU was measured."], ["SIMULATED", "stale</mark>"]),
-        ("card", ["stale</mark>", "<code>kernels/block.cu</code>"], ["SIMULATED", "No GPU was"]),
-        ("several", ["SIMULATED", "stale</mark>"], ["No GPU was", "Nothing was measured"]),
+        ("nothing", ["Nothing was measured."], ["SIMULATED</mark>", "stale</mark>"]),
+        ("host", ["No GPU was measured."], ["SIMULATED</mark>", "stale</mark>"]),
+        ("card", ["stale</mark>", "<code>kernels/block.cu</code>"], ["SIMULATED</mark>", "No GPU was"]),
+        ("several", ["SIMULATED</mark>", "stale</mark>"], ["No GPU was", "Nothing was measured"]),
     ],
 )
-def test_the_page_says_what_it_holds(text, said, not_said):
+def test_notices_describe_the_content(text, said, not_said):
     assert [words for words in said if words not in text] == []
     assert [words for words in not_said if words in text] == []
 
 
-def test_simulated_cards_are_marked_in_tables_and_figures():
+def test_simulated_gpus_are_marked_in_tables_and_figures():
     text = (reports.made("several") / "report.html").read_text()
     for figure in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         if "two-gpu0" in figure:
@@ -131,7 +131,7 @@ def test_hostile_names_are_text():
     assert text.count("[U+202E]") > 20
 
 
-# ---- what is missing
+# ---- missing files
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_hostile_names_are_text():
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
 )
-def test_what_is_missing_is_one_line_and_leaves_no_page(tmp_path, missing, words):
+def test_a_missing_file_is_an_error_and_leaves_no_page(tmp_path, missing, words):
     for name in ("tables", "figures"):
         shutil.copytree(reports.made("host") / name, tmp_path / name)
     shutil.copytree(TEMPLATE, tmp_path / "template")
@@ -159,7 +159,7 @@ def test_what_is_missing_is_one_line_and_leaves_no_page(tmp_path, missing, words
     assert not out.exists()
 
 
-def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
+def test_vendored_files_are_in_the_page_and_in_the_licence_list():
     text = (reports.made("nothing") / "report.html").read_text()
     vendor = TEMPLATE / "vendor"
     for path in vendor.glob("*.min.*"):
@@ -168,7 +168,7 @@ def test_vendored_files_are_in_the_page_and_their_licences_beside_them():
             assert path.read_text() in text
 
 
-def test_a_page_carries_all_tables_or_the_smallest(computed, monkeypatch):
+def test_a_page_embeds_all_tables_or_the_smallest(computed, monkeypatch):
     store = Store(computed)
     assert page._archived(store) == list(TABLES)
     sizes = {name: len(store.bytes(name)) for name in TABLES}

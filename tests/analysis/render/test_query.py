@@ -1,4 +1,4 @@
-"""Rows as templates ask for them: chosen, sorted, and each knowing where it stands."""
+"""Rows for templates: selection, order, and the place of each row."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def places(found):
     return [row.place[1] for row in found]
 
 
-def test_a_row_knows_its_place_and_its_values(summary):
+def test_a_row_has_its_place_and_its_values(summary):
     row = summary.first
     assert row.place == ("summary", 0)
     assert (row["variant"], row["n"], row["block_size"], row["total_s"]) == ("naive", 512, 32, 0.4)
@@ -48,7 +48,7 @@ def test_a_row_knows_its_place_and_its_values(summary):
         ({"n": 3}, []),
     ],
 )
-def test_rows_are_chosen_by_equality_and_keep_their_places(summary, equal, found):
+def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
     chosen = summary.where(**equal)
     assert places(chosen) == found
     assert len(chosen) == len(found)
@@ -56,7 +56,7 @@ def test_rows_are_chosen_by_equality_and_keep_their_places(summary, equal, found
     assert len(summary) == len(CELLS), "the rows asked are left as they are"
 
 
-def test_filters_are_remembered_only_while_they_are_all_equalities(summary):
+def test_filters_are_kept_only_for_equalities(summary):
     assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
     for other in (
         summary.known("total_low_s"),
@@ -68,7 +68,7 @@ def test_filters_are_remembered_only_while_they_are_all_equalities(summary):
         assert other.where(n=512).filters is None
 
 
-def test_rows_are_known_bounded_sorted_and_the_best_of_each_kind(summary):
+def test_known_between_sort_and_best_of(summary):
     assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
     assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
     assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]
@@ -79,7 +79,7 @@ def test_rows_are_known_bounded_sorted_and_the_best_of_each_kind(summary):
     assert places(summary.best_of("total_s", "variant", "n", least=True)) == [0, 2, 3, 4]
 
 
-def test_extremes_and_values_leave_blanks_out_and_none_is_none(summary):
+def test_extremes_and_values_skip_blanks(summary):
     assert summary.most("total_high_s").place[1] == 5
     assert summary.least("total_s").place[1] == 2
     assert summary.values("block_size") == [32, 16]

@@ -1,4 +1,4 @@
-"""Tables in the page: columns of the schema, cells that say where they are from."""
+"""Tables in the page: columns of the schema, and the places of cells."""
 
 import re
 
@@ -36,7 +36,7 @@ def body(text):
     return [(said, re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for said, row in found]
 
 
-def test_a_cell_is_from_the_row_and_the_column_that_its_table_says(cells):
+def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
     text = str(table(cells.where(n=512), "gpu variant n block_size total_s±", "Some cells"))
     assert re.findall(r'<th scope="col" data-column="(\w+)"', text) == [
         *("gpu", "variant", "n", "block_size", "total_s")
@@ -51,7 +51,7 @@ def test_a_cell_is_from_the_row_and_the_column_that_its_table_says(cells):
     assert body(text)[1][1][3] == "–"
 
 
-def test_a_number_is_sorted_by_its_value_where_its_text_is_not_read_as_one(cells):
+def test_formatted_numbers_have_a_sort_key(cells):
     text = str(table(cells, "n block_size total_s±", "All"))
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
@@ -60,26 +60,26 @@ def test_a_number_is_sorted_by_its_value_where_its_text_is_not_read_as_one(cells
     ]
 
 
-def test_units_other_than_the_schemas_are_named_in_the_heading(cells):
+def test_overridden_units_are_in_the_heading(cells):
     text = str(table(cells.where(n=17000), "n total_s±", "One", units={"total_s": US}))
     assert '<span class="unit">µs</span>' in text
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_what_is_simulated_is_marked_beside_its_name(cells):
+def test_simulated_gpus_are_marked(cells):
     text = str(table(cells, "gpu recording variant n", "All", marks=MARKS))
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
 
 
-def test_names_from_outside_are_text(cells):
+def test_names_are_escaped(cells):
     text = str(table(cells, "variant", EVIL, caller=None))
     assert "<script>" not in text
     assert "\u202e" not in text
     assert re.search(r'id="table-[a-z0-9-]+"', text)
 
 
-def test_flags_are_words_and_a_table_without_rows_says_so(store):
+def test_flags_are_words_and_an_empty_table_is_none(store):
     text = str(table(rows(store, "recordings"), "gpu simulated live stale", "Recordings"))
     assert [cells[1:] for _, cells in body(text)] == [["yes", "no", "no"], ["no", "no", "yes"]]
     empty = str(table(rows(store, "speedups"), "source total_speedup", "None of them"))
@@ -87,7 +87,7 @@ def test_flags_are_words_and_a_table_without_rows_says_so(store):
     assert "<table" not in empty
 
 
-def test_title_caption_and_csv_stand_above(cells):
+def test_title_caption_and_csv_are_above_the_table(cells):
     text = str(table(cells, "n", "Some cells", caller=lambda: "What they are."))
     caption = re.search(r"<figcaption>(.*?)</figcaption>", text).group(1)
     assert caption == (
@@ -97,7 +97,7 @@ def test_title_caption_and_csv_stand_above(cells):
     assert 'aria-label="Some cells"' in text
 
 
-def test_a_pivot_has_a_column_for_each_value_and_every_cell_its_own_place(cells):
+def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
     text = str(pivot(cells, "n", "gpu", "total_s±", "By card", marks=MARKS))
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == [
         "N",
@@ -113,20 +113,20 @@ def test_a_pivot_has_a_column_for_each_value_and_every_cell_its_own_place(cells)
     assert second == ["17000", '<data data-at="summary 1 total_s" data-unit="ms">500.0</data>', "–"]
 
 
-# ---- of many GPUs
+# ---- many GPUs
 
 
 FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
 
 
 def many(count, **more):
-    """Return rows of some GPUs, as many of each, and of the sources."""
+    """Return `count` rows that belong to three GPUs in turn."""
     owners = [f"card{place % 3}" for place in range(count)]
     frame = pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more)
     return Rows("models", frame)
 
 
-def test_a_table_that_is_too_long_shows_the_card_in_focus_and_says_so():
+def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
     assert (
         str(table(longest, "source value", "Parameters", focus=FOCUS)).count("<tr d") == MOST_ROWS
@@ -138,14 +138,14 @@ def test_a_table_that_is_too_long_shows_the_card_in_focus_and_says_so():
     assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
 
 
-def test_rows_of_a_host_and_of_pairs_go_with_their_card():
+def test_rows_of_a_host_and_of_pairs_belong_to_their_gpu():
     host = many(6, columns=["recording"], gpu=None)
     assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
     pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})
     assert _is_of(pairs, FOCUS).all()
 
 
-def test_of_too_many_columns_that_of_the_focus_is_shown():
+def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
         text = str(pivot(Rows("environment", frame.assign(value="Linux")), *_PIVOT, focus=FOCUS))
