@@ -1,6 +1,6 @@
 """Command line of the kernels: ``python -m kernels list | toolchain | build | count``.
 
-Every command imports what it needs, so that help and completion answer at once.
+Every command imports what it needs, so that help and completion stay fast.
 """
 
 import argparse
@@ -20,10 +20,8 @@ def _parser() -> CommandParser:
     parser = CommandParser(prog="python -m kernels", description="The kernels of the study.")
     commands = commands_of(parser)
     listing = add_command(commands, "list", "print the catalog", _print_catalog)
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    toolchain = add_command(
-        commands, "toolchain", "print the nvcc that will be used", _print_toolchain
-    )
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    toolchain = add_command(commands, "toolchain", "print the nvcc in use", _print_toolchain)
     build = add_command(commands, "build", "compile one cubin", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
     build.add_argument("--build", required=True, help="for example block-b32-float32-exact")
@@ -31,7 +29,7 @@ def _parser() -> CommandParser:
     _add_count(commands)
     for command in (toolchain, build):
         command.add_argument(
-            "--nvcc", help="compiler to use (default: the one on PATH, then wheels)"
+            "--nvcc", help="compiler to use (default: from PATH, otherwise from PyPI wheels)"
         )
     return parser
 
@@ -42,21 +40,21 @@ def _add_count(commands: Commands) -> None:
         "count",
         "count a kernel's memory accesses, as CSV",
         _count,
-        "It is run on this host, without a GPU, its product checked bit for bit. Accesses stand by "
-        "source line and in total, beside theory and the names of ncu's counters.",
+        "Runs the kernel on this host, without a GPU, and checks the product bit for bit. Prints "
+        "accesses per source line and in total, with theory and the names of ncu's counters.",
         ["python -m kernels count --variant block --block-size 32 --size 64 70"],
     )
     parser.add_argument("--variant", required=True, help="for example block")
-    parser.add_argument("--block-size", type=int, help="only for variants that take one")
-    parser.add_argument("--dtype", default="float32", help="type of elements (default: float32)")
-    sizes = (("--size", "run and checked"), ("--theory-size", "by theory alone, however large"))
+    parser.add_argument("--block-size", type=int, help="for variants with block sizes")
+    parser.add_argument("--dtype", default="float32", help="element type (default: float32)")
+    sizes = (("--size", "to run and check"), ("--theory-size", "for theory only, of any size"))
     for option, text in sizes:
         parser.add_argument(
             option,
             nargs="*",
             default=[],
             metavar="N",
-            help=f"orders, or shapes MxKxN, BATCHxMxKxN: {text}",
+            help=f"sizes, or shapes MxKxN, BATCHxMxKxN, {text}",
         )
     parser.add_argument("--out", type=Path, help="the CSV to write (default: print it)")
 
@@ -77,12 +75,10 @@ def _count(arguments: argparse.Namespace) -> None:
     from kernels.host_execution.counts import table
     from kernels.products.shape import Shape
 
-    name, block_size = (
-        arguments.variant,
-        variant(arguments.variant).block_size(arguments.block_size),
-    )
+    entry = variant(arguments.variant)
+    block_size = entry.block_size(arguments.block_size)
     counted, predicted = (
-        [Product(name, arguments.dtype, Shape.parse(text), block_size) for text in texts]
+        [Product(entry.name, arguments.dtype, Shape.parse(text), block_size) for text in texts]
         for texts in (arguments.size, arguments.theory_size)
     )
     text = table(counted, predicted)
@@ -112,14 +108,14 @@ def _row(variant: "Variant") -> dict[str, object]:
 def _print_catalog(arguments: argparse.Namespace) -> None:
     from kernels.catalog.entries import VARIANTS
 
-    rows = [_row(variant) for variant in VARIANTS.values()]
     if arguments.json:
+        rows = [_row(variant) for variant in VARIANTS.values()]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    for row in rows:
-        sizes = row["block_sizes"]
-        span = f"B {sizes[0]}…{sizes[-1]}" if isinstance(sizes, list) else "–"
-        print(f"{row['name']:<29} {span:<8} {row['origin']:<17} {row['description']}")
+    for variant in VARIANTS.values():
+        sizes = variant.block_sizes
+        span = f"B {sizes[0]}…{sizes[-1]}" if sizes else "–"
+        print(f"{variant.name:<29} {span:<16} {variant.origin:<17} {variant.description}")
 
 
 def _print_toolchain(arguments: argparse.Namespace) -> None:
@@ -130,7 +126,7 @@ def _print_toolchain(arguments: argparse.Namespace) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError."""
+    """Run the command; raise StudyError."""
     arguments = _parser().parse_args()
     status: int | None = arguments.run(arguments)
     return status

@@ -18,7 +18,7 @@ import kernels.catalog.entries
 from base.errors import StudyError
 from base.validation import Distinct, OneOrMore, Section, allowed, first_fault, name_in
 from kernels.catalog.product import BASELINE, BASELINE_BLOCK, products_of
-from kernels.products.shape import LARGEST_ORDER, Shape
+from kernels.products.shape import LARGEST_SIZE, Shape
 
 # What published times and cubins built here are called where a recording has its id.
 _TAKEN = ("published", "tree")
@@ -43,8 +43,8 @@ Count = Annotated[int, Field(ge=0, lt=2**53), allowed("a whole number from 0 to 
 Samples = Annotated[int, Field(ge=1, le=10**6), allowed("a whole number from 1 to 1000000")]
 Size = Annotated[
     int,
-    Field(ge=1, le=LARGEST_ORDER),
-    allowed(f"a whole number from 1 to {LARGEST_ORDER}"),
+    Field(ge=1, le=LARGEST_SIZE),
+    allowed(f"a whole number from 1 to {LARGEST_SIZE}"),
 ]
 BlockSize = Annotated[int, Field(ge=1, le=32), allowed("a whole number from 1 to 32")]
 ShapeText = Annotated[

@@ -124,7 +124,7 @@ def products_of(
 
 
 def block_sizes(name: str, wanted: Sequence[int]) -> list[BlockSize]:
-    """Return the `wanted` block sizes of a variant; all if they are fixed, [None] if it has none."""
+    """Return the `wanted` block sizes that a variant has; all if fixed, [None] without any."""
     entry = variant(name)
     if entry.block_sizes is None:
         return [None]

@@ -1,4 +1,4 @@
-"""Building cubins, and reading what they use: resources from ptxas, instructions from the code."""
+"""Compiling cubins, and reading their resources (ptxas) and instructions (machine code)."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc
 from kernels.theory.tiles import number_of
 
 FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
-# What becomes of a source is read by these.
+# Code that reads the compiler's results.
 _READERS = ("kernels/cubins/compile.py", "kernels/cubins/machine_code.py")
 
 _RESOURCES = {
@@ -34,10 +34,10 @@ _RESOURCES = {
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built: a row of a recording's builds.csv, and rows of its instructions.csv.
+    """A compiled cubin: a row of a recording's builds.csv, and rows of its instructions.csv.
 
-    Of a cubin with several kernels (the probes), each number is that of the kernel with the most,
-    and no instructions are counted. Without a disassembler there are none either.
+    For a cubin with several kernels (the probes), each number is the maximum over the kernels, and
+    no instructions are counted. Without a disassembler, `instructions` is empty too.
     """
 
     architecture: str
@@ -73,12 +73,12 @@ class BuildResult:
 
 
 def architecture(compute_capability: str) -> str:
-    """Return nvcc's name of a compute capability: ``9.0`` is ``sm_90``."""
+    """Return nvcc's name for a compute capability: ``sm_90`` for ``9.0``."""
     return "sm_" + compute_capability.replace(".", "")
 
 
 def compute_capability(architecture: str) -> str:
-    """Return the compute capability of an architecture: ``sm_90`` is ``9.0``."""
+    """Return the compute capability of an architecture: ``9.0`` for ``sm_90``."""
     digits = architecture.removeprefix("sm_")
     return f"{digits[:-1]}.{digits[-1]}"
 
@@ -89,7 +89,7 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     source = ROOT / build.source
     own = build not in INSTRUMENTS
     on_tensor_cores = variant(build.variant).tensor_cores if own else build == TENSOR_PROBE
-    # Asynchronous products on tensor cores (wgmma) are what this GPU has alone.
+    # Only this architecture has asynchronous products on tensor cores (wgmma).
     target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [
         str(nvcc),
@@ -104,9 +104,9 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
 
 
 def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> BuildResult:
-    """Compile one cubin to `out`, with its resource use beside it as JSON.
+    """Compile one cubin to `out`, and write its `BuildResult` next to it as JSON.
 
-    Raises StudyError with the compiler's first complaint. Neither file is left half-written.
+    Both files are complete or absent. Raise StudyError with the compiler's first error.
     """
     version = nvcc_version(nvcc)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
 
 
 def read_result(cubin: Path) -> BuildResult:
-    """Return what stands beside a cubin; raises StudyError if missing or not this cubin's."""
+    """Return the result next to a cubin; raise StudyError if it is missing or does not match."""
     try:
         fields = json.loads(cubin.with_suffix(".json").read_text())
         counts = tuple(InstructionCount(**count) for count in fields.pop("instructions"))
@@ -149,7 +149,7 @@ def read_result(cubin: Path) -> BuildResult:
             return result
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         pass
-    raise StudyError(f"{cubin}: missing, or not the cubin that its .json describes; build it again")
+    raise StudyError(f"{cubin}: missing, or different from its .json; build it again")
 
 
 def build_all(
@@ -161,11 +161,11 @@ def build_all(
     store: Path | None = None,
     announce: Callable[[int, Build], None] = lambda *_: None,
 ) -> list[BuildResult]:
-    """Build all `wanted` cubins into ``folder/architecture``, `workers` compilers at a time.
+    """Build all `wanted` cubins into ``folder/architecture``, with `workers` compilers at a time.
 
-    With a `store`, a folder that keeps cubins by all that goes into them, only what is not there is
-    compiled. `announce` is called with the number of cubins that are done and the last of them.
-    Raises StudyError of the first build that fails; what others have built stays in the store.
+    The folder `store` has one cubin per digest of all its inputs; only missing cubins are compiled.
+    `announce` gets the number of finished cubins and the last one. Raise StudyError for the first
+    failed build; finished cubins stay in the store.
     """
 
     def one(build: Build) -> BuildResult:
@@ -185,7 +185,7 @@ def build_all(
 
 
 def _digest(nvcc: Path, build: Build, architecture: str) -> str:
-    """Return what stands for all that a cubin and its JSON are made from."""
+    """Return a digest of all inputs of a cubin and its JSON."""
     texts = [(ROOT / path).read_bytes() for path in (build.source, *_READERS)]
     told = command(Path("nvcc"), build, architecture, Path())
     tools = (nvcc_version(nvcc), str(find_disassembler(nvcc)))
@@ -193,7 +193,7 @@ def _digest(nvcc: Path, build: Build, architecture: str) -> str:
 
 
 def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCount, ...]:
-    """Count the instructions of the one kernel of a cubin, where there is a disassembler."""
+    """Count the instructions of a cubin's kernel; none without a disassembler."""
     disassembler = find_disassembler(nvcc)
     if build in INSTRUMENTS or disassembler is None:
         return ()
@@ -201,15 +201,15 @@ def _instructions(nvcc: Path, build: Build, cubin: Path) -> tuple[InstructionCou
 
 
 def _resource(pattern: str, output: str) -> int:
-    """Return the largest number that ptxas printed for a kernel; it omits what is zero."""
+    """Return the largest number that ptxas printed for a kernel; ptxas omits zeros."""
     return max(map(int, re.findall(pattern, output)), default=0)
 
 
 def _unsupported(nvcc: Path, architecture: str) -> str:
-    """Say that a compiler does not build for an architecture, and which one does."""
+    """Return the error for an architecture that the compiler does not support."""
     known = [_number(name) for name in list_architectures(nvcc)] or [0]
     oldest, newest = known[0], known[-1]
-    # CUDA 13.0 has dropped what is older than sm_75.
+    # CUDA 13.0 dropped all architectures before sm_75.
     remedy = "the CUDA toolkit 12.9" if _number(architecture) < oldest else "a newer CUDA toolkit"
     return (
         f"{architecture}: nvcc {nvcc_version(nvcc)} builds for sm_{oldest} to sm_{newest} only; "
@@ -218,16 +218,16 @@ def _unsupported(nvcc: Path, architecture: str) -> str:
 
 
 def _number(architecture: str) -> int:
-    """Return the number in an architecture's name: 90 of ``sm_90`` and of ``sm_90a``."""
+    """Return the number in an architecture's name: 90 for ``sm_90`` and ``sm_90a``."""
     digits = re.search(r"\d+", architecture)
     return int(digits[0]) if digits else 0
 
 
 def _complaint(what: str, output: str) -> str:
-    """Return nvcc's first error in one line, with file and line where it has them."""
+    """Return nvcc's first error as one line, with file and line if known."""
     if found := re.search(
         r"^(/.*)\((\d+)\): (?:catastrophic )?error\b:? ?(.*)$", output, re.MULTILINE
     ):
         return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (nvcc)"
     lines = [line for line in output.splitlines() if "error" in line.lower()] or output.splitlines()
-    return f"{what}: {lines[0] if lines else 'the compiler failed without a message'}"
+    return f"{what}: {lines[0] if lines else 'nvcc failed without a message'}"

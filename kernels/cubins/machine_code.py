@@ -1,9 +1,8 @@
-"""Reading machine code: how often each instruction stands in a kernel, and in its main loop.
+"""Counting the instructions of a kernel and of its main loop, from machine code. Needs no GPU.
 
-A cubin is turned into text by nvdisasm, of whose lines three kinds count: instructions
-(``/*01f0*/ @P1 BRA `(.L_x_4) ;``), labels (``.L_x_4:``) and where a kernel begins
-(``.text.NAME:``). Needs no GPU. The method is that of source G: are loads 128 bits wide, is the
-loop unrolled, what share of all instructions multiplies and adds?
+nvdisasm prints a cubin as text. Three kinds of lines are read: instructions
+(``/*01f0*/ @P1 BRA `(.L_x_4) ;``), labels (``.L_x_4:``) and starts of kernels (``.text.NAME:``).
+Source G checks the same facts: 128-bit loads, unrolled loops, and the share of FMAs.
 """
 
 import re
@@ -16,15 +15,15 @@ from pathlib import Path
 from base.errors import StudyError
 
 KERNEL, LOOP = "kernel", "loop"
-# What multiplies and adds elements of each type. IMAD computes some addresses of any kernel too, so
-# that it counts only in kernels that have none of the others.
+# FMAs of elements by type. IMAD also computes addresses in every kernel, so it counts only in
+# kernels without the others.
 FLOATING_FMAS = ("FFMA", "DFMA")
 INTEGER_FMAS = ("IMAD",)
-# Those of tensor cores, each of many elements; what has them multiplies elements by nothing else.
+# FMAs of tensor cores, each of many elements; kernels with them have no other FMAs of elements.
 TENSOR_FMAS = ("HMMA", "HGMMA")
 LOADS = ("LDG", "LDS", "LDL", "LD")
 STORES = ("STG", "STS", "STL", "ST")
-# Width in bits of an access whose modifiers do not name another one.
+# Width in bits of an access without a modifier for its width.
 WORD_BITS = 32
 
 _KERNEL_START = re.compile(r"\.text\.([\w$]+):")
@@ -37,12 +36,12 @@ _REGISTER = re.compile(r"-?R\d+(\.\w+)?")
 
 @dataclass(frozen=True)
 class InstructionCount:
-    """How often an instruction stands in the code of a kernel: a row of instructions.csv.
+    """The number of times an instruction occurs in a kernel: a row of instructions.csv.
 
-    `scope` is ``kernel`` (all of it) or ``loop`` (its main loop, see `main_loop`). `opcode` has no
-    modifiers, but for what is called IMAD and multiplies no elements: ``IMAD.MOV``, ``IMAD.WIDE``
-    and the like, and ``IMAD.scalar``, which is an IMAD by a factor that all lanes share. `bits` is
-    the width of a thread's access for loads and stores, 0 for all others.
+    `scope` is ``kernel`` (all code) or ``loop`` (see `main_loop`). `opcode` has no modifiers,
+    except for IMADs that do not multiply elements: ``IMAD.MOV``, ``IMAD.WIDE`` and others, and
+    ``IMAD.scalar``, an IMAD by a factor that all lanes share. `bits` is the width of a load or
+    store per thread, 0 for all other instructions.
     """
 
     scope: str
@@ -53,7 +52,7 @@ class InstructionCount:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its whole name, whether a predicate guards it, its operands."""
+    """One instruction: its full name, whether it has a predicate, and its operands."""
 
     name: str
     predicated: bool
@@ -61,10 +60,10 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
-        """Name without modifiers; an IMAD that multiplies no elements keeps, or is given, one.
+        """Name without modifiers; an IMAD that does not multiply elements has one.
 
-        Elements lie in registers of the thread. Where a factor is an immediate, a constant or a
-        uniform register, it is the distance of two elements: an address is computed.
+        Elements are in registers of the thread. A factor that is an immediate, a constant or a
+        uniform register is a stride: the IMAD computes an address.
         """
         base, *modifiers = self.name.split(".")
         if base != "IMAD":
@@ -76,7 +75,7 @@ class Instruction:
 
     @property
     def bits(self) -> int:
-        """Width of the access in bits, 0 where memory is not accessed."""
+        """Width of the memory access in bits; 0 if there is none."""
         base, *modifiers = self.name.split(".")
         if base not in LOADS + STORES:
             return 0
@@ -85,7 +84,7 @@ class Instruction:
 
     @property
     def target(self) -> str | None:
-        """Label to which a branch may go; None for what is no branch (a call comes back)."""
+        """Target label of a branch; None for other instructions (a call returns)."""
         found = _TARGET.search(self.operands) if self.opcode == "BRA" else None
         return found[1] if found else None
 
@@ -94,7 +93,7 @@ class Instruction:
         """Whether the next instruction may follow.
 
         A branch is conditional by its predicate, by an operand before the label, or (CONV, DIV) by
-        whether the lanes of the warp are at one.
+        the convergence of the warp.
         """
         if self.opcode == "BRA":
             by_lanes = self.name.endswith((".CONV", ".DIV"))
@@ -104,13 +103,13 @@ class Instruction:
 
 @dataclass
 class Code:
-    """The instructions of a kernel in order, and the index of the one that each label names."""
+    """The instructions of a kernel in order, and the index of each label's instruction."""
 
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
     def without_end(self) -> "Code":
-        """Return the code without what fills it up: NOPs, and the endless branch before them."""
+        """Return the code without its padding: NOPs, and the endless branch before them."""
         kept = list(self.instructions)
         while kept and kept[-1].name == "NOP":
             kept.pop()
@@ -119,7 +118,7 @@ class Code:
         return Code(kept, self.labels)
 
     def predecessors(self) -> list[list[int]]:
-        """Return for each instruction the indices of those that may run just before it."""
+        """Return for each instruction the indices of its possible predecessors."""
         found: list[list[int]] = [[] for _ in self.instructions]
         for index, instruction in enumerate(self.instructions):
             following = [index + 1] if instruction.falls_through else []
@@ -132,16 +131,16 @@ class Code:
 
 
 def instructions(cubin: Path, disassembler: Path, function: str) -> list[InstructionCount]:
-    """Count the instructions of one kernel of a cubin, in all of it and in its main loop.
+    """Count the instructions of one kernel of a cubin, in all code and in its main loop.
 
-    Ordered by scope, opcode and width. Raises StudyError where the disassembler cannot read the
-    cubin or finds no such kernel in it.
+    Sorted by scope, opcode and width. Raise StudyError if the disassembler cannot read the cubin or
+    does not find the kernel.
     """
     code = parse(_disassembled(cubin, disassembler), function)
     if not code.instructions:
         raise StudyError(
-            f"{cubin}: {disassembler} finds no kernel {function} in it; build it again, or install "
-            "the nvdisasm of nvcc's release"
+            f"{cubin}: {disassembler} finds no kernel {function}; build it again, or install the "
+            "nvdisasm of nvcc's release"
         )
     scopes = {KERNEL: range(len(code.instructions)), LOOP: sorted(main_loop(code))}
     return [
@@ -152,7 +151,7 @@ def instructions(cubin: Path, disassembler: Path, function: str) -> list[Instruc
 
 
 def parse(text: str, function: str) -> Code:
-    """Return the code of a kernel from nvdisasm's text, without the padding behind it."""
+    """Return the code of a kernel from nvdisasm's text, without padding."""
     code, inside = Code(), False
     for line in text.splitlines():
         if start := _KERNEL_START.fullmatch(line):
@@ -167,11 +166,11 @@ def parse(text: str, function: str) -> Code:
 
 
 def loops(code: Code) -> dict[int, set[int]]:
-    """Return the loops of a kernel: indices of their instructions, by the index of the first.
+    """Return the natural loops of a kernel: indices of instructions, by index of the head.
 
-    A loop is what can run between an instruction and a branch back to it, if no way leads into the
-    loop but by that instruction (a natural loop). So code that was moved out of line belongs to the
-    loop from which it is reached, wherever it stands, and branching back from there makes no loop.
+    A natural loop is all code that can run between its head and a branch back to the head, if the
+    head is its only entry. Code moved out of line therefore belongs to the loop that reaches it,
+    and its branch back is not a loop.
     """
     predecessors = code.predecessors()
     found: dict[int, set[int]] = {}
@@ -184,14 +183,14 @@ def loops(code: Code) -> dict[int, set[int]]:
 
 
 def main_loop(code: Code) -> set[int]:
-    """Return the indices of the instructions of the loop that does the work; empty: there is none.
+    """Return the indices of the instructions of the main loop; empty if there is none.
 
-    It is the loop with the most FMAs of its own, that is, outside of loops inside it. The
-    compiler writes one loop of the source several times: unrolled as far as it goes, and again for
-    the steps that remain. The most unrolled copy is the one that runs, and has the most
-    FMAs. A loop over tiles is chosen where the loop within a tile is unrolled completely
-    and so has vanished, else the inner one. Only the loop's own instructions count: each of them
-    stands for one a turn. Of equals it is the loop with the fewest instructions, then the first.
+    The main loop has the most FMAs outside its inner loops. The compiler emits a loop of the source
+    several times: unrolled, and again for the remaining iterations. The most unrolled copy runs,
+    and has the most FMAs. It is the loop over tiles if the loop within a tile is fully unrolled,
+    otherwise the inner loop. Among equals, the loop with the fewest instructions is chosen, then
+    the first. Instructions of inner loops are excluded, so each instruction runs once per
+    iteration.
     """
     found = loops(code)
     own = [
@@ -208,17 +207,14 @@ def main_loop(code: Code) -> set[int]:
 
 
 def fmas(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return how many FMAs of elements there are.
-
-    Those of tensor cores, else FFMA and DFMA, or IMAD if there are none of them.
-    """
+    """Return the number of FMAs of elements: of tensor cores, else FFMA and DFMA, else IMAD."""
     counts = list(counts)
     names = _fma_names({count.opcode for count in counts})
     return sum(c.count for c in counts if c.scope == scope and c.opcode in names)
 
 
 def fma_share(counts: Iterable[InstructionCount], scope: str) -> float | None:
-    """Return the share (0 to 1) of FMAs in all instructions; None: the scope is empty."""
+    """Return the share (0 to 1) of FMAs in all instructions; None if the scope is empty."""
     counts = list(counts)
     total = sum(count.count for count in counts if count.scope == scope)
     return fmas(counts, scope) / total if total else None
@@ -227,22 +223,19 @@ def fma_share(counts: Iterable[InstructionCount], scope: str) -> float | None:
 def loads_by_width(
     counts: Iterable[InstructionCount], scope: str, opcode: str = "LDG"
 ) -> dict[int, int]:
-    """Return how many loads of a kind (LDG: global, LDS: shared memory) there are, by bits."""
+    """Return the number of loads (LDG: global, LDS: shared memory) by width in bits."""
     return {c.bits: c.count for c in counts if c.scope == scope and c.opcode == opcode}
 
 
 def barriers(counts: Iterable[InstructionCount], scope: str) -> int:
-    """Return how many barriers of the block there are."""
+    """Return the number of block barriers."""
     return sum(c.count for c in counts if c.scope == scope and c.opcode == "BAR")
 
 
 def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float:
-    """Return how many steps along k one turn of the main loop does.
+    """Return K per iteration of the main loop: its FMAs over the elements of C per thread.
 
-    0: there is no such loop, or one instruction of tensor cores does many.
-
-    `sums_per_thread` elements of C are computed by a thread (rows times columns of the tile over
-    threads of the block), with a FMA for each of them in each step.
+    It is 0 without a main loop, and on tensor cores, where one instruction covers several k.
     """
     counts = list(counts)
     if any(count.opcode in TENSOR_FMAS for count in counts):
@@ -251,7 +244,7 @@ def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float
 
 
 def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[int]:
-    """Return what leads from `head` to `latch`; empty if the kernel gets there without `head`."""
+    """Return the code from `head` to `latch`; empty if another entry leads there."""
     body: set[int] = set()
     waiting = [latch]
     while waiting:
@@ -263,7 +256,7 @@ def _natural_loop(predecessors: list[list[int]], head: int, latch: int) -> set[i
 
 
 def _fma_names(opcodes: set[str]) -> tuple[str, ...]:
-    """Return which of a kernel's opcodes multiply and add its elements."""
+    """Return the opcodes that are a kernel's FMAs of elements."""
     for names in (TENSOR_FMAS, FLOATING_FMAS):
         if opcodes.intersection(names):
             return names
@@ -276,14 +269,14 @@ def _tally(code: Code, indices: Iterable[int]) -> Counter[tuple[str, int]]:
 
 
 def _disassembled(cubin: Path, disassembler: Path) -> str:
-    """Return nvdisasm's text of a cubin; raises StudyError if it has none."""
+    """Return nvdisasm's text of a cubin; raise StudyError if it fails."""
     try:
         done = subprocess.run(
             [disassembler, "--print-code", cubin], capture_output=True, text=True, check=False
         )
     except OSError as error:
         raise StudyError(
-            f"{disassembler}: cannot be run ({error.strerror}); install another nvdisasm"
+            f"{disassembler}: cannot run ({error.strerror}); install another nvdisasm"
         ) from None
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]

@@ -1,7 +1,7 @@
-"""Theoretical occupancy: how many warps of a kernel an SM holds at once, and what limits them.
+"""Theoretical occupancy: active warps of a kernel per SM, and their limiter.
 
-Pure arithmetic on what a cubin uses and what a compute capability allows, as in the occupancy
-calculator that comes with CUDA (cuda_occupancy.h). Source H's table of limits is `LIMITS`.
+Computed from the resources of a cubin and the limits of a compute capability, as in CUDA's
+occupancy calculator (cuda_occupancy.h). `LIMITS` is source H's table.
 """
 
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from base.errors import StudyError
 
 WARP_SIZE = 32
 _KIB = 1024
-# What may limit occupancy. Of several that allow as few blocks, the first here is named.
+# Limiters of occupancy; among equals, the first one is reported.
 LIMITERS = ("warps", "blocks", "registers", "shared memory")
 
 
 @dataclass(frozen=True)
 class CapabilityLimits:
-    """What a compute capability allows (CUDA C++ Programming Guide, Compute Capabilities).
+    """Limits of a compute capability (CUDA C++ Programming Guide, Compute Capabilities).
 
-    Registers have 32 bits and are given to a warp at a time, in units of
-    `register_allocation_unit`, from the part of the SM that runs the warp: an SM has
-    `warp_allocation_granularity` such parts. Shared memory is given to a block in units of
-    `shared_allocation_unit_bytes`, `reserved_shared_bytes_per_block` for the driver included. A
-    block has more than `max_static_shared_bytes_per_block` only as dynamic shared memory, asked for
-    with the function's attribute (opt-in), up to `max_shared_bytes_per_block`.
+    32-bit registers are allocated per warp, in units of `register_allocation_unit`, from the SM
+    partition of the warp; an SM has `warp_allocation_granularity` partitions. Shared memory is
+    allocated per block in units of `shared_allocation_unit_bytes`, including
+    `reserved_shared_bytes_per_block` for the driver. More than `max_static_shared_bytes_per_block`
+    must be dynamic shared memory, requested with the function's attribute (opt-in), up to
+    `max_shared_bytes_per_block`.
     """
 
     max_warps_per_multiprocessor: int
@@ -41,7 +41,7 @@ class CapabilityLimits:
     warp_allocation_granularity: int = 4
 
 
-# Warps and blocks of an SM, shared memory of an SM and (opt-in) of a block; then what differs.
+# Warps and blocks per SM, shared memory per SM and (opt-in) per block; then exceptions.
 LIMITS = {
     "7.5": CapabilityLimits(32, 16, 64 * _KIB, 64 * _KIB, 0, 256),
     "8.0": CapabilityLimits(64, 32, 164 * _KIB, 163 * _KIB),
@@ -58,10 +58,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many blocks and warps of a kernel are active on an SM, and what allows no more of them.
+    """Active blocks and warps of a kernel per SM, and their limiter.
 
     `share` is active warps over `max_warps` (0 to 1), `limiter` one of `LIMITERS`. A kernel that
-    does not fit has no active block; then `limiter` says what it has too much of.
+    does not fit has no active block; `limiter` is then the exceeded resource.
     """
 
     blocks_per_multiprocessor: int
@@ -77,11 +77,11 @@ class Occupancy:
 
 
 def limits_of(compute_capability: str) -> CapabilityLimits:
-    """Return what a compute capability such as ``9.0`` allows; StudyError if it is not known."""
+    """Return the limits of a compute capability such as ``9.0``; raise StudyError if unknown."""
     if compute_capability not in LIMITS:
         raise StudyError(
-            f"compute capability {compute_capability!r}: its limits are not known; known are "
-            f"{', '.join(LIMITS)} (kernels/cubins/occupancy.py)"
+            f"compute capability {compute_capability!r}: unknown limits; add them to LIMITS in "
+            f"kernels/cubins/occupancy.py, which has {', '.join(LIMITS)}"
         )
     return LIMITS[compute_capability]
 
@@ -93,10 +93,10 @@ def occupancy(
     static_shared_bytes: int,
     dynamic_shared_bytes: int = 0,
 ) -> Occupancy:
-    """Return the theoretical occupancy of a kernel launched with blocks of so many threads (≥ 1).
+    """Return the theoretical occupancy of a kernel with `threads_per_block` (≥ 1).
 
-    Registers and static shared memory are those of its cubin (`kernels.cubins.compile.BuildResult`). Raises
-    StudyError for an unknown compute capability.
+    Registers and static shared memory come from its cubin (`kernels.cubins.compile.BuildResult`).
+    Raise StudyError for an unknown compute capability.
     """
     limits = limits_of(compute_capability)
     warps = -(-threads_per_block // WARP_SIZE)
@@ -121,9 +121,9 @@ def _blocks_by_warps(limits: CapabilityLimits, threads: int, warps: int) -> int:
 def _blocks_by_registers(limits: CapabilityLimits, registers: int, warps: int) -> int:
     if registers > limits.max_registers_per_thread:
         return 0
-    # A kernel without registers gets a unit here, which limits nothing either.
+    # A kernel without registers counts as one unit, which limits nothing.
     of_a_warp = _in_units(max(registers, 1) * WARP_SIZE, limits.register_allocation_unit)
-    # What a block may have is what the SM has, so that it needs no look of its own.
+    # The limit per block equals the limit per SM, so it needs no extra check.
     parts = limits.warp_allocation_granularity
     warps_of_a_part = limits.registers_per_multiprocessor // parts // of_a_warp
     return warps_of_a_part * parts // warps
@@ -135,7 +135,7 @@ def _blocks_by_shared(limits: CapabilityLimits, static: int, dynamic: int) -> in
     if static + dynamic > limits.max_shared_bytes_per_block:
         return 0
     asked = static + dynamic + limits.reserved_shared_bytes_per_block
-    # A block without any gets a unit here: more blocks than an SM runs at all.
+    # A block without shared memory counts as one unit, which limits nothing.
     unit = limits.shared_allocation_unit_bytes
     return limits.shared_bytes_per_multiprocessor // _in_units(max(asked, 1), unit)
 

@@ -1,4 +1,4 @@
-"""Running a compiled kernel on arrays: faults become `KernelFault`, accesses become counts."""
+"""Running a compiled kernel on arrays, with its faults (`KernelFault`) and counts."""
 
 import ctypes
 import subprocess
@@ -15,16 +15,16 @@ from base.paths import shown
 from kernels.host_execution.compiler import build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
-_ALIGNMENT = 256  # bytes, of a GPU's allocations
+_ALIGNMENT = 256  # bytes, as GPU allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
-# Overflow of signed integers is undefined in C++; unsigned ones wrap around, with the same bits.
+# In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
-_SEVERAL = 0xFFFF  # the number of a thread where it was more than one
+_SEVERAL = 0xFFFF  # thread number that means several threads
 
 
 class KernelFault(StudyError):  # noqa: N818  the field's word
-    """What a kernel did wrong: one line that names the kernel, its source line and the thread."""
+    """A fault of a kernel, as one line with its name, source line and thread."""
 
 
 class _Fault(ctypes.Structure):
@@ -93,11 +93,11 @@ class _Sizes(ctypes.Structure):
 
 @dataclass(frozen=True)
 class LineCount:
-    """Accesses of one size from one source line: of threads, requests of warps, transactions.
+    """Accesses of one size from one source line: by threads, requests of warps, transactions.
 
-    `operation` is global_load, global_store, shared_load or shared_store. A transaction of global
-    memory is a sector, one of shared memory a wavefront; `ideal` is the fewest wavefronts that the
-    requests could have had (0 for global memory), `lines` the lines that they touch (0 for shared).
+    `operation` is global_load, global_store, shared_load or shared_store. A transaction is a sector
+    (global memory) or a wavefront (shared memory). `ideal` is the minimum number of wavefronts (0
+    for global memory), `lines` the number of touched cache lines (0 for shared memory).
     """
 
     line: int
@@ -114,8 +114,8 @@ class LineCount:
 class Run:
     """Outcome of a counted run.
 
-    `stored_by[i]` has, for each word of buffer number i in order of addresses, the source line
-    that stored it last, 0 if none did. A float64 is two words.
+    `stored_by[i]` is the source line of the last store to each word of buffer i, in order of
+    addresses (0: no store). A float64 is two words.
     """
 
     counts: list[LineCount]
@@ -123,7 +123,7 @@ class Run:
 
 
 class Kernel:
-    """A kernel that `compiler.build_kernel` made; `source` is what messages name."""
+    """A kernel built by `compiler.build_kernel`; messages name its `source`."""
 
     def __init__(self, library: Path, source: Path, name: str, counted: bool) -> None:
         self._path = library
@@ -139,11 +139,11 @@ class Kernel:
         arguments: Sequence[Array | int],
         dynamic_shared_bytes: int = 0,
     ) -> Run:
-        """Run the kernel; arrays among the arguments are its buffers, and keep what it stores.
+        """Run the kernel; arrays among the arguments are its buffers, and receive its stores.
 
-        `grid` and `threads` are up to three sizes: x, y, z. An array is of the type that the kernel
-        takes: float32, float64, uint32 or int32. Raises KernelFault. Only a counted kernel is kept
-        from reading and writing out of bounds: run that one first.
+        `grid` and `threads` are up to three sizes: x, y, z. Arrays have the element type of the
+        kernel: float32, float64, uint32 or int32. Raise KernelFault. Only a counted kernel checks
+        bounds before an access: run it first.
         """
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = _copies(arrays)
@@ -216,16 +216,16 @@ class Kernel:
         return f"{self._source}:{self._line(fault.code)}: {self._name}, {block}, {thread}: {text}"
 
 
-# By kind, as in the runtime.
+# By kind, as in runtime.h.
 _TEXTS = {
     1: "{access} is out of bounds",
     2: "index {index} is outside its array",
     3: "{access} is misaligned",
     4: "{access} races with {other} at line {other_line}: no barrier is between them",
     5: "{access} races with {other}, of this or an earlier block, at line {other_line}",
-    6: "{access}, which no thread of the block has written yet: a barrier may be missing",
-    7: "waits at this barrier, while {other} waits at the one in line {other_line}",
-    8: "waits at this barrier, which {other} does not reach: it has ended",
+    6: "{access} is uninitialised: no thread of the block wrote it; a barrier may be missing",
+    7: "waits at this barrier, while {other} waits at the barrier at line {other_line}",
+    8: "waits at this barrier, but {other} has ended without it",
     9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
 }
 
@@ -235,7 +235,7 @@ def _three(sizes: tuple[int, ...]) -> ctypes.Array[ctypes.c_uint32]:
 
 
 def _thread(index: int, block: Sequence[int]) -> str:
-    """Return what messages call a thread of a block."""
+    """Return a thread of a block as text."""
     if index == _SEVERAL:
         return "several threads"
     across, down = block[0], block[1]
@@ -243,15 +243,15 @@ def _thread(index: int, block: Sequence[int]) -> str:
 
 
 def _copies(arrays: Sequence[Array]) -> list[Array]:
-    """Copy arrays to memory that is aligned as a GPU's, each far from all else.
+    """Copy arrays to memory with the alignment of a GPU, with gaps between them.
 
-    What lies between is as large as the largest of them, so that an index that is off by a row, a
-    column or a factor of 2 falls into no other.
+    Each gap is as large as the largest array, so that an index that is off by a row, a column or a
+    factor of 2 does not reach another array.
     """
     gap = max((array.nbytes for array in arrays), default=0) + (1 << 20)
     gap += -gap % _ALIGNMENT
     size = sum(gap + array.nbytes + _ALIGNMENT for array in arrays) + gap
-    memory = np.empty(size, np.uint8)  # pages that nobody touches cost nothing
+    memory = np.empty(size, np.uint8)  # untouched pages take no memory
     place = gap - memory.ctypes.data % _ALIGNMENT
     copies = []
     for array in arrays:
@@ -265,7 +265,7 @@ def _copies(arrays: Sequence[Array]) -> list[Array]:
 def _values(
     arguments: Sequence[Array | int], copies: list[Array]
 ) -> list[ctypes.c_void_p | ctypes.c_int]:
-    """Return the arguments as the kernel takes them: addresses and ints."""
+    """Return the arguments for the kernel: addresses and ints."""
     remaining = iter(copies)
     return [
         ctypes.c_void_p(next(remaining).ctypes.data)
@@ -277,9 +277,9 @@ def _values(
 
 @cache
 def source_line(library: Path, code: int, file: str) -> int:
-    """Return the line of `file` that the instruction before `code` in a counted library is of.
+    """Return the line of `file` for the instruction before `code` in a counted library.
 
-    Where it was inlined, that is the outermost line. 0: the library does not tell.
+    For inlined code it is the outermost line; 0 if unknown.
     """
     done = subprocess.run(
         ["addr2line", "-i", "-e", str(library), hex(code - 1)],
@@ -298,20 +298,20 @@ def _runtime(folder: Path) -> ctypes.CDLL:
 
 
 def has_fma(folder: Path) -> bool:
-    """Tell whether this host's CPU has fused FMAs, which the mode `fused` needs."""
+    """Return whether this host's CPU has FMA instructions, which the mode `fused` needs."""
     return bool(_runtime(folder).host_has_fma())
 
 
 def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
-    """Return the products A·B, shape (batch, m, n), each element summed in the order of k.
+    """Return the products A·B, shape (batch, m, n), with sums in the order of k.
 
-    `a` has shape (batch, m, k) and `b` (batch, k, n). Both, and the products, are of one type:
-    float32, float64, uint32 or int32. `fused`: each step is one fused FMA, else a rounded
-    product and then a sum. Integers wrap around at 32 bits, either way.
+    `a` has shape (batch, m, k) and `b` (batch, k, n). All have one type: float32, float64, uint32
+    or int32. `fused`: each step is one FMA; otherwise products are rounded before the addition.
+    Integers wrap around at 32 bits.
     """
     (batch, m, k), n = a.shape, b.shape[2]
     if b.dtype != a.dtype or b.shape[:2] != (batch, k):
-        raise ValueError(f"no products: {a.dtype}{a.shape} and {b.dtype}{b.shape}")
+        raise ValueError(f"incompatible matrices: {a.dtype}{a.shape} and {b.dtype}{b.shape}")
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     product = np.empty((batch, m, n), a.dtype)
     function = _runtime(folder)[f"host_reference_{_COMPUTED.get(a.dtype.name, a.dtype.name)}"]

@@ -217,7 +217,7 @@ def expected_product(product: Product, fused: bool, folder: Path = BUILDS) -> Ar
 
 @lru_cache(maxsize=16)
 def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
-    """Return the reference for all variants' products of a shape; it takes longer than some runs."""
+    """Return the reference for a shape, cached: it takes longer than some runs."""
     return reference(*Inputs([(dtype, shape)], SEED).pair(dtype, shape), fused, folder)
 
 

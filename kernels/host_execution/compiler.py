@@ -1,4 +1,4 @@
-"""Compiling kernels and the runtime with g++, once for each content of all that goes into them."""
+"""Compiling kernels and the runtime with g++, once per digest of all inputs."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
 
 _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
-# A fiber's stack is not much larger than this frame.
+# The stack of a fiber is only slightly larger than this frame.
 _KERNEL = ["-fno-extern-tls-init", "-Werror=frame-larger-than=32768"]
 _RUNTIME = ["-O2", "-ffp-contract=off"]
 _MODE_FLAGS: dict[Mode, list[str]] = {
@@ -31,16 +31,16 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-fsanitize=thread", "-fsanitize=bounds"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
     ],
-    # Vectors of products, summed one after the other, would not be fused FMAs.
+    # Vectorised products would not be fused with their sums.
     "separate": ["-O2", "-fno-tree-vectorize", "-ffp-contract=off"],
-    # GCC 13 and later leave chains of sums unfused otherwise, which many processors do faster.
+    # Without it, GCC 13 and later do not fuse chains of sums.
     "fused": [
         *("-O2", "-fno-tree-vectorize", "-mfma", "-ffp-contract=fast"),
         "--param=avoid-fma-max-bits=0",
     ],
 }
 
-# What the host has no counterpart of, by the words that ask for it.
+# Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
     r"\basm\b": "inline PTX",
     r"\b__shfl\w*": "warp shuffles",
@@ -57,20 +57,20 @@ _UNSUPPORTED = {
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
 }
-# How conditions begin of code that only GPUs compile.
-_OF_CARDS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
+# Starts of conditions of code that only GPUs compile.
+_FOR_GPUS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
 
 class NotSupported(StudyError):  # noqa: N818  the field's word
-    """What the host cannot execute, though a GPU may."""
+    """A feature of a kernel that the host cannot execute."""
 
 
 def unsupported(text: str) -> tuple[int, str, str] | None:
-    """Return line, word and feature of the first thing in a source that the host cannot execute.
+    """Return line, word and name of the first feature that the host cannot execute.
 
-    What stands between a condition of `_OF_CARDS` and its ``#else`` is for GPUs alone.
+    Code between a condition of `_FOR_GPUS` and its ``#else`` is ignored.
     """
-    code = _without_cards_own(without_comments(text))
+    code = _without_gpu_code(without_comments(text))
     found = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
@@ -87,12 +87,12 @@ def unsupported(text: str) -> tuple[int, str, str] | None:
     return code.count("\n", 0, place) + 1, word, feature
 
 
-def _without_cards_own(code: str) -> str:
-    """Return code with empty lines for those that only nvcc compiles."""
-    depth, lines = 0, []  # of conditions inside of that of a GPU, counted from 1
+def _without_gpu_code(code: str) -> str:
+    """Return code with empty lines in place of code that only nvcc compiles."""
+    depth, lines = 0, []  # of nested conditions, from 1 at a condition of `_FOR_GPUS`
     for line in code.splitlines():
         if depth == 0:
-            depth = int(line.startswith(_OF_CARDS))
+            depth = int(line.startswith(_FOR_GPUS))
         elif line.startswith("#if"):
             depth += 1
         elif line.startswith("#endif") or (line.startswith("#else") and depth == 1):
@@ -103,7 +103,7 @@ def _without_cards_own(code: str) -> str:
 
 @cache
 def find_gxx() -> Path:
-    """Return the g++ on PATH; raises StudyError if there is none."""
+    """Return the g++ on PATH; raise StudyError if there is none."""
     found = shutil.which("g++")
     if not found:
         raise StudyError("g++: not found on PATH; install it (Debian, Ubuntu: apt install g++)")
@@ -112,13 +112,13 @@ def find_gxx() -> Path:
 
 @cache
 def compiler_version() -> str:
-    """Return what g++ says of itself; raises StudyError if there is none."""
+    """Return the output of g++ --version; raise StudyError if there is no g++."""
     command = [str(find_gxx()), "--version"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def build_runtime(folder: Path = BUILDS) -> Path:
-    """Compile the runtime to `folder`, if it is not there yet; return it. Raises StudyError."""
+    """Compile the runtime to `folder` if it is missing; return it. Raise StudyError."""
     texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
     sources = [HERE / "runtime.cpp", HERE / "accesses.cpp"]
     return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
@@ -131,17 +131,18 @@ def build_kernel(
     mode: Mode,
     folder: Path = BUILDS,
 ) -> Path:
-    """Compile the kernel `name` of a source file to `folder`, if it is not there yet; return it.
+    """Compile the kernel `name` of a source file to `folder` if it is missing; return it.
 
-    `defines` are macros and what they stand for: numbers, or words such as the type ``double``.
-    Raises StudyError for what the host cannot execute, and with the compiler's first complaint.
+    `defines` are macros and their values: numbers, or words such as the type ``double``. Raise
+    NotSupported for features that the host cannot execute, and StudyError with the compiler's first
+    error.
     """
     text = source.read_text()
     if found := unsupported(text):
         line, word, feature = found
         raise NotSupported(
-            f"{shown(source)}:{line}: {word}: host execution does not support {feature}; write the "
-            "kernel without, or run it on a GPU alone"
+            f"{shown(source)}:{line}: {word}: host execution does not support {feature}; remove "
+            "it, or run the kernel on a GPU only"
         )
     runtime = build_runtime(folder)
     compiling = [
@@ -152,8 +153,7 @@ def build_kernel(
         f"-DKERNEL={name}",
         f'-DSOURCE="{source}"',
     ]
-    # The runtime is found beside the kernel, and is the one that the kernel was built with. It
-    # takes the place of the sanitizer's own library.
+    # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
     linking = [f"-L{folder}", f"-l:{runtime.name}", "-Wl,-rpath,$ORIGIN", "-lm"]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
@@ -168,7 +168,7 @@ def _build(
     texts: Mapping[str, bytes],
     folder: Path,
 ) -> Path:
-    """Compile and link a library that is named by the hash of all that goes into it."""
+    """Compile and link a library, with a digest of all inputs in its name."""
     gxx = find_gxx()
     digest = hashlib.sha256("\0".join([compiler_version(), *compiling, *linking]).encode())
     for key, text in sorted(texts.items()):
@@ -195,7 +195,7 @@ def _run(name: str, command: Sequence[Path | str]) -> None:
 
 
 def _complaint(name: str, output: str) -> str:
-    """Return g++'s first error in one line, with file and line where it has them."""
+    """Return g++'s first error as one line, with file and line if known."""
     if found := re.search(r"^(/.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
         return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (g++)"
     said = output.splitlines()

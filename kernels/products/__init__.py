@@ -1,1 +1,1 @@
-"""What is multiplied: shapes, element types, matrices, references and the correctness gate."""
+"""Shapes, element types, matrices, reference products and the correctness gate."""

@@ -1,4 +1,4 @@
-"""The types of matrix elements, as numpy and C++ name them."""
+"""Element types in numpy and C++."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Element:
-    """A type of elements: what numpy and C++ call it.
+    """An element type in numpy and C++.
 
-    32-bit integers are computed as ``unsigned``, whose overflow wraps around by the standard of
-    C++; the bits of the product are the same.
+    32-bit integers are ``unsigned`` in C++, where only unsigned overflow is defined. The bits of
+    the product are the same.
     """
 
     dtype: type[np.generic]
@@ -18,7 +18,7 @@ class Element:
 
     @property
     def bytes(self) -> int:
-        """Size of an element."""
+        """Bytes per element."""
         return np.dtype(self.dtype).itemsize
 
 

@@ -1,4 +1,4 @@
-"""The correctness gate: no cell is timed whose product is wrong."""
+"""The correctness gate: only cells with a correct product are timed."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.products.matrices import Matrix, Reference
 
-# Elements that are evaluated at a time: their float64 copies stay in a core's cache.
+# Elements evaluated at a time: their float64 copies fit in the cache of a core.
 _BAND_ELEMENTS = 1 << 17
 _MOST_WORKERS = 8
 
@@ -17,7 +17,7 @@ _MOST_WORKERS = 8
 class Verdict:
     """Outcome of the gate for one cell, with its worst element (row, column, error, bound).
 
-    Rows count through all products of a batch, one below the other.
+    Rows are numbered through all products of a batch.
     """
 
     passed: bool
@@ -30,7 +30,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Band:
-    """Outcome of some rows: failures, whether all is finite, and the worst element's place."""
+    """Outcome of some rows: failures, whether all are finite, and the worst element's location."""
 
     failures: int
     finite: bool
@@ -44,10 +44,10 @@ def evaluate(
 ) -> Verdict:
     """Compare a product with its float64 reference, element by element.
 
-    All arrays are (batch, m, n). Every |product − expected| must be within this `multiple` of
-    `bound` (`kernels.products.matrices.reference`, `Cell.bound_multiple`); NaN, infinity and elements
-    that nobody wrote (by the poison NaN, or a wrong integer) fail. The worst element is the first
-    that is not finite, else the one whose error is the largest multiple of its bound.
+    All arrays are (batch, m, n). Every |product − expected| must be within `multiple` times `bound`
+    (`kernels.products.matrices.reference`, `Cell.bound_multiple`). NaN, infinity and unwritten
+    elements (poison: NaN, or a wrong integer) fail. The worst element is the first that is not
+    finite, otherwise the element with the largest error over its bound.
     """
     columns = product.shape[-1]
     product, expected, bound = (each.reshape(-1, columns) for each in (product, expected, bound))
@@ -58,8 +58,8 @@ def evaluate(
         rows = slice(start, start + height)
         return _evaluate_band(product[rows], expected[rows], multiple * bound[rows], start)
 
-    # numpy leaves the interpreter to others while it computes, so threads do run side by side.
-    # More than a few wait for one another and for memory.
+    # numpy releases the interpreter lock, so threads run in parallel. More than a few of them only
+    # wait for memory.
     workers = min(_MOST_WORKERS, len(starts), len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
         bands = list(pool.map(evaluate_band, starts))
@@ -69,7 +69,7 @@ def evaluate(
     reason = None
     error = float(abs(product[row, column] - expected[row, column]))
     if failures:
-        # Integers in full: numbers that differ in their last digits must not look the same.
+        # Integers in full: numbers that differ in their last digits must look different.
         form = ".0f" if np.issubdtype(product.dtype, np.integer) else "g"
         reason = (
             f"{failures} of {product.size} elements wrong; worst C({row}, {column}) = "
@@ -81,9 +81,9 @@ def evaluate(
 
 
 def _evaluate_band(product: Matrix, expected: Reference, bound: Reference, start: int) -> _Band:
-    """Judge some rows of a product, of which `start` is the first."""
+    """Evaluate some rows of a product; the first one is row `start`."""
     error = np.abs(product - expected)
-    # A bound of zero (a zero row or column) allows no error at all: any is infinitely too much.
+    # With a bound of zero (a zero row or column), any error is infinitely large.
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, error / bound)
     wrong = ~np.isfinite(product)

@@ -1,4 +1,4 @@
-"""The matrices that are multiplied, and the reference that products are compared with."""
+"""Input matrices, and the reference for their products."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,28 +11,28 @@ from base.errors import StudyError
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 
-# Of any type of elements, (batch, rows, columns).
+# Any element type; (batch, rows, columns).
 Matrix = npt.NDArray[Any]
 Reference = npt.NDArray[np.float64]
-# Products of one type of elements and one shape.
+# Element type and shape of a product.
 Problem = tuple[str, Shape]
 
-# What C is filled with before a kernel runs: NaN as float32 and, two words of it, as float64.
+# Fills C before a kernel runs: NaN as float32 and, in two words, as float64.
 POISON_WORD = 0x7FFFFFFF
-# Sums of so many products of two 16-bit numbers are exact in float64.
+# In float64, sums of this many products of two 16-bit numbers are exact.
 _EXACT_SUMS = 1 << 20
 
 
 class Inputs:
-    """Seeded random A and B, for every problem of those given.
+    """Seeded random A and B for all given problems.
 
-    Numbers are in [−1, 1), integers over all of their range. The matrices of a shape are the first
-    elements of one random vector for each type, so that one buffer serves them all, and each shape
-    has the same matrices in every study of one seed.
+    Floating-point elements are in [−1, 1); integers cover their full range. All matrices of a type
+    are the first elements of one random vector. So they share one buffer, and a shape has the same
+    matrices in every study with this seed.
     """
 
     def __init__(self, problems: Iterable[Problem], seed: int) -> None:
-        """Raises StudyError if this host has not the memory for them."""
+        """Raise StudyError if this host has too little memory."""
         self._problems = list(problems)
         check_memory(self._problems)
         self.a = self._vectors("a_elements", (seed, 0))
@@ -42,7 +42,7 @@ class Inputs:
         )
 
     def _vectors(self, elements: str, seed: tuple[int, int]) -> dict[str, Matrix]:
-        """Return by type of elements a vector for the largest matrix."""
+        """Return by element type a vector for the largest matrix."""
         counts: dict[str, int] = {}
         for dtype, shape in self._problems:
             counts[dtype] = max(counts.get(dtype, 0), getattr(shape, elements))
@@ -57,7 +57,7 @@ class Inputs:
 
 
 def memory_needed(problems: Iterable[Problem]) -> int:
-    """Return the bytes that `Inputs`, buffers of as many and the largest reference take."""
+    """Return the bytes for `Inputs`, equal buffers and the largest reference."""
     vectors: dict[tuple[str, str], int] = {}
     reference_bytes = 0
     for dtype, shape in problems:
@@ -65,20 +65,20 @@ def memory_needed(problems: Iterable[Problem]) -> int:
         for name, elements in edges.items():
             size = elements * ELEMENTS[dtype].bytes
             vectors[name, dtype] = max(vectors.get((name, dtype), 0), size)
-        # In float64: A, B, their absolute values, both products.
+        # In float64: A, B, their absolute values, and both products.
         reference_bytes = max(reference_bytes, 16 * sum(edges.values()))
     return 2 * sum(vectors.values()) + reference_bytes
 
 
 def check_memory(problems: Iterable[Problem]) -> None:
-    """Raise StudyError if this host has not the memory for these matrices, before it is taken."""
+    """Raise StudyError if this host has too little free memory for these matrices."""
     problems = list(problems)
     needed, available = memory_needed(problems), psutil.virtual_memory().available
     if needed > available:
         largest = max((shape for _, shape in problems), key=lambda shape: shape.flop)
         raise StudyError(
-            f"products up to {largest} need {needed / 2**30:.1f} GiB of this host's memory, "
-            f"{available / 2**30:.1f} GiB are free; measure smaller ones"
+            f"products up to size {largest}: need {needed / 2**30:.1f} GiB of host memory, "
+            f"{available / 2**30:.1f} GiB are free; use smaller sizes"
         )
 
 
@@ -98,9 +98,9 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
     """Return A·B and the bound on the error of a computed product, both (batch, m, n) in float64.
 
     For float32 the bound is γ·(|A|·|B|) with γ = k·u/(1 − k·u), componentwise (Higham, Accuracy and
-    Stability of Numerical Algorithms, 2nd ed., section 3.5). It holds for every order of summation,
-    with and without fused FMA. For float64 it is twice that, since the product that it is
-    compared with is computed in float64 too. Integers wrap around at 32 bits and allow no error.
+    Stability of Numerical Algorithms, 2nd ed., section 3.5). It is valid for every order of
+    summation, with and without FMA. For float64 it is doubled, because the reference is computed in
+    float64 too. Integers wrap around at 32 bits and allow no error.
     """
     if a.dtype == np.int32:
         product = _wrapped(a, b)
@@ -116,7 +116,7 @@ def reference(a: Matrix, b: Matrix) -> tuple[Reference, Reference]:
 def _wrapped(a: Matrix, b: Matrix) -> Reference:
     """Return the product of int32 matrices modulo 2³², as numbers from −2³¹ to 2³¹ − 1.
 
-    In float64, and by halves of 16 bits, of which sums are exact.
+    It is computed in float64 from 16-bit halves, whose sums are exact.
     """
     total = np.zeros((*a.shape[:2], b.shape[2]), np.int64)
     for start in range(0, a.shape[2], _EXACT_SUMS):
@@ -130,5 +130,5 @@ def _wrapped(a: Matrix, b: Matrix) -> Reference:
 
 
 def _halves(matrix: Matrix) -> tuple[Reference, Reference]:
-    """Return the halves of int32 numbers: high·2¹⁶ + low, with low ≥ 0."""
+    """Return the halves of int32 numbers, high·2¹⁶ + low with low ≥ 0."""
     return (matrix >> 16).astype(np.float64), (matrix & 0xFFFF).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Reference products kept on disk, found again by the content of the matrices."""
+"""Reference products, cached on disk by the content of their matrices."""
 
 import contextlib
 import hashlib
@@ -12,15 +12,14 @@ from kernels.products.matrices import Inputs, Problem, Reference, reference
 from kernels.products.shape import Shape
 
 CACHE = RESULTS / "references"
-# Part of the hash: to be raised when `kernels.products.matrices.reference` computes something else.
+# Part of the hash; increase it when `kernels.products.matrices.reference` changes.
 _VERSION = b"float64 product and Higham bound, 2"
 
 
 class References:
-    """References of the problems of `inputs`; the last one asked for stays in memory.
+    """References for the problems of `inputs`; the last one stays in memory.
 
-    A file of the cache that is damaged is computed anew, and a cache that cannot be written costs
-    time only.
+    A damaged cache file is computed again. A cache that cannot be written only costs time.
     """
 
     def __init__(self, inputs: Inputs, folder: Path = CACHE) -> None:
@@ -30,9 +29,9 @@ class References:
         self._last: tuple[Reference, Reference] | None = None
 
     def of(self, dtype: str, shape: Shape) -> tuple[Reference, Reference]:
-        """Return A·B in float64 and the bound on a product's error, both (batch, m, n)."""
+        """Return A·B in float64 and the error bound of a product, both (batch, m, n)."""
         if self._last is None or self._problem != (dtype, shape):
-            self._last = None  # before the next is made: both at once may be more than there is
+            self._last = None  # frees its memory before the next one is computed
             self._last = self._load_or_compute(dtype, shape)
             self._problem = (dtype, shape)
         return self._last

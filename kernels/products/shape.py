@@ -1,21 +1,21 @@
-"""The shape of a product: how many, and of which matrices."""
+"""The shape of a product: batch and matrix sizes."""
 
 import re
 from dataclasses import dataclass
 
 from base.errors import StudyError
 
-# Elements of a matrix that an index of a kernel, an int, reaches; those of the largest square one.
+# Elements of a matrix with 32-bit indices, and size of the largest square matrix.
 MOST_ELEMENTS = 2**31 - 1
-LARGEST_ORDER = 46340
+LARGEST_SIZE = 46340
 
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """`batch` products C = A·B, with A of m×k elements, B of k×n and C of m×n (as BLAS names them).
+    """`batch` products C = A·B, with A m×k, B k×n and C m×n (names as in BLAS).
 
-    The matrices of a batch lie one behind the other. As text a shape is ``512`` (square matrices),
-    ``17x33x65`` (m×k · k×n with m = 17, k = 33, n = 65) or ``3x17x33x65`` (three such).
+    The matrices of a batch are contiguous. As text, a shape is ``512`` (square matrices),
+    ``17x33x65`` (m×k · k×n with m = 17, k = 33, n = 65) or ``3x17x33x65`` (a batch of 3).
     """
 
     batch: int
@@ -25,12 +25,12 @@ class Shape:
 
     @classmethod
     def square(cls, n: int) -> "Shape":
-        """Return the shape of one product of square matrices of order n."""
+        """Return the shape of one product of square matrices of size n."""
         return cls(1, n, n, n)
 
     @classmethod
     def parse(cls, text: str | int) -> "Shape":
-        """Return the shape that a text or an order means; raises StudyError if it means none."""
+        """Return the shape for a text or a size; raise StudyError if it is not valid."""
         edge = "([0-9]{1,10})"
         match = re.fullmatch(f"(?:(?:{edge}x)?{edge}x{edge}x)?{edge}", str(text))
         if match:
@@ -40,14 +40,14 @@ class Shape:
             largest = max(m * k, k * n, m * n)
             if largest > MOST_ELEMENTS:
                 raise StudyError(
-                    f"shape {text}: has a matrix of {largest} elements; kernels reach no more than "
-                    f"{MOST_ELEMENTS} (order {LARGEST_ORDER})"
+                    f"shape {text}: has a matrix of {largest} elements; use at most "
+                    f"{MOST_ELEMENTS} (size {LARGEST_SIZE})"
                 )
             if min(batch, m, n, k) > 0:
                 return shape
         shown = repr(text) if len(str(text)) <= 40 else f"{str(text)[:37]!r}..."
         raise StudyError(
-            f"shape {shown}: is none; write N, MxKxN or BATCHxMxKxN with whole numbers from 1, "
+            f"shape {shown}: not valid; use N, MxKxN or BATCHxMxKxN with whole numbers from 1, "
             "for example 512, 17x33x65 or 3x17x33x65"
         )
 
@@ -64,25 +64,25 @@ class Shape:
 
     @property
     def largest(self) -> int:
-        """The longest edge of any of the matrices."""
+        """The longest edge of the matrices."""
         return max(self.m, self.n, self.k)
 
     @property
     def a_elements(self) -> int:
-        """Elements of A, all products of the batch together."""
+        """Elements of A in the whole batch."""
         return self.batch * self.m * self.k
 
     @property
     def b_elements(self) -> int:
-        """Elements of B, all products of the batch together."""
+        """Elements of B in the whole batch."""
         return self.batch * self.k * self.n
 
     @property
     def c_elements(self) -> int:
-        """Elements of C, all products of the batch together."""
+        """Elements of C in the whole batch."""
         return self.batch * self.m * self.n
 
     @property
     def flop(self) -> int:
-        """Multiplications and additions: 2·m·n·k for each product (operations, for integers)."""
+        """Multiplications and additions: 2·m·n·k per product (for integers: operations)."""
         return 2 * self.batch * self.m * self.n * self.k

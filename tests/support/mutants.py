@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(
         "no first barrier",
         *("block", 16, 8, TILES_COMPLETE, "", "sum += a_tile"),
-        "which no thread of the block has written",
+        "no thread of the block wrote it",
     ),
     Mutant(
         "no second barrier",
@@ -63,12 +63,12 @@ MUTANTS = [
     Mutant(
         "no barrier after a row is buffered",
         *("buffered_row", 16, None, "    __syncthreads();\n", "", "sum += smem"),
-        "which no thread of the block has written",
+        "no thread of the block wrote it",
     ),
     Mutant(
         "early return before a barrier",
         *("block", 17, 8, "    float sum = 0.0f;\n", GUARD + "    float sum = 0.0f;\n"),
-        *("the tiles are complete", r"does not reach: it has ended"),
+        *("the tiles are complete", r"has ended without it"),
     ),
     Mutant(
         "early return inside the loop",
@@ -79,7 +79,7 @@ MUTANTS = [
             TILES_READ,
             "        if (first_row + y >= n) return;\n" + TILES_READ,
         ),
-        *("nobody overwrites", r"does not reach: it has ended"),
+        *("nobody overwrites", r"has ended without it"),
     ),
     Mutant(
         "half a block waits at another barrier",
@@ -87,7 +87,7 @@ MUTANTS = [
         "        if (y < 4) __syncthreads();  // above\n        else\n" + TILES_COMPLETE,
         *(
             "// above",
-            r"waits at this barrier, while thread \(0, 4, 0\) waits at the one in line 24",
+            r"waits at this barrier, while thread \(0, 4, 0\) waits at the barrier at line 24",
         ),
     ),
     Mutant(
@@ -170,12 +170,12 @@ MUTANTS = [
             "    smem[column] =",
             "    if (column % 2 == 0) smem[column] =",
         ),
-        *("sum += smem", "load of 4 bytes at byte 4 of shared memory, which no thread"),
+        *("sum += smem", "load of 4 bytes at byte 4 of shared memory is uninitialised: no thread"),
     ),
     Mutant(
         "shared memory of an earlier block",
         *("buffered_column", 16, None, "    smem[row] =", "    if (column == 0) smem[row] ="),
-        *("* smem[k]", r"block \(1, 0, 0\).* which no thread of the block has written"),
+        *("* smem[k]", r"block \(1, 0, 0\).* no thread of the block wrote it"),
     ),
     Mutant(
         "misaligned float4 from global memory",
@@ -243,7 +243,7 @@ MUTANTS = [
     Mutant(
         "no barrier before an outer product",
         *("outer_product", 64, None, TILE_COMPLETE, "", "sum[i] += a_tile"),
-        "which no thread of the block has written",
+        "no thread of the block wrote it",
     ),
     Mutant(
         "no bound when a column of C is stored",
@@ -254,7 +254,7 @@ MUTANTS = [
     Mutant(
         "no barrier between two tiles",
         *("outer_product_prefetch", 64, None, NEXT_TILE_COMPLETE, "", "sum[i] += a_tile[used]"),
-        "which no thread of the block has written",
+        "no thread of the block wrote it",
     ),
     Mutant(
         "next tile over the one in use",
@@ -277,7 +277,7 @@ MUTANTS = [
         *("register_tile_double_buffered", 128, None),
         "                __syncthreads();  // the next tiles are complete, and nobody reads these "
         "any more\n",
-        *("", "read_fragment(a_fragment[next]", "which no thread of the block has written"),
+        *("", "read_fragment(a_fragment[next]", "no thread of the block wrote it"),
     ),
     Mutant(
         "stages not exchanged",
@@ -304,7 +304,7 @@ MUTANTS = [
         *("register_tile_async", 128, None),
         "                __syncthreads();  // the next tiles are complete, and nobody reads these "
         "any more\n",
-        *("", "read_fragment(a_fragment[next]", "which no thread of the block has written"),
+        *("", "read_fragment(a_fragment[next]", "no thread of the block wrote it"),
     ),
     Mutant(
         "rows of A copied beyond the last",
@@ -319,7 +319,7 @@ MUTANTS = [
     Mutant(
         "sums of slices read before they are there",
         *("sgemm_top", 64, 64032, "    __syncthreads();  // all parts of the sums are there\n", ""),
-        *("= parts[", "which no thread of the block has written|no barrier is between them"),
+        *("= parts[", "no thread of the block wrote it|no barrier is between them"),
     ),
     wrong_product(
         "sums of slices added in another order",
@@ -329,7 +329,7 @@ MUTANTS = [
     Mutant(
         "no barrier before a split tile is multiplied",
         *("sgemm_tensor", 128, None, "        __syncthreads();  // the tile is split\n", ""),
-        *("host_tensor_operand", "which no thread of the block has written"),
+        *("host_tensor_operand", "no thread of the block wrote it"),
     ),
     Mutant(
         "a tile is split while it is multiplied",

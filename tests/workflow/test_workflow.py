@@ -21,18 +21,9 @@ from measurement.recording import recording
 from tests.support import ROOT, warm
 
 pytestmark = pytest.mark.slow
-PARTS = [
-    "Snakefile",
-    "workflow",
-    "base",
-    "kernels",
-    "cpu_reference",
-    "measurement",
-    "study",
-    "analysis",
-    "report",
-]
-PARTS += ["CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml", "uv.lock"]
+PARTS = ["Snakefile", "CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml"]
+PARTS += ["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"]
+PARTS += ["workflow", "uv.lock"]
 CONFIG = """
 study:
   seed: 1
@@ -251,7 +242,8 @@ def test_a_study_that_is_another_here_measures_again(finished):
         ("analysis/render/numbers.py", ["render"]),
         ("report/cpu.html.j2", ["render"]),
         ("report/style.css", ["render"]),
-        ("analysis/archive/crate.py", []),
+        ("analysis/archive/crate.py", ["render"]),
+        ("measurement/recorder/record.py", []),
     ],
 )
 def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
@@ -259,6 +251,14 @@ def test_an_edit_reruns_what_uses_the_file_alone(finished, file, rules):
     jobs = planned(finished)
     undo()
     assert jobs == dict.fromkeys(rules, 1)
+
+
+def test_an_edit_of_an_error_message_measures_nothing_again(finished):
+    file = finished / "measurement" / "devices" / "locks.py"
+    undo = edit(file, lambda text: text.replace("in use by", "used by"))
+    jobs = planned(finished)
+    undo()
+    assert jobs == {}
 
 
 def test_editing_a_kernel_counts_it_and_renews_the_tables(finished):
@@ -281,12 +281,12 @@ def test_while_snakemake_is_at_work_nothing_else_begins(make_project, tmp_path):
         assert time.monotonic() < until
         time.sleep(0.05)
     time.sleep(0.2)
-    script = [sys.executable, "-m", "workflow.run", "report", "--cores", "1"]
+    script = [sys.executable, "-m", "workflow", "report", "--cores", "1"]
     refused = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
     os.killpg(at_work.pid, signal.SIGKILL)
     at_work.wait()
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: another run is at work here")
+    assert refused.stderr.startswith("error: another run is active in this folder")
     assert list((project / ".snakemake" / "locks").iterdir()), "left behind"
     script.append("results/counts/naive-b16-float32.csv")
     done = subprocess.run(script, cwd=project, capture_output=True, text=True, check=False)
@@ -337,12 +337,12 @@ def test_wrong_input_is_one_line(project, old, new, message):
 def test_missing_compiler_of_a_full_study_is_one_line(project):
     changed = "toolchain: {nvcc: /no/nvcc}\nstudy:\n  scope: full\n"
     edit(project / "config.yaml", lambda text: text.replace("study:\n", changed))
-    assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is no program")
+    assert refusal(project).startswith("error: toolchain.nvcc: /no/nvcc is not a program")
 
 
 def test_for_a_gpu_of_this_host_kernels_are_built_in_every_scope(project):
     found = "\n\ndef cuda_devices():\n    return [CudaDevice(0, 'a card', '8.6')]\n"
-    edit(project / "measurement" / "discovery.py", lambda text: text + found)
+    edit(project / "measurement" / "devices" / "discovery.py", lambda text: text + found)
     compiler = f"toolchain: {{nvcc: {sys.executable}}}\nstudy:\n"
     edit(project / "config.yaml", lambda text: text.replace("study:\n", compiler))
     for scope, builds in (("quick", 1), ("full", 2)):

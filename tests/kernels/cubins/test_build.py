@@ -313,7 +313,7 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
             "a.cu(3): error: no x",
         ),
         ("echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
-        ("true", "the compiler failed without a message"),
+        ("true", "nvcc failed without a message"),
     ],
 )
 def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
@@ -366,7 +366,7 @@ def cubin(tmp_path):
 def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
     spoil(cubin, cubin.with_suffix(".json"))
     with pytest.raises(
-        StudyError, match=r"block-b32-float32-exact\.cubin: missing, or not .* build it"
+        StudyError, match=r"block-b32-float32-exact\.cubin: missing, or different .* build it"
     ):
         read_result(cubin)
 
@@ -556,8 +556,8 @@ def test_one_kernel_or_a_study_must_be_named(command, arguments, words):
         for name in ("block-b33-float32", "blok-b32-float32", "block-b32-int32", "block-b32")
     ]
     + [
-        ({"--nvcc": "/nowhere/nvcc"}, "toolchain.nvcc: /nowhere/nvcc is no program"),
-        ({"--nvcc": sys.executable}, "does not answer --version as nvcc does"),
+        ({"--nvcc": "/nowhere/nvcc"}, "toolchain.nvcc: /nowhere/nvcc is not a program"),
+        ({"--nvcc": sys.executable}, "--version prints no release"),
         ({"--architecture": "sm_1"}, "kernels/block.cu for sm_1: nvcc fatal : no sm_1"),
         ({"--out": "{file}/block.cubin"}, "{file}"),
     ],

@@ -415,7 +415,7 @@ def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
             r"cannot read it \(nvdisasm fatal   : no",
         ),
         ("exit 1", r"cannot read it \(no message\); install the nvdisasm of nvcc's release"),
-        ("echo .text.other:", "finds no kernel naive in it; build it again, or install"),
+        ("echo .text.other:", "finds no kernel naive; build it again, or install"),
     ],
 )
 def test_disassembler_that_does_not_answer_is_one_line(tmp_path, script, message):
@@ -428,7 +428,7 @@ def test_disassembler_that_does_not_answer_is_one_line(tmp_path, script, message
 
 def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
     (tmp_path / "nvdisasm").write_bytes(b"\x7fELF")
-    with pytest.raises(StudyError, match=r"nvdisasm: cannot be run \(Permission denied\); install"):
+    with pytest.raises(StudyError, match=r"nvdisasm: cannot run \(Permission denied\); install"):
         instructions(tmp_path / "naive.cubin", tmp_path / "nvdisasm", "naive")
 
 

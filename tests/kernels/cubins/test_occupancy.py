@@ -82,7 +82,7 @@ def test_of_equal_limits_the_first_is_named():
 
 
 def test_unknown_compute_capability_is_refused_with_those_known():
-    with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* known are 7\.5, 8\.0, "):
+    with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* which has 7\.5, 8\.0, "):
         occupancy("6.1", 32, 16, 0)
 
 

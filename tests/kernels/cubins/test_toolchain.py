@@ -30,28 +30,28 @@ def test_compilers_are_taken_in_order(compilers):
     compilers["path"].unlink()
     assert toolchain.find_nvcc() == compilers["wheel"]
     compilers["wheel"].unlink()
-    with pytest.raises(StudyError, match=r"^nvcc: found neither on PATH nor .* install a CUDA"):
+    with pytest.raises(StudyError, match=r"^nvcc: not found on PATH or .* install a CUDA"):
         toolchain.find_nvcc()
 
 
 def test_configured_compiler_is_never_replaced_by_another(compilers, tmp_path):
     wrong = tmp_path / "mine" / "nvc"
-    with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is no program; correct"):
+    with pytest.raises(StudyError, match=rf"^toolchain\.nvcc: {wrong} is not a program; correct"):
         toolchain.find_nvcc(str(wrong))
     compilers["configured"].chmod(0o644)
-    with pytest.raises(StudyError, match="is no program"):
+    with pytest.raises(StudyError, match="is not a program"):
         toolchain.find_nvcc(str(compilers["configured"]))
 
 
 def test_version_is_that_of_the_compiler(compilers, tmp_path):
     assert toolchain.nvcc_version(compilers["path"]) == "13.9.7"
     other = program(tmp_path / "other", "echo gcc 12")
-    with pytest.raises(StudyError, match="other: does not answer --version as nvcc does"):
+    with pytest.raises(StudyError, match="other: --version prints no release"):
         toolchain.nvcc_version(other)
     other = tmp_path / "data"
     other.write_bytes(b"\x7fELF")
     other.chmod(0o755)
-    with pytest.raises(StudyError, match=r"data: cannot be run \(Exec format error\)"):
+    with pytest.raises(StudyError, match=r"data: cannot run \(Exec format error\)"):
         toolchain.nvcc_version(other)
 
 
@@ -62,7 +62,7 @@ def test_toolchain_without_a_compiler_is_one_line(compilers, monkeypatch, capsys
     assert exit_status(cli.main) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("error: nvcc: found neither on PATH nor")
+    assert said.err.startswith("error: nvcc: not found on PATH or")
     assert said.err.count("\n") == 1
 
 

@@ -323,7 +323,7 @@ def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
     [
         (("--variant", "blok", "--size", 16), "variant 'blok': not in the catalog"),
         (("--variant", "block", "--size", 16), "block: block size missing; use 1, 2, "),
-        (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': is none; "),
+        (("--variant", "mm_tile", "--block-size", 8, "--size", "8x8"), "shape '8x8': not valid; "),
         (
             ("--variant", "naive", "--block-size", 8, "--size", 8, "--dtype", "int32"),
             "naive: no int32 version; use float32",

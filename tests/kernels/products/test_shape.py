@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import StudyError
-from kernels.products.shape import LARGEST_ORDER, Shape
+from kernels.products.shape import LARGEST_SIZE, Shape
 
-EDGES = st.integers(1, LARGEST_ORDER)
+EDGES = st.integers(1, LARGEST_SIZE)
 SHAPES = st.builds(Shape, EDGES, EDGES, EDGES, EDGES)
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_shape_is_refused_in_one_line(text):
     with pytest.raises(StudyError) as refused:
         Shape.parse(text)
     said = str(refused.value)
-    assert said.startswith(f"shape {text!r}: is none; write N, MxKxN or BATCHxMxKxN with whole")
+    assert said.startswith(f"shape {text!r}: not valid; use N, MxKxN or BATCHxMxKxN with whole")
     assert "\n" not in said
 
 

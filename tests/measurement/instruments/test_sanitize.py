@@ -158,7 +158,7 @@ def test_what_is_missing_is_one_line(host, sizes, tools, message):
 
 @pytest.mark.parametrize("size", ["0", "8x8", "1.5", "2x0x3"])
 def test_a_size_that_is_none_is_one_line(host, size):
-    with pytest.raises(StudyError, match=rf"^shape '{re.escape(size)}': is none; write N, MxKxN"):
+    with pytest.raises(StudyError, match=rf"^shape '{re.escape(size)}': not valid; use N, MxKxN"):
         sanitize(CONFIG, 0, ["8", size], TOOLS, host / "out")
     assert not (host / "commands").exists()
 

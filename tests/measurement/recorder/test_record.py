@@ -292,7 +292,7 @@ def test_without_gcc_nothing_is_written(config, no_gpu, tmp_path, monkeypatch):
 
 def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
     config["toolchain"] = {"nvcc": str(tmp_path / "none")}
-    assert "none is no program" in refusal(config, "auto", tmp_path / "r", None, None, gpus)
+    assert "none is not a program" in refusal(config, "auto", tmp_path / "r", None, None, gpus)
     assert gpus.lines() == []
     assert not (tmp_path / "r").exists()
 
