@@ -1,7 +1,7 @@
-"""The plainest things that could predict a kernel's time: what a model has to stand beside.
+"""Empirical baselines that a model must outperform.
 
-Each knows nothing of a kernel but its own times, so that it says nothing of another kernel, block
-size or GPU.
+Each uses only the times of the kernel itself, so it cannot predict other kernels, block sizes or
+GPUs.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from analysis.stats.fitting import Data, IntArray, fit, log_model, typical
 
 @dataclass(frozen=True)
 class Baseline:
-    """What one baseline says: log(predicted/measured) of the fitted cells, each order left out.
+    """One baseline.
 
-    `at` returns the logarithms of times of other cells by their kernels and orders N, both
-    (cells,). Orders that cannot be left out have NaN.
+    `left_out`: log(predicted/measured) of the fitted cells, each size left out in turn; NaN if that
+    is not possible. `at` returns log times of other cells by kernels and sizes N, both (cells,).
     """
 
     name: str
@@ -30,7 +30,7 @@ class Baseline:
 
 
 def baselines(data: Data, n: FloatArray) -> list[Baseline]:
-    """Return the baselines of fitted cells; `n` are their orders N, shape (cells,)."""
+    """Return the baselines of fitted cells with sizes `n`, shape (cells,)."""
     count = int(data.kernels.max()) + 1
     by_kernel = {"power law": (_power_law, 2 * count), "interpolation": (_interpolated, len(n))}
     return [
@@ -49,7 +49,7 @@ _MEANING = {
 
 
 def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
-    """Return t = τ + c·N³ with one τ, and a c for each kernel, fitted as the models are."""
+    """Return t = τ + c·N³ with one τ and one c per kernel, fitted like the models."""
 
     def design(kernels: IntArray, n: FloatArray) -> FloatArray:
         own = kernels[:, None] == np.arange(count)
@@ -58,7 +58,7 @@ def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
     own = replace(data, design=design(data.kernels, n))
     found = fit(own, typical(own.design, own.log_times) / 2)
     return Baseline(
-        "constant a kernel",
+        "constant per kernel",
         "t = τ + c·N³ with c of each kernel",
         count + 1,
         left_out(own, found, own.sizes),
@@ -66,7 +66,7 @@ def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
     )
 
 
-# Log times over log N of one kernel, at least two, and log N of what is asked; its log times.
+# From log N and log times of one kernel (at least two), and log N to predict: log times.
 _Line = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
@@ -77,9 +77,9 @@ def _power_law(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> Float
 
 
 def _interpolated(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> FloatArray:
-    """Beyond the sizes, the line goes on as between the last two."""
-    place = np.argsort(log_n)
-    log_n, log_s = log_n[place], log_s[place]
+    """Interpolate; beyond the sizes, extrapolate from the last two."""
+    order = np.argsort(log_n)
+    log_n, log_s = log_n[order], log_s[order]
     left = np.clip(np.searchsorted(log_n, asked) - 1, 0, len(log_n) - 2)
     slope = (np.diff(log_s) / np.diff(log_n))[left]
     return np.asarray(log_s[left] + slope * (asked - log_n[left]))
@@ -87,12 +87,12 @@ def _interpolated(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> Fl
 
 def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
     errors = np.full(len(n), np.nan)
-    for place in range(len(n)):
-        others = data.kernels == data.kernels[place]
-        others[place] = False
+    for cell in range(len(n)):
+        others = data.kernels == data.kernels[cell]
+        others[cell] = False
         if others.sum() > 1:
-            alone = line(np.log(n[others]), data.log_times[others], np.log(n[[place]]))
-            errors[place] = alone[0] - data.log_times[place]
+            predicted = line(np.log(n[others]), data.log_times[others], np.log(n[[cell]]))
+            errors[cell] = predicted[0] - data.log_times[cell]
     return errors
 
 

@@ -1,4 +1,4 @@
-"""Which model predicts best: orders left out, an information criterion, and what each step adds."""
+"""Comparison of models: errors at left-out sizes, an information criterion, effects of steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ import pandas as pd
 from scipy.optimize import minimize_scalar
 
 from analysis.models.definitions import MODELS
-from analysis.schema import bounded
+from analysis.schema import bounded, renaming
 from analysis.stats.estimates import FloatArray, percentile_interval, seeded
 from analysis.stats.fitting import Data, Fit, IntArray, log_model, solve
 
-# Verdicts on a model beside the one with the least error of left-out orders.
-BEST, NOT_TOLD, WORSE = "best", "not told from the best", "worse"
-LEAST_ORDER = 512  # from which on a kernel is no longer a matter of its launch
-FACTOR = 1.5  # within which a model predicts at these orders, if it predicts at all
+# Verdicts on a model, by its error relative to the least error.
+BEST, NOT_WORSE, WORSE = "best", "not significantly worse", "worse"
+LEAST_SIZE = 512  # from this size, launch overhead does not dominate a kernel's time
+FACTOR = 1.5  # accuracy counted at these sizes
 _FEWEST_GROUPS = 2
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fitted model; `left_out`: log(prediction/median) of each cell by a fit without its order.
+    """A fitted model; `left_out`: log(prediction/median) of each cell by a fit without its size.
 
-    `left_out` is NaN where a fit without that order is not possible.
+    `left_out` is NaN where a fit without that size is not possible.
     """
 
     model: str
@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def left_out_log_rms(self) -> float:
-        """Root mean square of log(prediction/median) at orders that were left out."""
+        """Root mean square of log(prediction/median) at left-out sizes."""
         return rms(self.left_out)
 
 
@@ -48,15 +48,15 @@ def rms(residual: FloatArray) -> float:
 
 
 def candidate(model: str, data: Data, fit: Fit) -> Candidate:
-    """Return a fitted model with its predictions of every order by the others alone."""
+    """Return a fitted model with its predictions of every size from the other sizes."""
     return Candidate(model, data, fit, left_out(data, fit, data.sizes))
 
 
 def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
     """Return log(prediction/median) of each cell by a fit without its group, shape (cells,).
 
-    The search begins at `fit`, that to all cells. NaN where a fit without the group is not
-    possible, or finds nothing that its cells take time for.
+    Searches start at `fit`, the fit to all cells. NaN: a fit without the group is not possible, or
+    predicts no time for its cells.
     """
     errors = np.full(len(data.log_times), np.nan)
     found = np.unique(groups)
@@ -73,9 +73,9 @@ def left_out(data: Data, fit: Fit, groups: IntArray) -> FloatArray:
 def aicc(data: Data, fit: Fit) -> float:
     """Return the Akaike information criterion, corrected for few cells.
 
-    Sugiura, Commun. Statist. A7 (1978) 13. Errors of the logarithms are taken as normal, with the
-    variance of each median and a scatter of the model, which is one parameter more and is that of
-    the greatest likelihood. NaN for too few cells.
+    Sugiura, Commun. Statist. A7 (1978) 13. Log errors are taken as normal, with the variance of
+    each median plus a scatter of the model. The scatter is an additional parameter, at its maximum
+    likelihood. NaN for too few cells.
     """
     cells, parameters = data.design.shape
     parameters += 1
@@ -93,27 +93,20 @@ def aicc(data: Data, fit: Fit) -> float:
 
 
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
-    """Return one row a model, of candidates for the same cells.
+    """Return one row per model, for candidates with the same cells.
 
-    Columns: model, adds, after, parameters, cells, orders, log_rms; left_out_log_rms with bounds;
-    over_best (that over the best model's) with bounds, and verdict; gain (the first model's over
+    Columns: model, adds, after, parameters, cells, sizes, log_rms; left_out_log_rms with bounds;
+    over_best with bounds, and verdict, see `ranked`; speedup (the first model's left-out error over
     this one's) with bounds; aicc, and aicc_above_least.
-
-    Bounds are percentiles of draws that take kernels and orders anew, each with replacement, and
-    each cell as often as its kernel times its order (Owen, Ann. Appl. Stat. 1 (2007) 386); `key`
-    seeds them. A model is worse than the best if over_best lies above 1 with all of its interval.
     """
     data = candidates[0].data
     left_out = np.array([one.left_out for one in candidates])
-    errors = drawn_errors(left_out, (data.kernels, data.sizes), draws, *key)
-    found = np.array([one.left_out_log_rms for one in candidates])
-    known = ~np.isnan(found).any()
-    best = int(np.argmin(found)) if known else 0
+    ranks, errors = ranked(left_out, (data.kernels, data.sizes), draws, *key)
     criteria = np.array([aicc(one.data, one.fit) for one in candidates])
+    first = candidates[0].left_out_log_rms
     rows = []
     for index, one in enumerate(candidates):
-        over_best = percentile_interval(errors[index] / errors[best])
-        verdict = WORSE if over_best[0] > 1 else NOT_TOLD
+        bounds = percentile_interval(errors[0] / errors[index])
         rows.append(
             {
                 "model": one.model,
@@ -123,19 +116,40 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "cells": len(one.data.log_times),
                 "sizes": len(np.unique(one.data.sizes)),
                 "log_rms": one.log_rms,
-                **bounded("left_out_log_rms", found[index], *percentile_interval(errors[index])),
-                **bounded("over_best", found[index] / found[best], *over_best),
-                "verdict": (BEST if index == best else verdict) if known else "",
-                **bounded(
-                    "speedup",
-                    found[0] / found[index],
-                    *percentile_interval(errors[0] / errors[index]),
-                ),
+                **bounded("speedup", first / one.left_out_log_rms, *bounds),
                 "aicc": criteria[index],
                 "aicc_above_least": criteria[index] - criteria.min(),
             }
         )
-    return pd.DataFrame(rows)
+    ranks = ranks.rename(columns=renaming("log_rms", "left_out_log_rms"))
+    return pd.concat([pd.DataFrame(rows), ranks], axis=1)
+
+
+def ranked(
+    errors: FloatArray, groupings: Sequence[IntArray], draws: int, *key: object
+) -> tuple[pd.DataFrame, FloatArray]:
+    """Return one row per model (row of `errors`), and draws of its root mean square error.
+
+    Columns: log_rms, and over_best (that over the least of all models), with bounds; verdict.
+    Bounds are percentiles of `drawn_errors`. A model is worse than the best if the interval of
+    over_best is above 1. With NaN among the errors the verdict is blank.
+    """
+    drawn = drawn_errors(errors, groupings, draws, *key)
+    found = np.array([rms(own) for own in errors])
+    known = ~np.isnan(found).any()
+    best = int(np.argmin(found)) if known else 0
+    rows = []
+    for index, value in enumerate(found):
+        over_best = percentile_interval(drawn[index] / drawn[best])
+        verdict = BEST if index == best else WORSE if over_best[0] > 1 else NOT_WORSE
+        rows.append(
+            {
+                **bounded("log_rms", value, *percentile_interval(drawn[index])),
+                **bounded("over_best", value / found[best], *over_best),
+                "verdict": verdict if known else "",
+            }
+        )
+    return pd.DataFrame(rows), drawn
 
 
 def drawn_errors(
@@ -143,24 +157,26 @@ def drawn_errors(
 ) -> FloatArray:
     """Return draws of the root mean square of each row of `errors`, shape (rows, draws).
 
-    `errors` has the shape (rows, cells); `groupings` say of which group of each kind a cell is.
+    `errors` has shape (rows, cells); each of `groupings` numbers the groups of the cells. Groups
+    are drawn with replacement, and a cell counts as often as the product of its groups' counts
+    (Owen, Ann. Appl. Stat. 1 (2007) 386); `key` seeds the draws.
     """
     rng = seeded("comparison", *key)
     times = np.ones((draws, errors.shape[1]))
     for of in groupings:
         count = int(of.max()) + 1
         times *= rng.multinomial(count, np.full(count, 1 / count), draws)[:, of]
-    times[times.sum(axis=1) == 0] = 1  # drew none at all
+    times[times.sum(axis=1) == 0] = 1  # no cell was drawn
     return np.asarray(np.sqrt(errors**2 @ times.T / times.sum(axis=1)))
 
 
 def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each step from the first model to the best, along `Model.after`.
 
-    Columns: model, after, adds; share: of the first model's mean square log error of left-out
-    orders, what the step takes away (below 0: what it adds); variant and block_size: the kernel for
-    which it takes away the most, and there error_before and error_after, root mean squares. `cells`
-    has variant and block_size of the candidates' cells.
+    Columns: model, after, adds; share, by which the step reduces the mean square left-out error, of
+    the first model's (below 0: increases); variant and block_size of the kernel with the largest
+    reduction, and its root mean square errors error_before and error_after. `cells` has variant and
+    block_size of the candidates' cells.
     """
     by_name = {one.model: one for one in candidates}
     best = best_of(candidates)
@@ -168,9 +184,9 @@ def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
     for before, now in _path(best.model, by_name):
         errors = {"before": before.left_out**2, "after": now.left_out**2}
         by_kernel = cells.assign(**errors).groupby(_KERNEL, dropna=False)[list(errors)].mean()
-        gained = by_kernel["before"] - by_kernel["after"]
-        variant, block = by_kernel.index[int(gained.to_numpy().argmax())]
-        most = by_kernel.iloc[int(gained.to_numpy().argmax())]
+        largest = int((by_kernel["before"] - by_kernel["after"]).to_numpy().argmax())
+        variant, block = by_kernel.index[largest]
+        most = by_kernel.iloc[largest]
         first = candidates[0].left_out_log_rms ** 2
         rows.append(
             {
@@ -192,12 +208,12 @@ _KERNEL = ["variant", "block_size"]
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the least error of left-out orders; the first if none has any."""
+    """Return the candidate with the least left-out error; the first if none has one."""
     return min(candidates, key=lambda one: np.nan_to_num(one.left_out_log_rms, nan=np.inf))
 
 
 def _path(last: str, by_name: dict[str, Candidate]) -> list[tuple[Candidate, Candidate]]:
-    """Return the steps that lead to a model, as pairs of the models before and after."""
+    """Return the steps to a model, as pairs of the models before and after."""
     after = MODELS[last].after
     if after not in by_name:
         return []

@@ -1,9 +1,8 @@
-"""The models of a kernel's time: the source's M0, and what it leaves out, one thing at a time.
+"""Models of a kernel's time: the source's M0, and extensions by one effect at a time.
 
-Every model is a sum: so many seconds a unit of work, times the units that a launch has of it, over
-a few kinds of work. Its parameters, the seconds a unit, are not negative. M0 to M3 count the
-accesses of threads as the source does; from M4 on, what warps ask of the memories is counted (see
-`analysis.models.work`).
+A model is a sum over kinds of work: units of work of a launch times non-negative seconds per unit
+(the parameters). M0 to M3 count the accesses of threads as the source does; from M4, the requests
+of warps to the memories are counted (`analysis.models.work`).
 """
 
 from collections.abc import Callable
@@ -18,30 +17,29 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import BASELINE_BLOCK
 from kernels.theory.cost import WARP
 
-# The kernels that the source's model speaks of; of the naive one, the source's launch alone.
+# The kernels of the source's model; of naive, only the source's launch.
 MODELLED = ("naive", "buffered_column", "buffered_row", "block")
-# All of source V's: those whose counts M4 and what follows describe with the same constants.
+# All kernels of source V, which models from M4 describe with the same constants.
 SOURCE_V = tuple(name for name, entry in VARIANTS.items() if entry.origin.startswith("V"))
-# Kernels of which a warp's accesses to global memory go to a line each.
+# Kernels whose warps access one cache line of global memory per lane.
 _UNCOALESCED = ("naive", "buffered_column")
 
-# The sets of kernels that are fitted together: those that the source's model speaks of, and all of
-# the source's, in all blocks. Roles of a cell: orders that take no part in the fit, and kernels of
-# other sources, are predicted only.
+# Sets of kernels fitted together: those of the source's model, and all of the source in all block
+# sizes. Roles of a cell: sizes and kernels that take no part in the fit are only predicted.
 MODELLED_SET, ALL_SET = "modelled", "all"
 FITTED, HELD_OUT, UNSEEN = "fitted", "held out", "unseen"
 CONSTANT, RHO = "tau0", "rho"
-# Terms from M5 on were chosen by looking at times of this GPU: others had no say in them.
+# The terms from M5 were selected with times of this GPU only.
 CHOSEN_ON = "NVIDIA H100 80GB HBM3"
 Column = Callable[[pd.DataFrame], FloatArray]
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model: `units` are, by the name of a parameter, the units of work that it is charged for.
+    """One model; `units` are the units of work by the name of their parameter.
 
-    `adds` says in words what distinguishes it from the model `after`, `meaning` why; `ratio` names
-    the two parameters of a global and of a shared access, whose ratio is ρ.
+    `adds` is its difference from the model `after`, `meaning` the reason; `ratio` names the
+    parameters of a global and of a shared access, whose ratio is ρ.
     """
 
     name: str
@@ -65,7 +63,7 @@ class Model:
 
 
 def m0_eta(rho: npt.ArrayLike, block_size: npt.ArrayLike) -> FloatArray:
-    """Return M0's speedup of `block` over `naive`, η = ρB/(ρ + B); arguments broadcast, no units."""
+    """Return M0's speedup of `block` over `naive`, η = ρB/(ρ + B); arguments broadcast."""
     rho, block_size = np.asarray(rho, float), np.asarray(block_size, float)
     with np.errstate(divide="ignore"):  # ρ = 0 has η = 0, ρ = ∞ has η = B
         return np.asarray(1 / (1 / block_size + 1 / rho))
@@ -78,7 +76,7 @@ def utilisation(block_size: npt.ArrayLike) -> FloatArray:
 
 
 def is_modelled(cells: pd.DataFrame) -> pd.Series:
-    """Tell which cells M0 speaks of: `MODELLED`, the naive kernel in blocks of 32×32 alone."""
+    """Return which cells M0 models: `MODELLED`, naive only in blocks of 32×32."""
     swept = (cells["variant"] == "naive") & (cells["block_size"] != BASELINE_BLOCK).fillna(True)
     return cells["variant"].isin(MODELLED) & ~swept
 
@@ -115,7 +113,7 @@ def _one(cells: pd.DataFrame) -> FloatArray:
 
 
 def _in_warps(column: Column) -> Column:
-    """Return the units of `column` with idle lanes charged like busy ones."""
+    """Return the units of `column`, including idle lanes."""
 
     def charged(cells: pd.DataFrame) -> FloatArray:
         is_block = (cells["variant"] == "block").to_numpy()
@@ -126,7 +124,7 @@ def _in_warps(column: Column) -> Column:
 
 
 def _of(column: Column, uncoalesced: bool) -> Column:
-    """Return the units of `column` of the kernels that are uncoalesced, or of all others."""
+    """Return the units of `column` of the uncoalesced kernels only, or of the others."""
 
     def chosen(cells: pd.DataFrame) -> FloatArray:
         own = (cells["variant"].isin(_UNCOALESCED) == uncoalesced).to_numpy()
@@ -140,7 +138,7 @@ def _counted(name: str) -> Column:
 
 
 def _shared_out(name: str) -> Column:
-    """Return the units of the busiest multiprocessor, over all multiprocessors."""
+    """Return the units of the busiest multiprocessor times the multiprocessors."""
     return lambda cells: _float(cells, name) * _float(cells, "imbalance")
 
 
@@ -148,7 +146,7 @@ _GLOBAL, _SHARED = _in_warps(_m0_global), _in_warps(_m0_shared)
 _ACCESSES = ("t_G", "t_S")
 _SECTORS = {CONSTANT: _one, "c_G": _counted("sectors"), "c_S": _counted("wavefronts")}
 _LINES = {CONSTANT: _one, "c_L": _counted("lines"), "c_S": _counted("wavefronts")}
-_TURNS = {
+_WAVES = {
     CONSTANT: _one,
     "c_L": _shared_out("lines"),
     "c_S": _shared_out("wavefronts"),
@@ -161,33 +159,33 @@ MODELS: dict[str, Model] = {
         Model(
             "M0",
             "the source's model",
-            "an access of a thread costs the same, whichever thread's it is",
+            "every access of a thread costs the same",
             {"t_G": _m0_global, "t_S": _m0_shared},
             _ACCESSES,
         ),
         Model(
             "M1",
             "a constant for each launch",
-            "starting a kernel takes time, however small the matrices; in published totals the "
-            "constant is the start of the whole program",
+            "a launch takes time for any size; in published times the constant is the start of the "
+            "whole program",
             {CONSTANT: _one, "t_G": _m0_global, "t_S": _m0_shared},
             _ACCESSES,
             "M0",
         ),
         Model(
             "M2",
-            "lanes of a warp that a small block leaves idle",
-            "a warp of 32 lanes takes as long whether they are used or not; a block of B×B threads "
-            "fills u(B) = B²/(32·⌈B²/32⌉) of them, with B = 1 one in 32",
+            "idle lanes of warps in small blocks",
+            "a warp takes as long with idle lanes; a block of B×B threads uses "
+            "u(B) = B²/(32·⌈B²/32⌉) of its lanes, for B = 1 one in 32",
             {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED},
             _ACCESSES,
             "M1",
         ),
         Model(
             "M3",
-            "a cost of its own for uncoalesced accesses",
-            "neighbouring threads of the naive kernel and of buffered_column read from different "
-            "rows of A, each from a place of its own in memory",
+            "a separate cost of uncoalesced accesses",
+            "neighbouring threads of naive and buffered_column read different rows of A, each from "
+            "another cache line",
             {
                 CONSTANT: _one,
                 "t_N": _of(_GLOBAL, uncoalesced=True),
@@ -199,9 +197,9 @@ MODELS: dict[str, Model] = {
         ),
         Model(
             "M4",
-            "counted sectors and wavefronts in place of the accesses of threads",
-            "memories do not serve threads but warps; a warp's request is charged for the sectors "
-            "of 32 bytes that it touches in global memory, and for its wavefronts in shared memory",
+            "counted sectors and wavefronts instead of accesses of threads",
+            "memories serve warps; a request costs its 32-byte sectors in global memory and its "
+            "wavefronts in shared memory",
             _SECTORS,
             ("c_G", "c_S"),
             "M3",
@@ -209,35 +207,34 @@ MODELS: dict[str, Model] = {
         Model(
             "M5",
             "instructions issued",
-            "a multiprocessor issues a few instructions a cycle, be they FMAs, loads or addresses",
+            "a multiprocessor issues a few instructions per cycle, of any kind",
             _SECTORS | {"c_I": _counted("instructions")},
             ("c_G", "c_S"),
             "M4",
         ),
         Model(
             "M6",
-            "lines in place of sectors",
-            "the first-level cache looks up a line of 128 bytes at a time and serves its four "
-            "sectors at once, so that neighbouring lanes cost no more than one of them",
+            "cache lines instead of sectors",
+            "L1 looks up one 128-byte cache line at a time and serves its four sectors together: "
+            "neighbouring lanes cost as much as one",
             _LINES,
             ("c_L", "c_S"),
             "M4",
         ),
         Model(
             "M7",
-            "waiting for turns and at barriers",
-            "blocks take turns on the multiprocessors, some of which the last leaves idle; and "
-            "from barrier to barrier a block waits for its loads, which only other blocks on the "
-            "same multiprocessor can use",
-            _TURNS,
+            "waves of blocks and waits at barriers",
+            "blocks run in waves, and the last one leaves multiprocessors idle; between barriers a "
+            "block waits for its loads, and only other blocks on its multiprocessor can run",
+            _WAVES,
             ("c_L", "c_S"),
             "M6",
         ),
         Model(
             "M8",
-            "instructions issued, beside lines, wavefronts and waiting",
-            "as M5 adds them to M4",
-            _TURNS | {"c_I": _shared_out("instructions")},
+            "instructions issued, in addition to lines, wavefronts and waits",
+            "as M5 adds to M4",
+            _WAVES | {"c_I": _shared_out("instructions")},
             ("c_L", "c_S"),
             "M7",
         ),

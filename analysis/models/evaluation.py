@@ -1,6 +1,6 @@
-"""How models and empirical baselines predict what they did not see: sizes, block sizes, variants.
+"""Predictions of unseen sizes, block sizes and variants by models and empirical baselines.
 
-All are evaluated on the same cells. What a baseline cannot predict at all it has no row for.
+All are evaluated on the same cells. A baseline has rows only for cells that it can predict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,13 @@ import pandas as pd
 from scipy.stats import t as student_t
 
 from analysis.models.baselines import Baseline
-from analysis.models.comparison import (
-    BEST,
-    NOT_TOLD,
-    WORSE,
-    Candidate,
-    drawn_errors,
-    left_out,
-    rms,
-)
+from analysis.models.comparison import Candidate, left_out, ranked
 from analysis.models.definitions import HELD_OUT, MODELS, UNSEEN
-from analysis.schema import bounded
-from analysis.stats.estimates import CONFIDENCE, FloatArray, percentile_interval
+from analysis.stats.estimates import CONFIDENCE, FloatArray
 from analysis.stats.fitting import IntArray
 
-# What was not seen by the fit that predicts: one size at a time; sizes that no fit takes; one block
-# size of a variant at a time; one variant at a time; variants that no fit takes.
+# The tests, by what the predicting fit has not seen: one size at a time, sizes of no fit, one block
+# size of a variant at a time, one variant at a time, variants of no fit.
 LEFT_OUT_SIZE, HELD_OUT_SIZE = "size left out", "size held out"
 BLOCK, VARIANT, NEVER = "block size left out", "variant left out", "variant never fitted"
 _KERNEL = ["variant", "block_size"]
@@ -38,11 +29,11 @@ def variant_errors(one: Candidate, cells: pd.DataFrame) -> FloatArray:
 
 
 def half_width(errors: FloatArray, variants: IntArray) -> float:
-    """Return half a 95 % prediction interval of the log time of a variant that was not fitted.
+    """Return the half-width of a 95 % prediction interval of the log time of a new variant.
 
-    `errors` are `variant_errors`, of the `variants` numbered. Each variant's mean square counts
-    once, as its cells miss alike; Student's t has as many degrees of freedom as there are variants.
-    NaN below two.
+    `errors` are `variant_errors` of the numbered `variants`. Each variant's mean square counts
+    once, as its cells err alike; Student's t has one degree of freedom per variant. NaN below two
+    variants.
     """
     known = np.isfinite(errors)
     found = np.unique(variants[known])
@@ -60,15 +51,14 @@ def evaluate(
     draws: int,
     *key: object,
 ) -> pd.DataFrame:
-    """Return one row for each of the tests above and each model or baseline that can take it.
+    """Return one row for each test and each model or baseline that can predict its cells.
 
-    `cells` are the fitted ones; `predictions` have by model the rows of model_predictions.csv that
-    are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms with bounds
-    and error_factor, what a prediction is typically off by; over_best with bounds and verdict as in
-    `analysis.models.comparison`; cells_inside and inside_share of the 95 % prediction intervals,
-    and interval_factor, to which these reach where it is one for all cells.
-
-    A variant that was left out has an interval by the errors of the others that were.
+    `cells` are the fitted ones; `predictions` has, by model, the rows of model_predictions.csv that
+    are held out or never fitted. Columns: test, model, adds, parameters, cells; log_rms, over_best
+    (with bounds) and verdict as in `ranked`; error_factor, the typical factor of a prediction's
+    error; cells_inside and inside_share of 95 % prediction intervals; interval_factor, their
+    half-width as a factor if it is the same for all cells. The interval of a left-out variant is
+    from the errors of the other left-out variants.
     """
     variants, kernels = (_numbers(cells, by) for by in (["variant"], _KERNEL))
     several = cells.groupby("variant")["block_size"].transform("nunique").to_numpy() > 1
@@ -95,8 +85,8 @@ def evaluate(
     errors[HELD_OUT_SIZE] |= {
         one.name: _held_out(one, cells, of_cells[HELD_OUT_SIZE]) for one in plain
     }
-    told = {one.name: (one.meaning, one.parameters) for one in plain}
-    told |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
+    known = {one.name: (one.meaning, one.parameters) for one in plain}
+    known |= {one.model: (MODELS[one.model].adds, one.data.design.shape[1]) for one in candidates}
     frames = []
     for test, of_models in errors.items():
         if not len(of_cells[test]):
@@ -106,10 +96,11 @@ def evaluate(
         frame = _evaluated(of_models, groups, draws, test, *key).assign(test=test)
         for row in frame.index:
             name = frame.at[row, "model"]
-            frame.loc[row, ["adds", "parameters"]] = told[name]
-            held = inside.get((test, name), np.array([np.nan]))
-            if not np.isnan(held).any():
-                frame.loc[row, ["cells_inside", "inside_share"]] = held.sum(), held.mean()
+            frame.loc[row, ["adds", "parameters"]] = known[name]
+            contained = inside.get((test, name), np.array([np.nan]))
+            if not np.isnan(contained).any():
+                found = contained.sum(), contained.mean()
+                frame.loc[row, ["cells_inside", "inside_share"]] = found
             frame.loc[row, "interval_factor"] = np.exp(widths.get((test, name), np.nan))
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
@@ -118,33 +109,17 @@ def evaluate(
 def _evaluated(
     errors: Mapping[str, FloatArray], groups: Sequence[IntArray], draws: int, *key: object
 ) -> pd.DataFrame:
-    """Return a row for each model that predicts every cell of one test, `errors` by its name."""
+    """Return one row for each model that predicts every cell of one test, `errors` by its name."""
     errors = {name: own for name, own in errors.items() if len(own) and np.isfinite(own).all()}
     if not errors:
         return pd.DataFrame({"model": []})
-    found = [rms(own) for own in errors.values()]
-    drawn = drawn_errors(np.array(list(errors.values())), groups, draws, *key)
-    best = int(np.argmin(found))
-    rows = []
-    for index, (name, own) in enumerate(errors.items()):
-        bounds = percentile_interval(drawn[index])
-        over_best = percentile_interval(drawn[index] / drawn[best])
-        worse = WORSE if over_best[0] > 1 else NOT_TOLD
-        rows.append(
-            {
-                "model": name,
-                "cells": len(own),
-                **bounded("log_rms", found[index], *bounds),
-                "error_factor": np.exp(found[index]),
-                **bounded("over_best", found[index] / found[best], *over_best),
-                "verdict": BEST if index == best else worse,
-            }
-        )
-    return pd.DataFrame(rows)
+    rows, _ = ranked(np.array(list(errors.values())), groups, draws, *key)
+    cells = [len(own) for own in errors.values()]
+    return rows.assign(model=list(errors), cells=cells, error_factor=np.exp(rows["log_rms"]))
 
 
 def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
-    """Tell (1, 0 or NaN) which errors are within the interval by those of the other variants."""
+    """Return whether the interval by the other variants contains each error (1, 0 or NaN)."""
     widths = np.full(len(errors), np.nan)
     for each in np.unique(variants):
         own = variants == each
@@ -153,7 +128,7 @@ def _inside_of_others(errors: FloatArray, variants: IntArray) -> FloatArray:
 
 
 def _held_out(one: Baseline, cells: pd.DataFrame, held: pd.DataFrame) -> FloatArray:
-    """Return log(predicted/measured) of the held-out cells, NaN of a kernel that was not fitted."""
+    """Return log(predicted/measured) of held-out cells, NaN for kernels that were not fitted."""
     numbers = pd.Series(_numbers(cells, _KERNEL), _names(cells))
     kernels = numbers[~numbers.index.duplicated()].reindex(_names(held))
     known = kernels.notna().to_numpy()

@@ -1,4 +1,4 @@
-"""The figures of this topic: which rows they show; `analysis.models.plots` draws them."""
+"""Figures of the models: the rows that `analysis.models.plots` draws."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from analysis.models.comparison import BEST
 from analysis.models.definitions import ALL_SET, FITTED, HELD_OUT, MODELLED_SET, MODELS, RHO, UNSEEN
 from analysis.models.plots import Series, Speedups
 
-_PLAINEST = "M0"
+_M0 = "M0"
 
 
 def model(store: Store, devices: Devices) -> Figure | None:
@@ -23,7 +23,7 @@ def model(store: Store, devices: Devices) -> Figure | None:
     predictions = _of(store["model_predictions"], MODELLED_SET)
     fitted = predictions[predictions["role"] == FITTED]
     parameters = _of(store["models"], MODELLED_SET)
-    rho = parameters[(parameters["parameter"] == RHO) & (parameters["model"] == _PLAINEST)]
+    rho = parameters[(parameters["parameter"] == RHO) & (parameters["model"] == _M0)]
     found = []
     for source, name in _sources(style.panelled(devices.gpus)).items():
         best = _best(compared, source)
@@ -38,8 +38,8 @@ def model(store: Store, devices: Devices) -> Figure | None:
 def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the speedups of `block` over `naive` at the same size, measured and predicted.
 
-    `cells` are rows of model_predictions.csv of one model. Columns: machine, n, block_size, gain,
-    speedup_low, speedup_high (from the ends of both medians' intervals), predicted_speedup.
+    `cells` are rows of model_predictions.csv of one model. Columns: machine, n, block_size,
+    speedup, speedup_low and speedup_high (from the bounds of both medians), predicted_speedup.
     """
     names = ["time_s", "time_low_s", "time_high_s", "predicted_s"]
     naive = cells[cells["variant"] == "naive"].set_index("n")[names]
@@ -54,13 +54,13 @@ def speedups_of(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def errors(store: Store, devices: Devices) -> Figure | None:
-    """Draw by how much each model is off at sizes left out of its fit, on every GPU."""
+    """Draw the error of each model at left-out sizes, on every GPU."""
     compared = _of(store["model_comparison"], MODELLED_SET)
     compared = compared[compared["left_out_log_rms"].notna()]
-    cards = _sources(devices.gpus[: style.MOST_COLOURS])
+    gpus = _sources(devices.gpus[: style.MOST_COLOURS])
     found = [
         Series(_titled(name, own), own, look)
-        for (source, name), look in zip(cards.items(), _looks(cards), strict=True)
+        for (source, name), look in zip(gpus.items(), _looks(gpus), strict=True)
         if len(own := compared[compared["source"] == source])
     ]
     names = [f"{name}: {one.adds}" for name, one in MODELS.items()]
@@ -68,15 +68,15 @@ def errors(store: Store, devices: Devices) -> Figure | None:
 
 
 def unseen(store: Store, devices: Devices) -> Figure | None:
-    """Draw what the best model makes of held-out sizes and of kernels that were never fitted."""
+    """Draw the best model's predictions of held-out sizes and of kernels never fitted."""
     compared = _of(store["model_comparison"], ALL_SET)
     predictions = _of(store["model_predictions"], ALL_SET)
     predictions = predictions[predictions["role"].isin((HELD_OUT, UNSEEN))]
-    cards = {card.label: card.short for card in devices.gpus[: style.MOST_COLOURS]}
-    looks = palette.gpu_looks(cards)
+    gpus = {gpu.label: gpu.short for gpu in devices.gpus[: style.MOST_COLOURS]}
+    looks = palette.gpu_looks(gpus)
     found = [
         Series(name, own, looks[source])
-        for source, name in cards.items()
+        for source, name in gpus.items()
         if len(own := _of_model(predictions, source, _best(compared, source)))
     ]
     titles = {HELD_OUT: "held-out sizes", UNSEEN: "kernels excluded from every fit"}
@@ -84,12 +84,12 @@ def unseen(store: Store, devices: Devices) -> Figure | None:
 
 
 def residuals(store: Store, devices: Devices) -> Figure | None:
-    """Draw the errors of the plainest and of the best model on the GPU in focus, by B and by N."""
+    """Draw the errors of M0 and of the best model on the GPU in focus, by B and by N."""
     source = devices.focus.label if devices.focus and devices.focus.is_gpu else PUBLISHED
     cells = _of(store["model_predictions"], MODELLED_SET)
     cells = cells[cells["source"] == source]
     best = _best(_of(store["model_comparison"], MODELLED_SET), source)
-    names = [name for name in dict.fromkeys((_PLAINEST, best)) if (cells["model"] == name).any()]
+    names = [name for name in dict.fromkeys((_M0, best)) if (cells["model"] == name).any()]
     return plots.residuals(cells, names) if names else None
 
 
@@ -102,26 +102,26 @@ def _of_model(predictions: pd.DataFrame, source: str, model: str) -> pd.DataFram
 
 
 def _best(compared: pd.DataFrame, source: str) -> str:
-    """Return the model with the least error of left-out sizes, the plainest if none was fitted."""
+    """Return the model with the least left-out error, M0 if none was fitted."""
     best = compared[(compared["source"] == source) & (compared["verdict"] == BEST)]
-    return str(best["model"].iloc[0]) if len(best) else _PLAINEST
+    return str(best["model"].iloc[0]) if len(best) else _M0
 
 
-def _sources(cards: Sequence[Device]) -> dict[str, str]:
-    """Return what models were fitted to, by name in the tables: the published times, then GPUs."""
-    return {PUBLISHED: PUBLISHED, **{card.label: card.short for card in cards}}
+def _sources(gpus: Sequence[Device]) -> dict[str, str]:
+    """Return titles of the fitted sources by name in the tables: published, then GPUs."""
+    return {PUBLISHED: PUBLISHED, **{gpu.label: gpu.short for gpu in gpus}}
 
 
 def _titled(name: str, rows: pd.DataFrame) -> str:
-    """Return a source's name; of the published times, with their GPU."""
-    card = str(rows["machine"].iloc[0]).split(" + ")[-1]
-    return f"{name}, {card}" if name == PUBLISHED else name
+    """Return a source's name; for the published times, with their GPU."""
+    gpu = str(rows["machine"].iloc[0]).split(" + ")[-1]
+    return f"{name}, {gpu}" if name == PUBLISHED else name
 
 
 def _looks(names: dict[str, str]) -> list[palette.Look]:
-    """Return the looks of the published times, grey, and of the GPUs."""
-    cards = [name for name in names if name != PUBLISHED]
-    return [palette.Look(palette.GREY, "d", "-"), *palette.gpu_looks(cards).values()]
+    """Return the looks of the published times (grey) and of the GPUs."""
+    gpus = [name for name in names if name != PUBLISHED]
+    return [palette.Look(palette.GREY, "d", "-"), *palette.gpu_looks(gpus).values()]
 
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {

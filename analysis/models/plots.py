@@ -1,4 +1,4 @@
-"""Drawings of the models: gains by block size, errors of left-out sizes, of kernels, by B and N."""
+"""Drawings of the models: speedups by block size; errors by model, by kernel, by B and N."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from analysis.models.definitions import m0_eta
 from kernels.catalog.entries import VARIANTS
 
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
-_NO_BLOCK = 0.5  # where cells without a block size stand on an axis of block sizes
+_NO_BLOCK = 0.5  # position of cells without block size on an axis of block sizes
 
 
 @dataclass(frozen=True)
 class Speedups:
-    """A panel of gains: rows of `analysis.models.figures.speedups_of`; M0's ρ with low and high."""
+    """A panel of speedups: rows of `analysis.models.figures.speedups_of`; M0's ρ, low and high."""
 
     title: str
     cells: pd.DataFrame
@@ -30,7 +30,7 @@ class Speedups:
 
 @dataclass(frozen=True)
 class Series:
-    """What was measured on one GPU, or published: its name, rows of a table, and look."""
+    """Rows of a table for one GPU or the published times, with name and look."""
 
     name: str
     rows: pd.DataFrame
@@ -75,10 +75,10 @@ def _m0(axis: Axes, rho: tuple[float, ...], largest: int) -> None:
 
 
 def errors(found: Sequence[Series], models: Mapping[str, str]) -> Figure:
-    """Draw the error of each model at left-out sizes as a factor; one row a model.
+    """Draw the error of each model at left-out sizes as a factor, one row per model.
 
-    `found` have rows of model_comparison.csv; `models` is what each row is called, by model. The
-    axis is logarithmic in the logarithm of the factor, in which 1 would be infinitely far.
+    `found` has rows of model_comparison.csv, `models` the label of each row by model. The axis is
+    logarithmic in the logarithm of the factor.
     """
     shown = [name for name in models if any((one.rows["model"] == name).any() for one in found)]
     place = {name: at for at, name in enumerate(shown)}
@@ -112,11 +112,11 @@ def _factor(log_rms: float) -> str:
 
 
 def unseen(found: Sequence[Series], titles: Mapping[str, str]) -> Figure:
-    """Draw the factors by which predictions miss, one row a kernel, one panel a role.
+    """Draw the factors between predicted and measured times, one row per kernel, a panel per role.
 
-    `found` have rows of model_predictions.csv of one model; `titles` are those of the roles. A line
-    reaches over all cells of a kernel on a GPU, its dot is their median; cells outside of their 95
-    % prediction interval are marked, with that interval.
+    `found` has rows of model_predictions.csv of one model, `titles` those of the roles. A line
+    spans all cells of a kernel on a GPU, its dot is the median. Cells outside their 95 % prediction
+    interval are marked, with that interval.
     """
     kernels = {
         role: sorted({name for one in found for name in _kernels(one.rows, role)}, key=_in_catalog)
@@ -157,7 +157,7 @@ def _in_catalog(kernel: str) -> int:
 
 
 def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
-    """Draw the cells of one GPU; `cells` have the height y of their kernel's row."""
+    """Draw the cells of one GPU; `cells` has y, the position of their kernel's row."""
     measured = cells["time_s"]
     cells = cells.assign(
         factor=cells["predicted_s"] / measured,
@@ -188,10 +188,10 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
 
 
 def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
-    """Draw the factor by which models miss each cell, by B and by N, a row of panels a model.
+    """Draw the factor between predicted and measured time by B and N, a row of panels per model.
 
-    `cells` are rows of model_predictions.csv of one source. Kernels without a block size stand at
-    the left of the panels by B.
+    `cells` are rows of model_predictions.csv of one source. Kernels without block size are at the
+    left of the panels by B.
     """
     figure, axes = style.panels(2 * len(models))
     looks = palette.looks((False, str(name)) for name in cells["variant"])
@@ -219,7 +219,7 @@ def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
 
 
 def _by(axis: Axes, column: pd.Series, text: str, model: str) -> None:
-    """Name an axis of block or matrix sizes; "none" stands where a cell has no block size."""
+    """Label an axis of block or matrix sizes; "none" is for cells without block size."""
     places = sorted(set(column))
     axis.set_title(f"{model}, by {text[-1]}")
     axis.set_xlabel(f"{text} (logarithmic)")

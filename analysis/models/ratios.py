@@ -1,4 +1,4 @@
-"""The fitted ρ beside ratios of a global and a shared access that were measured independently."""
+"""The fitted ρ, and independently measured cost ratios of global to shared accesses."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from analysis.schema import bounded
 from analysis.stats.estimates import bootstrap_medians, percentile_interval, seeded
 from analysis.stats.uncertainty import DETERMINED, NO_INTERVAL
 
-# What a ratio is from. Latency: chains of loads, each of which waits for the one before; bandwidth:
-# loads of many warps at once, of the same number of bytes.
+# Basis of a ratio. Latency: chains of dependent loads; bandwidth: loads of the same number of bytes
+# by many warps.
 FIT, LATENCY, BANDWIDTH = "fit", "latency", "bandwidth"
 MEMORIES = ("l1", "l2", "dram")
 _SHARED = "shared"
@@ -27,11 +27,11 @@ _BANDWIDTHS = {
 
 
 def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFrame:
-    """Return ratios of the cost of a global access to that of a shared one .
+    """Return ratios of the cost of a global access to that of a shared access.
 
-    `of` is the model whose ρ it is, or the memory that serves the global access: l1, l2, dram.
-    Of the fits of a model, that to the most kernels. Ratios of ceilings are of medians over their
-    rounds, with intervals by bootstrap. `models` is that table of `analysis.models.tables`.
+    `of` is the model that defines ρ (its fit to the most kernels), or the memory that serves the
+    global access. Ratios of ceilings are of medians over their rounds, with bootstrap intervals.
+    `models` is the table of that name.
     """
     rho = models[models["parameter"] == RHO]
     rho = rho.loc[rho.groupby(["source", "model"], sort=False)["cells"].idxmax()]
@@ -52,7 +52,7 @@ def _of_ceilings(source: Source) -> pd.DataFrame:
     for basis, names in ((LATENCY, _LATENCIES), (BANDWIDTH, _BANDWIDTHS)):
         for memory in MEMORIES:
             above, below = names[memory], names[_SHARED]
-            if basis == BANDWIDTH:  # what is carried slower costs more
+            if basis == BANDWIDTH:  # cost is the inverse of bandwidth
                 above, below = below, above
             if not {above, below} <= set(rounds):
                 continue

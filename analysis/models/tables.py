@@ -1,4 +1,4 @@
-"""The tables of the models: parameters, comparison, tests, steps, predictions."""
+"""Tables of the models: parameters, comparison, tests, steps, predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from analysis.kernels.counts import counters
 from analysis.models.baselines import baselines
 from analysis.models.comparison import (
     FACTOR,
-    LEAST_ORDER,
+    LEAST_SIZE,
     Candidate,
     best_of,
     candidate,
@@ -54,11 +54,11 @@ _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
 @dataclass(frozen=True)
 class Case:
-    """One set of times to fit together, under the `labels` of `_LABELS`.
+    """Times to fit together, with the `labels` of `_LABELS`.
 
     `cells` has `_CELLS` and the columns of `analysis.models.work`; `draws` are bootstrap draws of
-    their medians, shape (cells, DRAWS), NaN where there are none. `clock_hz` is the GPU's clock
-    while it was measured, NaN: not known; so is the number of its `multiprocessors`.
+    their medians, shape (cells, DRAWS), or NaN. `clock_hz`, the GPU's clock while measured, and
+    `multiprocessors` are NaN if unknown.
     """
 
     labels: dict[str, str]
@@ -81,9 +81,8 @@ def model_tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `_TABLES` by name.
 
-    `code` is `analysis.kernels.machine_code.machine_code_table`. Published times hold the copies,
-    those of a GPU are its kernel's. A model whose work is not known of a GPU or kernel is left
-    out.
+    `code` is the table machine_code. Published times include copies, times of a GPU are kernel
+    times. Models whose work is unknown for a GPU or kernel are omitted.
     """
     found: dict[str, list[pd.DataFrame]] = {name: [] for name in _TABLES}
     for case in _cases(published, sources, code):
@@ -96,7 +95,7 @@ def model_tables(
     return {name: stacked(name, frames) for name, frames in found.items()}
 
 
-# ---- What is fitted
+# ---- Cells
 
 
 def _cases(
@@ -111,29 +110,27 @@ def _cases(
     counted = counters(sources)
     for source in with_gpu(sources):
         cells, clock_hz = _measured_cells(source), _clock_hz(source)
-        card = card_of(source, code, counted)
-        cells = with_work(cells, card)
+        facts = facts_of(source, code, counted)
+        cells = with_work(cells, facts)
         draws = source.draws["kernel"][cells.index]
         for kernels in (MODELLED_SET, ALL_SET):
-            chosen = is_modelled(cells)
-            if kernels == ALL_SET:
-                chosen = pd.Series(True, cells.index)
+            chosen = is_modelled(cells) | (kernels == ALL_SET)
             labels = (source.label, source.machine, "kernel", kernels)
             yield Case(
                 dict(zip(_LABELS, labels, strict=True)),
                 cells[chosen],
                 draws[chosen.to_numpy()],
                 clock_hz,
-                card.multiprocessors,
+                facts.multiprocessors,
             )
 
 
 def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the published times of the kernels that M0 speaks of, each once, naive as B = 32.
+    """Return the published times of the kernels of M0, each once, naive with B = 32.
 
-    They are from the tables that were measured in one way; what stands in several has one value.
+    Their tables were measured in one way and agree where they repeat a cell.
     """
-    order = {table: place for place, table in enumerate(_PUBLISHED_TABLES)}
+    order = {table: at for at, table in enumerate(_PUBLISHED_TABLES)}
     rows = rows[rows["table"].isin(order)].sort_values("table", key=lambda t: t.map(order))
     on_gpu = rows["implementation"].str.startswith("gpu_")
     rows = rows[on_gpu].drop_duplicates(["implementation", "n", "block_size"])
@@ -148,14 +145,16 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured_cells(source: Source) -> pd.DataFrame:
-    """Return the kernels' times of a GPU's orders; the index is the row in `source.cells`.
+    """Return the kernel times of a GPU's square cells; the index is the row in `source.cells`.
 
-    From the host memory that disturbs the GPU least. What has no theory is left out, such as a
-    library's kernel, and what runs on tensor cores: no model has a term for them.
+    Kernels without theory (as of a library) and kernels on tensor cores are omitted: no model has a
+    term for them.
     """
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
-    known = [name for name, v in VARIANTS.items() if isinstance(v, CatalogKernel) and not v.tensor_cores]
+    known = [
+        name for name, v in VARIANTS.items() if isinstance(v, CatalogKernel) and not v.tensor_cores
+    ]
     cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
     role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)
     role = role.mask(~cells["variant"].isin(SOURCE_V), UNSEEN)
@@ -163,14 +162,14 @@ def _measured_cells(source: Source) -> pd.DataFrame:
 
 
 def _clock_hz(source: Source) -> float:
-    """Return the median clock of a GPU's multiprocessors in its samples of the orders."""
+    """Return the median clock of a GPU's multiprocessors over its samples."""
     samples = source.recording.samples
     clocks = samples.loc[samples["device"] == source.device, "sm_clock_hz"].dropna()
     return float(clocks.median()) if len(clocks) else float("nan")
 
 
-def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
-    """Return what is known of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
+def facts_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
+    """Return the facts of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
     gpu = source.gpu
     architecture = f"sm_{gpu['compute_capability'].replace('.', '')}"
     own = (code["recording"] == source.recording_id) & (code["architecture"] == architecture)
@@ -183,7 +182,7 @@ def card_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFac
 
 
 def _data(case: Case) -> Data:
-    """Return the fitted cells of a case, without the work of a model."""
+    """Return the fitted cells of a case, without design."""
     cells = case.cells[case.fitted]
     log_times, low, high = np.log(cells[with_bounds("time_s")].to_numpy(dtype=float)).T
     noise = np.log(case.draws[case.fitted.to_numpy()]).T - log_times
@@ -198,7 +197,7 @@ def _data(case: Case) -> Data:
 
 
 def _candidates(case: Case) -> list[Candidate]:
-    """Return the models fitted to a case, those that its cells allow."""
+    """Return the models that the cells of a case allow, fitted."""
     data, cells = _data(case), case.cells[case.fitted]
     found = []
     for name, model in MODELS.items() if len(cells) else ():
@@ -209,7 +208,7 @@ def _candidates(case: Case) -> list[Candidate]:
     return found
 
 
-# ---- What is written
+# ---- Tables
 
 
 def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]:
@@ -239,13 +238,13 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
 
 
 def _factors(compared: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the errors at left-out sizes as the factor by which a prediction is typically off."""
+    """Return the errors at left-out sizes as typical factors."""
     names = renaming("left_out_log_rms", "left_out_factor")
     return {factor: np.exp(compared[error]) for error, factor in names.items()}
 
 
 def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
-    """Return a row for each parameter of a model, ρ first."""
+    """Return one row per parameter of a model, ρ first."""
     names = MODELS[one.model].parameters
     above, below = (names.index(name) for name in MODELS[one.model].ratio)
     parts = one.data.design * one.fit.theta
@@ -255,7 +254,7 @@ def _parameters(case: Case, one: Candidate, known: Uncertainty) -> pd.DataFrame:
     rows = [{"parameter": RHO, "unit": "", **_estimate(known.ratio(above, below))}]
     for index, name in enumerate(names):
         row = {"parameter": name, "unit": "s", **_estimate(known.parameter(index))}
-        # Work that all multiprocessors share takes one of them as many times as long.
+        # Work shared by all multiprocessors takes one of them as many times as long.
         at_once = case.multiprocessors if name.startswith("c_") else 1
         row |= {"cycles": one.fit.theta[index] * at_once * case.clock_hz}
         rows.append(row | {"share": median_share[index]})
@@ -268,13 +267,13 @@ def _estimate(found: Estimate) -> dict[str, object]:
 
 
 def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
-    """Return how many cells from `LEAST_ORDER` on are predicted within `FACTOR`, and the worst.
+    """Return the number of cells from `LEAST_SIZE` predicted within `FACTOR`, and the worst.
 
-    By the fit to all orders. A factor above 1: the model is slower than the kernel.
+    Predictions are of the fit to all sizes. With a factor above 1 the model is slower.
     """
-    residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_ORDER]
+    residual = pd.Series(one.fit.residual, cells.index)[cells["n"] >= LEAST_SIZE]
     row: dict[str, object] = {
-        "evaluated_from_n": LEAST_ORDER,
+        "evaluated_from_n": LEAST_SIZE,
         "evaluated_factor": FACTOR,
         "evaluated": len(residual),
         "evaluated_within": int((residual.abs() <= np.log(FACTOR)).sum()),
@@ -291,10 +290,10 @@ def _worst(one: Candidate, cells: pd.DataFrame) -> dict[str, object]:
 
 
 def _predictions(case: Case, one: Candidate, known: Uncertainty, whole: bool) -> pd.DataFrame:
-    """Return a row for each cell that a model predicts; the fitted ones only if asked for.
+    """Return one row per predicted cell, fitted cells only if `whole`.
 
-    Intervals of fitted variants are of the draws of `Uncertainty`, those of others by the errors of
-    variants left out (`analysis.models.evaluation.half_width`).
+    Intervals of fitted variants are of `Uncertainty`, of other variants by the errors of left-out
+    variants (`analysis.models.evaluation.half_width`).
     """
     cells = case.cells if whole else case.cells[~case.fitted]
     design = MODELS[one.model].design(cells)

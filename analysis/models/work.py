@@ -1,6 +1,6 @@
-"""What a launch asks of a GPU: what models from M4 on charge for.
+"""Units of work of a launch, for models from M4.
 
-Nothing of it is timed: accesses follow from the kernel's source (`kernels.theory.cost`) or from the
+None of it is timed. Accesses follow from the kernel's source (`kernels.theory.cost`) or from the
 GPU's counters, instructions and registers from the machine code, the rest from the launch.
 """
 
@@ -24,10 +24,9 @@ from kernels.theory.cost import Total
 from kernels.theory.tiles import number_of
 from measurement.recording.recording import KERNEL
 
-# sectors, lines (global memory), wavefronts (shared memory): transactions of a launch.
-# instructions: issued by all warps. imbalance: blocks on the busiest multiprocessor over their mean
-# number. waits: how often in a row a multiprocessor waits for a block's step from barrier to
-# barrier.
+# sectors and lines (global memory), wavefronts (shared memory): transactions of a launch.
+# instructions: issued by all warps. imbalance: blocks on the busiest multiprocessor over the mean.
+# waits: steps between barriers that a multiprocessor waits for one after the other.
 COLUMNS = ["sectors", "lines", "wavefronts", "instructions", "imbalance", "waits"]
 _DTYPE = "float32"
 _KEY = [name for name in KERNEL if name != "device"]
@@ -36,10 +35,9 @@ _OPERATIONS = ("load", "store")
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """What is known of a GPU and of the kernels compiled for it.
+    """Facts of a GPU and of the kernels compiled for it.
 
-    `code` has the rows of `analysis.kernels.machine_code.machine_code_table` that are of it,
-    `counters` of `analysis.kernels.counts.counters`.
+    `code` has its rows of the table machine_code, `counters` of `analysis.kernels.counts.counters`.
     """
 
     multiprocessors: int
@@ -48,14 +46,14 @@ class GpuFacts:
     counters: pd.DataFrame
 
 
-def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
-    """Return `cells` (variant, n, block_size: square matrices of float32) with `COLUMNS`.
+def with_work(cells: pd.DataFrame, gpu: GpuFacts | None) -> pd.DataFrame:
+    """Return `cells` (variant, n, block_size: square float32 matrices) with `COLUMNS`.
 
-    A counter of the GPU goes before theory, in which the compiler merges loads of shared memory as
-    it can. NaN: not known, for want of a GPU, its limits, its machine code, or a kernel's source.
+    Counters of the GPU have precedence over theory, which merges loads of shared memory like the
+    compiler. NaN: no GPU, or its limits, machine code or a kernel's source are unknown.
     """
-    codes = {} if card is None else _by_build(card.code)
-    counters = {} if card is None else _by_kernel(card.counters)
+    codes = {} if gpu is None else _by_build(gpu.code)
+    counters = {} if gpu is None else _by_kernel(gpu.counters)
     rows = []
     for name, n, block in cells[["variant", "n", "block_size"]].itertuples(index=False, name=None):
         block_size = variant(name).block_size(whole(block))
@@ -63,8 +61,8 @@ def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
         row: dict[str, float] = {}
         if product.has_theory:
             row = _accesses(product, counters)
-            if card is not None:
-                row |= _on_card(product, card, codes)
+            if gpu is not None:
+                row |= _on_gpu(product, gpu, codes)
         rows.append(row)
     work = pd.DataFrame(rows, columns=COLUMNS, index=cells.index, dtype=float)
     return cells.assign(**work)
@@ -73,12 +71,12 @@ def with_work(cells: pd.DataFrame, card: GpuFacts | None) -> pd.DataFrame:
 def _accesses(product: Product, counters: dict[tuple[object, ...], float]) -> dict[str, float]:
     """Return sectors, lines and wavefronts of a launch."""
     theory = _theory(product)
-    found = {"lines": float(sum(theory[f"global_{way}"].lines for way in _OPERATIONS))}
+    found = {"lines": float(sum(theory[f"global_{kind}"].lines for kind in _OPERATIONS))}
     for name, memory in (("sectors", "global"), ("wavefronts", "shared")):
         found[name] = 0.0
-        for way in _OPERATIONS:
-            counted = counters.get((*_kernel(product), ncu_metric(f"{memory}_{way}_{name}")))
-            total = theory[f"{memory}_{way}"].transactions
+        for kind in _OPERATIONS:
+            counted = counters.get((*_kernel(product), ncu_metric(f"{memory}_{kind}_{name}")))
+            total = theory[f"{memory}_{kind}"].transactions
             found[name] += total if counted is None else counted
     return found
 
@@ -92,37 +90,37 @@ def _kernel(product: Product) -> tuple[object, ...]:
     return tuple(product.row().values())
 
 
-def _on_card(
-    product: Product, card: GpuFacts, codes: dict[tuple[object, ...], dict[str, float]]
+def _on_gpu(
+    product: Product, gpu: GpuFacts, codes: dict[tuple[object, ...], dict[str, float]]
 ) -> dict[str, float]:
     """Return instructions, imbalance and waits of a launch."""
     launch = product.launch
     threads, blocks = launch.threads_per_block, launch.blocks
-    busiest = np.ceil(blocks / card.multiprocessors)
-    found = {"imbalance": busiest * card.multiprocessors / blocks}
+    busiest = np.ceil(blocks / gpu.multiprocessors)
+    found = {"imbalance": busiest * gpu.multiprocessors / blocks}
     code = _code(product, codes)
     if code is None:
         return found
     warps = blocks * -(-threads // WARP_SIZE)
     found["instructions"] = warps * _instructions(product, code)
-    if card.compute_capability in LIMITS:
+    if gpu.compute_capability in LIMITS:
         at_once = occupancy(
-            card.compute_capability,
+            gpu.compute_capability,
             threads,
             int(code["registers_per_thread"]),
             int(code["static_shared_bytes"]),
             launch.dynamic_shared_bytes,
         ).blocks_per_multiprocessor
         if at_once:
-            turns = np.ceil(blocks / (card.multiprocessors * at_once))
-            found["waits"] = turns * _steps(product)
+            waves = np.ceil(blocks / (gpu.multiprocessors * at_once))
+            found["waits"] = waves * _steps(product)
     return found
 
 
 def _code(
     product: Product, codes: dict[tuple[object, ...], dict[str, float]]
 ) -> dict[str, float] | None:
-    """Return the machine code of the build that runs a product, else of the exact build."""
+    """Return the machine code of a product's build, else of the exact build."""
     build = build_for(product)
     assert build is not None
     keys = ((build.variant, number_of(build.block_size), kind) for kind in (build.kind, EXACT))
@@ -130,10 +128,9 @@ def _code(
 
 
 def _instructions(product: Product, code: dict[str, float]) -> float:
-    """Return how many instructions a warp issues.
+    """Return the number of instructions that a warp issues.
 
-    Its main loop as often as the sums need, the rest once: what stands in a loop around the main
-    one is counted too rarely.
+    The main loop counts as often as the sums need, the rest once, also a loop around the main loop.
     """
     adds = product.shape.k * product.sums_per_thread
     if not code["loop_fmas"] > 0:
@@ -143,7 +140,7 @@ def _instructions(product: Product, code: dict[str, float]) -> float:
 
 
 def _steps(product: Product) -> int:
-    """Return how often a block fills its shared memory and waits for it."""
+    """Return how often a block fills its shared memory and waits."""
     family = product.entry.family
     if family == "naive":
         return 0

@@ -20,7 +20,7 @@ def of(log_times):
 @pytest.mark.parametrize(
     ("name", "law"),
     [
-        ("constant a kernel", lambda kernel, n: np.log(1e-5 + 1e-12 * (kernel + 1) * n**3)),
+        ("constant per kernel", lambda kernel, n: np.log(1e-5 + 1e-12 * (kernel + 1) * n**3)),
         ("power law", lambda kernel, n: np.log(1e-11) + (2.5 + kernel / 20) * np.log(n)),
         ("interpolation", lambda kernel, n: np.log(1e-11) + (2.5 + kernel / 20) * np.log(n)),
     ],
@@ -48,7 +48,7 @@ def test_parameters_are_counted():
     kernels = DATA.kernels.max() + 1
     found = {name: one.parameters for name, one in of(DATA.log_times).items()}
     assert found == {
-        "constant a kernel": kernels + 1,
+        "constant per kernel": kernels + 1,
         "power law": 2 * kernels,
         "interpolation": len(N),
     }

@@ -1,4 +1,4 @@
-"""Comparison of models: orders left out, AICc, verdicts, and what each step adds."""
+"""Comparison of models: left-out sizes, AICc, verdicts, effects of steps."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 
 from analysis.models.comparison import (
     BEST,
-    NOT_TOLD,
+    NOT_WORSE,
     WORSE,
     Candidate,
     aicc,
@@ -33,7 +33,7 @@ def of(model, truth="M2", seed=0, noise=NOISE, **changes):
     return fitted(model, Data(design, *parts))
 
 
-def test_a_left_out_order_is_predicted_by_the_others_alone():
+def test_a_left_out_size_is_predicted_from_the_others():
     one = of("M2")
     out = one.data.sizes == 3
     rest = one.data.only(~out)
@@ -51,14 +51,14 @@ def _rest(data):
     return data.variance, data.kernels, data.sizes, data.noise
 
 
-def test_a_model_that_is_true_predicts_what_it_did_not_see():
+def test_the_true_model_predicts_left_out_sizes():
     exact = of("M2", noise=(0, 0, 0, 0))
     assert exact.left_out_log_rms < 1e-6
     assert of("M2").left_out_log_rms < 0.1
     assert of("M0").left_out_log_rms > 0.5
 
 
-def test_one_order_alone_cannot_be_left_out():
+def test_a_single_size_cannot_be_left_out():
     data = model_data.times("M0", 0, NOISE, model_data.cells().query("n == 512"))
     found = comparison([fitted("M0", data)], 100)
     assert found["left_out_log_rms"].isna().all()
@@ -89,10 +89,10 @@ def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
     assert better >= 12
 
 
-def test_the_best_is_told_from_what_is_clearly_worse_and_not_from_its_like():
+def test_verdicts_on_clearly_worse_and_similar_models():
     table = comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
     assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == WORSE
-    assert {table.loc["M2", "verdict"], table.loc["M3", "verdict"]} == {BEST, NOT_TOLD}
+    assert {table.loc["M2", "verdict"], table.loc["M3", "verdict"]} == {BEST, NOT_WORSE}
     best = table["left_out_log_rms"].idxmin()
     assert table.loc[best, "verdict"] == BEST
     assert (
@@ -108,8 +108,8 @@ def test_the_best_is_told_from_what_is_clearly_worse_and_not_from_its_like():
     assert set(table["sizes"]) == {5}
 
 
-def test_draws_take_whole_kernels_and_whole_orders():
-    """A miss in one kernel alone is in some draws twice and more, and in a third of them not."""
+def test_draws_take_whole_kernels_and_sizes():
+    """An error of one kernel is in some draws several times, and in a third of them not at all."""
     data = model_data.times("M0", 0, NOISE)
     one = fitted("M0", data)
     left_out = np.where(data.kernels == 2, 1.0, 1e-6)
@@ -120,7 +120,7 @@ def test_draws_take_whole_kernels_and_whole_orders():
     assert found["left_out_log_rms_high"] > 1.3 * np.sqrt(share)
 
 
-def test_steps_share_out_the_error_and_name_the_kernel_that_speedups_most():
+def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction():
     names = ("M0", "M1", "M2", "M3")
     candidates = [of(name, "M3", noise=(0.01, 0, 0.01, 0)) for name in names]
     cells = model_data.cells()

@@ -45,7 +45,7 @@ def evaluated(role=HELD_OUT):
 
 def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
     found = evaluated()
-    sizes = {"M0", "M2", "constant a kernel", "power law", "interpolation"}
+    sizes = {"M0", "M2", "constant per kernel", "power law", "interpolation"}
     by_test = found.groupby("test")["model"].agg(set).to_dict()
     assert by_test[LEFT_OUT_SIZE] == by_test[HELD_OUT_SIZE] == sizes
     assert by_test[BLOCK] == by_test[VARIANT] == {"M0", "M2"}
