@@ -1,7 +1,6 @@
 """Command line of the analysis; ``python -m analysis --help`` lists its commands.
 
-Every command imports what it needs: `advise` answers at once, for it does without the libraries of
-the others.
+Each command imports only its own libraries, so that `advise` starts quickly.
 """
 
 import argparse
@@ -18,11 +17,24 @@ from base.files import write_atomic
 from base.paths import RESULTS
 
 _TABLES = RESULTS / "tables"
-_OF_TABLES = "folder that holds the tables (default: results/tables)"
+_TABLES_HELP = "folder of the tables (default: results/tables)"
+_HELP = {
+    "published": "CSV file of the published times",
+    "statements": "CSV file of the figures in the text of source V",
+    "systems": "CSV file of the sources' systems",
+    "tables": "folder of the tables",
+    "figures": "folder of the figures",
+    "template": "folder of the report's templates",
+    "config": "the study's configuration",
+    "report": "the report",
+    "out": "output folder (report, crate: output file)",
+}
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser(prog="python -m analysis", description="What recordings say.")
+    parser = CommandParser(
+        prog="python -m analysis", description="Compute tables, figures and report from recordings."
+    )
     commands = commands_of(parser)
 
     def command(
@@ -37,55 +49,44 @@ def _parser() -> CommandParser:
                 action="append",
                 default=[],
                 metavar="ID=PATH",
-                help="a recording's id and folder; once for each, and for each further session",
+                help="id and folder of a recording; repeat for each recording and session",
             )
         return added
 
-    tables_command = command(
-        "tables", "write every table", _tables, "published", "systems", "statements"
-    )
-    tables_command.add_argument(
-        "--cubins",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="cubins built from this tree, to stand in builds.csv",
-    )
-    tables_command.add_argument(
-        "--counts",
-        type=Path,
-        nargs="*",
-        default=[],
-        help="tables of memory accesses by `python -m kernels count`, to stand in counts.csv",
-    )
-    told = add_command(commands, "answers", "print the three answers", _answers)
-    told.add_argument("--tables", default=_TABLES, type=Path, help=_OF_TABLES)
+    tables = command("tables", "write all tables", _tables, "published", "systems", "statements")
+    for name, text in {
+        "cubins": "cubins built from this tree, for builds.csv",
+        "counts": "tables of `python -m kernels count`, for counts.csv",
+    }.items():
+        tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], help=text)
+    answers = add_command(commands, "answers", "print the three answers of the report", _answers)
+    answers.add_argument("--tables", default=_TABLES, type=Path, help=_TABLES_HELP)
     for added in (
         command("figures", "draw the figures from the tables", _figures, "tables"),
         command("report", "write the report", _report, "tables", "figures", "template"),
-        told,
+        answers,
     ):
-        added.add_argument("--focus", metavar="ID", help="the card that the report is about")
-    add_command(
-        commands, "schema", "print every table's columns, types and units as Markdown", _schema
-    )
+        added.add_argument("--focus", metavar="ID", help="the GPU in focus (default: the first)")
+    text = "print columns, types and units of all tables as Markdown"
+    add_command(commands, "schema", text, _schema)
     add_command(commands, "glossary", "print the glossary as Markdown", _glossary)
-    crate = command("crate", "pack the study, or recordings alone, as an RO-Crate", _crate)
+    crate = command("crate", "write the study, or only recordings, as an RO-Crate", _crate)
     for option in ("config", "tables", "report"):
-        crate.add_argument(f"--{option}", type=Path, help=f"{_HELP[option]}; all three: the study")
+        text = f"{_HELP[option]}; a study needs --config, --tables and --report"
+        crate.add_argument(f"--{option}", type=Path, help=text)
     for add in (add_check, add_advise, add_compare):
         add(commands)
     return parser
 
 
 def add_check(commands: Commands) -> None:
-    """Add the command that walks every number of a report back to its table."""
+    """Add the command that compares the numbers of a report with its tables."""
     parser = add_command(
         commands,
         "check",
-        "walk every number of a report back to its table",
+        "compare every number of a report with its table",
         _check,
-        "The exit status is 1 where a number is not that of its table.",
+        "The exit status is 1 if a number differs from its table.",
         ["gemm-study check", "gemm-study check results/report.html --templates report"],
     )
     parser.add_argument(
@@ -95,9 +96,9 @@ def add_check(commands: Commands) -> None:
         default=RESULTS / "report.html",
         help="the report (default: results/report.html)",
     )
-    parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_OF_TABLES)
+    parser.add_argument("--tables", metavar="DIR", default=_TABLES, type=Path, help=_TABLES_HELP)
     parser.add_argument(
-        "--templates", metavar="DIR", type=Path, help="folder of templates, to check prose too"
+        "--templates", metavar="DIR", type=Path, help="folder of templates: check their prose too"
     )
 
 
@@ -106,121 +107,98 @@ def add_compare(commands: Commands) -> None:
     parser = add_command(
         commands,
         "compare",
-        "tell whether two recordings agree",
+        "compare the times of two recordings",
         _compare,
-        "Their median times are compared cell by cell. The exit status is 0 where B is nowhere "
-        "slower than A, 1 where it is, 2 for an error.",
+        "The median times of each configuration are compared. The exit status is 1 if B is slower "
+        "than A in any configuration, 2 after an error, else 0.",
         [
             "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
             "gemm-study compare A B --threshold 0.05 --csv differences.csv",
         ],
     )
-    parser.add_argument("a", metavar="A", type=Path, help="folder of the recording to compare with")
-    parser.add_argument("b", metavar="B", type=Path, help="folder of the recording in question")
+    parser.add_argument("a", metavar="A", type=Path, help="folder of the reference recording")
+    parser.add_argument("b", metavar="B", type=Path, help="folder of the other recording")
     parser.add_argument(
         "--threshold",
         type=_threshold,
-        help="relative difference from which on it matters (default: that of the report)",
+        help="smallest relative difference that counts (default: that of the report)",
     )
-    parser.add_argument("--all", action="store_true", help="show also what is the same")
+    parser.add_argument("--all", action="store_true", help="list equal times too")
     parser.add_argument(
         "--tables",
         metavar="DIR",
         type=Path,
-        help="tables of a report, whose GPUs with several sessions tell how far these lie apart",
+        help="tables of a report with the variance between sessions of its GPUs",
     )
     parser.add_argument(
         "--telemetry",
         action="store_true",
         help="add clock, temperature, power and throttling of both GPUs to each row",
     )
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write every comparison to FILE")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write all comparisons to FILE")
 
 
 def add_advise(commands: Commands) -> None:
-    """Add the command that predicts what a product takes."""
+    """Add the command that predicts the time of a product."""
     parser = add_command(
         commands,
         "advise",
-        "tell what a product takes on a GPU of the report",
+        "predict the time of a product on a GPU of the report",
         _advise,
-        "Of two float32 matrices of order N: its time with copies and its interval, what it gains "
-        "over the CPU, and from which order on.",
+        "The answer gives the end-to-end time of a product of two float32 matrices, its interval, "
+        "the speedup over the CPU and the break-even size.",
         [
             "gemm-study advise --gpu h100 --n 3000",
             "gemm-study advise --gpu h100 --n 3000 --host-memory pinned",
         ],
     )
     parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
-    parser.add_argument("--n", required=True, type=int, metavar="N", help="order of the matrices")
+    parser.add_argument("--n", required=True, type=int, metavar="N", help="matrix size")
     parser.add_argument(
         "--host-memory",
         choices=("pageable", "pinned"),
         default="pageable",
-        help="what the matrices lie in (default: %(default)s, which malloc returns)",
+        help="host memory of the matrices (default: %(default)s, as from malloc)",
     )
-    parser.add_argument("--tables", metavar="DIR", type=Path, default=_TABLES, help=_OF_TABLES)
+    parser.add_argument("--tables", metavar="DIR", type=Path, default=_TABLES, help=_TABLES_HELP)
 
 
 def _threshold(text: str) -> float:
     """Parse a relative difference above 0."""
     value = float(text)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0; name one like 0.02")
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0; use for example 0.02")
     return value
 
 
-_HELP = {
-    "published": "csv of the published times",
-    "statements": "csv of the figures in the text of source V",
-    "systems": "csv of the sources' systems",
-    "tables": "folder that holds the tables",
-    "figures": "folder that holds the figures",
-    "template": "folder that holds the report's template",
-    "config": "the configuration in force",
-    "report": "the report",
-    "out": "folder to write to (report, crate: the file)",
-}
+def recordings_of(arguments: list[str]) -> tuple[dict[str, list[Path]], dict[str, str]]:
+    """Return the folders of ``ID=PATH`` arguments by id, and reasons of missing recordings by id.
 
-
-def outcomes(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return ``ID=PATH`` arguments with folders alone, and by id why a recording is missing.
-
-    A file stands for what became of a GPU of a cluster: it says where the recording is, or why
-    there is none. Raises StudyError.
-    """
-    places, missing = [], {}
-    for argument in arguments:
-        identifier, _, path = argument.partition("=")
-        if path.endswith(".json"):
-            try:
-                known = json.loads(Path(path).read_text())
-            except (OSError, ValueError) as error:
-                raise StudyError(f"{path} cannot be read ({error}); measure it again") from None
-            if "missing" in known:
-                missing[identifier] = str(known["missing"])
-                continue
-            argument = f"{identifier}={known['recording']}"
-        places.append(argument)
-    return places, missing
-
-
-def recording_paths(arguments: list[str]) -> dict[str, list[Path]]:
-    """Return the folders by id of ``ID=PATH`` arguments; raises StudyError for what is none.
-
-    Folders of one id are sessions of one recording.
+    Folders of one id are sessions of one recording. A PATH to a JSON file is the result of a
+    cluster job: it contains the path of a recording, or the reason why it is missing. Raise
+    StudyError for an invalid argument.
     """
     paths: dict[str, list[Path]] = {}
+    missing = {}
     for argument in arguments:
-        identifier, separator, path = argument.partition("=")
-        if not (identifier and separator and path):
+        identifier, _, path = argument.partition("=")
+        if not (identifier and path):
             raise StudyError(
-                f"--recording {argument!r}: must be ID=PATH, like h100=data/recordings/h100"
+                f"--recording {argument!r} is invalid; use ID=PATH, like h100=data/recordings/h100"
             )
+        if path.endswith(".json"):
+            try:
+                result = json.loads(Path(path).read_text())
+            except (OSError, ValueError) as error:
+                raise StudyError(f"{path} is unreadable ({error}); record it again") from None
+            if "missing" in result:
+                missing[identifier] = str(result["missing"])
+                continue
+            path = result["recording"]
         if Path(path) in paths.setdefault(identifier, []):
-            raise StudyError(f"--recording {argument!r}: is given twice; leave one out")
+            raise StudyError(f"--recording {argument!r} is given twice; remove one")
         paths[identifier].append(Path(path))
-    return paths
+    return paths, missing
 
 
 def write_tables(
@@ -233,9 +211,9 @@ def write_tables(
     out: Path,
     missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write every table to the folder `out`; `counted`: the tables of accesses.
+    """Write all tables to the folder `out`.
 
-    `missing`: by id, why there is no recording of a GPU.
+    `counted` are tables of memory accesses; `missing` has the reasons of missing recordings by id.
     """
     from analysis import tables
     from analysis.data import published, published_claims, store
@@ -252,68 +230,12 @@ def write_tables(
     store.write(frames, out)
 
 
-def compare_recordings(
-    a: Path,
-    b: Path,
-    threshold: float | None,
-    everything: bool,
-    telemetry: bool,
-    csv: Path | None,
-    tables: Path | None,
-) -> int:
-    """Print a comparison of the recordings `a` and `b`; return 1 if `b` is slower anywhere, else 0.
-
-    `telemetry` adds the state of both GPUs to each row. `csv` is a file for all comparisons.
-    `tables` of a report provide the variance between sessions for the verdicts.
-    """
-    from analysis.data.store import Store
-    from analysis.stats import significance
-    from analysis.stats.sessions import SessionVariance
-    from analysis.trust import comparison, comparison_text
-    from measurement.recording.recording import read
-
-    threshold = threshold or significance.THRESHOLD
-    recordings = read(a), read(b)
-    known = SessionVariance.of(Store(tables)["sessions"]) if tables else None
-    frame = comparison.compare(*recordings, threshold, known)
-    if csv:
-        write_atomic(csv, frame.to_csv(index=False))
-    lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
-    lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
-    shown = comparison_text.with_state(frame, *recordings) if telemetry else frame
-    lines += ["", comparison_text.table(shown, everything)]
-    lines += ["", comparison_text.summary(frame, threshold)]
-    print("\n".join(lines), flush=True)
-    return int((frame["verdict"] == "slower").any())
-
-
-def check_report(report: Path, tables_dir: Path, templates: Path | None) -> int:
-    """Print what of a report is not what the tables have; return 1 if anything is, else 0.
-
-    The last line counts the words before the appendix.
-    """
-    from analysis.render.check import check, words
-
-    try:
-        page = report.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
-        raise StudyError(
-            f"{report} cannot be read ({reason}); make it with `make report`"
-        ) from None
-    faults = check(page, tables_dir, templates)
-    print("\n".join(faults or ["every number is that of its table"]))
-    print(f"{words(page)} words before the appendix", flush=True)
-    return int(bool(faults))
-
-
 def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def _tables(arguments: argparse.Namespace) -> None:
-    places, missing = outcomes(arguments.recording)
-    paths = recording_paths(places)
+    paths, missing = recordings_of(arguments.recording)
     csvs = (arguments.published, arguments.systems, arguments.statements)
     write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out, missing)
 
@@ -330,8 +252,7 @@ def _report(arguments: argparse.Namespace) -> None:
     from analysis.render.page import render
     from measurement.recorder.provenance import git
 
-    places, _ = outcomes(arguments.recording)
-    recordings = folders_by_session(recording_paths(places))
+    recordings = folders_by_session(recordings_of(arguments.recording)[0])
     maker = Maker(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), **git())
     folders = (arguments.tables, arguments.figures, recordings, arguments.template)
     render(*folders, arguments.out, arguments.focus, maker)
@@ -342,8 +263,7 @@ def _crate(arguments: argparse.Namespace) -> None:
     from analysis.data.sessions import folders_by_session
     from measurement.recorder.provenance import git
 
-    places, _ = outcomes(arguments.recording)
-    recordings = folders_by_session(recording_paths(places))
+    recordings = folders_by_session(recordings_of(arguments.recording)[0])
     config, tables, report = arguments.config, arguments.tables, arguments.report
     if config and tables and report:
         study = Study(config, recordings, tables, report, git()["commit"])
@@ -351,9 +271,7 @@ def _crate(arguments: argparse.Namespace) -> None:
     elif recordings and not (config or tables or report):
         write_crate(Recordings(recordings), arguments.out)
     else:
-        raise StudyError(
-            "crate: name --config, --tables and --report for a study, or a --recording alone"
-        )
+        raise StudyError("crate: use --config, --tables and --report, or only --recording")
 
 
 def _answers(arguments: argparse.Namespace) -> None:
@@ -375,7 +293,19 @@ def _glossary(_: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    return check_report(arguments.report, arguments.tables, arguments.templates)
+    """Print the numbers that differ and a word count; return 1 if there are any, else 0."""
+    from analysis.render.check import check, words
+
+    report = arguments.report
+    try:
+        page = report.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
+        raise StudyError(f"{report}: {reason}; make it with `make report`") from None
+    faults = check(page, arguments.tables, arguments.templates)
+    print("\n".join(faults or ["every number agrees with its table"]))
+    print(f"{words(page)} words before the appendix", flush=True)
+    return int(bool(faults))
 
 
 def _advise(arguments: argparse.Namespace) -> None:
@@ -385,19 +315,30 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    return compare_recordings(
-        arguments.a,
-        arguments.b,
-        arguments.threshold,
-        arguments.all,
-        arguments.telemetry,
-        arguments.csv,
-        arguments.tables,
-    )
+    """Print a comparison of two recordings; return 1 if B is slower anywhere, else 0."""
+    from analysis.data.store import Store
+    from analysis.stats import significance
+    from analysis.stats.sessions import SessionVariance
+    from analysis.trust import comparison, comparison_text
+    from measurement.recording.recording import read
+
+    threshold, tables = arguments.threshold or significance.THRESHOLD, arguments.tables
+    recordings = read(arguments.a), read(arguments.b)
+    between = SessionVariance.of(Store(tables)["sessions"]) if tables else None
+    frame = comparison.compare(*recordings, threshold, between)
+    if arguments.csv:
+        write_atomic(arguments.csv, frame.to_csv(index=False))
+    lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
+    lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
+    shown = comparison_text.with_state(frame, *recordings) if arguments.telemetry else frame
+    lines += ["", comparison_text.table(shown, arguments.all)]
+    lines += ["", comparison_text.summary(frame, threshold)]
+    print("\n".join(lines), flush=True)
+    return int((frame["verdict"] == "slower").any())
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError. `compare` and `check` return a status, see there."""
+    """Run the command and return its exit status; raise StudyError."""
     arguments = _parser().parse_args()
     status: int | None = arguments.run(arguments)
     return status

@@ -1,4 +1,4 @@
-"""Every table of the study: each recording by a process of its own, then what needs them all."""
+"""All tables of the study: one process per recording, then the tables of all recordings."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Published:
-    """What the sources print: times, the systems that they describe, figures of V's text."""
+    """Published data: times, systems, and figures in the text of source V."""
 
     times: pd.DataFrame
     systems: list[systems.System]
@@ -54,9 +54,9 @@ class Published:
 
 @dataclass(frozen=True)
 class _Part:
-    """What follows from some of the recordings alone, or from the sources and the tree.
+    """The results of one recording, or of the published data and this tree.
 
-    `sources` have what comparisons of recordings need.
+    `sources` keep only the data that comparisons of recordings need.
     """
 
     frames: Frames
@@ -72,31 +72,30 @@ def compute(
     progress: Progress,
     missing: Mapping[str, str] | None = None,
 ) -> Frames:
-    """Return every table by its name.
+    """Return all tables by name; raise StudyError for an unusable recording.
 
-    `paths` are the folders of the recordings by id, each a session, `built` the cubins of this
-    tree, `counted` the tables of memory accesses that `python -m kernels count` wrote. `progress`
-    is called in the processes too, and so has to be a function of a module. `missing` says by id
-    why there is no recording. Raises StudyError naming the recording that cannot be used.
+    `paths` are the folders of the recordings' sessions by id, `built` the cubins of this tree,
+    `counted` tables of `python -m kernels count`, `missing` reasons of missing recordings by id.
+    Worker processes call `progress`, so it must be picklable.
     """
     data.check_names(paths)
     accesses = counts.read(counted)
     theory = counts.counts_table(accesses, [])
     of_one = partial(_of_recording, published.times[:0], theory, progress)
-    # The largest first, so that none is left over when the others are done.
-    by_size = sorted(paths, key=lambda name: sum(map(_size, paths[name])), reverse=True)
+    # The largest first, for an even load.
+    by_size = sorted(paths, key=lambda name: sum(map(_bytes, paths[name])), reverse=True)
     with threadpool_limits(1), ProcessPoolExecutor(usable_threads(), initializer=_alone) as pool:
         futures = {name: pool.submit(of_one, name, paths[name]) for name in by_size}
         try:
-            said: list[str] = []  # kept: a recording that cannot be used is the one thing to say
-            own = _part({}, published.times, built, theory, said.append)
+            delayed: list[str] = []  # an unusable recording must be the only message
+            own = _part({}, published.times, built, theory, delayed.append)
             wait(futures.values(), return_when=FIRST_EXCEPTION)
             parts = [futures[name].result() for name in paths if futures[name].done()]
-            for line in said:
+            for line in delayed:
                 progress(line)
         finally:
             pool.shutdown(cancel_futures=True)
-    progress("comparisons of recordings, audit of the published numbers")
+    progress("comparisons of recordings and audit of published numbers")
     own.claims.extend(claims.on_accesses(theory))
     frames = _joined(own, parts)
     sources = [source for part in parts for source in part.sources]
@@ -118,12 +117,12 @@ def compute(
 
 
 def _alone() -> None:
-    """Prepare a process for a core of its own; an interrupt ends it without a word."""
+    """Set up a worker process: one thread, and no traceback after an interrupt."""
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _size(recording: Path) -> int:
+def _bytes(recording: Path) -> int:
     samples = recording / "samples.csv.gz"
     return samples.stat().st_size if samples.is_file() else 0
 
@@ -152,10 +151,10 @@ def _part(
     theory: pd.DataFrame,
     progress: Progress,
 ) -> _Part:
-    """Return what follows from recordings, published times and cubins, each by itself."""
+    """Return the tables of recordings, published times and cubins without comparisons."""
     sources = data.sources(loaded)
-    twins = source_tables.tables(times, sources)
-    frames = {f"table{number}": frame for number, frame in twins.items()}
+    numbered = source_tables.tables(times, sources)
+    frames = {f"table{number}": frame for number, frame in numbered.items()}
     frames |= {
         "summary": data.summary_table(sources),
         "speedups": speedups.speedups_table(sources),
@@ -208,11 +207,10 @@ def _part(
 
 
 def _joined(own: _Part, parts: list[_Part]) -> Frames:
-    """Return the parts' tables one below the other: the published first, the tree's builds last."""
+    """Return the concatenated tables: published data first, builds of this tree last."""
     frames = {}
     for name in own.frames:
-        last = name in ("builds", "machine_code")
-        ordered = [*parts, own] if last else [own, *parts]
+        ordered = [*parts, own] if name in ("builds", "machine_code") else [own, *parts]
         frames[name] = stacked(name, [part.frames[name] for part in ordered])
     rows = [row for part in (own, *parts) for row in part.claims]
     return frames | {"claims": claims.claims_table(rows)}

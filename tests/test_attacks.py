@@ -106,7 +106,7 @@ def test_set_up_says_where_it_cannot_write(tmp_path):
 PAGES = {
     "no report": ("<p>12 numbers, of which none says where it is from", "this is not a report"),
     "an empty page": ("", "this is not a report"),
-    "bytes": (b"\xff\xfe", "page.html cannot be read .is no text in UTF-8.; make it with"),
+    "bytes": (b"\xff\xfe", "page.html: is not valid UTF-8; make it with"),
     "another table": ('<b data-at="u 0 s">1</b>', "1: u 0 s does not exist in .*tables"),
     "no row": ('<b data-at="t 2 s">1</b>', "1: t 2 s does not exist in .*tables"),
     "a row from the end": ('<b data-at="t -2 s">1</b>', "1: t -2 s does not exist in .*tables"),
@@ -138,7 +138,7 @@ def test_a_run_that_cannot_write_says_so(tmp_path, place):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "pyproject.toml").touch()  # as in a checkout
     (tmp_path / place).write_text("a file")
-    script = [sys.executable, "-B", "-m", "workflow.run", "report"]
+    script = [sys.executable, "-B", "-m", "workflow", "report"]
     own = os.environ | {"PYTHONPATH": str(ROOT)}  # what is not copied
     done = subprocess.run(
         script, cwd=tmp_path, env=own, capture_output=True, text=True, check=False
@@ -320,7 +320,7 @@ CONFIGS = {
     ),
     "5,000 brackets": (lambda _: "[" * 5000, "more than 16 levels in each other"),
     "a billion laughs": (lambda _: "a: &a [1]\nb: [*a, *a]", "an alias .* stands for another"),
-    "a day that is none": (lambda _: "a: 2001-99-99", "has a value that is none"),
+    "a day that is none": (lambda _: "a: 2001-99-99", "has an invalid value"),
     "a tag that is none": (lambda _: "a: !!python/object:os.system x", "could not determine a"),
     "a megabyte": (lambda _: "#" * 2**21, "has more than 1048576 bytes"),
     "no text": (lambda _: "\x00", "special characters are not allowed"),

@@ -1,4 +1,4 @@
-"""The analysis as a command: what it writes, and one line for each mistake."""
+"""The command line of the analysis: its output, and one-line errors."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def run(monkeypatch, capsys):
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
-        capsys.readouterr()  # what was said before, as when a study was made for the test
+        capsys.readouterr()  # drop output of fixtures
         with published_once():
             status = exit_status(cli.main)
         captured = capsys.readouterr()
@@ -50,9 +50,9 @@ def fails_with(result, *words):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """The command's tables of a study without recordings, made in a process of its own."""
-    out = tmp_path_factory.mktemp("alone")
+def published_only(tmp_path_factory):
+    """The tables without recordings, written by another process, and its messages."""
+    out = tmp_path_factory.mktemp("published")
     command = [sys.executable, "-m", "analysis", "tables", *map(str, INPUTS), "--out", str(out)]
     environment = os.environ | {"PYTHONHASHSEED": "7"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -60,26 +60,26 @@ def alone(tmp_path_factory):
     return out, done.stderr
 
 
-def test_one_command_writes_every_table_and_says_what_it_does(alone):
-    out, said = alone
+def test_one_command_writes_all_tables_and_reports_progress(published_only):
+    out, said = published_only
     assert {path.stem for path in out.iterdir()} == set(TABLES)
     assert said.splitlines()[0] == "models of published: modelled kernels"
 
 
-def test_the_same_input_gives_the_same_bytes_in_another_process(alone):
+def test_the_same_input_gives_the_same_bytes_in_another_process(published_only):
     for path in chain({}).iterdir():
-        assert path.read_bytes() == (alone[0] / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (published_only[0] / path.name).read_bytes(), path.name
 
 
-def test_published_numbers_alone_fill_what_is_of_them(alone):
+def test_without_recordings_only_tables_of_published_numbers_have_rows(published_only):
     known = ("table", "model", "claims", "systems", "cpu_split", "audit")
     for name in TABLES:
-        table = pd.read_csv(alone[0] / f"{name}.csv")
+        table = pd.read_csv(published_only[0] / f"{name}.csv")
         assert len(table.columns) > 1
         assert table.empty == (not name.startswith(known)), name
 
 
-def test_a_cubin_that_is_not_what_its_json_describes_is_one_line(run, tmp_path):
+def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):
     cubin = tmp_path / "block-b8-float32-exact.cubin"
     cubin.write_bytes(b"machine code")
     facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
@@ -100,7 +100,7 @@ def test_a_missing_recording_is_one_line(run, tmp_path):
 
 
 def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
-    path = tmp_path / "bent"
+    path = tmp_path / "edited"
     path.mkdir()
     for file in gpu_recording.path.iterdir():
         (path / file.name).write_bytes(file.read_bytes())
@@ -114,7 +114,7 @@ def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
 @pytest.mark.parametrize("argument", ["h100", "=data/x", "h100="])
 def test_a_recording_without_id_or_path_is_one_line(run, tmp_path, argument):
     result = run("tables", *INPUTS, f"--recording={argument}", "--out", tmp_path)
-    fails_with(result, argument, "must be ID=PATH")
+    fails_with(result, argument, "use ID=PATH")
 
 
 def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
@@ -135,14 +135,14 @@ def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
         ("systems", "gpu,naive", "gpu,unknown", ["is in no catalog"]),
     ],
 )
-def test_missing_or_wrong_published_files_are_one_line(run, tmp_path, option, old, new, words):
+def test_missing_or_invalid_published_files_are_one_line(run, tmp_path, option, old, new, words):
     files = dict(zip(INPUTS[::2], INPUTS[1::2], strict=True))
-    bent = tmp_path / "bent.csv"
+    edited = tmp_path / "edited.csv"
     if old:
-        bent.write_text(files[f"--{option}"].read_text().replace(old, new, 1))
-    files[f"--{option}"] = bent
+        edited.write_text(files[f"--{option}"].read_text().replace(old, new, 1))
+    files[f"--{option}"] = edited
     inputs = [word for pair in files.items() for word in pair]
-    fails_with(run("tables", *inputs, "--out", tmp_path / "out"), "bent.csv", *words)
+    fails_with(run("tables", *inputs, "--out", tmp_path / "out"), "edited.csv", *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -155,16 +155,15 @@ def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch)
 
 
 def test_a_path_with_an_equals_sign_is_kept_whole():
-    assert cli.recording_paths(["a=b=c/d"]) == {"a": [Path("b=c/d")]}
+    assert cli.recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
 
 
-def test_what_became_of_a_cluster_s_gpu_is_read_from_its_file(tmp_path):
+def test_the_result_of_a_cluster_job_is_read_from_its_file(tmp_path):
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')
     gone.write_text('{"missing": "its node failed"}')
-    given = ["card=data/card", f"there={there}", f"gone={gone}"]
-    places, missing = cli.outcomes(given)
-    assert places == ["card=data/card", "there=results/recordings/there"]
+    paths, missing = cli.recordings_of(["card=data/card", f"there={there}", f"gone={gone}"])
+    assert paths == {"card": [Path("data/card")], "there": [Path("results/recordings/there")]}
     assert missing == {"gone": "its node failed"}
-    with pytest.raises(StudyError, match=r"none\.json cannot be read"):
-        cli.outcomes([f"card={tmp_path}/none.json"])
+    with pytest.raises(StudyError, match=r"none\.json is unreadable"):
+        cli.recordings_of([f"card={tmp_path}/none.json"])

@@ -1,4 +1,4 @@
-"""All tables together: each recording by itself, in the order given, whichever is done first."""
+"""All tables: recordings computed separately, listed in the given sequence."""
 
 import pandas as pd
 import pytest
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.slow
 SMALL = {"gpus": 0, "sizes": (256, 512), "holdout": ()}
 
 
-def said(line):
-    """Say nothing of the progress; a function of a module, as processes need it."""
+def ignore(line):
+    """Ignore the progress; a picklable function for the processes."""
 
 
-def compute(paths, progress=said):
+def compute(paths, progress=ignore):
     printed = tables.Published(
         published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
     )
@@ -29,7 +29,7 @@ def compute(paths, progress=said):
 
 @pytest.fixture(scope="module")
 def paths():
-    """A large recording before a small one: the small one is done first."""
+    """A large recording before a small one, which finishes first."""
     return {"z": [recorded(**SMALL, samples=60)], "a": [recorded(**SMALL, samples=8, seed=5)]}
 
 
@@ -38,13 +38,13 @@ def both(paths):
     return compute(paths)
 
 
-def test_recordings_stand_in_the_order_given(both):
+def test_recordings_are_listed_in_the_given_sequence(both):
     for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
     assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]
 
 
-def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
+def test_the_rows_of_a_recording_do_not_depend_on_others(both, paths):
     alone = compute({"a": paths["a"]})
     for name in ("summary", "checks", "curves", "cpu_ladder", "telemetry", "claims"):
         rows = both[name][both[name]["recording"].isin(["a"])].reset_index(drop=True)
@@ -52,7 +52,7 @@ def test_the_rows_of_a_recording_are_those_that_it_has_alone(both, paths):
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)
 
 
-def test_sessions_stand_together_in_every_table():
+def test_sessions_are_combined_in_all_tables():
     small = {"sizes": (256,), "holdout": (), "samples": 8, "variants": FEW}
     sessions = [recorded(**small), recorded(**small, seed=6, cpu_model="Another CPU")]
     made = compute({"card": sessions})
@@ -69,12 +69,12 @@ def test_sessions_stand_together_in_every_table():
         assert len(made[name]) == len(alone[name]), name
 
 
-def test_a_recording_that_cannot_be_read_is_named(paths, tmp_path):
+def test_an_unreadable_recording_is_named(paths, tmp_path):
     with pytest.raises(StudyError, match=f"recording {tmp_path}: MANIFEST"):
         compute(paths | {"broken": [tmp_path]})
 
 
-def test_two_sources_of_one_name_are_refused(paths):
+def test_two_devices_of_one_name_are_refused(paths):
     pair = recorded(gpus=2, sizes=(256,), holdout=(), samples=6, variants=FEW)
     with pytest.raises(StudyError, match=r"'pair-gpu0'.*the label 'pair-gpu0' is taken"):
         compute({"pair": [pair], "pair-gpu0": paths["a"]})

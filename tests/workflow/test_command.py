@@ -1,5 +1,4 @@
-"""The one command: it answers at once, in one line where something is wrong, and does not a thing
-of its own."""
+"""gemm-study: the commands of the packages, fast help, one-line errors."""
 
 import argparse
 import json
@@ -7,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_its_commands_are_those_of_the_packages():
         assert own[name].get_default("run") is theirs.get_default("run")
 
 
-def test_every_command_tells_itself_with_examples(capsys):
+def test_every_command_has_help_and_examples(capsys):
     for name, parser in parsers(command._parser()).items():
         parser.print_help()
         assert re.search(rf"\nexamples:\n  gemm-study {name}", capsys.readouterr().out)
@@ -74,7 +74,7 @@ def test_help_needs_none_of_the_slow_libraries():
         ("gemm-study advise --host-memory p", {"pageable", "pinned"}),
     ],
 )
-def test_the_shell_is_told_what_may_follow(line, expected):
+def test_completion_in_a_shell(line, expected):
     pytest.importorskip("argcomplete")
     told = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}
     read, write = os.pipe()
@@ -92,16 +92,26 @@ def test_the_shell_is_told_what_may_follow(line, expected):
     assert found - {"-h", "--help"} == expected
 
 
+def test_the_former_option_card_of_try_is_accepted_with_a_hint(monkeypatch, capsys):
+    given = []
+    monkeypatch.setattr("workflow.trial.attempt", lambda *arguments: given.append(arguments) or [])
+    monkeypatch.setattr(sys, "argv", ["gemm-study", "try", "mine.cu", "--card", "old"])
+    assert command.main() == 0
+    assert given[0][2] == Path("old")
+    assert capsys.readouterr().err == "--card is now --gpu\n"
+    assert "--card" not in parsers(command._parser())["try"].format_help()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], r"gemm-study: the following arguments are required: COMMAND; see `gemm-study --help`"),
         (["recrod"], r"gemm-study: argument COMMAND: invalid choice: 'recrod' .*"),
         (["report", "--quick", "--full"], r"gemm-study report: argument --full: not allowed .*"),
-        (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is no whole .*"),
+        (["report", "--cores", "0"], r"gemm-study report: argument --cores: '0' is not a whole .*"),
         (["advise", "--gpu", "x"], r"gemm-study advise: .*: --n; see `gemm-study advise --help`"),
         (["compare", "no/a", "no/b"], r"recording no/a: .*"),
-        (["check", "no/report.html"], r"no/report\.html cannot be read .*"),
+        (["check", "no/report.html"], r"no/report\.html: No such file .*"),
         (["advise", "--gpu", "x", "--n", "3", "--tables", "no"], r"no/\w+\.csv is missing.*"),
         (["record", "--config", "no.yaml", "--out", "x"], r"no\.yaml: No such file .*"),
         (["record", "--quick"], r"--out: is missing; .*"),
