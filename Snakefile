@@ -1,6 +1,6 @@
-# The study from end to end: config.yaml → cubins → recordings → tables and fits → figures → report.
+# The whole study: config.yaml → cubins → recordings → tables and fits → figures → report.
 #
-#     snakemake report --cores 4                        (`make report` sets the environment up first)
+#     snakemake report --cores 4                        (`make report` also sets up the environment)
 #     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 from study.config import load
 from base.errors import StudyError
 
-try:  # read here first: Snakemake would name neither the line nor the key of a mistake
+try:  # Snakemake's own errors contain neither line nor key
     load("config.yaml")
 except StudyError as error:
     sys.exit(f"error: {error}")
@@ -18,21 +18,21 @@ except StudyError as error:
 configfile: "config.yaml"
 
 
-if Path("config.local.yaml").exists():  # what this user has in the place of it
+if Path("config.local.yaml").exists():  # overrides of this user
 
     configfile: "config.local.yaml"
 
 
-# What `make provenance` says of the workflow.
+# The description of the workflow in `make provenance`.
 report: "workflow/provenance.rst"
 
 
-# Used on request only (--software-deployment-method apptainer): the study runs in .venv, and a
-# measurement wants the bare host.
+# Used only with --software-deployment-method apptainer: the study runs in .venv, and measurements
+# should run on the bare host.
 container: "docker://python:3.11-bookworm"
 
 
-# On a cluster these run where Snakemake does: they need what all nodes have written.
+# On a cluster these run on Snakemake's host: they need the output of all nodes.
 localrules:
     report,
     tables,
@@ -52,8 +52,8 @@ include: "workflow/rules/publish.smk"
 rule report:
     input:
         report=rules.render.output,
-        # All that the report stands on is asked for by name: Snakemake does not make a missing file
-        # again, not even after a failure, as long as what was once made from it is there.
+        # All inputs of the report are listed: Snakemake does not recreate a missing file if the
+        # files made from it exist.
         tables=rules.tables.output,
         figures=rules.figures.output,
         recordings=RECORDINGS,

@@ -313,16 +313,16 @@ CONFIGS = {
     "a billion samples": (setting("study", "protocol", "max_samples", 10**9), "from 1 to 1000000"),
     "an id with a line's end": (cards("a\n"), "letters, digits"),
     "an id of 300 letters": (cards("a" * 300), "letters, digits"),
-    "the label of another's card": (cards("a", "a-gpu1"), "a-gpu1 is also what the tables call"),
+    "the label of another's card": (cards("a", "a-gpu1"), "a-gpu1 is also the name of"),
     "a path that ends": (
         setting("gpus", 0, {"id": "a", "recording": "a\0b"}),
-        "a text of one line",
+        "one line of text",
     ),
-    "5,000 brackets": (lambda _: "[" * 5000, "more than 16 levels in each other"),
-    "a billion laughs": (lambda _: "a: &a [1]\nb: [*a, *a]", "an alias .* stands for another"),
+    "5,000 brackets": (lambda _: "[" * 5000, "more than 16 nested levels"),
+    "a billion laughs": (lambda _: "a: &a [1]\nb: [*a, *a]", "aliases .* are not allowed"),
     "a day that is none": (lambda _: "a: 2001-99-99", "has an invalid value"),
     "a tag that is none": (lambda _: "a: !!python/object:os.system x", "could not determine a"),
-    "a megabyte": (lambda _: "#" * 2**21, "has more than 1048576 bytes"),
+    "a megabyte": (lambda _: "#" * 2**21, "larger than 1048576 bytes"),
     "no text": (lambda _: "\x00", "special characters are not allowed"),
 }
 

@@ -1,4 +1,4 @@
-"""``python -m workflow``: the same as ``gemm-study``."""
+"""``python -m workflow`` is ``gemm-study``."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""``gemm-study``: what there is to do with the study, in one command.
+"""``gemm-study``: the common commands of the study in one program.
 
-Each command is that of the package which does it (``python -m analysis compare`` is the same
-function). Nothing is imported here that only some need, so that help and completion answer at once.
+Each command is the function of its package (``python -m analysis compare`` is the same). Slow
+imports are inside the functions, so help and completion are fast.
 """
 
 import argparse
@@ -17,21 +17,21 @@ from base.paths import ROOT
 from workflow import run
 
 _MORE = """examples:
-  gemm-study report                                what `make report` does
+  gemm-study report                                write the report, as `make report`
   gemm-study record --device 0 --out DIR           measure a GPU and its host
-  gemm-study try mine.cu                           is my own kernel right, and how fast?
-  gemm-study compare DIR LATER                     what has got slower?
-  gemm-study validate DIR                          is that a recording, and what of?
-  gemm-study advise --gpu h100 --n 3000            what would that take?
+  gemm-study try mine.cu                           check your own kernel
+  gemm-study compare OLD NEW                       find what became slower
+  gemm-study validate DIR                          check a recording
+  gemm-study advise --gpu h100 --n 3000            predict times
 
-`gemm-study COMMAND --help` tells more. For completion in bash and zsh:
+See also `gemm-study COMMAND --help`. For completion in bash and zsh:
   eval "$(register-python-argcomplete gemm-study)"
 """
 
 
 def _parser() -> CommandParser:
     parser = CommandParser(
-        prog="gemm-study", description="Matrix multiplication on GPUs, measured.", epilog=_MORE
+        prog="gemm-study", description="Measure matrix multiplication on GPUs.", epilog=_MORE
     )
     commands = commands_of(parser)
     for add in (
@@ -48,20 +48,18 @@ def _parser() -> CommandParser:
 
 
 def add_try(commands: Commands) -> None:
-    """Add the command that takes a user's own kernel through all that the catalog's go through."""
+    """Add the command for a user's own kernel."""
     parser = add_command(
         commands,
         "try",
-        "check, count, build and place a kernel of your own; with --device, time it",
+        "check, build and compare your own kernel; with --device, time it",
         _try,
-        "The file holds one kernel with the signature of the catalog's, and a comment such as "
-        "`// try: tile=32x32 threads=32x32`: rows x columns of C that a block computes, and its "
-        "threads; docs/how-to/try-a-kernel.md describes all keys. Or it is Python with a "
-        "function multiply(a, b, c, stream), which has a library such as PyTorch multiply on a "
-        "GPU. What is wrong is told in one line, with file and line.",
+        "FILE contains one CUDA kernel with a comment such as `// try: tile=32x32 threads=32x32` "
+        "(rows x columns of C per block, and its threads), or a Python function "
+        "multiply(a, b, c, stream). See docs/how-to/try-a-kernel.md.",
         [
             "gemm-study try mine.cu",
-            "gemm-study try mine.cu --architecture sm_90 --GPU data/recordings/h200-sxm-pair",
+            "gemm-study try mine.cu --architecture sm_90 --gpu data/recordings/h200-sxm-pair",
             "gemm-study try mine.cu --device 0 --size 1024 4096",
             "gemm-study try torch_matmul.py --device 0",
         ],
@@ -76,49 +74,44 @@ def add_try(commands: Commands) -> None:
         default=[],
         type=whole_number,
         metavar="N",
-        help="matrix sizes to time it at (default: 1024 and 4096)",
+        help="matrix sizes to time (default: 1024 and 4096)",
     )
     parser.add_argument(
         "--architecture",
         nargs="+",
         default=[],
         metavar="SM",
-        help="build for these alone, such as sm_90 (default: all that nvcc can)",
+        help="only these architectures, such as sm_90 (default: all of nvcc)",
     )
     parser.add_argument(
-        "--card",
+        "--gpu",
         type=Path,
         metavar="DIR",
-        help="recording of the GPU on whose roofline it is placed (default: the report's)",
+        help="recording with the roofline to compare with (default: the report's)",
     )
+    parser.add_argument("--card", type=Path, help=argparse.SUPPRESS)  # the former name of --gpu
     parser.add_argument(
         "--config",
         type=Path,
         default=ROOT / "config.yaml",
         metavar="FILE",
-        help="the study that says how it is measured (default: config.yaml)",
+        help="the study, which defines the protocol (default: config.yaml)",
     )
 
 
 def _try(arguments: argparse.Namespace) -> None:
     from workflow.trial import attempt
 
-    places = (arguments.file, arguments.config, arguments.card)
-    for line in attempt(*places, arguments.architecture, arguments.device, arguments.size):
-        print(line, flush=True)
-
-
-def _try(arguments: argparse.Namespace) -> None:
-    from workflow.trial import attempt
-
-    places = (arguments.file, arguments.config, arguments.card)
-    for line in attempt(*places, arguments.architecture, arguments.device, arguments.size):
+    if arguments.card:
+        print("--card is now --gpu", file=sys.stderr)
+    paths = (arguments.file, arguments.config, arguments.gpu or arguments.card)
+    for line in attempt(*paths, arguments.architecture, arguments.device, arguments.size):
         print(line, flush=True)
 
 
 def _run() -> int | None:
     parser = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may follow
+    if "_ARGCOMPLETE" in os.environ:  # completion in a shell
         import argcomplete
 
         argcomplete.autocomplete(parser)

@@ -40,7 +40,7 @@ def main(asked: list[str]) -> int:
         DISPLAY.say(f"error: {error.filename or VENV}: {error.strerror}")
         return 2
     except KeyboardInterrupt:
-        DISPLAY.say("stopped; the same command goes on from here")
+        DISPLAY.say("stopped; rerun the same command to resume")
         return 130
     DISPLAY.clear()
     return 0

@@ -1,4 +1,4 @@
-"""What a long command shows of itself: what runs, how far it is, how long it may take yet."""
+"""Progress of a long command: the current job, jobs done of all, time remaining."""
 
 import re
 import shutil
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# What each rule takes on two cores, in seconds, until it tells itself how long it takes yet.
+# Seconds of each rule on two cores, used until the rule's log gives an estimate.
 EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
 _REDRAWN_S = 0.5
 _PLAIN_S = 15.0
 _TAIL_BYTES = 4096
-_TOLD_LEFT = re.compile(r"(?:at most|about) (\d+):(\d\d) left")
+_TIME_LEFT = re.compile(r"(?:at most|about) (\d+):(\d\d) left")
 
 
 def clock(seconds: float) -> str:
-    """Return a length of time as minutes and seconds, such as ``1:05``."""
+    """Return a duration as minutes and seconds, such as ``1:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def last_lines(path: Path | None) -> list[str]:
-    """Return the last lines of a log, without empty ones; none if it cannot be read."""
+    """Return the last non-empty lines of a log; empty if it is not readable."""
     if path is None:
         return []
     with suppress(OSError), path.open("rb") as stream:
@@ -34,9 +34,9 @@ def last_lines(path: Path | None) -> list[str]:
 
 
 class Display:
-    """Standard error: on a terminal one line, rewritten in place, with a running clock.
+    """Progress on standard error: on a terminal one line, overwritten, with a running clock.
 
-    Elsewhere a line where the work changes, and one every 15 s.
+    Otherwise a line for each change of the work, and at least every 15 s.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Display:
         self._work = ""
 
     def show(self, work: str, detail: str = "", left_s: float | None = None) -> None:
-        """Show what is done now, how far it is, how long all may take yet; to be called often."""
+        """Show the current work, its detail and the remaining time; call this often."""
         now = time.monotonic()
         pause_s = _REDRAWN_S if self._lives else _PLAIN_S
         if work == self._work and now - self._shown < pause_s:
@@ -61,16 +61,16 @@ class Display:
             print(text, file=sys.stderr, flush=True)
 
     def show_again(self) -> None:
-        """Show that the same goes on."""
+        """Show the same work again."""
         self.show(self._work)
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Remove the line that lives."""
+        """Remove the progress line."""
         if self._lives:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
         self._shown = float("-inf")
@@ -78,7 +78,7 @@ class Display:
 
 @dataclass
 class Job:
-    """A job: its rule, what it says of itself, its log, when its run and when itself began."""
+    """A job: rule, message, log, start of the run and of the job."""
 
     rule: str
     message: str
@@ -87,34 +87,34 @@ class Job:
     began: float = field(default_factory=time.time)
 
     def detail(self) -> str:
-        """Return the last line of its log; empty as long as it is none or that of a run before."""
+        """Return the last line of the log; empty if the log is of an earlier run."""
         with suppress(OSError):
             if self.log and self.log.stat().st_mtime >= self.run_began:
                 return (last_lines(self.log) or [""])[-1]
         return ""
 
     def left_s(self) -> float:
-        """Return the seconds that it will take yet: as its log tells, or else as expected."""
-        told = _TOLD_LEFT.search(self.detail())
-        if told:
-            return 60 * int(told[1]) + int(told[2])
+        """Return the remaining seconds: from the log, or else from `EXPECTED_S`."""
+        found = _TIME_LEFT.search(self.detail())
+        if found:
+            return 60 * int(found[1]) + int(found[2])
         return max(0.0, EXPECTED_S.get(self.rule, 0) - (time.time() - self.began))
 
 
 @dataclass
 class State:
-    """What Snakemake has told of a run (see `snakemake_logger_plugin_events`)."""
+    """The state of a run, from Snakemake's events (see `snakemake_logger_plugin_events`)."""
 
     waiting: dict[str, int] = field(default_factory=dict)  # jobs by rule
     steps: int = 0
     done: int = 0
-    jobs: dict[int, Job] = field(default_factory=dict)  # those that run, by number
+    jobs: dict[int, Job] = field(default_factory=dict)  # running jobs by id
     failed: Job | None = None
     error: str = ""
     began: float = field(default_factory=time.time)
 
     def note(self, event: dict[str, Any]) -> None:
-        """Take note of an event."""
+        """Update the state by an event."""
         match event["event"]:
             case "run_info":
                 self.waiting = {k: v for k, v in event["stats"].items() if k != "total"}
@@ -133,11 +133,11 @@ class State:
                 self.error = self.error or event["text"]
 
     def show(self, display: Display) -> None:
-        """Show what runs, how far it is, and how long all may take yet."""
+        """Show the last started job, the jobs done, and the remaining time."""
         if not self.steps:
-            display.show("looking for what is to be done")
+            display.show("planning jobs")
             return
-        if not self.jobs:  # for a moment between two
+        if not self.jobs:  # between two jobs
             display.show_again()
             return
         expected_s = sum(EXPECTED_S.get(rule, 0) * count for rule, count in self.waiting.items())

@@ -1,10 +1,8 @@
-"""Run the workflow and show how far it is: what ``make report`` does after the set-up.
+"""``gemm-study report``: run the workflow and show its progress.
 
-    python -m workflow.run report [--quick | --full] [--cores N] [--watch] [TARGET]
-
-Snakemake's log goes to results/logs/snakemake.log. One run at a time works in a checkout: it holds
-the lock of `ALIVE`, which the kernel takes back when its processes are gone, however they ended.
-Snakemake's own lock, which a ``kill -9`` leaves behind, is removed then.
+Snakemake's log is written to results/logs/snakemake.log. Only one run at a time is possible in a
+checkout: it locks the file `ALIVE`, and Linux releases the lock when all its processes have ended.
+Snakemake's own lock, which remains after ``kill -9``, is then removed.
 """
 
 import argparse
@@ -26,7 +24,8 @@ from typing import IO
 import psutil
 import yaml
 
-from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
+from base.command_line import Commands, add_command, whole_number
+from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import RESULTS, ROOT
 from workflow.progress import Display, State, clock, last_lines
@@ -39,16 +38,12 @@ LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
-_LONGEST = 300  # characters of what Snakemake says
-_GRACE_S = 0.7  # for processes that are asked to end
+_LONGEST = 300  # characters of a message of Snakemake
+_GRACE_S = 0.7  # between SIGINT and SIGKILL
 
 
-class Refused(Exception):  # noqa: N818  the field's word
-    """What keeps the workflow from running; the message is one line."""
-
-
-class Stopped(Exception):  # noqa: N818  no error
-    """The user has ended the run."""
+class Stopped(Exception):  # noqa: N818  not an error
+    """The user stopped the run."""
 
 
 def add_report(commands: Commands) -> None:
@@ -56,26 +51,30 @@ def add_report(commands: Commands) -> None:
     parser = add_command(
         commands,
         "report",
-        "measure, compute and write results/report.html: all that is not up to date",
+        "measure, compute and write results/report.html, as far as needed",
         _report,
-        "Ctrl-C ends it, and the same command goes on.",
+        "To resume after Ctrl-C, rerun the command.",
         ["gemm-study report", "gemm-study report --full", "gemm-study report --watch"],
     )
     scope = parser.add_mutually_exclusive_group()
-    for name, text in (("quick", "what the three answers need"), ("full", "the whole study")):
+    for name, text in (("quick", "the shorter study"), ("full", "the whole study")):
         scope.add_argument(
             f"--{name}",
             dest="scope",
             action="store_const",
             const=name,
-            help=f"measure {text} (default: as before; at first quick)",
+            help=f"measure {text} (default: as in the last run, first quick)",
         )
     parser.add_argument(
-        "--cores", type=whole_number, metavar="N", help="how many to use (default: all)"
+        "--cores", type=whole_number, metavar="N", help="number of CPU cores (default: all)"
     )
-    parser.add_argument("--watch", action="store_true", help="make it again after every edit")
+    parser.add_argument("--watch", action="store_true", help="update the report after each edit")
     parser.add_argument(
-        "target", nargs="?", default="report", help="another rule, or the file to make"
+        "target",
+        nargs="?",
+        default="report",
+        metavar="TARGET",
+        help="rule or file to make (default: report)",
     )
 
 
@@ -91,26 +90,22 @@ def _report(arguments: argparse.Namespace) -> int:
                 wait_for_edit(display)
                 status = run(arguments, lock, display)
             return status
-    except Refused as error:
-        display.say(f"error: {error}")
-        return 2
-    except OSError as error:  # a folder that cannot be written, a full disk
-        display.say(f"error: {error.filename or ROOT}: {error.strerror}")
-        return 2
     except Stopped:
-        display.say("stopped; the same command goes on from here")
+        display.say("stopped; rerun the same command to resume")
         return 130
+    finally:
+        display.clear()
 
 
 def working_folder() -> Path:
-    """Return the folder in which Snakemake runs: the checkout, or one in the current results.
+    """Return Snakemake's working folder: the checkout, or results/.study of an installed study.
 
-    An installed study has no checkout. Its folder holds links to the study and to the results, and
-    the configuration: that of the current folder, or else that of the study.
+    results/.study contains links to the study and the results, and the config of the current
+    folder, or else the study's own.
     """
     if (ROOT / "pyproject.toml").exists():
         return ROOT
-    from study.config import read  # pydantic takes a moment to import
+    from study.config import read  # slow: imports pydantic
 
     folder = RESULTS / ".study"
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,9 +118,9 @@ def working_folder() -> Path:
         found = [path for path in (RESULTS.parent / name, ROOT / name) if path.exists()]
         if found:
             shutil.copy(found[0], folder / name)
-    content = read(folder / CONFIGS[0])  # of both files
+    content = read(folder / CONFIGS[0])  # merges both files
     (folder / CONFIGS[1]).unlink(missing_ok=True)
-    with suppress(AttributeError, KeyError, TypeError):  # Snakemake names what is wrong in it
+    with suppress(AttributeError, KeyError, TypeError):  # the Snakefile reports errors
         for gpu in content["gpus"]:
             gpu |= {key: _placed(gpu[key]) for key in ("recording", "recordings") if key in gpu}
     write_atomic(folder / CONFIGS[0], yaml.safe_dump(content, sort_keys=False))
@@ -133,20 +128,11 @@ def working_folder() -> Path:
 
 
 def _placed(recording: str | list[str]) -> str | list[str]:
-    """Return the path of a recording of the current folder, or else of the study, or several."""
+    """Return the path of one or more recordings in the current folder, or else in the study."""
     if isinstance(recording, list):
         return [str(_placed(each)) for each in recording]
     here, there = RESULTS.parent / recording, ROOT / recording
     return str(there if there.exists() and not here.exists() else here)
-
-
-def main() -> int:
-    """Run the command; return its exit status."""
-    parser = CommandParser(prog="python -m workflow.run", description="Run the workflow.")
-    add_report(commands_of(parser))
-    arguments = parser.parse_args()
-    status: int = arguments.run(arguments)
-    return status
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -155,9 +141,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def only_run() -> Iterator[IO[str]]:
-    """Be the one run in this checkout; raises Refused if another one is at work.
+    """Lock this checkout; raise StudyError if another run is active.
 
-    Yields the file that holds the lock. Whoever inherits it keeps the lock.
+    Yield the locked file. A process that inherits it keeps the lock.
     """
     ALIVE.parent.mkdir(exist_ok=True)
     with ALIVE.open("a+") as file:
@@ -165,15 +151,16 @@ def only_run() -> Iterator[IO[str]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Refused(
-                f"another run is at work here (process {file.read()}); wait for it, or end it"
+            raise StudyError(
+                f"another run is active in this folder (process {file.read()}); wait for its end "
+                "or stop it"
             ) from None
-        shutil.rmtree(LOCKS, ignore_errors=True)  # nobody is at work: they were left behind
+        shutil.rmtree(LOCKS, ignore_errors=True)  # left by a killed run
         yield file
 
 
 def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
-    """Run Snakemake to its end; tell the outcome; return its exit status. Raises Stopped."""
+    """Run Snakemake, print the outcome, return its exit status; raise Stopped."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
     begin, state = time.monotonic(), State()
     events, written = os.pipe()
@@ -198,10 +185,10 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
             process.wait()
             shutil.rmtree(LOCKS, ignore_errors=True)
             raise
-    display.clear()
     if status:
         display.say(f"error: {_reason(state)}")
     elif arguments.target == "report":
+        display.clear()
         _show_outcome(time.monotonic() - begin)
     return status
 
@@ -220,7 +207,7 @@ def _environment(written: int) -> dict[str, str]:
 
 
 def _follow(stream: IO[bytes], state: State, display: Display) -> None:
-    """Note the events, and show how far it is, until nobody can write any more."""
+    """Process events and show the progress until all writers have closed the pipe."""
     rest = b""
     while True:
         state.show(display)
@@ -229,29 +216,28 @@ def _follow(stream: IO[bytes], state: State, display: Display) -> None:
         data = stream.read(1 << 16)
         if not data:
             return
-        *whole, rest = (rest + data).split(b"\n")
-        for line in whole:
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
             state.note(json.loads(line))
             state.show(display)
 
 
 def _reason(state: State) -> str:
-    """Return in one line why a run failed, and where more stands."""
+    """Return one line with the reason of a failure and the path of the log."""
+    log = state.failed.log if state.failed else LOG
+    lines = last_lines(log)
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if state.failed:
-        said = last_lines(state.failed.log)
-        told = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-        reason = (told or said or ["it ended without a word"])[-1]
-        return f"{state.failed.message}: {reason} (more in {state.failed.log})"
-    said = last_lines(LOG)
-    refused = [line for line in said if line.startswith("error: ")]
-    if refused:  # by the Snakefile, before anything ran
-        return refused[-1].removeprefix("error: ")
-    words = " ".join((state.error or "".join(said[-1:])).split())
-    return f"{words[:_LONGEST] or 'Snakemake ended without a word'} (more in {LOG})"
+        reason = (errors or lines or ["no message"])[-1]
+        return f"{state.failed.message}: {reason} (see {log})"
+    if errors:  # of the Snakefile, before any job
+        return errors[-1]
+    words = " ".join((state.error or "".join(lines[-1:])).split())
+    return f"{words[:_LONGEST] or 'Snakemake failed without a message'} (see {log})"
 
 
 def _show_outcome(took_s: float) -> None:
-    """Print the answers and where the report is."""
+    """Print the answers and the path of the report."""
     in_force = {}
     with suppress(OSError):
         in_force = yaml.safe_load(Path("results/config.yaml").read_text())
@@ -262,26 +248,26 @@ def _show_outcome(took_s: float) -> None:
     if answers.returncode == 0:
         print(answers.stdout.rstrip())
     is_quick = in_force.get("study", {}).get("scope") == "quick"
-    more = "; STUDY=full measures the whole study" if is_quick else ""
+    more = "; for the whole study use STUDY=full" if is_quick else ""
     print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 
 def end(pid: int) -> None:
-    """End a process and all that it has started: ask first, and insist soon after."""
+    """End a process and its descendants, by SIGINT and then by SIGKILL."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    asked = _family(pid)
-    for each in asked:
+    family = _family(pid)
+    for each in family:
         with suppress(psutil.NoSuchProcess):
             each.send_signal(signal.SIGINT)
-    _, left = psutil.wait_procs(asked, timeout=_GRACE_S)
+    _, left = psutil.wait_procs(family, timeout=_GRACE_S)
     for each in {member for one in left for member in _family(one.pid)}:
         with suppress(psutil.NoSuchProcess):
             each.kill()
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """Return a process and all that it has started; none if it is gone."""
+    """Return a process and its descendants; empty if it has ended."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -289,21 +275,17 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def wait_for_edit(display: Display) -> None:
-    """Return when a file that the page is made of has been edited."""
-    before = _edited()
-    while _edited() == before:
-        display.show(f"watching {' and '.join(WATCHED)}; Ctrl-C ends it")
+    """Wait until a file of the report or the analysis is edited."""
+    before = _edit_times()
+    while _edit_times() == before:
+        display.show(f"watching {' and '.join(WATCHED)} for edits; Ctrl-C to stop")
         time.sleep(0.25)
 
 
-def _edited() -> dict[Path, float]:
+def _edit_times() -> dict[Path, float]:
     found = {}
     for path in (path for name in WATCHED for path in Path(name).rglob("*.*")):
-        with suppress(FileNotFoundError):  # editors make files that are gone at once
+        with suppress(FileNotFoundError):  # temporary files of editors
             if path.suffix != ".pyc":
                 found[path] = path.stat().st_mtime
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
-"""A kernel of the user's own: checked and counted on the CPU, built, placed, and timed on a GPU.
+"""``gemm-study try``: check, count, build, compare and time a user-supplied kernel.
 
-It becomes a variant of the catalog in this process, and goes through what every other one does. A
-call from Python is timed alone.
+The kernel is added to the catalog of this process and handled like every other variant. A Python
+function is only timed.
 """
 
 import os
@@ -38,20 +38,16 @@ from study.config import Config, load
 from study.narrow import asked
 
 RESULTS = RESULTS / "tried"
-# Edges of what is run on the CPU: about so much, a multiple of the tile; and what none divides.
-_EDGE = 64
+# Sizes on the CPU: about this one, a multiple of the tile; and sizes that no tile divides.
+_SIZE = 64
 _UNEVEN = {"square": ("70",), "single": ("70", "17x33x65"), "batched": ("70", "3x17x33x65")}
-# Of what is timed on a GPU.
-SIZES = (1024, 4096)
-# Beside these, and the nearest on the roofline; of other types of elements beside those.
+SIZES = (1024, 4096)  # on the GPU
+# Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
-_OTHER_TYPES = ("mm_naive", "mm_tile")
+_OTHER_DTYPES = ("mm_naive", "mm_tile")
 
-_BOUNDS = {"compute": "multiply-adds", "l1": "L1", "shared": "shared memory", "dram": "memory"}
-_MERGED = (
-    "  nvcc may merge loads of shared memory (LDS 64, LDS 128), and more is possible then; of the "
-    "catalog's kernels that is known"
-)
+_BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "dram": "memory"}
+_MERGED = "  > assumes that nvcc merges no loads of shared memory; LDS 64 and LDS 128 raise it"
 
 Counted = dict[Product, dict[str, Total]]
 
@@ -59,38 +55,37 @@ Counted = dict[Product, dict[str, Total]]
 def attempt(
     path: Path,
     config: Path,
-    card: Path | None = None,
+    recording: Path | None = None,
     architectures: Sequence[str] = (),
     device: int | None = None,
     sizes: Sequence[int] = (),
     hardware: Hardware | None = None,
 ) -> Iterator[str]:
-    """Yield, line by line, what becomes of the kernel in the file `path`.
+    """Yield the lines of the report on the kernel in the file `path`.
 
-    `GPU` is the recording of the GPU on whose roofline it is placed (None: the first one of the
-    study in `config`); `architectures` such as sm_90 are built for (none: all that nvcc can). With
-    the index of a `device` it is timed there, at `sizes`. Raises StudyError, naming file and line,
-    where the kernel is wrong.
+    `recording`: a recorded GPU, whose roofline is used (None: the report's). `architectures`:
+    targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
+    kernel is timed at `sizes`. Raise StudyError with file and line if the kernel is wrong.
     """
     study, entry = load(config), adopt(path)
     yield _introduced(entry)
     counted: Counted = {}
     if not isinstance(entry, UserKernel):
-        yield "not checked on this CPU: a call runs on a GPU alone"
+        yield "not checked on the CPU: a Python function runs only on a GPU"
     else:
         try:
             counted = yield from _checked(entry)
         except NotSupported as error:
-            yield f"not checked on this CPU: {error}"
+            yield f"not checked on the CPU: {error}"
         yield from _built(entry, study, architectures)
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted:
-        lines, near = _placed(counted, entry.after, card or _recorded(study))
+        lines, near = _roofline(counted, entry.after, recording or _focus(study))
         yield from lines
     if device is not None:
         yield from _timed(entry, config, near, device, sizes, hardware)
     else:
-        yield f"times on a GPU of this host: gemm-study try {path} --device 0"
+        yield f"to time it on a GPU of this host: gemm-study try {path} --device 0"
 
 
 def _introduced(entry: UserSupplied) -> str:
@@ -111,29 +106,26 @@ def _introduced(entry: UserSupplied) -> str:
 
 
 def _checked(entry: UserKernel) -> Generator[str, None, Counted]:
-    """Check every build of the kernel; yield lines; return what is counted at the largest orders.
+    """Check every build of the kernel; yield lines; return the counts at two sizes.
 
-    The accesses of a square product grow as a·n³ + b·n², of which two orders tell both.
+    Two sizes suffice: the accesses of a square product grow as a·N³ + b·N².
     """
     counted: Counted = {}
     for dtype in entry.dtypes:
         for block in entry.block_sizes or (None,):
             width = lcm(*entry.tile(block))
-            order = width * -(-_EDGE // width)
-            products = [Product(entry.name, dtype, Shape.square(order), block)]
-            products += [
-                Product(entry.name, dtype, Shape.parse(text), block)
-                for text in _UNEVEN[entry.shapes]
-            ]
+            size = width * -(-_SIZE // width)
+            shapes = [Shape.square(size), *map(Shape.parse, _UNEVEN[entry.shapes])]
+            products = [Product(entry.name, dtype, shape, block) for shape in shapes]
             with _interruptible():
                 runs = [_check(product) for product in products]
-            names = ", ".join(str(product.shape) for product in products)
-            own = " ".join(filter(None, [dtype, f"B={block}" if block else ""]))
-            how = "bit for bit" if entry.in_order else "within the bound"
-            yield f"checked on this CPU, {own}: {how} the reference at {names}; no race, in bounds"
+            names = ", ".join(map(str, shapes))
+            build = " ".join(filter(None, [dtype, f"B={block}" if block else ""]))
+            how = "bit for bit equal to" if entry.in_order else "within the error bound of"
+            yield f"checked on the CPU, {build}: {how} the reference at {names}; no race, in bounds"
             yield from _accesses(products[0], runs[0])
             if dtype == "float32":
-                twice = Product(entry.name, dtype, Shape.square(2 * order), block)
+                twice = replace(products[0], shape=Shape.square(2 * size))
                 with _interruptible():
                     _, run = execute(twice, "counted")
                 counted[products[0]], counted[twice] = runs[0], sums(run)
@@ -147,14 +139,14 @@ def _check(product: Product) -> dict[str, Total]:
         if not product.is_guarded:
             raise
         raise KernelFault(
-            f"{fault} (at size {product.shape}, which the tile does not divide: check bounds, at "
-            "least #if GUARDED)"
+            f"{fault} (at size {product.shape}, which the tile does not divide: add bounds checks, "
+            "at least #if GUARDED)"
         ) from None
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the process at once: an endless kernel gives nothing else the time to."""
+    """Let Ctrl-C end the process at once: Python's handler would wait for an endless kernel."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -167,7 +159,8 @@ def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
     threads = launch.threads_per_block * launch.blocks
     entry = product.entry
     claims = entry.claims if isinstance(entry, UserKernel) else {}
-    rows = [["accesses", "a thread", "sectors or wavefronts a request", "bank conflicts"]]
+    per_request = "sectors or wavefronts per request"
+    rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]
     for operation in OPERATIONS:
         total = totals[operation]
         if not total.accesses:
@@ -188,11 +181,11 @@ def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
 
 
 def _built(entry: UserKernel, study: Config, wanted: Sequence[str]) -> Iterator[str]:
-    """Build the kernel where there is a compiler; yield what machine code has become of it."""
+    """Build the kernel if there is a compiler; yield a table of its machine code."""
     try:
         nvcc = find_nvcc(study.toolchain.nvcc)
     except StudyError as error:
-        yield f"not built: {error} (`make setup STUDY=full` does)"
+        yield f"not built: {error} (`make setup STUDY=full` installs it)"
         return
     known = list_architectures(nvcc)
     names = wanted or [name for name in known if compute_capability(name) in LIMITS]
@@ -213,10 +206,10 @@ def _built(entry: UserKernel, study: Config, wanted: Sequence[str]) -> Iterator[
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"
     heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
-    heads += ["occupancy", "FMAs of the loop", "steps of k a turn", "widest loads"]
+    heads += ["occupancy", "FMA share of loop", "K per iteration", "widest loads"]
     yield from table([heads, *(_machine_code(entry, result) for result in results)])
     if find_disassembler(nvcc) is None:
-        yield "  instructions: not read, there is no nvdisasm; `make setup STUDY=full` fetches it"
+        yield "  instructions not read: no nvdisasm; `make setup STUDY=full` installs it"
 
 
 def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
@@ -236,57 +229,56 @@ def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
         return [*cells, ABSENT, ABSENT, ABSENT]
     share = fma_share(counts, LOOP)
     steps = unrolling(counts, max(1, entry.sums_per_thread(result.block_size)))
-    widths = [f"{kind} {max(of)}" for kind in ("LDG", "LDS") if (of := _widths(result, kind))]
+    widths = {kind: loads_by_width(counts, "kernel", kind) for kind in ("LDG", "LDS")}
+    widest = [f"{kind} {max(bits)}" for kind, bits in widths.items() if bits]
     texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
-    return [*cells, *texts, ", ".join(widths) or ABSENT]
-
-
-def _widths(result: BuildResult, opcode: str) -> dict[int, int]:
-    return loads_by_width(result.instructions, "kernel", opcode)
+    return [*cells, *texts, ", ".join(widest) or ABSENT]
 
 
 # ---- On the roofline of a recorded GPU
 
 
-def _recorded(study: Config) -> Path:
-    """Return the recording of the study's focus, or else the first that it has."""
+def _focus(study: Config) -> Path:
+    """Return the recording of the report's focus, or else the study's first one."""
     entries = [gpu for gpu in study.gpus if gpu.folders]
     entries.sort(key=lambda gpu: gpu.id != study.report.focus)
     if not entries:
-        raise StudyError("--GPU: is missing; name the recording of a GPU to compare with")
+        raise StudyError("--gpu: is missing; name the recording of a GPU")
     return ROOT / entries[0].folders[0]
 
 
-def _placed(counted: Counted, after: str | None, card: Path) -> tuple[list[str], Sequence[str]]:
-    """Return lines on where the kernel would stand on a GPU, and its neighbours' names."""
-    from analysis.data.recordings import load as load_recordings  # pandas and all, for a second
+def _roofline(
+    counted: Counted, after: str | None, recording: Path
+) -> tuple[list[str], Sequence[str]]:
+    """Return a table of the kernel and its neighbours on a GPU's roofline, and their names."""
+    from analysis.data.recordings import load as load_recordings  # imports pandas: slow
     from analysis.data.recordings import sources, with_gpu
-    from analysis.kernels.standing import largest_order, standing
+    from analysis.kernels.standing import largest_size, standing
 
-    found = with_gpu(sources(load_recordings({card.name: [card]})))
+    found = with_gpu(sources(load_recordings({recording.name: [recording]})))
     if not found:
-        raise StudyError(f"--GPU: {card}: is of a host without GPU; name another recording")
-    order = largest_order(found[0])
+        raise StudyError(f"--gpu: {recording}: contains no GPU; name another recording")
+    size = largest_size(found[0])
     pairs = list(counted.items())
     extended = {
-        replace(small, shape=Shape.square(order)): {
-            operation: _extended(totals[operation], twice[operation], small.shape.n, order)
+        replace(small, shape=Shape.square(size)): {
+            operation: _extended(totals[operation], twice[operation], small.shape.n, size)
             for operation in OPERATIONS
         }
         for (small, totals), (_, twice) in zip(pairs[::2], pairs[1::2], strict=True)
     }
-    rows = [["kernel", "B", "flop a byte", "bound by", "TFLOP/s at best", "measured", "of that"]]
+    rows = [["kernel", "B", "flop/byte", "bound by", "attainable TFLOP/s", "measured", "share"]]
     frame = standing(found[0], extended, [after] if after else [])
     rows += [_standing_texts(row) for row in frame.to_dict("records")]
     note = [_MERGED] if ((frame["bound"] == "shared") & frame["is_own"]).any() else []
-    title = f"on the roofline of {found[0].gpu_name} at N = {order}, by the counts at "
+    title = f"on the roofline of {found[0].gpu_name} at N = {size}, from the counts at "
     title += " and ".join(str(product.shape) for product, _ in pairs[:2])
     near = [name for name in frame["variant"] if name not in {p.variant for p in counted}]
     return [title, *table(rows), *note], tuple(dict.fromkeys([*_ALWAYS, *near]))
 
 
 def _standing_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return a row of the roofline as texts; of a library no accesses are known."""
+    """Return a row of the roofline as texts; a library has no bound."""
     has_bound, timed = not isnan(row["flop_per_byte_of_sectors"]), not isnan(row["kernel_s"])
     bound = (
         f"{row['flop_per_byte_of_sectors']:.3g}",
@@ -297,17 +289,17 @@ def _standing_texts(row: Mapping[str, Any]) -> list[str]:
         f"> {row['variant']}" if row["is_own"] else str(row["variant"]),
         ABSENT if isnan(row["block_size"]) else str(int(row["block_size"])),
         *(bound if has_bound else [ABSENT] * len(bound)),
-        f"{row['kernel_flop_per_s'] / 1e12:.3g}" if timed else "not yet",
+        f"{row['kernel_flop_per_s'] / 1e12:.3g}" if timed else ABSENT,
         f"{row['share_of_bound']:.0%}" if timed and has_bound else ABSENT,
     ]
 
 
-def _extended(small: Total, twice: Total, order: int, wanted: int) -> Total:
-    """Return the total a·n³ + b·n² at order `wanted` that has these at an order and twice it."""
+def _extended(small: Total, twice: Total, size: int, wanted: int) -> Total:
+    """Extrapolate a total a·N³ + b·N² from `size` and twice `size` to `wanted`."""
 
     def at(low: int, high: int) -> int:
-        cubic = (high - 4 * low) / (4 * order**3)
-        square = low / order**2 - cubic * order
+        cubic = (high - 4 * low) / (4 * size**3)
+        square = low / size**2 - cubic * size
         return round(cubic * wanted**3 + square * wanted**2)
 
     pairs = zip(vars(small).values(), vars(twice).values(), strict=True)
@@ -325,22 +317,22 @@ def _timed(
     sizes: Sequence[int],
     hardware: Hardware | None,
 ) -> Iterator[str]:
-    """Measure the kernel beside its neighbours; yield the ladder. Raises StudyError if it fails."""
+    """Time the kernel and its neighbours; yield a table. Raise StudyError if the kernel fails."""
     from measurement.recorder.record import record
 
     width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (None,))
-    orders = list(sizes) or [width * -(-size // width) for size in SIZES]
+    wanted = list(sizes) or [width * -(-size // width) for size in SIZES]
     others = [name for name in near if variant(name).flow == IN_TURN]
-    types = [dtype for dtype in entry.dtypes if dtype != "float32"]
+    dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]
     variants = [entry.name, *others] if "float32" in entry.dtypes else ["cublas_sgemm"]
-    more = {"variants": [entry.name, *_OTHER_TYPES], "dtypes": types, "block_sizes": [32]}
-    study = asked(config, "quick", variants, orders, [more | {"shapes": orders}] if types else [])
+    more = {"variants": [entry.name, *_OTHER_DTYPES], "dtypes": dtypes, "block_sizes": [32]}
+    study = asked(config, "quick", variants, wanted, [more | {"shapes": wanted}] if dtypes else [])
     out = RESULTS / entry.name / f"gpu{device}-{sha256(Path(entry.file))[:8]}"
     recording = record(study, device, out, None, None, hardware)
     yield from answer(recording, ladder_of=entry.name)
-    yield f"the recording: {shown(out)}"
+    yield f"recording: {shown(out)}"
     checks = recording.checks[recording.checks["variant"] == entry.name]
     failed = checks[checks["status"] == "failed"]
     if len(failed):
-        named = shown(Path(entry.file))
-        raise StudyError(f"{named}: {entry.name} fails on gpu{device}: {failed['reason'].iloc[0]}")
+        file, reason = shown(Path(entry.file)), failed["reason"].iloc[0]
+        raise StudyError(f"{file}: {entry.name} fails on gpu{device}: {reason}")

@@ -1,26 +1,32 @@
-"""The rules name the code that they run: what a rule imports is among its inputs."""
+"""Rules depend on all code that they run, and messages do not measure again."""
 
 import ast
 import re
-from fnmatch import fnmatch
 
 import pytest
 
 from base.files import code_digest
 from tests.support import ROOT
 
-RULES = (ROOT / "workflow" / "rules" / "analyse.smk").read_text()
+RULES = ROOT / "workflow" / "rules"
 
 
-def patterns(name):
-    """Return the patterns of files that a constant of the rules is made from."""
-    return re.findall(
-        r'"([^"]+)"', re.search(rf"^{name} = matching\((.*)\)$", RULES, re.MULTILINE)[1]
-    )
+def sources(*folders):
+    """Return the Python files of folders, as the rules do."""
+    paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def constants(name):
+    """Return the constants at the start of a file of rules."""
+    found = {"sources": sources}
+    text = (RULES / name).read_text()
+    exec(re.split(r"^(?:rule|FOCUS)\b", text, maxsplit=1, flags=re.MULTILINE)[0], found)
+    return found
 
 
 def imported(path):
-    """Return the files of the analysis that a file imports, wherever in it."""
+    """Return the files of the analysis that a file imports anywhere."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
@@ -34,7 +40,7 @@ def imported(path):
 
 
 def reached(*starts):
-    """Return all files of the analysis that these import, directly or not, and themselves."""
+    """Return the files of the analysis imported by these, directly or not, and themselves."""
     found, left = set(), {path for start in starts for path in ROOT.glob(start)}
     while left:
         found |= left
@@ -42,48 +48,38 @@ def reached(*starts):
     return {str(path.relative_to(ROOT)) for path in found}
 
 
-FIGURES, PAGE = patterns("FIGURE_CODE"), patterns("PAGE_CODE")
+FIGURES = ("analysis/render/figures.py", "analysis/*/figures.py")
 
 
 @pytest.mark.parametrize(
-    ("starts", "others"),
+    ("starts", "code"),
     [
-        (["analysis/tables.py"], [*FIGURES, *PAGE, "analysis/archive/*"]),
-        (["analysis/render/figures.py", "analysis/*/figures.py"], ["analysis/archive/*"]),
-        (["analysis/render/page.py"], ["analysis/archive/crate.py"]),
+        (["analysis/tables.py"], ["TABLE_CODE"]),
+        (FIGURES, ["TABLE_CODE", "FIGURE_CODE"]),
+        (["analysis/render/page.py"], ["TABLE_CODE", "FIGURE_CODE", "PAGE_CODE"]),
     ],
     ids=["tables", "figures", "render"],
 )
-def test_code_that_a_rule_does_not_name_is_not_imported(starts, others):
+def test_a_rule_depends_on_all_code_that_it_imports(starts, code):
+    known = constants("analyse.smk")
     files = reached(*starts)
     assert len(files) > 10
-    assert [f for f in sorted(files) if any(fnmatch(f, pattern) for pattern in others)] == []
+    assert files <= {file for name in code for file in known[name]}
 
 
 def test_figures_are_drawn_without_the_page():
-    own = {"analysis/render/figures.py"}
-    files = reached("analysis/render/figures.py", "analysis/*/figures.py") - own
-    assert [f for f in sorted(files) if fnmatch(f, "analysis/render/*")] == []
-
-
-def measuring(text):
-    """Return the Python files of the folders that the rule names."""
-    (folders,) = re.findall(r"for folder in \[([^]]*)\]", text)
-    names = re.findall(r'"([^"]+)"', folders)
-    assert all((ROOT / name).is_dir() for name in names)
-    return [path for name in names for path in (ROOT / name).rglob("*.py")]
+    assert not {f for f in reached(*FIGURES) if f.startswith("analysis/render/")} - {FIGURES[0]}
 
 
 def test_an_edit_of_an_error_message_measures_nothing_again(tmp_path):
-    rule = (ROOT / "workflow" / "rules" / "measure.smk").read_text()
+    rule = (RULES / "measure.smk").read_text()
     assert "code=lambda wildcards: code_digest(MEASURING)" in rule
     assert "code=sources" not in rule
-    files = measuring(rule)
+    files = constants("measure.smk")["MEASURING"]
     assert len(files) > 15
-    recorder = {*(ROOT / "measurement" / "recorder").rglob("*.py"), *(ROOT / "base").rglob("*.py")}
-    assert not recorder & set(files)
+    assert not {*sources("measurement/recorder", "base")} & {*files}
     edited = 0
-    for number, path in enumerate(files):
+    for number, path in enumerate(ROOT / file for file in files):
         text = path.read_text()
         other = re.sub(r'(raise \w*Error\(\s*f?")', r"\1Edited: ", text)
         copy = tmp_path / f"{number}.py"

@@ -1,4 +1,4 @@
-"""What `make report` runs: one line that lives, one line for an error, no lock left behind."""
+"""gemm-study report: progress, one-line errors, locks and resuming."""
 
 import base64
 import os
@@ -17,8 +17,8 @@ import pytest
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
-LIMIT_S = 60  # for what takes seconds, on a machine that has other things to do
-# `slow.txt` waits for the file `go`, and says nothing meanwhile.
+LIMIT_S = 60  # for seconds of work, on a busy machine
+# `slow.txt` waits silently for the file `go`.
 SNAKEFILE = """
 rule report:
     input: "results/slow.txt", "results/quick.txt"
@@ -42,7 +42,7 @@ rule slow:
 
 @pytest.fixture
 def project(tmp_path):
-    """A project whose workflow is SNAKEFILE, run by the real script."""
+    """A project with the workflow SNAKEFILE and the real command."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("base", "workflow"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
@@ -52,7 +52,7 @@ def project(tmp_path):
 
 
 def start(project, *arguments, **options):
-    command = [sys.executable, "-m", "workflow.run", "report", "--cores", "1", *arguments]
+    command = [sys.executable, "-m", "workflow", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
     pipes["env"] = os.environ | {"PYTHONPATH": str(ROOT)}  # what the project has no copy of
     return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
@@ -73,18 +73,18 @@ def wait_for(path):
 
 
 def at_work(project):
-    """Start a run; return it once its slow job is at work."""
+    """Start a run; return it when its slow job is running."""
     process = start(project)
     wait_for(project / "results" / "slow.txt")
-    # Snakemake notes what is unfinished when the job has begun already; none of the study's own
-    # outputs is ever half there, as this one is.
+    # Snakemake marks output as incomplete only after the start of a job. Unlike the study's own
+    # outputs, this one can be incomplete.
     notes = project / ".snakemake" / "incomplete"
     wait_for(notes / base64.b64encode(b"results/slow.txt").decode())
     return process
 
 
 def left_in(project):
-    """Return the processes that are at work in a project."""
+    """Return the running processes in a project."""
     found = []
     for process in psutil.process_iter(["cwd", "status"]):
         if process.info["cwd"] == str(project) and process.info["status"] != "zombie":
@@ -98,7 +98,7 @@ def test_a_line_for_each_job_and_the_rest_in_a_file(project):
     assert status == 0, errors
     shown = [re.match(r"[^·]* · ([^·]*[^· ])", line)[1] for line in errors.splitlines()]
     assert list(dict.fromkeys(shown)) == [
-        "looking for what is to be done",
+        "planning jobs",
         "1/3 Being quick",
         "2/3 Being slow",
         "3/3 The study is complete",
@@ -133,7 +133,8 @@ def test_a_second_run_is_refused_in_one_line(project):
     status, output, errors = run(project)
     assert (status, output) == (2, "")
     number = re.fullmatch(
-        r"error: another run is at work here \(process (\d+)\); wait for it, or end it\n", errors
+        r"error: another run is active in this folder \(process (\d+)\); wait for its end or .*\n",
+        errors,
     )[1]
     assert psutil.Process(int(number)).parent().pid == first.pid
     (project / "go").touch()
@@ -159,7 +160,7 @@ def test_what_a_killed_script_left_at_work_is_respected(project):
     first.communicate()
     status, _, errors = run(project)
     assert status == 2
-    assert errors.startswith("error: another run is at work here (process ")
+    assert errors.startswith("error: another run is active in this folder (process ")
     (project / "go").touch()
     psutil.wait_procs(left_in(project), timeout=LIMIT_S)
     assert run(project)[0] == 0
@@ -174,7 +175,7 @@ def test_a_run_ends_within_two_seconds_and_says_how_to_go_on(project, number):
     _, errors = process.communicate(timeout=LIMIT_S)
     assert time.monotonic() - begin < 2, "although the job does not heed it"
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "stopped; the same command goes on from here"
+    assert errors.splitlines()[-1] == "stopped; rerun the same command to resume"
     psutil.wait_procs(left_in(project), timeout=1)
     assert left_in(project) == []
     (project / "go").touch()
@@ -188,18 +189,18 @@ def test_a_run_ends_within_two_seconds_and_says_how_to_go_on(project, number):
     [
         (
             ("echo begun > {log}", "echo 'error: no x' > {log}; exit 3"),
-            r"Being quick: no x \(more in results/logs/quick\.log\)",
+            r"Being quick: no x \(see results/logs/quick\.log\)",
         ),
         (
             ("echo begun > {log}", "echo spoiled > {log}; exit 3"),
-            r"Being quick: spoiled \(more in results/logs/quick\.log\)",
+            r"Being quick: spoiled \(see results/logs/quick\.log\)",
         ),
         (("\nrule report", "\nimport sys; sys.exit('error: no y')\nrule report"), "no y"),
         (
             ('"results/quick.txt"\n    log', '"results/other.txt"\n    log'),
-            r"MissingInputException .*results/quick\.txt.* \(more in results/logs/snakemake\.log\)",
+            r"MissingInputException .*results/quick\.txt.* \(see results/logs/snakemake\.log\)",
         ),
-        (("rule quick:", "rule quick"), r".+ \(more in results/logs/snakemake\.log\)"),
+        (("rule quick:", "rule quick"), r".+ \(see results/logs/snakemake\.log\)"),
     ],
     ids=["told", "untold", "refused", "missing", "syntax"],
 )

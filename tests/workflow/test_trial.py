@@ -1,4 +1,4 @@
-"""A kernel of one's own: from a file to its row in the ladder, and every mistake in one line."""
+"""gemm-study try: user-supplied kernels and functions, and one-line errors."""
 
 import re
 from dataclasses import replace
@@ -47,7 +47,7 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
 
 @pytest.fixture(autouse=True)
 def catalog_as_it_was(monkeypatch):
-    """Kernels that were user-supplied leave the catalog with the test."""
+    """Remove user-supplied kernels from the catalog after each test."""
     monkeypatch.setattr(catalog, "VARIANTS", catalog.VARIANTS)
     before = dict(catalog.VARIANTS)
     yield
@@ -98,8 +98,16 @@ def test_a_file_becomes_a_variant(path):
         ("tile=8x8", "tile=8x8 tile=4x4", "2: tile is declared twice"),
         ("tile=8x8", "tile 8x8", "2: tile: not key=value"),
         ("tile=8x8", "tile=8", "2: tile=8: needs 2 or 3 sizes"),
-        ("tile=8x8", "tile=BLOCKx8", "2: tile=BLOCKx8: BLOCK is not a formula; use whole numbers with"),
-        ("tile=8x8", "block=6 tile=8xBLOCK/4", "2: .*BLOCK/4 is 3/2 with BLOCK=6; use a whole number"),
+        (
+            "tile=8x8",
+            "tile=BLOCKx8",
+            "2: tile=BLOCKx8: BLOCK is not a formula; use whole numbers with",
+        ),
+        (
+            "tile=8x8",
+            "block=6 tile=8xBLOCK/4",
+            "2: .*BLOCK/4 is 3/2 with BLOCK=6; use a whole number",
+        ),
         ("tile=8x8", "tile=8x1/0", "2: tile=8x1/0: 1/0 is not a formula"),
         ("tile=8x8", "block=8,x tile=8x8", "2: block=8,x: not a list of block sizes"),
         ("threads=8x8", "threads=64x32", "2: threads=64x32: more than 1024"),
@@ -144,7 +152,12 @@ def test_the_examples_of_calls_are_calls(path):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("called", "def multiply", "def product", "1: contains no function multiply; write exactly one"),
+        (
+            "called",
+            "def multiply",
+            "def product",
+            "1: contains no function multiply; write exactly one",
+        ),
         ("called", ", stream):", "):", "5: multiply: wrong parameters; write def mult"),
         ("called", "product)", "product", r"8: '\(' was never closed \(Python\)"),
         ("called", "import torch", "\0", "1: .*null bytes"),
@@ -180,7 +193,11 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
         ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
         ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
         ("float sum = 0.0f;", "float sum = 0.0f", r"7: expected .* \(g\+\+\)"),
-        ("baseline=naive", "global_loads=n", "9,12: mine at size 64: global loads per thread: counted 72, decl"),
+        (
+            "baseline=naive",
+            "global_loads=n",
+            "9,12: mine at size 64: global loads per thread: counted 72, decl",
+        ),
     ],
 )
 def test_a_wrong_kernel_is_one_line_with_its_place(path, old, new, message):
@@ -214,7 +231,7 @@ def test_sums_in_parts_need_the_bound_alone(path):
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
     path.write_text(parts.replace("baseline=naive", "tolerance=bound"))
-    assert "within the bound the reference at 64, 70" in next(trial._checked(adopt(path)))
+    assert "within the error bound of the reference at 64, 70" in next(trial._checked(adopt(path)))
     wrong = parts.replace("baseline=naive", "tolerance=bound").replace("= sum + odd", "= sum")
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 
@@ -228,7 +245,7 @@ def test_totals_are_extended_to_other_orders():
 
 @pytest.fixture
 def card(tmp_path, monkeypatch):
-    """A stand-in for a GPU and for its compiler, which knows no architectures by itself."""
+    """A fake GPU and a fake compiler, which lists no architectures."""
     nvcc = stand_in(tmp_path / "nvcc")
     own = f"toolchain: {{ nvcc: {nvcc} }}\nstudy: {{ series: [] }}\n"
     (tmp_path / "config.local.yaml").write_text(own)
@@ -240,19 +257,19 @@ def card(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_kernel_goes_all_the_way(path, card):
-    """Checked, counted, built, placed beside its step before, timed, with its row in the ladder."""
+    """Checked, counted, built, on the roofline with its baseline, timed, and listed."""
     h100 = ROOT / "data" / "recordings" / "h100-sxm"
     lines = list(trial.attempt(path, Path("config.yaml"), h100, ["sm_86"], 0, [8], card))
     text = "\n".join(lines)
     assert lines[0] == "mine.cu: mine(a, b, c, n), float32: tiles of 8x8, 8x8 threads"
     assert re.search(r"global loads +72 ", text)
     assert re.search(r"sm_86 +float32 +– +0 .* 50% +1 +LDG 128\n", text)
-    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory) +\S+ +not yet", text)
+    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory) +\S+ +– +–", text)
     assert re.search(r"\n  naive +32 +", text)
     assert re.search(r"\n  > mine +– +8 +float32 +1\.8 ", text)
     assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
-    assert re.fullmatch(r"the recording: tried/mine/gpu0-\w{8}", lines[-1])
-    made = recording.read(lines[-1].removeprefix("the recording: "))
+    assert re.fullmatch(r"recording: tried/mine/gpu0-\w{8}", lines[-1])
+    made = recording.read(lines[-1].removeprefix("recording: "))
     assert made.provenance["texts"] == {"brought/mine.cu": MINE.split("\n")}
     assert made.provenance["sources"]["brought/mine.cu"] == sha256(path)
 
@@ -264,10 +281,10 @@ def test_a_call_goes_all_the_way(path, card):
     lines = list(trial.attempt(file, Path("config.yaml"), h100, [], 0, [8], card))
     assert lines[:2] == [
         "called.py: multiply(a, b, c, stream), float32",
-        "not checked on this CPU: a call runs on a GPU alone",
+        "not checked on the CPU: a Python function runs only on a GPU",
     ]
     assert re.search(r"\n  > called +– +8 +float32 +1\.8 ", "\n".join(lines))
-    made = Path(lines[-1].removeprefix("the recording: "))
+    made = Path(lines[-1].removeprefix("recording: "))
     kept = {"brought/called.py": CALLED.split("\n")}
     assert recording.read(made).provenance["texts"] == kept
     del catalog.VARIANTS["called"]
@@ -277,9 +294,7 @@ def test_a_call_goes_all_the_way(path, card):
 
 def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measured(path, card):
     path.write_text(f"{MINE}// \a")
-    with pytest.raises(
-        StudyError, match=r"^mine\.cu: no recording can keep it: the character '\\x07'"
-    ):
+    with pytest.raises(StudyError, match=r"^mine\.cu: does not fit a recording: a text contains "):
         list(trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], card))
 
 

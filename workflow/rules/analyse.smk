@@ -1,13 +1,14 @@
-# From recordings and the published times to tables, fits, figures and the report. Each rule names the
-# code that it runs, so that a change of a colour draws the figures again and fits no model.
+# From recordings and published times to tables, figures and the report. Each rule depends on the
+# code that it runs: a change of a colour draws figures again, but fits no model.
 
-FIGURE_CODE = matching("analysis/drawing/*.py", "analysis/*/figures.py", "analysis/*/plots.py")
-PAGE_CODE = matching("analysis/render/*.py", "analysis/archive/citation.py")
-TABLE_CODE = set(sources("analysis")) - {
-    *FIGURE_CODE,
-    *PAGE_CODE,
-    *matching("analysis/archive/*.py"),
-}
+PAGE_CODE = sources("analysis/render", "analysis/archive")
+# Besides drawing, modules named figures and plots in the folder of each topic.
+FIGURE_CODE = [
+    path
+    for path in sources("analysis")
+    if path.startswith("analysis/drawing/") or path.endswith(("/figures.py", "/plots.py"))
+]
+TABLE_CODE = sorted({*sources("analysis")} - {*PAGE_CODE, *FIGURE_CODE})
 
 FOCUS = f"--focus {shlex.quote(CONFIG.report.focus)}" if CONFIG.report.focus else ""
 
@@ -18,10 +19,10 @@ rule tables:
         systems="data/published/systems.csv",
         statements="data/published/statements.csv",
         recordings=RECORDINGS,
-        measured=MEASURED_SOURCES,  # a change of one makes recordings stale
+        measured=KERNEL_SOURCES + CPU_SOURCES,  # a change makes recordings stale
         cubins=CUBINS,
         counts=COUNTS,
-        code=sorted(TABLE_CODE),
+        code=TABLE_CODE,
     output:
         [f"results/tables/{name}.csv" for name in TABLES],
     log:
@@ -67,7 +68,7 @@ rule render:
     params:
         recordings=recording_options(),
         focus=FOCUS,
-        tree=git(),  # named in the page
+        tree=git(),  # shown in the report
     message:
         "Writing {output}"
     shell:

@@ -1,14 +1,12 @@
-# Cubins, one job an architecture: for the GPUs of this host and, in the full study, for those of the
-# recordings too, so that the sources are known to build for them.
+# Cubins, one job per architecture: of this host's GPUs and, in the full study, of the recordings'.
 
-STEMS = [build.stem for build in builds(CONFIG.study)]
 CUBINS = cubins(sorted({name for names in ARCHITECTURES.values() for name in names}))
 
 
 rule build:
     input:
-        kernels=[path for path in MEASURED_SOURCES if path.endswith(".cu")],
-        code=[*sources("kernels"), *sources("study")],
+        kernels=KERNEL_SOURCES,
+        code=sources("kernels", "study"),
     output:
         cubins=expand("results/cubins/{{architecture}}/{stem}.cubin", stem=STEMS),
         resources=expand("results/cubins/{{architecture}}/{stem}.json", stem=STEMS),
@@ -17,7 +15,7 @@ rule build:
     threads: 1024  # all cores, see rule measure
     params:
         nvcc=shlex.quote(str(NVCC)),
-        study=STUDY,  # not in the command: it stands in the configuration in force
+        study=STUDY,  # a change rebuilds
     message:
         "Building kernels for {wildcards.architecture}"
     shell:

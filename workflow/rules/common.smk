@@ -1,5 +1,5 @@
-# What the rules share: the checked configuration, what it asks of this host, and paths. It is read
-# before every run, so nothing here imports pandas: that alone takes a second.
+# Shared by all rules: the validated config, functions of paths and options. This file is read
+# before every run, so it must not import pandas, which alone takes a second.
 
 import fcntl
 import json
@@ -12,21 +12,21 @@ from pathlib import Path
 import yaml
 
 from analysis.schema import TABLES
+from base.files import code_digest, write_atomic
 from cpu_reference.library import find_gcc
 from kernels.cubins.compile import architecture
-from kernels.host_execution.compiler import find_gxx
-from study.plan import builds
 from kernels.cubins.toolchain import find_nvcc
+from kernels.host_execution.compiler import find_gxx
+from measurement.devices.discovery import select
+from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
 from study.config import in_scope, load, validate
-from measurement.devices.discovery import select
-from base.files import code_digest, write_atomic
-from measurement.recorder.provenance import git
+from study.plan import builds
 
-# `python` in a rule is the one that runs Snakemake, with the same packages.
+# Jobs use the Python that runs Snakemake.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 CONFIG_IN_FORCE = "results/config.yaml"
-OPEN_FILES = []  # for as long as Snakemake runs
+OPEN_FILES = []  # until Snakemake ends
 
 
 @contextmanager
@@ -39,39 +39,34 @@ def one_line_errors():
 
 
 def last_scope():
-    """Return the scope of the run before, which has measured what is there; quick if it was none."""
+    """Return the scope of the last run; quick before the first run."""
     with suppress(StudyError):
         return load(CONFIG_IN_FORCE).study.scope
     return "quick"
 
 
-def files_below(folder):
-    """Return the files of a folder of this project, sorted, without what Python left there."""
-    return sorted(
+def files_below(*folders):
+    """Return the sorted files of folders, without Python's caches."""
+    return [
         str(path)
-        for path in Path(folder).rglob("*")
+        for folder in folders
+        for path in sorted(Path(folder).rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
-    )
+    ]
 
 
-def sources(package):
-    """Return the Python files of a package: an edit of one reruns the rules that name it."""
-    return [path for path in files_below(package) if path.endswith(".py")]
-
-
-def matching(*patterns):
-    """Return the files of this project that the patterns stand for."""
-    return sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+def sources(*folders):
+    """Return the Python files of folders."""
+    return [path for path in files_below(*folders) if path.endswith(".py")]
 
 
 def cubins(names):
-    """Return the cubins that the study needs for the named architectures."""
-    stems = [build.stem for build in builds(CONFIG.study)]
-    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in stems]
+    """Return the study's cubins for these architectures."""
+    return [f"results/cubins/{name}/{stem}.cubin" for name in names for stem in STEMS]
 
 
 def recording_folders(entry):
-    """Return where the recordings of an entry of the config's gpus lie."""
+    """Return the folders of the recordings of an entry of gpus in the config."""
     return entry.folders or [f"results/recordings/{entry.id}"]
 
 
@@ -82,7 +77,7 @@ def recording_files_in(folder):
 
 
 def recording_options():
-    """Return the options that tell the analysis which recordings there are."""
+    """Return the options --recording of the analysis."""
     return " ".join(
         shlex.quote(f"--recording={entry.id}={place}")
         for entry in CONFIG.gpus
@@ -91,22 +86,14 @@ def recording_options():
 
 
 def outcome(name):
-    """Return the file that says where the recording of a cluster's GPU is, or why it is missing."""
+    """Return the file with the recording's folder of a cluster GPU, or why it is missing."""
     return f"results/measured/{name}.json"
 
 
-def try_again(name):
-    """Forget that a GPU of the cluster is missing, so that it is measured now."""
-    with suppress(OSError):
-        if "missing" in json.loads(Path(outcome(name)).read_text()):
-            Path(outcome(name)).unlink()
-
-
 def recorded_architectures(entry):
-    """Return the architectures of the GPUs in an entry's recordings; raises RecordingError.
+    """Return the architectures of an entry's recordings in the full study, else none.
 
-    They are built for in the full study only: what became of the kernels that were measured stands
-    in the recording.
+    Raise RecordingError. The quick study does not compile for GPUs that it does not measure.
     """
     found = {}
     for folder in map(Path, entry.folders):
@@ -119,18 +106,17 @@ def recorded_architectures(entry):
 
 
 def live_architectures(entry):
-    """Return the architectures of the GPUs that an entry measures here; raises StudyError."""
-    devices = select(entry.device)
-    return sorted({architecture(device.compute_capability) for device in devices})
+    """Return the architectures of the GPUs that an entry measures here; raise StudyError."""
+    return sorted({architecture(device.compute_capability) for device in select(entry.device)})
 
 
 def device_options(entry):
-    """Return the options that tell the recorder which GPUs an entry measures, and in which way."""
+    """Return the recorder's options for the GPUs of an entry."""
     return f"--device={shlex.quote(str(entry.device))}{' --at-once' if entry.at_once else ''}"
 
 
 with one_line_errors():
-    # The scope may be given as `--config scope=full`. All else is as --config and --configfile say.
+    # `--config scope=full` sets the scope.
     given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
     config.update(in_scope(config, given))
     CONFIG = validate(config, "config.yaml")
@@ -147,12 +133,10 @@ with one_line_errors():
     find_gxx()
     NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
 
-STUDY = CONFIG.study.plain()  # in the parameters of a rule that reads the configuration in force
-MEASURED_SOURCES = [
-    path
-    for path in files_below("kernels") + files_below("cpu_reference")
-    if path.endswith((".cu", ".c"))
-]
+STUDY = CONFIG.study.plain()  # a parameter of rules that read CONFIG_IN_FORCE
+STEMS = [build.stem for build in builds(CONFIG.study)]
+KERNEL_SOURCES = [path for path in files_below("kernels") if path.endswith(".cu")]
+CPU_SOURCES = [path for path in files_below("cpu_reference") if path.endswith(".c")]
 RECORDINGS = [
     path
     for entry in CONFIG.gpus
@@ -160,19 +144,21 @@ RECORDINGS = [
     for path in recording_files_in(folder)
 ] + [outcome(name) for name in CLUSTER]
 if workflow.is_main_process:
-    for name in CLUSTER:
-        try_again(name)
+    for file in map(Path, map(outcome, CLUSTER)):  # measure missing GPUs of the cluster again
+        with suppress(OSError):
+            if "missing" in json.loads(file.read_text()):
+                file.unlink()
 
-# A resource is unlimited until someone caps it: one GPU measures one thing at a time.
+# Without a limit a resource is unlimited: one GPU job runs at a time.
 if "gpu" not in workflow.global_resources:
     workflow.register_resource("gpu", 1)
 
 
 onstart:
-    # The measurement reads the configuration in force from this file. A dry run writes nothing.
+    # Jobs read the config from this file. A dry run writes nothing.
     write_atomic(CONFIG_IN_FORCE, yaml.safe_dump(config, sort_keys=False))
-    # Locked until this process ends, however it does: `workflow/run.py` knows by it that Snakemake's
-    # own lock is not one that was left behind. Where that script runs this, it has it locked.
+    # Locked until this process ends, so `workflow/run.py` removes only stale locks of Snakemake.
+    # In a run of `workflow/run.py` the file is already locked.
     OPEN_FILES.append(open(".snakemake/alive", "a+"))
     with suppress(BlockingIOError):
         fcntl.flock(OPEN_FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,16 +1,16 @@
-# Memory accesses of each variant: run on the CPU, checked bit for bit, and counted at small sizes; by
-# the theory that was found exact there at the others (see `study.counting.plan`).
+# Memory accesses of each variant: counted at small sizes on the CPU, where products are also checked
+# bit for bit; at other sizes by the theory that these counts confirm (see `study.counting.plan`).
 
 from study.counting import plan
 
-# Also of what a quick study leaves out here: it was measured elsewhere.
+# Of the full study, because recordings contain all its variants.
 COUNTS = [f"results/counts/{one.stem}.csv" for one in plan(WHOLE.study, None)]
 
 
 rule count:
     input:
-        kernels=[path for path in MEASURED_SOURCES if path.endswith(".cu")],
-        code=[*sources("kernels"), *sources("study")],
+        kernels=KERNEL_SOURCES,
+        code=sources("kernels", "study"),
         runtime=[path for path in files_below("kernels") if path.endswith((".cpp", ".h"))],
     output:
         COUNTS,
@@ -18,7 +18,7 @@ rule count:
         "results/logs/count.log",
     threads: 1024  # all cores, see rule measure
     params:
-        study=STUDY,  # not in the command: it stands in the configuration in force
+        study=STUDY,  # a change counts again
     message:
         "Counting memory accesses of the kernels"
     shell:

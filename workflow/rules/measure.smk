@@ -1,18 +1,14 @@
-# Live recordings. A measuring job has the machine to itself: it asks for more threads than there are,
-# which Snakemake scales down to all of them. Never add retries or a cache here.
+# Live recordings. A measuring job runs alone: it requests more threads than there are, which Snakemake
+# reduces to all. Never add retries or a cache here.
 
-# A change of this code measures again. Comments, docstrings and texts of errors do not count.
-MEASURING = [
-    path
-    for folder in ["cpu_reference", "measurement/devices", "measurement/sampling"]
-    for path in sources(folder)
-]
+# A change of this code measures again, except changes of comments, docstrings and error messages.
+MEASURING = sources("cpu_reference", "measurement/devices", "measurement/sampling")
 
 
 rule measure:
     input:
         cubins=lambda wildcards: cubins(ARCHITECTURES[wildcards.gpu]),
-        measured=[path for path in MEASURED_SOURCES if path.endswith(".c")],
+        measured=CPU_SOURCES,
     output:
         recording_files_in("results/recordings/{gpu}"),
     log:
@@ -24,8 +20,8 @@ rule measure:
         gpu=1,
     params:
         device=lambda wildcards: device_options(LIVE[wildcards.gpu]),
-        study=STUDY,  # not in the command: a change of it measures again
-        code=lambda wildcards: code_digest(MEASURING),  # likewise
+        study=STUDY,  # a change measures again
+        code=lambda wildcards: code_digest(MEASURING),
     message:
         "Measuring {wildcards.gpu}, alone"
     shell:
@@ -33,11 +29,11 @@ rule measure:
         " --cubins results/cubins --out results/recordings/{wildcards.gpu} 2>&1 | tee {log} >&2"
 
 
-# On a node of a cluster. It builds there: what was compiled for the CPU of another host may not run.
-# A second attempt measures nothing; it says why the GPU is missing, for the report to tell.
+# On a cluster node, where it also builds: code compiled for another CPU may not run. Attempt 2 only
+# writes why the GPU is missing.
 rule measure_on_node:
     input:
-        measured=MEASURED_SOURCES,
+        measured=KERNEL_SOURCES + CPU_SOURCES,
     output:
         "results/measured/{gpu}.json",
     log:
@@ -51,10 +47,10 @@ rule measure_on_node:
         slurm_extra=lambda wildcards, attempt: "--exclusive" if attempt == 1 else "",
         tries=lambda wildcards, attempt: attempt,
     params:
-        study=STUDY,  # not in the command: a change of it measures again
-        code=lambda wildcards: code_digest([*MEASURING, *sources("kernels/cubins")]),  # likewise
+        study=STUDY,
+        code=lambda wildcards: code_digest([*MEASURING, *sources("kernels/cubins")]),
     message:
-        "Measuring {wildcards.gpu} on a node of the cluster"
+        "Measuring {wildcards.gpu} on a cluster node"
     shell:
         "python -m measurement.recorder.on_node {wildcards.gpu} --attempt {resources.tries}"
         " 2>&1 | tee {log} >&2"

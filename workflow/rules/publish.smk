@@ -1,4 +1,4 @@
-# The study as an RO-Crate: workflow, inputs, results and their provenance in one file.
+# The study as an RO-Crate: workflow, inputs, results and provenance in one file.
 
 
 rule crate:
@@ -7,20 +7,10 @@ rule crate:
         tables=rules.tables.output,
         recordings=RECORDINGS,
         published=files_below("data/published"),
-        tree=[
-            path
-            for folder in [
-                "analysis",
-                "base",
-                "cpu_reference",
-                "kernels",
-                "measurement",
-                "report",
-                "study",
-                "workflow",
-            ]
-            for path in files_below(folder)
-        ],
+        tree=files_below(
+            *["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"],
+            "workflow",
+        ),
         files=[
             *["Snakefile", "Makefile", "pyproject.toml", "uv.lock"],
             *["README.md", "LICENSE", "CITATION.cff"],
@@ -31,7 +21,7 @@ rule crate:
         "results/logs/crate.log",
     params:
         recordings=recording_options(),
-        study=config,  # in the file of the configuration in force
+        study=config,  # a change packs again
         commit=git(),
     message:
         "Packing {output}"

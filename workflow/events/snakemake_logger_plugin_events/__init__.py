@@ -1,6 +1,6 @@
-"""Snakemake's log as JSON lines for `workflow/run.py`: ``snakemake --logger events``.
+"""Snakemake logger plugin ``--logger events``: job events as JSON lines for `workflow/run.py`.
 
-They go to the file descriptor that the environment variable `MATMUL_STUDY_EVENTS` names.
+They are written to the file descriptor in the environment variable `MATMUL_STUDY_EVENTS`.
 """
 
 import json
@@ -9,7 +9,7 @@ from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-# Of each event, what is passed on.
+# Fields of each event.
 _FIELDS = {
     "run_info": ["stats"],
     "job_info": ["jobid", "rule_name", "rule_msg", "log"],
@@ -20,13 +20,13 @@ _FIELDS = {
 
 
 class LogHandler(LogHandlerBase):
-    """Writes the events of jobs, one JSON object a line; the log of Snakemake stays as it is."""
+    """Writes job events, one JSON object per line; Snakemake's own log is unchanged."""
 
     def __post_init__(self) -> None:
         self._stream = os.fdopen(int(os.environ["MATMUL_STUDY_EVENTS"]), "w", closefd=False)
 
     def emit(self, record: LogRecord) -> None:
-        """Write the record if it is one of those events."""
+        """Write the record if it is a job event."""
         event = str(getattr(record, "event", ""))
         if event in _FIELDS:
             fields = {name: getattr(record, name, None) for name in _FIELDS[event]}
@@ -35,25 +35,25 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """It leaves standard error to Snakemake."""
+        """False: standard error belongs to Snakemake."""
         return False
 
     @property
     def writes_to_file(self) -> bool:
-        """It has no file of its own."""
+        """False: the plugin writes to a pipe."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """It chooses the records itself."""
+        """True: `emit` selects the records."""
         return True
 
     @property
     def has_formatter(self) -> bool:
-        """It formats the records itself."""
+        """True: `emit` formats the records."""
         return True
 
     @property
     def needs_rulegraph(self) -> bool:
-        """It shows no graph."""
+        """False: no graph is shown."""
         return False
