@@ -1,1 +1,1 @@
-"""What one study asks for: its configuration, products, builds and cells."""
+"""One study: its configuration, products, builds and cells."""

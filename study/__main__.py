@@ -1,7 +1,7 @@
 """Command line of a study: ``python -m study build | count``.
 
-Both commands do the work of the whole study in --config. Each result is stored under a digest of
-its inputs, so an unchanged one is copied, not computed again.
+Both commands process the whole study in --config. Each result is stored under a digest of its
+inputs, so an unchanged result is copied instead of computed again.
 """
 
 import argparse
@@ -15,16 +15,16 @@ from base.command_line import CommandParser, add_command, commands_of, whole_num
 from base.errors import exit_status
 from base.progress import Progress
 
-# The folder below --out with all results so far.
+# Folder of all earlier results, below --out.
 _STORE = ".store"
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser(prog="python -m study", description="The work of one study.")
+    parser = CommandParser(prog="python -m study", description="Builds and counts of one study.")
     commands = commands_of(parser)
     build = add_command(commands, "build", "compile the cubins of a study", _build)
     build.add_argument("--architecture", required=True, help="for example sm_90")
-    build.add_argument("--nvcc", help="compiler to use (default: the one on PATH, then wheels)")
+    build.add_argument("--nvcc", help="compiler (default: from PATH, otherwise from PyPI wheels)")
     count = add_command(commands, "count", "count the memory accesses of its kernels", _count)
     cores = len(os.sched_getaffinity(0))
     for command in (build, count):
@@ -37,7 +37,7 @@ def _parser() -> CommandParser:
 
 
 def _announcer(label: str, total: int, unit: str) -> tuple[Progress, Callable[[int, Any], None]]:
-    """Return a progress, and a function that shows the number done and the last of them."""
+    """Return a progress, and a function that shows the number of results and the last one."""
     progress = Progress(label, total, unit)
     return progress, lambda done, last: progress.show_share(last.stem, done)
 
@@ -70,7 +70,7 @@ def _count(arguments: argparse.Namespace) -> None:
 
 
 def main() -> int | None:
-    """Run the command; raises StudyError."""
+    """Run the command; raise StudyError."""
     arguments = _parser().parse_args()
     status: int | None = arguments.run(arguments)
     return status

@@ -1,4 +1,4 @@
-"""A quick question: some variants at some sizes, without an edit of the study's file."""
+"""A narrowed study: some variants at some sizes, without editing the study's file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from kernels.catalog.product import products_of
 from kernels.products.shape import Shape
 from study.config import Config, ConfigError, in_scope, named, read, validate
 
-# What a study asks beyond its products.
+# Keys of a study that a narrowed study lacks.
 _MORE = ("holdout_sizes", "series", "interference", "energy", "quick")
 
 
@@ -21,8 +21,8 @@ def asked(
 ) -> Config:
     """Return the study in the file `path`, narrowed to these GPU variants and sizes, if any.
 
-    What is not given stays, but for all that takes long and answers something else: of the CPU only
-    its BLAS is measured then. Raises ConfigError where a variant takes none of the sizes.
+    Other settings are kept, except long measurements with another purpose; on the CPU only BLAS is
+    measured. Raise ConfigError if a variant supports none of the sizes.
     """
     whole = validate(in_scope(read(path), scope) if scope else read(path), named(path))
     if not (variants or sizes or series):
@@ -39,7 +39,7 @@ def asked(
     for name in variants:
         if not any(products_of([name], config.study.dtypes, config.study.block_sizes, shapes)):
             raise ConfigError(
-                f"{name}: takes none of the sizes {', '.join(map(str, config.study.sizes))}; "
-                "`python -m kernels list` shows what it takes"
+                f"{name}: supports none of the sizes {', '.join(map(str, config.study.sizes))}; "
+                "see `python -m kernels list`"
             )
     return config

@@ -167,8 +167,8 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "block_sizes"),
             [8, 16],
-            "study.block_sizes: lacks 32, the block size of the baseline naive; add it: every speedup "
-            "is over that kernel",
+            "study.block_sizes: lacks 32, the block size of the baseline naive; add it, or "
+            "remove naive",
         ),
         (
             ("study", "block_sizes", 0),
@@ -196,7 +196,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "holdout_sizes", 0),
             256,
-            "study.holdout_sizes: 256 is in study.sizes too; a size is either fitted or held out",
+            "study.holdout_sizes: 256 is also in study.sizes; remove it from one of them",
         ),
         (
             ("study", "host_memory", 0),
@@ -259,8 +259,7 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("study", "protocol", "max_samples"),
             1,
-            "study.protocol.max_samples: 1 is less than min_samples; "
-            "allowed: a whole number from 6",
+            "study.protocol.max_samples: 1 is less than min_samples; use a whole number from 6",
         ),
         (
             ("gpus", 0, "id"),
@@ -277,37 +276,37 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus", 0),
             {"id": "a", "device": "1"},
-            "gpus[0].device: '1' is not allowed; use auto, a whole number from 0, or a "
+            "gpus[0].device: '1' is not allowed; use auto, a whole number from 0, or "
             "part of a GPU's name",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": -1},
-            "gpus[0].device: -1 is not allowed; use auto, a whole number from 0, or a "
+            "gpus[0].device: -1 is not allowed; use auto, a whole number from 0, or "
             "part of a GPU's name",
         ),
         (
             ("gpus", 0),
             {"id": "a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a session), "
-            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+            "gpus[0]: use exactly one of recording (a folder), recordings (folders, each a "
+            "session), device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "device": 0, "recording": "data/recordings/a"},
-            "gpus[0]: give one of recording (a folder), recordings (folders, each a session), "
-            "device (auto, a CUDA index or a GPU's name) and slurm (a model of GPU)",
+            "gpus[0]: use exactly one of recording (a folder), recordings (folders, each a "
+            "session), device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "slurm": "gpu:h100"},
-            "gpus[0].slurm: 'gpu:h100' is not allowed; use a model of GPU as `scontrol show "
-            "node` names it (gpu:MODEL:1)",
+            "gpus[0].slurm: 'gpu:h100' is not allowed; use a GPU model as in "
+            "`scontrol show node` (gpu:MODEL:1)",
         ),
         (
             ("gpus", 0),
             {"id": "a", "recording": "data/recordings/a", "at_once": True},
-            "gpus[0]: at_once says how GPUs are measured here; it goes with device alone",
+            "gpus[0]: at_once applies to device only; remove it",
         ),
         (
             ("gpus", 0),
@@ -322,12 +321,12 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         (
             ("gpus",),
             [{"id": "a", "device": 0}, {"id": "b", "device": 1}, {"id": "a", "device": 2}],
-            "gpus: a is the id of [0] and [2]; ids must differ",
+            "gpus: a is the id of [0] and [2]; use different ids",
         ),
         (
             ("gpus", 0, "id"),
             "published",
-            "gpus[0].id: published is taken; give the entry another id",
+            "gpus[0].id: published is reserved; use another id",
         ),
         (
             ("gpu",),
@@ -371,12 +370,12 @@ def test_series_of_any_shapes_and_types_are_allowed(config):
 
 
 NO_SHAPE = (
-    "is not allowed; use a whole number from 1 or a text such as 17x33x65 (MxKxN) or "
-    "3x17x33x65 (a batch of them), each matrix of less than 2^31 elements"
+    "is not allowed; use a whole number from 1, or a text such as 17x33x65 (MxKxN) or "
+    "3x17x33x65 (BATCHxMxKxN), with less than 2^31 elements per matrix"
 )
 NOTHING = (
-    "takes none of the series' shapes with its dtypes and block_sizes; `python -m kernels list` "
-    "shows what it takes"
+    "supports none of the series' shapes with its dtypes and block_sizes; see "
+    "`python -m kernels list`"
 )
 
 
@@ -442,6 +441,13 @@ def test_missing_key_is_named(config):
     )
 
 
+@pytest.mark.parametrize("key", ["single_pass_s", "cpu_warm_pass_s"])
+def test_a_former_key_is_refused_with_its_new_name(config, key):
+    config["study"]["protocol"][key] = 1
+    new = key.replace("pass", "run")
+    assert fault(config) == f"study.protocol: {key} is now {new}; rename the key"
+
+
 @pytest.mark.parametrize("content", [None, [], "text", 3])
 def test_no_mapping_at_all(content):
     assert fault(content) == (
@@ -469,7 +475,7 @@ def test_unknown_key_wins_over_what_its_absence_entails(config):
     ("text", "place"),
     [
         ("study: [1\ngpus: 2\n", "line 2, column 5: "),
-        ("gpus: []\nstudy: {}\ngpus: []\n", "line 3, column 1: the key gpus stands twice"),
+        ("gpus: []\nstudy: {}\ngpus: []\n", "line 3, column 1: the key gpus is given twice"),
         ("study:\n\tsizes: [1]\n", "line 2, column 1: "),
     ],
 )
@@ -490,5 +496,5 @@ def test_missing_file_is_named(tmp_path):
 def test_file_that_is_no_text(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="no text in UTF-8"):
+    with pytest.raises(ConfigError, match="not valid UTF-8"):
         load(file)

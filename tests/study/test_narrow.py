@@ -40,7 +40,7 @@ def test_a_question_in_the_quick_scope_has_its_protocol(path):
 
 
 def test_a_variant_that_takes_none_of_the_sizes_is_named(path):
-    with pytest.raises(ConfigError, match=r"^sgemm_top_graph: takes none of the sizes 2048; "):
+    with pytest.raises(ConfigError, match=r"^sgemm_top_graph: supports none of the sizes 2048; "):
         asked(path, None, ["sgemm_top_graph"], [2048])
     with pytest.raises(ConfigError, match=r"unknown variant blok; did you mean block\?"):
         asked(path, None, ["blok"], [8])
@@ -58,7 +58,7 @@ def test_what_a_user_has_locally_is_in_the_place_of_the_study(path):
     own.write_text("# nothing yet\n")
     assert load(path).study.plain() == yaml.safe_load(CONFIG)["study"]
     own.write_text("- study\n")
-    with pytest.raises(ConfigError, match=r"config\.local\.yaml: is not a mapping"):
+    with pytest.raises(ConfigError, match=r"config\.local\.yaml: not a mapping"):
         load(path)
 
 
