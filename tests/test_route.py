@@ -1,0 +1,78 @@
+"""The route of the block size from config.yaml to the figure of the models, counted in files."""
+
+import ast
+from functools import cache
+
+from tests.support import ROOT
+
+# In order. After measurement.recording.files comes a recording, after analysis.schema a table.
+ROUTE = [
+    *("study.config", "study.plan", "kernels.catalog.product", "kernels.theory.tiles"),
+    *("study.cells", "measurement.recording.files", "measurement.recording.recording"),
+    *("analysis.data.recordings", "analysis.models.tables", "analysis.models.work"),
+    *("analysis.models.definitions", "analysis.models.evaluation", "analysis.schema"),
+    *("analysis.models.figures", "analysis.models.plots"),
+]
+# Modules that read the block size and do not hand it on.
+READERS = {
+    *("kernels.catalog.entries", "kernels.catalog.variant", "kernels.cubins.build"),
+    "measurement.devices.cpu",
+    *("measurement.recording.consistency", "measurement.sampling.interference"),
+    *("measurement.sampling.time_left", "analysis.drawing.style", "analysis.kernels.counts"),
+    *("analysis.kernels.machine_code", "analysis.models.comparison"),
+}
+# First and last module of each part of the route, as one imports the other.
+PARTS = [
+    ("measurement.recorder.record", "study.config"),
+    ("study.cells", "kernels.theory.tiles"),
+    ("analysis.models.tables", "measurement.recording.files"),
+    ("analysis.models.figures", "analysis.schema"),
+    ("analysis.models.figures", "kernels.theory.tiles"),
+]
+WORDS = {"block_size", "block_sizes"}
+
+
+def path_of(module):
+    return ROOT / f"{module.replace('.', '/')}.py"
+
+
+@cache
+def imported(module):
+    """Return the modules of the project that a module imports, directly or not, and itself."""
+    found = {module}
+    for node in ast.walk(ast.parse(path_of(module).read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+            for name in names - found:
+                if path_of(name).is_file():
+                    found |= imported(name)
+    return found
+
+
+def mentions(module):
+    """Return whether code, not a docstring or a comment, names the block size."""
+    tree = ast.parse(path_of(module).read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in texts:
+            if WORDS & set(node.value.split()):
+                return True
+        elif {getattr(node, field, None) for field in ("id", "attr", "arg", "name")} & WORDS:
+            return True
+    return False
+
+
+def test_the_block_size_passes_few_files():
+    print(*map(path_of, ROUTE), sep="\n")
+    assert len(ROUTE) <= 15
+    assert all(map(mentions, ROUTE))
+
+
+def test_every_file_on_the_way_is_on_the_route_or_only_reads():
+    between = {
+        module
+        for first, last in PARTS
+        for module in imported(first)
+        if last in imported(module) and mentions(module)
+    }
+    assert between | {"analysis.models.plots"} == {*ROUTE, *READERS}
