@@ -1,1 +1,1 @@
-"""Measurements of the project itself: its timing against other tools', and what measuring costs."""
+"""Benchmarks of the project: its timing compared with other tools, and its measuring cost."""

@@ -1,7 +1,7 @@
-"""The cells that tell what measuring costs: 44 kernels of very different lengths."""
+"""The 44 cells of the measuring cost: kernels of very different lengths."""
 
 SIZES = [256, 512, 1024, 2048]
-# Variant and block sizes, each at all of the orders.
+# Variant: block sizes; each at all sizes.
 CELLS = {
     "naive": [16, 32],
     "block": [2, 4, 8, 16, 32],

@@ -1,19 +1,17 @@
-"""BlockingKernel the CPU variant `packed` against the BLAS that numpy carries, in interleaved pairs.
+"""Compare the CPU variant `packed` with NumPy's BLAS, in interleaved pairs.
 
     python -m benchmarks.compare_with_blas [--flags "-O3 -mavx2 -mfma"] [--rounds N] [--out FILE]
 
-For each order, on one thread (bound to one CPU) and on all that this process may use: both multiply
-the same matrices in turns, in an order that is exchanged from round to round, so that what the host
-does meanwhile meets both. Every timed product follows an untimed one of the same, since the other
-left its matrices in the caches, and the other's threads are asleep. Both products pass the gate
-first.
+Both multiply the same matrices alternately, for each size, on one thread (bound to one CPU) and on
+all usable threads. The order is swapped each round, so other load of the host affects both equally.
+Each timed product follows an untimed one, because the other product used the caches, and starts
+when the other's threads are idle. Both products must pass the gate.
 
-`--flags` takes the place of `-O3 -march=native`. Where the compiler may use AVX-512 and OpenBLAS
-does not, or the other way round, this starts again with OPENBLAS_CORETYPE set such that both do
-alike, whatever it was before: `packed` without AVX-512 is held against a BLAS without.
+`--flags` replaces `-O3 -march=native`. If only one of compiler and OpenBLAS uses AVX-512, the
+benchmark restarts itself with OPENBLAS_CORETYPE set so that both use the same instructions.
 
 The exit status is 1 if a median ratio is below its bound: on one thread 0.90 at N = 1024 and 2048
-with AVX-512 and 0.80 without, on all threads 0.85 at N = 2048, 0.60 elsewhere.
+with AVX-512 and 0.80 without, on all threads 0.85 at N = 2048, otherwise 0.60.
 """
 
 import argparse
@@ -49,7 +47,7 @@ _ROUNDS = 40
 _WARM_UP_S = 0.001
 _SEED = 1
 _CEILING_RUNS = 25
-# What the compiler may use, and the kind of CPU whose code the BLAS is to run then.
+# A macro of the compiler's instructions, and OPENBLAS_CORETYPE for the same instructions.
 _CODE = {"__AVX512F__": "SkylakeX", "__AVX2__": "Haswell", "": "Nehalem"}
 _WITHOUT_AVX512 = ("Haswell", "Zen")
 _CORE_TYPE = "OPENBLAS_CORETYPE"
@@ -58,7 +56,7 @@ _COMMAND = [sys.executable, "-m", "benchmarks.compare_with_blas"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both at one order, on so many threads: median flop/s, and ratios of speed pair by pair."""
+    """Both at one size and number of threads: median flop/s, and the ratio over pairs."""
 
     threads: int
     n: int
@@ -77,7 +75,7 @@ class Comparison:
 
 
 def bound(threads: int, n: int, wide: bool) -> float:
-    """Return the least ratio that is asked for; `wide`: compiled with AVX-512."""
+    """Return the required ratio; `wide`: compiled with AVX-512."""
     if threads == 1 and n in (1024, 2048):
         return 0.90 if wide else 0.80
     return 0.85 if threads > 1 and n == 2048 else 0.60
@@ -86,7 +84,7 @@ def bound(threads: int, n: int, wide: bool) -> float:
 def compare(
     threads: int, n: int, packed_s: Sequence[float], blas_s: Sequence[float], wide: bool
 ) -> Comparison:
-    """Return what the pairs of times of one order say; the interval of the ratio is of 95 %."""
+    """Return the comparison of pairs of times at one size, with a 95 % interval of the ratio."""
     packed, blas = np.array(packed_s), np.array(blas_s)
     flop = Shape.square(n).flop
     ratio, low, high = median_interval(blas / packed)
@@ -95,27 +93,28 @@ def compare(
 
 
 def vectors(gcc: Path, flags: Sequence[str]) -> str:
-    """Return the macro of `_CODE` that gcc defines with these flags; raises StudyError."""
+    """Return the macro of `_CODE` that gcc defines with these flags; raise StudyError."""
     command = [str(gcc), *flags, "-dM", "-E", "-x", "c", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise StudyError(f"--flags: {(done.stderr.strip().splitlines() or ['refused by gcc'])[0]}")
+        reason = (done.stderr.strip().splitlines() or ["gcc rejects them"])[0]
+        raise StudyError(f"--flags: {reason}; use flags of this gcc")
     defined = done.stdout.split()
     return next(macro for macro in _CODE if not macro or macro in defined)
 
 
 def blas_code(macro: str, chosen: str | None) -> str | None:
-    """Return the code that the BLAS is to run, given what it chose; None where that is right."""
+    """Return the OPENBLAS_CORETYPE to set, given the one chosen; None if that is right."""
     if macro == "__AVX512F__" and chosen not in _WITHOUT_AVX512:
         return None
     return None if chosen == _CODE[macro] else _CODE[macro]
 
 
 class Pairs:
-    """The products of both at one order, and the times that they took."""
+    """Both products at one size, and their times."""
 
     def __init__(self, library: Library, inputs: Inputs, threads: int, n: int) -> None:
-        """Check the products; raises StudyError where one is wrong."""
+        """Check the products; raise StudyError if one is wrong."""
         self.threads = threads
         self.n = n
         self.times: dict[str, list[float]] = {PACKED: [], BLAS: []}
@@ -128,10 +127,12 @@ class Pairs:
             self._products[name]()
             verdict = evaluate(c, expected, allowed)
             if not verdict.passed:
-                raise StudyError(f"{name}, N={n}, {threads} threads: {verdict.reason}")
+                raise StudyError(
+                    f"{name}, N={n}, {threads} threads: {verdict.reason}; install another BLAS"
+                )
 
     def run(self, number: int) -> None:
-        """Time both once, in an order that depends on the number of the round."""
+        """Time both once, in an order that alternates with the number of the round."""
         names = list(self.times)
         for name in names if number % 2 else reversed(names):
             product = self._products[name]
@@ -146,7 +147,7 @@ class Pairs:
 
 
 def measure(library: Library, threads: Sequence[int], rounds: int, wide: bool) -> list[Comparison]:
-    """Measure all orders, round by round, on each number of threads; raises StudyError."""
+    """Measure all sizes in rounds, for each number of threads; raise StudyError."""
     inputs = Inputs([("float32", Shape.square(max(SIZES)))], _SEED)
     cpus = os.sched_getaffinity(0)
     try:
@@ -169,7 +170,7 @@ def _measure_on(threads: int, pairs: list[Pairs], rounds: int) -> list[Pairs]:
 
 
 def table(comparisons: list[Comparison]) -> str:
-    """Return the outcome as lines of text, rates in GFLOP/s."""
+    """Return the result as text, in GFLOP/s."""
     lines = [
         f"{'threads':>7} {'N':>5} {'pairs':>5} {'packed':>8} {'BLAS':>8} {'ratio':>6} "
         f"{'95 % interval':>15}  at least"
@@ -200,19 +201,21 @@ def _facts(
 
 
 def main() -> int:
-    """Build, measure and print; raises StudyError."""
+    """Build, measure and print; raise StudyError."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compare_with_blas",
-        description="Compare the CPU variant `packed` with numpy's BLAS on this host.",
+        description="Compare the CPU variant `packed` with NumPy's BLAS on this host.",
     )
     parser.add_argument(
         "--flags",
         type=shlex.split,
         default=MACHINE_FLAGS,
-        help=f"compile with these in place of `{shlex.join(MACHINE_FLAGS)}`",
+        help=f"compiler flags (default: {shlex.join(MACHINE_FLAGS)})",
     )
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="pairs of each order")
-    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    parser.add_argument(
+        "--rounds", type=int, default=_ROUNDS, help=f"pairs per size (default: {_ROUNDS})"
+    )
+    parser.add_argument("--out", type=Path, help="also write the result to this JSON file")
     arguments = parser.parse_args()
     gcc = find_gcc()
     macro = vectors(gcc, arguments.flags)
@@ -223,10 +226,10 @@ def main() -> int:
     if code:
         if os.environ.get(_CORE_TYPE) == code:
             raise StudyError(
-                f"numpy's BLAS runs no code for {code} here, and {blas['blas_architecture']} "
-                "is not alike; give other --flags"
+                f"numpy's BLAS does not support {code} here and uses {blas['blas_architecture']}; "
+                "give --flags for that CPU"
             )
-        os.environ[_CORE_TYPE] = code  # is read once, as the BLAS is loaded
+        os.environ[_CORE_TYPE] = code  # read only when the BLAS is loaded
         os.execv(sys.executable, [*_COMMAND, *sys.argv[1:]])
     print(
         f"gcc {gcc_version(gcc)} {shlex.join(arguments.flags)}; {blas['blas']} "

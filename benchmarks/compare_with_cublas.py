@@ -1,12 +1,12 @@
-"""BlockingKernel the float32 products at the ladder's top against cuBLAS SGEMM, in interleaved pairs.
+"""Compare the fastest float32 variants with cuBLAS SGEMM, in interleaved pairs.
 
     python -m benchmarks.compare_with_cublas [--pairs N] [--sizes N ...] [--out FILE]
 
-On GPU 0, the kernels alone (`measurement.devices.gpu.GpuSession.kernel_time`), with their caches warm. Of each
-variant that has several shapes of tiles the fastest of a first look is taken, which is recorded.
-Then cuBLAS (its pedantic FP32 mode) and each variant in turn, in an order that is exchanged from
-pair to pair, so that what the GPU does meanwhile meets both. The ratio is cuBLAS's time over the
-variant's, pair by pair; its median has the interval of order statistics.
+The times are kernel-only, with warm caches, on GPU 0 (`GpuSession.kernel_time`). For variants with
+several tile shapes, a few samples select the fastest shape. Then cuBLAS (pedantic FP32 mode) and
+the variant run alternately; the order is swapped each pair, so drift of the GPU affects both. The
+ratio of a pair is cuBLAS's time divided by the variant's. Its median has an interval by order
+statistics.
 """
 
 import argparse
@@ -43,7 +43,7 @@ SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
 VARIANTS = ["sgemm_top", "sgemm_tensor"]
 LIBRARY = "cublas_sgemm"
 _DTYPE = "float32"
-_LOOKS = 3  # at each shape of tiles, before the pairs
+_LOOKS = 3  # samples per tile shape that select the fastest
 _CONFIDENCE = 0.95
 _SEED = 1
 
@@ -52,7 +52,7 @@ _SEED = 1
 class Comparison:
     """Medians of the pairs of one variant at one size; times in seconds.
 
-    The bounds are NaN where there are too few pairs for an interval.
+    The bounds are NaN if there are too few pairs for an interval.
     """
 
     variant: str
@@ -78,7 +78,7 @@ HEADING = f"{'variant':<12} {'tile':>6} {'N':>5} {'µs':>10} {'TFLOP/s':>7} {'cu
 
 
 def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> Comparison:
-    """Return what the pairs say; both have as many times, in seconds."""
+    """Return the comparison of equally many times of a cell and the library, in seconds."""
     ratios = np.divide(library_s, times_s)
     medians = median(times_s), median(library_s)
     found, number = median_interval(ratios, _CONFIDENCE), number_of(one.block_size)
@@ -86,7 +86,7 @@ def compare(one: Cell, times_s: Sequence[float], library_s: Sequence[float]) -> 
 
 
 def fastest(session: DeviceSession, cells: Sequence[Cell]) -> Cell | None:
-    """Return the cell with the least median of a few times; None where none can be launched."""
+    """Return the cell with the smallest median of a few times; None if none can be launched."""
     able = [one for one in cells if session.not_launchable(one) is None]
     if len(able) < 2:
         return able[0] if able else None
@@ -94,7 +94,7 @@ def fastest(session: DeviceSession, cells: Sequence[Cell]) -> Cell | None:
 
 
 def pairs(session: DeviceSession, one: Cell, library: Cell, count: int) -> Comparison:
-    """Time a cell and the library's in turns, so many times each."""
+    """Time a cell and the library alternately, `count` times each."""
     times: dict[Cell, list[float]] = {one: [], library: []}
     for number in range(count):
         for each in (one, library) if number % 2 else (library, one):
@@ -107,7 +107,7 @@ def _time_s(session: DeviceSession, one: Cell) -> float:
 
 
 def measure(device: CudaDevice, folder: Path, sizes: Sequence[int], count: int) -> list[Comparison]:
-    """Build the kernels into `folder` and compare them, size by size; print each as it comes."""
+    """Build the kernels in `folder` and compare them; print each result immediately."""
     shapes = [Shape.square(n) for n in sizes]
     wanted = list(products_of(VARIANTS, [_DTYPE], [], shapes))
     name = architecture(device.compute_capability)
@@ -141,14 +141,14 @@ def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the comparison; raises StudyError."""
+    """Run the comparison; raise StudyError."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compare_with_cublas",
-        description="Compare the fastest float32 products with cuBLAS SGEMM, on GPU 0.",
+        description="Compare the fastest float32 variants with cuBLAS SGEMM on GPU 0.",
     )
-    parser.add_argument("--pairs", type=int, default=30, help="pairs at each size (30)")
+    parser.add_argument("--pairs", type=int, default=30, help="pairs per size (default: 30)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="matrix sizes")
-    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    parser.add_argument("--out", type=Path, help="also write the result to this JSON file")
     arguments = parser.parse_args()
     device = select(0)[0]
     if cublas.find_library() is None:

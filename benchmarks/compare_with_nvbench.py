@@ -1,15 +1,15 @@
-"""BlockingKernel the kernel times of this project against NVIDIA's nvbench, on the same cubins.
+"""Compare this project's kernel times with NVIDIA's nvbench, on the same cubins.
 
     python -m benchmarks.compare_with_nvbench [--out FILE]
 
-On GPU 0, for the kernels of `benchmarks.nvbench_kernels`: the kernel alone by
-`measurement.devices.gpu.GpuSession.kernel_time`, flushed beside nvbench's isolated time ("cold", which flushes the
-L2 too, and like ours has two events in it), and with its caches warm beside what each further
-launch of a train takes by nvbench: (cold time of L launches − that of one) / (L − 1). A third way
-is the GPU's own clock: the time from a kernel of one thread before, which reads %globaltimer, to
-one after, less that without a kernel between. All are taken in turns in one process, of which each
-round has a new one. The ratios are of the medians over all rounds; the exit status is 1 if one to
-nvbench, warm or flushed, is more than 2 % off.
+The kernels of `benchmarks.nvbench_kernels` run on GPU 0. Kernel-only times
+(`GpuSession.kernel_time`) with flushed caches are compared with nvbench's isolated time ("cold"),
+which also flushes the L2 and includes two events. Times with warm caches are compared with
+nvbench's time per further launch: (cold time of L launches − cold time of one) / (L − 1). The third
+method uses the GPU's clock: one-thread kernels before and after read %globaltimer, and the time
+without a kernel between them is subtracted. All methods alternate in one process, and each round
+uses a new process. The ratios are those of medians over all rounds. The exit status is 1 if a ratio
+to nvbench, warm or flushed, differs from 1 by more than 2 %.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from benchmarks.nvbench_kernels import (
     THEIRS,
     TRAIN,
     Kernel,
-    Ways,
+    MethodTimes,
     label,
     train,
     wanted,
@@ -54,7 +54,7 @@ _COLD_TIME = "nv/cold/time/gpu/median"
 
 @dataclass(frozen=True)
 class Times:
-    """A kernel's times by every way in one round, in seconds a launch."""
+    """A kernel's times by all methods in one round, in seconds per launch."""
 
     warm_s: float
     flushed_s: float
@@ -63,12 +63,12 @@ class Times:
     nvbench_cold_s: float
 
 
-_WAYS = [field.name for field in fields(Times)]
+_METHODS = [field.name for field in fields(Times)]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A kernel's medians over the rounds; the ratios are ours to the other, with 95 % interval."""
+    """A kernel's medians over the rounds, and ratios to nvbench, the first with its interval."""
 
     variant: str
     block_size: int | None
@@ -84,8 +84,8 @@ class Comparison:
 
 
 def compare(kernel: Kernel, rounds: list[Times]) -> Comparison:
-    """Return what the rounds of a kernel say."""
-    taken = {name: np.array([asdict(times)[name] for times in rounds]) for name in _WAYS}
+    """Return the comparison of a kernel over its rounds."""
+    taken = {name: np.array([asdict(times)[name] for times in rounds]) for name in _METHODS}
     medians = {name: float(np.median(times)) for name, times in taken.items()}
     warm_s, flushed_s = medians["warm_s"], medians["flushed_s"]
     draws = bootstrap_paired_ratios(taken["warm_s"], taken["nvbench_warm_s"], seeded(*kernel))
@@ -105,16 +105,16 @@ def compare(kernel: Kernel, rounds: list[Times]) -> Comparison:
 
 
 def read_nvbench(path: Path) -> dict[Kernel, tuple[float, float]]:
-    """Return warm and cold time of every kernel, in seconds a launch, from nvbench's JSON file.
+    """Return warm and cold times of all kernels, in seconds per launch, from nvbench's JSON file.
 
-    Raises StudyError where nvbench skipped a measurement, or does not say the time.
+    Raise StudyError if nvbench skipped a measurement or a time is missing.
     """
     cold_s: dict[str, dict[int, float]] = {}
     for benchmark in json.loads(path.read_text())["benchmarks"]:
         for state in benchmark["states"]:
             name = f"nvbench: {benchmark['name']}"
             if state.get("is_skipped"):
-                raise StudyError(f"{name}: skipped: {state.get('skip_reason')}")
+                raise StudyError(f"{name}: skipped: {state.get('skip_reason')}; run it again")
             axes = {axis["name"]: axis["value"] for axis in state["axis_values"]}
             times = {summary["tag"]: summary for summary in state["summaries"] or []}
             launches = cold_s.setdefault(benchmark["name"], {})
@@ -130,17 +130,17 @@ def _value(summaries: dict[str, Any], tag: str, name: str) -> float:
     for item in summaries.get(tag, {}).get("data", []):
         if item["name"] == "value":
             return float(item["value"])
-    raise StudyError(f"{name}: its results lack {tag}; run `pip install cuda-bench==0.3.0`")
+    raise StudyError(f"{name}: results without {tag}; run `pip install cuda-bench==0.3.0`")
 
 
-def read_ours(path: Path) -> dict[Kernel, Ways]:
-    """Return a kernel's times by every way of ours, the medians of its windows, from their file."""
+def read_ours(path: Path) -> dict[Kernel, MethodTimes]:
+    """Return this project's times of all kernels from a file: medians over windows, by method."""
     windows = json.loads(path.read_text())
     return {kernel: tuple(np.median(windows[label(*kernel)], axis=0)) for kernel in KERNELS}
 
 
 def run_round(cubins: Path) -> dict[Kernel, Times]:
-    """Measure all kernels in a fresh process; `cubins` is the folder of ``sm_XX/STEM.cubin``."""
+    """Measure all kernels in a new process; `cubins` is the folder of ``sm_XX/STEM.cubin``."""
     with tempfile.TemporaryDirectory(prefix="matmul-study-") as name:
         folder = Path(name)
         command = [sys.executable, "-m", "benchmarks.nvbench_kernels"]
@@ -151,7 +151,7 @@ def run_round(cubins: Path) -> dict[Kernel, Times]:
         if done.returncode or not (folder / OURS).exists():
             lines = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
             last = lines[-1].removeprefix("error: ")
-            raise StudyError(f"nvbench: ended with status {done.returncode}: {last}")
+            raise StudyError(f"nvbench: exit status {done.returncode}: {last}")
         theirs = read_nvbench(folder / THEIRS)
         return {
             kernel: Times(*ours, *theirs[kernel])
@@ -160,7 +160,7 @@ def run_round(cubins: Path) -> dict[Kernel, Times]:
 
 
 def measure(device: CudaDevice, folder: Path) -> list[Comparison]:
-    """Build the kernels into `folder`, and measure them in rounds."""
+    """Build the kernels in `folder` and measure them in rounds."""
     cores = len(os.sched_getaffinity(0))
     build_all(find_nvcc(), wanted(), architecture(device.compute_capability), folder, cores)
     rounds: dict[Kernel, list[Times]] = {kernel: [] for kernel in KERNELS}
@@ -172,7 +172,7 @@ def measure(device: CudaDevice, folder: Path) -> list[Comparison]:
 
 
 def table(comparisons: list[Comparison]) -> str:
-    """Return the outcome as lines of text, times in microseconds."""
+    """Return the result as text, in microseconds."""
     lines = [
         f"{'kernel':<28} {'B':>4} {'N':>5} {'warm':>9} {'nv warm':>9} {'ratio':>7} {'low':>7} "
         f"{'high':>7} {'within':>6} {'flushed':>9} {'nv cold':>9} {'ratio':>7} {'within':>6} "
@@ -181,16 +181,16 @@ def table(comparisons: list[Comparison]) -> str:
     lines += [
         f"{c.variant:<28} {c.block_size or '':>4} {c.n:>5} {c.times.warm_s * 1e6:>9.2f} "
         f"{c.times.nvbench_warm_s * 1e6:>9.2f} {c.ratio:>7.4f} {c.ratio_low:>7.4f} "
-        f"{c.ratio_high:>7.4f} {_said(c.within):>6} "
+        f"{c.ratio_high:>7.4f} {_yes_no(c.within):>6} "
         f"{c.times.flushed_s * 1e6:>9.2f} {c.times.nvbench_cold_s * 1e6:>9.2f} "
-        f"{c.flushed_ratio:>7.4f} {_said(c.flushed_within):>6} "
+        f"{c.flushed_ratio:>7.4f} {_yes_no(c.flushed_within):>6} "
         f"{c.times.stamped_s * 1e6:>9.2f} {c.stamped_ratio:>7.4f}"
         for c in comparisons
     ]
     return "\n".join(lines)
 
 
-def _said(within: bool) -> str:
+def _yes_no(within: bool) -> str:
     return "yes" if within else "NO"
 
 
@@ -208,14 +208,14 @@ def _facts(device: CudaDevice, comparisons: list[Comparison]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the comparison; raises StudyError."""
+    """Run the comparison; raise StudyError."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compare_with_nvbench",
-        description="Compare kernel times with NVIDIA's nvbench and the GPU's clock, on GPU 0.",
+        description="Compare kernel times with NVIDIA's nvbench and the GPU's clock on GPU 0.",
     )
-    parser.add_argument("--out", type=Path, help="write the outcome to this file too, as JSON")
+    parser.add_argument("--out", type=Path, help="also write the result to this JSON file")
     arguments = parser.parse_args()
-    # The package `cuda` is shared by several distributions: it may be there without this part.
+    # Several distributions share the package `cuda`, so cuda.bench may be missing.
     if not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bench")):
         raise StudyError(REMEDY)
     device = select(0)[0]

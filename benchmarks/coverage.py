@@ -1,13 +1,13 @@
-"""How often intervals of medians hold the median, by simulation of the protocol.
+"""Coverage of median intervals, by simulation of the protocol.
 
     python -m benchmarks.coverage [--cells N]
 
-For each kind of noise, N cells are simulated: a pilot, the number of samples that it asks for
-(`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a session. Noise
-with memory is a first-order autoregressive process from sample to sample (of a cell with two modes:
-of which mode it is in); drift is linear over the session. The interval is that of the tables
-(`base.intervals.ranks_of_series`), the truth the median over the whole session. Beside it
-stands the rule that looks at its interval after every sample and stops where it is narrow enough.
+For each kind of noise, N cells are simulated: a pilot, the resulting number of samples
+(`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a session.
+Noise with memory is a first-order autoregressive process (with two modes: it selects the mode);
+drift is linear over the session. The interval is that of the tables
+(`base.intervals.ranks_of_series`); the truth is the median over the whole session. For comparison,
+a sequential rule stops as soon as its interval is narrow enough.
 """
 
 import argparse
@@ -32,7 +32,7 @@ Noise = Callable[[np.random.Generator, int, float], FloatArray]
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of noise: samples about 1, the correlation of successive ones, and the drift."""
+    """A kind of noise: samples around 1, their lag-1 correlation, and the drift."""
 
     name: str
     noise: Noise
@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Share of intervals that hold the median, and the mean number of samples."""
+    """The share of intervals that contain the median, and the mean number of samples."""
 
     covered: float
     samples: float
@@ -54,7 +54,7 @@ def one_mode(spread: float) -> Noise:
 
 
 def two_modes(gap: float, share: float) -> Noise:
-    """Return noise of 0.2 % about two modes, of which the slower has this share of the samples."""
+    """Return noise of 0.2 % around two modes; `share` of the samples are in the slower mode."""
 
     def draw(rng: np.random.Generator, count: int, memory: float) -> FloatArray:
         slower = _process(rng, count, memory) > norm.ppf(1 - share)
@@ -81,7 +81,7 @@ CASES = (
 
 
 def _process(rng: np.random.Generator, count: int, memory: float) -> FloatArray:
-    """Return a stationary process of standard normal values, correlated with the ones before."""
+    """Return a stationary first-order autoregressive process of standard normal values."""
     steps = rng.standard_normal(count)
     if memory:
         for at in range(1, count):
@@ -90,15 +90,15 @@ def _process(rng: np.random.Generator, count: int, memory: float) -> FloatArray:
 
 
 def planned(rng: np.random.Generator, case: Case, protocol: Protocol) -> FloatArray:
-    """Return the samples of one cell by the rule of the protocol."""
+    """Return the samples of one cell by the protocol."""
     pilot = case.noise(rng, protocol.fewest, case.memory) * (1 - case.drift / 2)
     count = protocol.samples(1e-9, list(1e-9 * pilot))
     times = (np.arange(count) + 0.5) / count - 0.5
     return case.noise(rng, count, case.memory) * (1 + case.drift * times)
 
 
-def looking(rng: np.random.Generator, case: Case, protocol: Protocol) -> FloatArray:
-    """Return the samples of one cell that is sampled until its interval is narrow enough."""
+def sequential(rng: np.random.Generator, case: Case, protocol: Protocol) -> FloatArray:
+    """Return the samples of one cell, sampled until its interval is narrow enough."""
     most = protocol.max_samples
     times = np.arange(most) / most - 0.5
     samples = case.noise(rng, most, case.memory) * (1 + case.drift * times)
@@ -110,19 +110,19 @@ def looking(rng: np.random.Generator, case: Case, protocol: Protocol) -> FloatAr
 
 
 def coverage(case: Case, protocol: Protocol, cells: int) -> tuple[Outcome, Outcome]:
-    """Return the outcome of the rule of the protocol, and of the one that looks again and again."""
+    """Return the outcomes of the protocol and of the sequential rule."""
     rng = np.random.default_rng(1)
     times = rng.random(_TRUTH) - 0.5
     truth = float(np.median(case.noise(rng, _TRUTH, 0.0) * (1 + case.drift * times)))
     found = []
-    for rule, series in ((planned, True), (looking, False)):
-        held, counts = 0, 0
+    for rule, series in ((planned, True), (sequential, False)):
+        covered, counts = 0, 0
         for _ in range(cells):
             samples = rule(rng, case, protocol)
             low, high = _bounds(samples, protocol.confidence, series)
-            held += low <= truth <= high
+            covered += low <= truth <= high
             counts += len(samples)
-        found.append(Outcome(held / cells, counts / cells))
+        found.append(Outcome(covered / cells, counts / cells))
     return found[0], found[1]
 
 
@@ -136,17 +136,20 @@ def _bounds(samples: FloatArray, confidence: float, series: bool) -> tuple[float
 
 
 def main() -> None:
-    """Print a line of Markdown for each case."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
-    parser.add_argument("--cells", type=int, default=4000, help="cells simulated for each case")
+    """Print a row of Markdown per case."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.coverage", description="Simulate the coverage of intervals."
+    )
+    parser.add_argument("--cells", type=int, default=4000, help="cells per case (default: 4000)")
     cells = parser.parse_args().cells
     protocol = protocol_of(load("config.yaml", "full").study.protocol, "gpu0")
-    print("| noise | holds the median | samples | looking again and again | samples |")
+    print("| noise | coverage | samples | sequential rule | samples |")
     print("|---|---|---|---|---|")
     for case in CASES:
-        rule, again = coverage(case, protocol, cells)
-        told = (f"{each.covered:.3f} | {each.samples:.0f}" for each in (rule, again))
-        print(f"| {case.name} | {' | '.join(told)} |", flush=True)
+        texts = (
+            f"{each.covered:.3f} | {each.samples:.0f}" for each in coverage(case, protocol, cells)
+        )
+        print(f"| {case.name} | {' | '.join(texts)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Kernels of the project timed by NVIDIA's nvbench and by its own session, in one process.
+"""Kernels of the project timed by NVIDIA's nvbench and by `GpuSession`, in one process.
 
-What one process does to a kernel of 8 µs, by where the driver puts its code and matrices, is up to
-4 %: both tools work here in one context, that of the CUDA runtime, on the same matrices, in turns.
+Addresses of code and matrices change the time of an 8 µs kernel by up to 4 % from process to
+process. Here both tools therefore alternate in one primary context, on the same matrices.
 
-nvbench runs everything that is registered in one go, so that `benchmarks.compare_with_nvbench`
-starts this module anew for each of its rounds. It leaves two files in the folder. In nvbench's own
-there is for every kernel the isolated ("cold") time of one launch and of a train of many. nvbench
-holds the stream until all of them are queued, which it does not for its batches: those of cuBLAS,
-whose product is two kernels at N = 256, would tell how fast the host launches. In the other there
-is what the session found, after each of nvbench's two.
+nvbench runs all registered benchmarks at once, so `benchmarks.compare_with_nvbench` starts this
+module once per round. It writes two files. nvbench's file contains, for each kernel, the isolated
+("cold") time of one launch and of a train of launches. nvbench blocks the stream until a train is
+enqueued. It does not for its batches, which for cuBLAS (two kernels at N = 256) would measure the
+host's launch rate. The second file contains the session's times, measured after each of the two.
 """
 
 import argparse
@@ -36,8 +35,8 @@ from measurement.devices.discovery import select
 from measurement.devices.gpu import GpuSession
 from study.cells import Cell
 
-Kernel = tuple[str, int | None, int]  # variant, block size, order
-# From 8 µs to 8 ms on an H200; every order is a multiple of what a block computes.
+Kernel = tuple[str, int | None, int]  # variant, block size, N
+# From 8 µs to 8 ms on an H200; each N is a multiple of the tile.
 KERNELS: list[Kernel] = [
     ("cublas_sgemm", None, 256),
     ("block_unroll4", 32, 256),
@@ -52,14 +51,14 @@ KERNELS: list[Kernel] = [
 ]
 DTYPE = "float32"
 THEIRS, OURS = "nvbench.json", "ours.json"  # the files of a round
-TRAIN = "Launches"  # nvbench's axis: how many launches are timed together
-# As many as do what this many do at N = 512; five at least.
+TRAIN = "Launches"  # nvbench's axis: launches timed together
+# A train has the work of 100 launches at N = 512, and at least 5 launches.
 _TRAIN, _TRAIN_N = 100, 512
-WINDOWS = 11  # of ours after each of nvbench's two, by every way
+WINDOWS = 11  # samples per method, after each of nvbench's two
 _SEED = 1
 REMEDY = "cuda-bench: not installed; run `pip install 'cuda-bench[cu13]==0.3.0'`"
 
-Ways = tuple[float, float, float]  # seconds a launch: warm, flushed, by the GPU's clock
+MethodTimes = tuple[float, float, float]  # seconds per launch: warm, flushed, GPU's clock
 
 
 def product(kernel: Kernel) -> Product:
@@ -69,22 +68,22 @@ def product(kernel: Kernel) -> Product:
 
 
 def label(name: str, block_size: int | None, n: int) -> str:
-    """Return what a kernel is called in both files."""
+    """Return the name of a kernel in both files."""
     return f"{name}-b{block_size}-n{n}"
 
 
 def train(n: int) -> int:
-    """Return how many launches of order `n` make a train."""
+    """Return the number of launches of a train at size `n`."""
     return max(5, min(_TRAIN, _TRAIN * _TRAIN_N**3 // n**3))
 
 
 def wanted() -> list[Build]:
-    """Return the cubins that the kernels and the session need."""
+    """Return the builds of the kernels and of the session's instruments."""
     return [*builds_for(map(product, KERNELS)), *INSTRUMENTS]
 
 
 def stamps(session: GpuSession) -> Callable[[Cell], float]:
-    """Return what times a launch by the GPU's own clock (%globaltimer), in seconds."""
+    """Return a function that times a launch by the GPU's clock (%globaltimer), in seconds."""
     cuda, stream = session._cuda, session._stream
     stamp = session._module(HOLD).get_function("stamp").prepare("P")
     clock = cuda.mem_alloc(16)
@@ -95,21 +94,21 @@ def stamps(session: GpuSession) -> Callable[[Cell], float]:
             queue()
             stamp.prepared_async_call((1, 1), (1, 1, 1), stream, int(clock) + 8)
 
-        session._hold.elapsed_s(stamped)
+        session._blocking_kernel.elapsed_s(stamped)
         readings = np.empty(2, np.int64)
         cuda.memcpy_dtoh(readings, clock)
         return float(readings[1] - readings[0]) / 1e9
 
-    nothing_s = median(between(lambda: None) for _ in range(WINDOWS))
-    return lambda asked: between(session._ready(asked)) - nothing_s
+    empty_s = median(between(lambda: None) for _ in range(WINDOWS))
+    return lambda asked: between(session._ready(asked)) - empty_s
 
 
-def windows(session: GpuSession, kernel: Kernel) -> list[Ways]:
-    """Return a kernel's times by all ways of ours, one after the other."""
+def windows(session: GpuSession, kernel: Kernel) -> list[MethodTimes]:
+    """Return samples of a kernel by this project's methods, one method after the other."""
     asked = Cell("gpu0", product(kernel), "pinned")
     taken = (
-        [way(asked) for _ in range(WINDOWS)]
-        for way in (
+        [method(asked) for _ in range(WINDOWS)]
+        for method in (
             lambda asked: session.kernel_time(asked, flushed=False).kernel_s,
             lambda asked: session.kernel_time(asked, flushed=True).kernel_s,
             stamps(session),
@@ -121,10 +120,10 @@ def windows(session: GpuSession, kernel: Kernel) -> list[Ways]:
 def benchmark(
     cuda: Any, kernel: Kernel, cubins: Path, addresses: list[int], after: Callable[[], None]
 ) -> Callable[[Any], None]:
-    """Return what nvbench calls for a kernel.
+    """Return the function that nvbench calls for a kernel.
 
-    `cuda` is `cuda.bindings.driver`, `addresses` are those of A, B and C on the GPU; `after` is
-    called when nvbench has done its own.
+    `cuda` is `cuda.bindings.driver`, `addresses` are the device addresses of A, B and C; `after` is
+    called after nvbench's measurement.
     """
     n, build = kernel[2], build_for(product(kernel))
 
@@ -171,15 +170,17 @@ def benchmark(
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
-    """Return the result of a call of the CUDA driver; raises StudyError with the driver's error."""
+    """Return the result of a driver call; raise StudyError with the driver's error."""
     if int(answer[0]):
         raise StudyError(f"CUDA: {answer[0].name}; check `nvidia-smi`")
     return answer[1] if len(answer) > 1 else None
 
 
 def main() -> None:
-    """Run both over `KERNELS` on GPU 0; raises StudyError."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nvbench_kernels")
+    """Run both tools for `KERNELS` on GPU 0; raise StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.nvbench_kernels", description="One round of the comparison."
+    )
     parser.add_argument("--cubins", required=True, type=Path, help="folder of sm_XX/STEM.cubin")
     parser.add_argument("--out", required=True, type=Path, help="folder for the two files")
     arguments = parser.parse_args()
@@ -192,7 +193,7 @@ def main() -> None:
     cubins = arguments.cubins / architecture(device.compute_capability)
     builds = [read_result(cubins / f"{build.stem}.cubin") for build in wanted()]
     inputs = Inputs([(DTYPE, Shape.square(n)) for n in sorted({n for _, _, n in KERNELS})], _SEED)
-    found: dict[str, list[Ways]] = {label(*kernel): [] for kernel in KERNELS}
+    found: dict[str, list[MethodTimes]] = {label(*kernel): [] for kernel in KERNELS}
     with GpuSession(device, inputs, builds, arguments.cubins, primary=True) as session:
         addresses = [int(address) for address in session._on_device]
 

@@ -2,10 +2,9 @@
 
     python -m benchmarks.sessions_coverage [--repeats N]
 
-Simulates cells of one kind, each with so many samples in each of a few sessions, whose effects are
-shared by all cells, each cell's own, both or none, and prints the share of cells of which an
-interval holds what it is of: within one session, and over all, the cell's mean; for one more
-session, the median that this finds.
+Cells of one kind are simulated in a few sessions. Session effects are shared by all cells, separate
+per cell, both or none. The output is the coverage of three intervals: of the cell's mean, within
+one session and over all sessions, and of the median in a further session.
 """
 
 import argparse
@@ -19,8 +18,8 @@ from analysis.stats.sessions import Medians
 from base.intervals import interval_ranks
 
 CELLS, SAMPLES, NOISE = 60, 15, 0.02
-# Standard deviations, in log time, of effects that cells share and of each cell's own, and whether
-# they have heavy tails: those of Student's t with three degrees of freedom.
+# Standard deviations of log time: shared effects, effects per cell; and whether effects have heavy
+# tails (Student's t with three degrees of freedom).
 EFFECTS = {
     "none": (0.0, 0.0, False),
     "of each cell": (0.0, 0.03, False),
@@ -34,7 +33,7 @@ SESSIONS = (2, 3, 4, 6)
 def simulated(
     rng: np.random.Generator, sessions: int, shared: float, own: float, heavy: bool
 ) -> tuple[Medians, FloatArray]:
-    """Return medians of cells whose log time is 0 in the mean, and their bounds (2, rows)."""
+    """Return medians of cells with mean log time 0, and their bounds (2, rows)."""
     draw = (lambda size: rng.standard_t(3, size) / 3**0.5) if heavy else rng.standard_normal
     effects = shared * draw((sessions, 1)) + own * draw((sessions, CELLS))
     samples = effects[:, :, None] + NOISE * rng.standard_normal((sessions, CELLS, SAMPLES))
@@ -49,7 +48,7 @@ def simulated(
 
 
 def coverages(repeats: int) -> Iterator[tuple[str, int, float, float, float]]:
-    """Yield effects, sessions, and the shares of the three intervals that hold."""
+    """Yield effects, number of sessions, and the coverage of the three intervals."""
     for name, effects in EFFECTS.items():
         for sessions in SESSIONS:
             rng = np.random.default_rng(sessions)
@@ -69,10 +68,14 @@ def coverages(repeats: int) -> Iterator[tuple[str, int, float, float, float]]:
 
 
 def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeats", type=int, default=2000, metavar="N")
-    print("| effects | sessions | within one | mean over them | one more |")
+    """Print a row of Markdown per effect and number of sessions."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sessions_coverage", description="Simulate session intervals."
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=2000, metavar="N", help="simulations (default: 2000)"
+    )
+    print("| effects | sessions | one session | all sessions | further session |")
     print("|---|---|---|---|---|")
     for name, sessions, *held in coverages(parser.parse_args().repeats):
         print(f"| {name} | {sessions} | {' | '.join(f'{100 * each:.1f} %' for each in held)} |")

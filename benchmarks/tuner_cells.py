@@ -1,14 +1,13 @@
-"""What it costs to measure the 44 cells of `benchmarks.cells`: transfers included, verified.
+"""The cost of measuring the 44 cells of `benchmarks.cells`, with transfers and the gate.
 
     python -m benchmarks.tuner_cells [--tuner nvrtc]
 
-Builds the cubins, then lets ``python -m measurement record`` measure each cell in 20 samples on
-GPU 0, with the protocol of config.yaml otherwise. No configuration names exactly these 44 cells, so
-that they are two recordings one after the other, and every cost is the sum of both: each starts its
-own processes, measures the GPU's ceilings and one small cell of the CPU. Cold starts and launches
-back to back are left out. With `--tuner`, kernel_tuner times the same 44 kernels (kernel alone, 30
-launches, compiling included) right after. The exit status is 1 if measuring on the GPU exceeds
-12 s.
+Builds the cubins, then runs ``python -m measurement record`` with 20 samples per cell on GPU 0 and
+otherwise the protocol of config.yaml. No config contains exactly these 44 cells, so there are two
+recordings, and each cost is the sum of both. Each recording starts its own processes and also
+measures the GPU's ceilings and one small CPU cell, but no cold starts. With `--tuner`, kernel_tuner
+then times the same 44 kernels (kernel time only, 30 launches, including compilation). The exit
+status is 1 if measuring on the GPU takes more than 12 s.
 """
 
 import argparse
@@ -39,18 +38,18 @@ from study.plan import builds
 BOUND_S = 12.0
 _SAMPLES = 20
 _GPU = "gpu0"
-# The products of these variants and block sizes are the cells: naive has fewer block sizes.
+# Variants and block sizes of the two recordings: naive has fewer block sizes.
 _PARTS = [(["naive"], [16, 32]), (["block", "block_unroll4"], [2, 4, 8, 16, 32])]
 
 
 @dataclass
 class Cost:
-    """What measuring has cost so far: seconds by part, and the samples of every cell."""
+    """The measuring cost so far: seconds by part, and the samples of each cell."""
 
     build_s: float = 0.0
     record_s: float = 0.0
-    wall_s: dict[str, float] = field(default_factory=dict)  # of the GPU, by phase
-    busy_s: dict[str, float] = field(default_factory=dict)  # in kernels and copies, likewise
+    wall_s: dict[str, float] = field(default_factory=dict)  # GPU, by phase
+    busy_s: dict[str, float] = field(default_factory=dict)  # in kernels and copies, by phase
     samples: list[int] = field(default_factory=list)  # of each cell
 
     @property
@@ -59,13 +58,13 @@ class Cost:
         return sum(self.wall_s.values())
 
     def idle_share(self, phases: Iterable[str]) -> float:
-        """Return the share of these phases that was neither kernel nor copy."""
+        """Return the share of these phases outside kernels and copies."""
         phases = list(phases)
         busy_s = sum(self.busy_s[phase] for phase in phases)
         return 1 - busy_s / sum(self.wall_s[phase] for phase in phases)
 
     def add(self, made: recording.Recording) -> None:
-        """Add a recording's phases and samples; raises StudyError where a cell did not pass."""
+        """Add a recording's phases and samples; raise StudyError if a cell did not pass."""
         checks = made.checks[made.checks["device"] == _GPU]
         wrong = checks[checks["status"] != "passed"]
         if len(wrong):
@@ -84,9 +83,9 @@ class Cost:
 
 
 def configurations(config: Config) -> list[Config]:
-    """Return the configurations of the recordings, from the project's own; raises StudyError.
+    """Return the configs of the recordings, derived from the project's; raise StudyError.
 
-    Together they plan the 44 cells, each once.
+    Together they contain each of the 44 cells once.
     """
     whole = config.plain()
     study = whole["study"]
@@ -121,14 +120,13 @@ def configurations(config: Config) -> list[Config]:
     ]
     if sorted(planned) != sorted(wanted):
         raise StudyError(
-            "config.yaml: with its block_size_limits the cells are not those of "
-            "benchmarks/cells.py; raise the limits"
+            "config.yaml: block_size_limits excludes cells of benchmarks/cells.py; raise the limits"
         )
     return found
 
 
 def build(parts: list[Config], device: CudaDevice, folder: Path) -> float:
-    """Build every cubin of the recordings into `folder`; return the seconds that it took."""
+    """Build all cubins of the recordings in `folder`; return the seconds."""
     wanted = list(dict.fromkeys(one for part in parts for one in builds(part.study)))
     begin = time.perf_counter()
     name = architecture(device.compute_capability)
@@ -137,7 +135,7 @@ def build(parts: list[Config], device: CudaDevice, folder: Path) -> float:
 
 
 def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording, float]:
-    """Make a recording by the project's command; return it and the seconds of the process."""
+    """Run the command record; return the recording and the seconds of the process."""
     path = out.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(config.plain()))
     command = [sys.executable, "-m", "measurement", "record", "--config", str(path)]
@@ -146,7 +144,7 @@ def record(config: Config, cubins: Path, out: Path) -> tuple[recording.Recording
     done = subprocess.run(command, cwd=ROOT, check=False)
     taken_s = time.perf_counter() - begin
     if done.returncode:
-        raise StudyError(f"measurement record: ended with status {done.returncode}; see above")
+        raise StudyError(f"measurement record: exit status {done.returncode}; see above")
     return recording.read(out), taken_s
 
 
@@ -165,52 +163,52 @@ def measure(device: CudaDevice) -> Cost:
 
 
 def tune(backend: str) -> tuple[int, float]:
-    """Time the cells by kernel_tuner; return how many, and the seconds of the tuning alone."""
+    """Time the cells by kernel_tuner; return their number and the seconds of tuning."""
     command = [sys.executable, "-m", "benchmarks.tuner_kernels", "--backend", backend]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
-        # Destructors have their say after the error.
-        last = next((line for line in said if line.startswith("error: ")), said[-1])
+        output = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
+        # Destructors may print after the error.
+        last = next((line for line in output if line.startswith("error: ")), output[-1])
         raise StudyError(f"kernel_tuner with {backend}: {last.removeprefix('error: ')}")
     answer = json.loads(done.stdout.splitlines()[-1])
     return answer["cells"], answer["seconds"]
 
 
 def lines(cost: Cost) -> Iterator[str]:
-    """Yield what the cells cost, in words."""
+    """Yield the cost as lines of text."""
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in cost.wall_s.items())
     verdict = "within" if cost.gpu_s <= BOUND_S else "NOT within"
     idle, sampling = cost.idle_share(cost.wall_s), cost.idle_share(["sampling"])
     yield f"{'cells':<28} {len(cost.samples)}, at least {min(cost.samples)} samples each"
     yield f"{'building':<28} {cost.build_s:.2f} s"
     yield f"{'recording, whole processes':<28} {cost.record_s:.2f} s"
-    yield f"{'  of that on the GPU':<28} {cost.gpu_s:.2f} s, {verdict} {BOUND_S:g} s ({phases})"
-    yield f"{'    neither kernel nor copy':<28} {idle:.0%}; while sampling {sampling:.0%}"
+    yield f"{'  on the GPU':<28} {cost.gpu_s:.2f} s, {verdict} {BOUND_S:g} s ({phases})"
+    yield f"{'    outside kernels, copies':<28} {idle:.0%}; while sampling {sampling:.0%}"
 
 
 def tuner_line(backend: str, cells: int, seconds: float, cost: Cost) -> str:
-    """Return how kernel_tuner's time compares."""
+    """Return a line with kernel_tuner's time and its ratio to the cost here."""
     name = f"kernel_tuner, {backend}"
     return (
-        f"{name:<28} {seconds:.2f} s for {cells} cells, compiling included: "
-        f"{seconds / cost.gpu_s:.2f} times the time on the GPU here, "
-        f"{seconds / (cost.build_s + cost.record_s):.2f} times building and recording"
+        f"{name:<28} {seconds:.2f} s for {cells} cells, including compilation: "
+        f"{seconds / cost.gpu_s:.2f}× the time on the GPU here, "
+        f"{seconds / (cost.build_s + cost.record_s):.2f}× building and recording"
     )
 
 
 def main() -> int:
-    """Measure and print; raises StudyError."""
+    """Measure and print; raise StudyError."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.tuner_cells",
-        description="Time what measuring 44 cells costs on GPU 0.",
+        description="Measure the cost of 44 cells on GPU 0.",
     )
     parser.add_argument(
         "--tuner",
         action="append",
         default=[],
         choices=BACKENDS,
-        help="compare with kernel_tuner and this way to compile; may be given several times",
+        help="compare with kernel_tuner and this backend (repeatable)",
     )
     arguments = parser.parse_args()
     cost = measure(select(0)[0])
@@ -219,7 +217,7 @@ def main() -> int:
     for backend in arguments.tuner:
         try:
             print(tuner_line(backend, *tune(backend), cost), flush=True)
-        except StudyError as error:  # the others are measured all the same
+        except StudyError as error:  # raised after the other backends
             failed = failed or error
     if failed:
         raise failed

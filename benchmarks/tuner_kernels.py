@@ -1,8 +1,8 @@
-"""The kernels of `benchmarks.tuner_cells` timed by kernel_tuner, in a process of its own.
+"""The kernels of `benchmarks.tuner_cells` timed by kernel_tuner, in a separate process.
 
     python -m benchmarks.tuner_kernels --backend nvrtc|cupy|pycuda
 
-Kernel time only, 30 launches a cell, compiled by kernel_tuner from the project's own sources. The
+kernel_tuner compiles the project's sources and measures kernel times, 30 launches per cell. The
 last line of output is JSON: the number of cells and the seconds from the first call to the last.
 """
 
@@ -21,9 +21,9 @@ from kernels.catalog.entries import variant
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 
-# A release that loads scikit-learn and pymoo only where they are used: here they are not.
+# This release imports scikit-learn and pymoo only when needed; here they are not.
 REMEDY = "kernel_tuner: not installed; run `pip install kernel_tuner==1.4.0`"
-# What kernel_tuner calls the ways to compile and launch.
+# kernel_tuner's names of the backends.
 BACKENDS = {"nvrtc": "NVCUDA", "cupy": "CUPY", "pycuda": "PYCUDA"}
 _LAUNCHES = 30
 _SEED = 1
@@ -31,13 +31,13 @@ _DTYPE = "float32"
 
 
 def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], data: Inputs) -> int:
-    """Time a variant at one order with all its block sizes; return how many were timed.
+    """Time a variant at size `n` with all block sizes; return the number of cells.
 
-    Raises StudyError where one of them was not.
+    Raise StudyError if a block size has no time.
     """
     shape = Shape.square(n)
     a, b = (matrix[0] for matrix in data.pair(_DTYPE, shape))
-    # Block sizes of the source, and the threads that belong to them: x is B, y a fixed part of B.
+    # The threads of each block size: x is B, y is a fixed fraction of B.
     threads = {block: variant(name).launch(shape, block).threads for block in block_sizes}
     share = block_sizes[0] // threads[block_sizes[0]][1]
     results, _ = tuner.tune_kernel(
@@ -67,8 +67,10 @@ def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], d
 
 
 def main() -> None:
-    """Time all cells; raises StudyError."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tuner_kernels")
+    """Time all cells; raise StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tuner_kernels", description="Time the cells by kernel_tuner."
+    )
     parser.add_argument("--backend", required=True, choices=BACKENDS)
     arguments = parser.parse_args()
     try:
@@ -85,7 +87,7 @@ def main() -> None:
             for name, block_sizes in CELLS.items()
             for n in SIZES
         )
-    except (ImportError, RuntimeError) as error:  # how it says what a backend lacks
+    except (ImportError, RuntimeError) as error:  # a backend's packages are missing
         raise StudyError(" ".join(str(error).split())) from None
     print(json.dumps({"cells": cells, "seconds": time.perf_counter() - begin}))
 

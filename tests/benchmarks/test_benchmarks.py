@@ -1,4 +1,4 @@
-"""The benchmarks, as far as they go without a GPU: what they ask for, read, and conclude."""
+"""The benchmarks that need a GPU, with fakes of nvbench, kernel_tuner and sessions."""
 
 import ctypes
 import json
@@ -46,7 +46,7 @@ def summary(tag, value):
 
 
 def nvbench_json(time_s=2e-4):
-    """Results in nvbench's layout: kernels that take so long warm, and half as long again cold."""
+    """Results in nvbench's layout: `time_s` with warm caches, 1.5 times as much cold."""
 
     def state(launches):
         return {
@@ -123,7 +123,7 @@ def test_times_of_nvbench_are_read(tmp_path):
             {"is_skipped": True, "skip_reason": "too short"},
             "bNone-n256: skipped: too short",
         ),
-        ({"summaries": None}, "n256: its results lack nv/cold/time/gpu/median"),
+        ({"summaries": None}, "n256: results without nv/cold/time/gpu/median"),
     ],
 )
 def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
@@ -140,7 +140,7 @@ def inputs_of(n):
 
 
 class FakeSession:
-    """A session whose kernels take one time warm, and half as long again flushed."""
+    """A session whose kernels take `time_s` with warm caches, 1.5 times as much flushed."""
 
     def __init__(self, time_s):
         self.time_s = time_s
@@ -158,7 +158,7 @@ class FakeSession:
 
 
 class FakeBench:
-    """The part of `cuda.bench` that is used: two trains of every kernel, its own times on file."""
+    """`cuda.bench`: runs two trains of each kernel and writes fixed times."""
 
     def __init__(self):
         self.registered = []
@@ -180,7 +180,7 @@ class FakeBench:
 
 
 def code_for(_, builds, architecture, folder, cores):
-    """Stand for the compiler."""
+    """Fake the compiler."""
     (folder / architecture).mkdir()
     for build in builds:
         (folder / architecture / f"{build.stem}.cubin").write_bytes(b"code")
@@ -191,7 +191,7 @@ def test_both_are_measured_in_one_process_a_round(tmp_path, monkeypatch, capsys,
     bench, processes = FakeBench(), []
 
     def here(command, **_):
-        """Do in this process what the round's own would, but for the GPU."""
+        """Run a round in this process, without a GPU."""
         assert command[1:3] == ["-m", "benchmarks.nvbench_kernels"]
         processes.append(command)
         bench.registered.clear()
@@ -239,7 +239,7 @@ def test_times_of_ours_are_the_medians_of_the_windows(tmp_path):
 def test_process_of_nvbench_that_fails_is_told(monkeypatch):
     failed = SimpleNamespace(returncode=2, stdout="", stderr="a line\nerror: no driver\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(StudyError, match=r"^nvbench: ended with status 2: no driver$"):
+    with pytest.raises(StudyError, match=r"^nvbench: exit status 2: no driver$"):
         against.run_round(Path("cubins"))
 
 
@@ -259,7 +259,7 @@ ADDRESSES = [4096, 8192, 12288]  # of A, B and C
 
 
 class FakeDriver:
-    """The calls of `cuda.bindings.driver` that are made; notes what is launched."""
+    """`cuda.bindings.driver`; records launches."""
 
     def __init__(self):
         self.launches = []
@@ -365,7 +365,7 @@ def test_limits_that_drop_cells_are_refused():
 
 
 def fake_recording(part, status="passed"):
-    """A recording of the cells of a configuration, as far as its cost goes."""
+    """A recording with the tables that `Cost` reads."""
     cells = gpu_cells(part.study, "gpu0")
     frame = pd.DataFrame([(c.device, c.variant, c.shape.n, c.block_size) for c in cells])
     frame.columns = ["device", "variant", "n", "block_size"]
@@ -396,7 +396,7 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
     assert recording.endswith(" 14.00 s")
     assert "10.00 s, within 12 s (start 2.00, sampling 8.00)" in gpu
     assert idle.endswith(" 40%; while sampling 25%")
-    assert "25.00 s for 44 cells, compiling included: 2.50 times" in nvrtc
+    assert "25.00 s for 44 cells, including compilation: 2.50×" in nvrtc
     assert pycuda.startswith("kernel_tuner, pycuda ")
     stems = [build.stem for build in built]
     assert len(stems) == len(set(stems)) == 14  # 11 kernels and the instruments
@@ -416,8 +416,8 @@ def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys)
     monkeypatch.setattr("sys.argv", ["cells", "--tuner", "cupy", "--tuner", "nvrtc"])
     assert exit_status(tuner_cells.main) == 2
     printed = capsys.readouterr()
-    assert "20.00 s for 44 cells, compiling included: 4.00 times" in printed.out
-    assert "here, 2.00 times building and recording" in printed.out
+    assert "20.00 s for 44 cells, including compilation: 4.00×" in printed.out
+    assert "here, 2.00× building and recording" in printed.out
     assert printed.err == "error: kernel_tuner with cupy: no cupy\n"
 
 
@@ -457,7 +457,7 @@ def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
 
 
 class FakeTuner:
-    """Takes the arguments of kernel_tuner.tune_kernel, and times every allowed combination."""
+    """kernel_tuner: times every allowed combination of parameters."""
 
     def __init__(self, failing=None):
         self.failing = failing
@@ -528,11 +528,11 @@ def test_without_kernel_tuner_its_installation_is_named(monkeypatch, capsys):
         tuner_cells.tune("nvrtc")
 
 
-# ---- The ladder's top against cuBLAS
+# ---- compare_with_cublas
 
 
 class Timed:
-    """A session in which each tile takes its own time; the library is slower from call to call."""
+    """A session with a fixed time per tile; the library becomes slower with each call."""
 
     def __init__(self):
         self.asked = []
@@ -568,8 +568,10 @@ def test_the_fastest_shape_of_tiles_is_compared_in_pairs_of_both_orders():
     assert "64032" in str(found)
 
 
-def test_tables_are_made_of_every_session_of_the_study():
-    named = [one.split("=") for one in compare_tables._committed()]
-    folders = re.findall(r"data/recordings/[\w-]+", (ROOT / "config.yaml").read_text())
-    assert [folder for _, folder in named] == [str(ROOT / folder) for folder in folders]
-    assert len({name for name, _ in named}) < len(folders)
+def test_tables_are_computed_from_every_recording_with_the_ids_of_the_study():
+    named = dict(one.split("=")[::-1] for one in compare_tables._committed())
+    folders = {str(path.parent) for path in ROOT.glob("data/recordings/*/MANIFEST.sha256")}
+    assert set(named) == folders
+    of_study = re.findall(r"data/recordings/[\w-]+", (ROOT / "config.yaml").read_text())
+    assert {named[str(ROOT / folder)] for folder in of_study} == {"h100", "h200"}
+    assert len({*named.values()}) == 2 + len(folders) - len(of_study)

@@ -1,4 +1,4 @@
-"""The benchmark of `packed` against the BLAS: what it compares, asks for and concludes."""
+"""The benchmark of `packed` and NumPy's BLAS."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_bounds_are_those_that_are_promised(threads, n, wide, least):
 
 
 def test_ratios_are_of_pairs():
-    """Each pair met another host; the rates are of medians, the ratio is of none."""
+    """flop/s come from medians of times, the ratio from pairs."""
     blas_s = [1e-3, 2e-3, 8e-3, 1e-3, 5e-3, 3e-3]
     shares = [0.80, 0.85, 0.95, 0.90, 1.00, 0.75]
     packed_s = [time / share for time, share in zip(blas_s, shares, strict=True)]
@@ -79,7 +79,7 @@ def test_compiler_tells_which_vectors_it_may_use():
 
 
 class FakeLibrary:
-    """Variants that take as long as the test says, and log what they were asked for."""
+    """Variants that multiply by NumPy and log their calls."""
 
     def __init__(self, log, wrong=None):
         self.log = log
@@ -122,7 +122,7 @@ def test_both_are_measured_in_turns():
     assert all(len(entry[3]) == 1 for entry in log if entry[1] == 1)
     assert os.sched_getaffinity(0) == cpus
     timed = [entry[0] for entry in log if entry[1:3] == (1, 3)][2:]  # after the gate
-    # Each twice, the first time untimed; the order is exchanged from round to round.
+    # Each twice, the first time untimed; the order is swapped each round.
     assert timed == (["blas"] * 2 + ["packed"] * 4 + ["blas"] * 2) * 3
 
 
@@ -167,7 +167,7 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
         started.append((path, command, os.environ["OPENBLAS_CORETYPE"]))
         raise SystemExit
 
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")  # what it was before does not count
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")  # ignored
     monkeypatch.setattr(os, "execv", execv)
     monkeypatch.setattr(against, "vectors", lambda gcc, flags: "__AVX2__")
     monkeypatch.setattr(against, "Library", lambda _: FakeLibrary([]))
@@ -179,17 +179,17 @@ def test_it_starts_again_with_the_blas_restricted(monkeypatch):
     assert path == command[0] == sys.executable
     assert command[1:] == ["-m", against.__name__, "--flags=-O1 -g", "--rounds", "3"]
     assert code == "Haswell"
-    with pytest.raises(StudyError, match="runs no code for Haswell here"):
+    with pytest.raises(StudyError, match="does not support Haswell here"):
         against.main()
 
 
 def test_one_command_prints_the_ratios():
-    """The real one, in two rounds, without the largest order, which takes most of the time."""
+    """The real command, in two rounds, without the largest size, which takes most of the time."""
     script = f"""
 import sys
 import {against.__name__} as against
 against.SIZES.pop()
-against._COMMAND = sys.orig_argv[:3]  # with which it may start again
+against._COMMAND = sys.orig_argv[:3]  # for a restart
 sys.exit(against.main())
 """
     command = [sys.executable, "-c", script, "--rounds", "2"]

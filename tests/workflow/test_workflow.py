@@ -154,8 +154,8 @@ def test_report_is_made_from_live_and_recorded_measurements(finished):
     assert {"naive", "blocked"} <= set(live.samples["variant"])
     tables = finished / "results" / "tables"
     sources = pd.read_csv(tables / "recordings.csv").set_index("recording")
-    assert sources["simulated"].to_dict() == {"card": True, "local": False}
-    assert sources["live"].to_dict() == {"card": False, "local": True}
+    assert sources["simulated"].to_dict() == {"GPU": True, "local": False}
+    assert sources["live"].to_dict() == {"GPU": False, "local": True}
     assert len(list((finished / "results" / "figures").glob("*.svg"))) > 0
 
 
