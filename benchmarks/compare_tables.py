@@ -1,139 +1,146 @@
-"""Compare every cell of the study's tables with those that another commit makes.
+"""Compare every cell of the study's tables with the tables computed by another commit.
 
     python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
 
-Both make their tables from the same recordings (those of config.yaml, unless others are named) by
-their own commands, the other commit in a temporary git worktree. Numbers are compared as numbers,
-all else as text; a row stands where it stood. What was renamed, went or came since is declared
-below. Prints for each table how many cells are equal and how many differ. The exit status is 1 if
-any does, or if a table or column went or came undeclared.
+Both commits compute their tables from the same recordings, by default all in data/recordings. The
+section Renames of CHANGELOG.md maps former names and values to present ones. Numbers are compared
+as numbers, other cells as text, in the order of rows and columns; reworded texts must correspond
+one to one. The exit status is 1 if a cell differs or a table or column is not accounted for.
+Further options, such as --cubins and --counts, apply to both commits; their paths are absolute.
 """
 
 import argparse
-import csv
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 
+import pandas as pd
 import yaml
 
 from base.errors import StudyError, exit_status
 from base.paths import ROOT
 
-COMMIT = "ac8df21"
-# Since then: tables by their former names, those that came, and those that went.
-RENAMED = {"batches": "back_to_back", "neighbours": "interference"}
-CAME = {"answers", "energy", "glance", "model_tests", "sessions"}
-WENT: set[str] = set()
-# Columns of a table that came or went: "table.column", by the table's name of today.
-COLUMNS_CAME = {f"model_comparison.left_out_factor{bound}" for bound in ("", "_low", "_high")}
-COLUMNS_WENT: set[str] = set()
-_SHOWN = 5  # differences of a table
+COMMIT = "b16e759"
+_PUBLISHED = ("times", "systems", "statements")
+_REMOVED = "removed: "
 
-Rows = list[dict[str, str]]
+Tables = Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Renames:
+    """Renames as rows (kind, before, now); a * in both names stands for the same text."""
+
+    rows: Sequence[tuple[str, ...]] = ()
+
+    @classmethod
+    def read(cls, changelog: Path) -> "Renames":
+        """Read the section Renames of a changelog; names without * precede names with *."""
+        _, _, text = changelog.read_text(encoding="utf-8").partition("\n### Renames\n")
+        lines = re.split(r"\n##", text)[0].replace("`", "").splitlines()
+        rows = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
+        return cls(tuple(sorted(rows[2:], key=lambda row: "*" in row[1])))
+
+    def now(self, kind: str, *names: str) -> str | None:
+        """Return the present name by the first row that fits one of `names`, or None."""
+        for _, before, now in (row for row in self.rows if row[0] == kind):
+            pattern = re.escape(before).replace(r"\*", "(.*)")
+            for found in filter(None, (re.fullmatch(pattern, name) for name in names)):
+                return now.replace("*", found[1]) if found.groups() else now
+        return None
+
+    def column(self, table: str, name: str) -> str:
+        """Return the present name of a column, or the reason for its removal."""
+        bound = next((bound for bound in ("_low", "_high") if bound in name), "")
+        base = name.replace(bound, "", 1)
+        now = self.now("column", base, f"{table}.{base}")
+        if now is None or now.startswith(_REMOVED):
+            return now or name
+        stem, unit = (now[:-2], "_s") if now.endswith("_s") else (now, "")
+        return f"{stem}{bound}{unit}"
 
 
 @dataclass
-class Difference:
-    """What of one table is equal and what is not; `lines` say where."""
+class Comparison:
+    """One table: number of equal cells, differences, removed parts with reasons."""
 
     table: str
     equal: int = 0
-    lines: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
 
-def compare(
-    before: Mapping[str, Rows],
-    after: Mapping[str, Rows],
-    columns_came: set[str] = COLUMNS_CAME,
-    columns_went: set[str] = COLUMNS_WENT,
-) -> list[Difference]:
-    """Compare tables by name, those of `before` under their names of today."""
-    before = {RENAMED.get(name, name): rows for name, rows in before.items() if name not in WENT}
-    found = []
-    for name in sorted({*before, *after} - CAME):
-        difference = Difference(name)
-        if name not in before or name not in after:
-            side = "came" if name in after else "went"
-            difference.lines.append(f"the table {side}, and is not declared")
+def compare(before: Tables, after: Tables, renames: Renames) -> list[Comparison]:
+    """Compare tables by name, those of `before` by their present names."""
+    former = {renames.now("table", name) or name: name for name in before}
+    found = {name: Comparison(name) for name in sorted({*former, *after})}
+    for name, one in found.items():
+        if name.startswith(_REMOVED):
+            one.table, one.removed = former[name], [name]
+        elif name not in former or name not in after:
+            one.different = [f"only {'before' if name in former else 'now'}"]
         else:
-            _compare_rows(difference, before[name], after[name], columns_came, columns_went)
-        found.append(difference)
-    return found
+            _compare_cells(one, before[former[name]], after[name], renames)
+    return list(found.values())
 
 
-def _compare_rows(
-    difference: Difference, before: Rows, after: Rows, came: set[str], went: set[str]
+def _compare_cells(
+    one: Comparison, before: pd.DataFrame, after: pd.DataFrame, renames: Renames
 ) -> None:
-    name = difference.table
-    had, has = ({column for row in rows for column in row} for rows in (before, after))
-    for column in sorted((had ^ has) if before and after else ()):
-        if f"{name}.{column}" not in (came if column in has else went):
-            side = "came" if column in has else "went"
-            difference.lines.append(f"column {column} {side}, and is not declared")
-    for number, (old, new) in enumerate(zip_longest(before, after)):
-        if old is None or new is None:
-            difference.lines.append(f"row {number} {'came' if old is None else 'went'}")
-            continue
-        for column in old.keys() & new.keys():
-            if is_equal(old[column], new[column]):
-                difference.equal += 1
+    names = {column: renames.column(one.table, column) for column in before}
+    one.removed = [f"{old}: {now}" for old, now in names.items() if now.startswith(_REMOVED)]
+    kept = {old: now for old, now in names.items() if not now.startswith(_REMOVED)}
+    if list(kept.values()) != list(after) or len(before) != len(after):
+        shapes = (f"{len(rows)} rows of {' '.join(rows)}" for rows in (before, after))
+        one.different = [", now ".join(shapes)]
+        return
+    for old, now in kept.items():
+        reworded = renames.now("text", f"{one.table}.{now}") is not None
+        partners: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for row, (was, cell) in enumerate(zip(before[old], after[now], strict=True)):
+            if reworded and was and cell:
+                first = partners[0].setdefault(was, cell), partners[1].setdefault(cell, was)
+                equal = first == (cell, was)
             else:
-                line = f"row {number}, {column}: {old[column]!r}, now {new[column]!r}"
-                difference.lines.append(line)
+                value = (f"{one.table}.{now}: {was}", f"{now}: {was}")
+                equal = is_equal(was, cell) or cell == renames.now("value", *value)
+            one.equal += equal
+            one.different += [] if equal else [f"row {row}, {now}: {was!r}, now {cell!r}"]
 
 
 def is_equal(before: str, after: str) -> bool:
-    """Tell whether two cells hold the same text or the same number."""
-    if before == after:
-        return True
+    """Return whether two cells contain the same text or the same number."""
     try:
-        return float(before) == float(after)
+        return before == after or float(before) == float(after)
     except ValueError:
         return False
 
 
-def read(folder: Path) -> dict[str, Rows]:
-    """Return the CSV files of a folder by name; a table without rows has its header alone."""
-    found = {}
-    for path in folder.glob("*.csv"):
-        with path.open(newline="", encoding="utf-8") as file:
-            found[path.stem] = list(csv.DictReader(file))
-    return found
+def read(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the CSV files of a folder by name, with every cell as text."""
+    paths = folder.glob("*.csv")
+    return {path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths}
 
 
-def make(tree: Path, out: Path, recordings: Sequence[str], cubins: list[Path], counts: list[Path]):
-    """Make all tables by the code in `tree`; raises StudyError where one of its commands fails."""
-    data = ROOT / "data" / "published"
-    published = ["--published", data / "times.csv"]
-    statements = ["--statements", data / "statements.csv"]
-    measured = [word for one in recordings for word in ("--recording", one)]
-    tables = ["tables", *published, "--systems", data / "systems.csv", *measured]
-    made_here = ["--cubins", *cubins, "--counts", *counts]
-    if (tree / "analysis" / "schema.py").exists():
-        commands = [[*tables, *statements, *made_here]]
-    else:  # as the commits up to ac8df21 did
-        commands = [
-            [*tables, *made_here],
-            ["fit", *published, *measured],
-            ["decide", *measured],
-            ["audit", *published, *statements],
-        ]
-    for command in commands:
-        words = [sys.executable, "-m", "analysis", *map(str, command), "--out", str(out)]
-        done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise StudyError(f"{tree}: {command[0]}: {done.stderr.strip().splitlines()[-1:]}")
+def make(tree: Path, out: Path, recordings: Sequence[str], more: Sequence[str] = ()) -> None:
+    """Compute all tables by the code in `tree`; raise StudyError if its command fails."""
+    words = [sys.executable, "-m", "analysis", "tables", *more, "--out", str(out)]
+    for name, option in zip(_PUBLISHED, ("published", *_PUBLISHED[1:]), strict=True):
+        words += [f"--{option}", str(tree / "data" / "published" / f"{name}.csv")]
+    words += [word for each in recordings for word in ("--recording", each)]
+    done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StudyError(f"{tree}: python -m analysis tables: {done.stderr.strip()[-500:]}")
 
 
 @contextmanager
 def worktree(commit: str) -> Iterator[Path]:
-    """Check a commit out into a temporary worktree; raises StudyError if git does not know it."""
+    """Check out a commit in a temporary worktree; raise StudyError if git cannot."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         added = _git("worktree", "add", "--detach", str(tree), commit)
@@ -150,37 +157,30 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _committed() -> list[str]:
-    """Return the recordings of config.yaml as ID=DIR, a session each."""
+    """Return the recordings in data/recordings as ID=DIR, with ids of config.yaml where given."""
     gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]
-    return [
-        f"{each['id']}={ROOT / folder}"
-        for each in gpus
-        for folder in each.get("recordings", [each["recording"]] if "recording" in each else [])
-    ]
+    ids = {ROOT / folder: each["id"] for each in gpus for folder in each.get("recordings", [])}
+    folders = sorted(path.parent for path in ROOT.glob("data/recordings/*/MANIFEST.sha256"))
+    return [f"{ids.get(folder, folder.name)}={folder}" for folder in folders]
 
 
 def main() -> int:
-    """Run the comparison; raises StudyError. Returns 1 if anything differs."""
+    """Run the comparison; return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--commit", default=COMMIT, help="to compare with (default: %(default)s)")
-    parser.add_argument("--recording", action="append", metavar="ID=DIR", help="once for each")
-    parser.add_argument("--cubins", type=Path, help="folder of cubins, for both sides")
-    parser.add_argument("--counts", type=Path, help="folder of counted accesses, for both sides")
-    arguments = parser.parse_args()
-    recordings = arguments.recording or _committed()
-    cubins = sorted(arguments.cubins.resolve().rglob("*.cubin")) if arguments.cubins else []
-    counts = sorted(arguments.counts.resolve().glob("*.csv")) if arguments.counts else []
+    parser.add_argument("--commit", default=COMMIT, help="default: %(default)s")
+    parser.add_argument("--recording", action="append", metavar="ID=DIR", help="repeatable")
+    arguments, more = parser.parse_known_args()
     with worktree(arguments.commit) as tree, tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / "before", Path(folder) / "after"]
         for code, out in zip((tree, ROOT), outs, strict=True):
-            make(code, out, recordings, cubins, counts)
-        found = compare(*map(read, outs))
-    for difference in found:
-        print(f"{difference.table}: {difference.equal} equal, {len(difference.lines)} different")
-        for line in difference.lines[:_SHOWN]:
+            make(code, out, arguments.recording or _committed(), more)
+        found = compare(read(outs[0]), read(outs[1]), Renames.read(ROOT / "CHANGELOG.md"))
+    for one in found:
+        print(f"{one.table}: {one.equal} cells equal, {len(one.different)} different")
+        for line in (*one.removed, *one.different[:5]):
             print(f"    {line}")
-    equal, different = sum(d.equal for d in found), sum(len(d.lines) for d in found)
-    print(f"{len(found)} tables, {equal} cells equal, {different} different")
+    equal, different = sum(one.equal for one in found), sum(len(one.different) for one in found)
+    print(f"{equal} cells equal, {different} different")
     return int(different > 0)
 
 

@@ -14,6 +14,8 @@ METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")])
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+# Rows of the table of renames contain former names.
+TEXTS["CHANGELOG.md"] = re.sub(r"^\| .*\n", "", TEXTS["CHANGELOG.md"], flags=re.M)
 PACKAGES = "analysis|base|benchmarks|cpu_reference|kernels|measurement"
 FOLDERS = f"{PACKAGES}|data|docs|report|study|tests|workflow"
 NAME = rf"`((?:{PACKAGES})(?:\.(?!md|csv|py|cu)[a-zA-Z_]\w*)+)`"
