@@ -88,8 +88,9 @@ def compare(
     packed, blas = np.array(packed_s), np.array(blas_s)
     flop = Shape.square(n).flop
     ratio, low, high = median_interval(blas / packed)
-    rates = [flop / float(np.median(times)) for times in (packed, blas)]
-    return Comparison(threads, n, len(packed), *rates, ratio, low, high, bound(threads, n, wide))
+    ours, theirs = (flop / float(np.median(times)) for times in (packed, blas))
+    least = bound(threads, n, wide)
+    return Comparison(threads, n, len(packed), ours, theirs, ratio, low, high, least)
 
 
 def vectors(gcc: Path, flags: Sequence[str]) -> str:

@@ -139,7 +139,8 @@ def benchmark(
 
         if build is None:
             sgemm = Sgemm(state.get_stream().addressof())
-            time_train(lambda _: sgemm.multiply(*addresses, n, n, n))
+            a, b, c = addresses
+            time_train(lambda _: sgemm.multiply(a, b, c, n, n, n))
             sgemm.close()
         else:
             cubin = (cubins / f"{build.stem}.cubin").read_bytes()

@@ -31,8 +31,8 @@ from base.paths import RESULTS, ROOT
 from workflow.progress import Display, State, clock, last_lines
 
 # Paths in the rules are relative to the folder in which Snakemake runs.
-PARTS = ("analysis", "base", "cpu_reference", "data", "kernels", "measurement", "report", "study")
-PARTS += ("workflow", "CITATION.cff", "Snakefile")
+PARTS = ["analysis", "base", "cpu_reference", "data", "kernels", "measurement", "report", "study"]
+PARTS += ["workflow", "CITATION.cff", "Snakefile"]
 CONFIGS = ("config.yaml", "config.local.yaml")
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")
