@@ -1,4 +1,4 @@
-"""Figures drawn of a few rows by hand, and what stands in their SVG."""
+"""Figures drawn from a few rows by hand, and the contents of their SVG."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
-    """Return a store of every table, empty but for these rows; a column may be left out."""
+    """Return a store of all tables, empty except for these rows; columns may be missing."""
     assert set(rows) <= set(TABLES), set(rows) - set(TABLES)
     for name, table in TABLES.items():
         own = rows.get(name, [])
@@ -28,33 +28,30 @@ def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
 def device(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
     """Return a row of recordings.csv; the recording of the GPU `label` is "of `label`"."""
     row = {"recording": f"of {label}", "gpu": label if gpu else None, "gpu_name": "Card"}
-    return (
-        row
-        | {"cpu_model": "Host CPU", "live": False, "simulated": False, "at_once": False}
-        | changes
-    )
+    row |= {"cpu_model": "Host CPU", "live": False, "simulated": False, "at_once": False}
+    return row | changes
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What an SVG holds: its texts; of each mark, what hovering says, and its style."""
+    """The contents of an SVG: texts, and the tooltip and style of each mark."""
 
     texts: list[str]
     marks: list[tuple[str, str]]
 
     @property
     def said(self) -> list[str]:
-        """What hovering over each mark says, sorted."""
+        """The sorted tooltips of all marks."""
         return sorted(text for text, _ in self.marks)
 
     @property
     def hollow(self) -> list[str]:
-        """What hovering says over marks that are a rim without a face, sorted."""
+        """The sorted tooltips of hollow marks."""
         return sorted(text for text, style in self.marks if "fill: none" in style)
 
 
 def drawn(draw, store: Store, focus: str | None = None) -> Drawn:
-    """Draw a figure of FIGURES; fails if there is none to draw."""
+    """Draw a figure of FIGURES; fail if there is none."""
     with style.theme():
         figure = draw(store, devices(store, focus))
         assert figure is not None
@@ -72,6 +69,6 @@ def _plain(element: ET.Element) -> str:
 
 
 def nothing(draw, store: Store) -> bool:
-    """Tell whether there is nothing that a figure could show."""
+    """Return whether a figure has no data."""
     with style.theme():
         return draw(store, devices(store)) is None

@@ -1,10 +1,10 @@
-"""A parsed page, for tests of what stands in it."""
+"""A parsed HTML page, for tests of its contents."""
 
 from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """The elements of a page in order, and the texts of its scripts; every element is closed."""
+    """The elements of a page in sequence, and the texts of its scripts; all elements are closed."""
 
     _VOID = ("input", "meta", "link", "br", "hr", "img", "mspace")
 
@@ -36,5 +36,5 @@ class Page(HTMLParser):
             self.scripts[-1] += data
 
     def attributes(self, name: str) -> list[str]:
-        """Return the values of an attribute wherever it stands."""
+        """Return all values of an attribute."""
         return [attributes[name] for _, attributes in self.elements if name in attributes]

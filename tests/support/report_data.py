@@ -1,4 +1,4 @@
-"""Tables for the tests of what is made of them: by the true chain, or a few rows by hand."""
+"""Tables for tests of their readers: computed from recordings, or a few rows by hand."""
 
 import pickle
 import shutil
@@ -32,9 +32,9 @@ MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", 
 
 
 def rewritten(original: Recording, path: Path | None = None, **changes: pd.DataFrame) -> Recording:
-    """Write a recording with `changes` to its frames, to `path` or in its own place.
+    """Write a recording with `changes` to its frames to `path`, by default over itself.
 
-    Cells of which no samples are left were never checked.
+    Checks of cells without samples are removed.
     """
     changed = replace(original, **changes)
     cells = changed.samples[CELL].drop_duplicates()
@@ -52,7 +52,7 @@ Recordings = Mapping[str, Path | list[Path]]
 
 @contextmanager
 def published_once() -> Iterator[None]:
-    """Let the tables of the published numbers alone, a part of every study, be computed once."""
+    """Compute the tables of the published numbers, a part of every study, only once."""
     from analysis import tables  # a second to import
 
     compute = tables._part
@@ -75,10 +75,10 @@ def _keep(part: object, folder: Path) -> None:
 
 
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
-    """Return the folder of all tables of `recordings`, made once for their content.
+    """Return the folder of all tables of `recordings`, computed once for their content.
 
-    They are folders by id, a list where there are several sessions. `counts` are the tables of
-    memory accesses.
+    `recordings` are folders by id, a list for several sessions; `counts` are tables of memory
+    accesses.
     """
     counts, folders = counts or [], sessions(recordings)
 
@@ -104,7 +104,7 @@ def sessions(recordings: Recordings) -> dict[str, list[Path]]:
 def report(
     recordings: Recordings, tables_dir: Path | None = None, focus: str | None = None
 ) -> Path:
-    """Return the folder of a report, with its tables and figures, made once for their content."""
+    """Return the folder of a report with its tables and figures, made once for their content."""
     from analysis.render.figures import write_figures  # a second to import
     from analysis.render.page import render
 
@@ -114,17 +114,11 @@ def report(
     def make(out: Path) -> None:
         shutil.copytree(tables_dir, out / "tables")
         write_figures(out / "tables", out / "figures", focus)
-        places = (out / "tables", out / "figures", named, TEMPLATE)
-        render(*places, out / "report.html", focus, MAKER)
+        folders = (out / "tables", out / "figures", named, TEMPLATE)
+        render(*folders, out / "report.html", focus, MAKER)
 
-    inputs = [
-        code(*_CODE, "report", "CITATION.cff"),
-        *named,
-        *named.values(),
-        tables_dir,
-        focus,
-    ]
-    return made("report", inputs, make)
+    sources = code(*_CODE, "report", "CITATION.cff")
+    return made("report", [sources, *named, *named.values(), tables_dir, focus], make)
 
 
 def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
@@ -139,7 +133,7 @@ def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
 
 
 def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
-    """Return rows as one of the tables, typed as it is computed."""
+    """Return rows as a table with the types of the computed one."""
     made_of = pd.DataFrame(rows, columns=list(SCHEMA[name].columns))
     kinds = {each: column(name, each).kind for each in made_of}
     types = {"count": "Int64", "number": "float64"}
@@ -148,25 +142,17 @@ def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
 
 def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
     """Return a row of recordings.csv."""
-    return {
-        "recording": label,
-        "gpu": label if gpu else None,
-        "device": "gpu0" if gpu else "cpu",
-        "gpu_name": "Card" if gpu else None,
-        "cpu_model": "Host CPU",
-        "live": False,
-        "at_once": False,
-        "simulated": False,
-        "cells_failed": 0,
-        "stale": False,
-    } | changes
+    row: dict[str, object] = {"recording": label, "cpu_model": "Host CPU", "cells_failed": 0}
+    row |= dict.fromkeys(("live", "at_once", "simulated", "stale"), False)
+    names = (label, "gpu0", "Card") if gpu else (None, "cpu", None)
+    return row | dict(zip(("gpu", "device", "gpu_name"), names, strict=True)) | changes
 
 
 EVIL = "<script>alert('x')</script> \"{{ 7*7 }}\" & <b>$1${`x`}" + "\u202e\u2066" + "x" * 300
 
 
 def hostile(tables_dir: Path, folder: Path) -> Path:
-    """Write tables whose every text `tile_conflict_free` or "0.3.30" is hostile; return them."""
+    """Write tables with a hostile text for "tile_conflict_free", "0.3.30" and "failed"."""
     for name in SCHEMA:
         frame = pd.read_csv(tables_dir / f"{name}.csv", dtype=str, keep_default_na=False)
         frame = frame.replace({"tile_conflict_free": EVIL, "0.3.30": EVIL, "failed": EVIL})
@@ -177,13 +163,8 @@ def hostile(tables_dir: Path, folder: Path) -> Path:
 def interval(name: str, value: float, spread: float | None) -> dict[str, float]:
     """Return a value and its bounds, `spread` of the value on each side; None: no bounds."""
     stem, unit = (name[:-2], "_s") if name.endswith("_s") else (name, "")
-    if spread is None:
-        return {name: value}
-    return {
-        name: value,
-        f"{stem}_low{unit}": value * (1 - spread),
-        f"{stem}_high{unit}": value * (1 + spread),
-    }
+    bounds = {} if spread is None else {"low": 1 - spread, "high": 1 + spread}
+    return {name: value} | {f"{stem}_{end}{unit}": value * b for end, b in bounds.items()}
 
 
 def square(n: int) -> dict[str, object]:
@@ -200,30 +181,12 @@ def gpu_cell(
     memory: str = "pageable",
     spread: float | None = 0.01,
 ) -> dict[str, object]:
-    """Return a row of summary.csv: a kernel that takes a quarter of the total, copies a half."""
-    parts = {
-        "total_s": total_s,
-        "h2d_s": total_s / 4,
-        "kernel_s": total_s / 4,
-        "d2h_s": total_s / 4,
-    }
-    row: dict[str, object] = {
-        "recording": label,
-        "gpu": label,
-        "device": "gpu0",
-        "variant": variant,
-        "dtype": "float32",
-        **square(n),
-        "series": "sizes",
-        "block_size": block_size,
-        "host_memory": memory,
-        "samples": 1 if spread is None else 20,
-        "overhead_s": total_s / 4,
-        "flop_per_s": 2 * n**3 / total_s,
-        "kernel_flop_per_s": 2 * n**3 / (total_s / 4),
-    }
-    for name, value in parts.items():
-        row |= interval(name, value, spread)
+    """Return a row of summary.csv: copies take half of the total, the kernel a quarter."""
+    row = _cell(label, variant, n, total_s, block_size, spread) | {"gpu": label, "device": "gpu0"}
+    row |= {"host_memory": memory, "overhead_s": total_s / 4}
+    row["kernel_flop_per_s"] = 2 * n**3 / (total_s / 4)
+    for name in ("h2d_s", "kernel_s", "d2h_s"):
+        row |= interval(name, total_s / 4, spread)
     return row
 
 
@@ -237,19 +200,17 @@ def cpu_cell(
     threads: int = 1,
 ) -> dict[str, object]:
     """Return a row of summary.csv of a CPU."""
-    return {
-        "recording": label,
-        "device": "cpu",
-        "variant": variant,
-        "dtype": "float32",
-        **square(n),
-        "series": "sizes",
-        "block_size": block_size,
-        "threads": threads,
-        "samples": 1 if spread is None else 20,
-        "flop_per_s": 2 * n**3 / total_s,
-        **interval("total_s", total_s, spread),
-    }
+    row = _cell(label, variant, n, total_s, block_size, spread)
+    return row | {"device": "cpu", "threads": threads}
+
+
+def _cell(
+    label: str, variant: str, n: int, total_s: float, block_size: int | None, spread: float | None
+) -> dict[str, object]:
+    row: dict[str, object] = {"recording": label, "variant": variant, "dtype": "float32"}
+    row |= {**square(n), "series": "sizes", "block_size": block_size}
+    row |= {"samples": 1 if spread is None else 20, "flop_per_s": 2 * n**3 / total_s}
+    return row | interval("total_s", total_s, spread)
 
 
 def speedup_row(
@@ -260,18 +221,13 @@ def speedup_row(
     spread: float | None,
     block_size: int | None = 32,
 ) -> dict[str, object]:
-    """Return a row of gains.csv with a speedup over the best CPU version, BLAS on 16 threads."""
-    return {
-        "source": label,
-        "n": n,
-        "variant": variant,
-        "block_size": block_size,
-        "host_memory": "pageable",
-        "cpu_best_variant": "blas",
-        "cpu_best_threads": 16,
-        **interval("cpu_best_speedup", best, spread),
-        **interval("cpu_blas_all_speedup", best, spread),
-    }
+    """Return a row of speedups.csv; the fastest CPU baseline is BLAS on 16 threads."""
+    row: dict[str, object] = {"source": label, "n": n, "variant": variant}
+    row |= {"block_size": block_size, "host_memory": "pageable"}
+    row |= {"cpu_best_variant": "blas", "cpu_best_threads": 16}
+    for name in ("cpu_best_speedup", "cpu_blas_all_speedup"):
+        row |= interval(name, best, spread)
+    return row
 
 
 def break_even_row(
@@ -279,11 +235,11 @@ def break_even_row(
     n: float,
     low: float,
     high: float,
-    place: str = "measured",
+    location: str = "measured",
     memory: str = "pinned",
     **more: object,
 ) -> dict[str, object]:
-    """Return a row of break_even.csv: lost at 256, won from 512 on, measured from 128 to 1024."""
+    """Return a row of break_even.csv: slower at 256, faster at 512, measured from 128 to 1024."""
     named = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": "best"}
     bounds = {"n": n, "n_low": low, "n_high": high, "slower_at": 256, "faster_at": 512}
-    return named | {"location": place, "least_n": 128, "largest_n": 1024} | bounds | more
+    return named | {"location": location, "least_n": 128, "largest_n": 1024} | bounds | more

@@ -27,44 +27,33 @@ from tests.support.cache import code, made
 from tests.support.studies import study
 
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
-# Of the square orders: what multiplies square matrices alone, and the library; without the shapes
-# of tiles, whose times go up by whole turns of the blocks, as no time here does.
-ORDERS_VARIANTS = [
+# The variants for square matrices only, and the library. Those with tile shapes are excluded: their
+# times rise in steps of waves, unlike the times here.
+SQUARE_VARIANTS = [
     name
     for name, entry in VARIANTS.items()
     if entry.kernel_name in (name, None)
     and (entry.shapes == "square" or entry.kernel_name is None)
     and not entry.fixed_blocks
 ]
-# Of which tests need no more that look at how cells are compared, joined or packed.
+# Enough for tests of comparing, joining and packing.
 FEW = ("naive", "buffered_row", "block", "block_unroll4")
+_SERIES = (
+    (["mm_naive", "mm_tile"], ["int32", "float32", "float64"], [256, "17x33x65"]),
+    (["bmm_naive", "bmm_tile"], ["int32", "float64"], ["3x17x33x65"]),
+    (["block", "block_padded"], ["float32"], [250]),
+)
 SERIES = [
-    {
-        "variants": ["mm_naive", "mm_tile"],
-        "dtypes": ["int32", "float32", "float64"],
-        "block_sizes": [32],
-        "shapes": [256, "17x33x65"],
-    },
-    {
-        "variants": ["bmm_naive", "bmm_tile"],
-        "dtypes": ["int32", "float64"],
-        "block_sizes": [32],
-        "shapes": ["3x17x33x65"],
-    },
-    {
-        "variants": ["block", "block_padded"],
-        "dtypes": ["float32"],
-        "block_sizes": [32],
-        "shapes": [250],
-    },
+    {"variants": variants, "dtypes": dtypes, "block_sizes": [32], "shapes": shapes}
+    for variants, dtypes, shapes in _SERIES
 ]
-# The truth behind every synthetic GPU.
+# True parameters of each simulated GPU.
 RHO = 12.0
 T_G_S = 2e-12
 BYTES_PER_S = {"pinned": 24e9, "pageable": 6e9}
 ALL_THREADS = 4
-HOST_BYTES_PER_S = 3e9  # of transposing and padding
-CPU_S_PER_ELEMENT = {
+HOST_BYTES_PER_S = 3e9  # for transposing and padding
+CPU_S_PER_FMA = {
     "naive": 2e-9,
     "loop_order": 4e-10,
     "column_buffered": 5e-10,
@@ -95,7 +84,7 @@ FLOAT64_FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Power:
-    """What a simulated GPU does, as factors of what the others do."""
+    """Throughput of a simulated GPU, as factors of that of the others."""
 
     units: float = 1.0
     memory: float = 1.0
@@ -103,23 +92,20 @@ class Power:
 
     @property
     def speed(self) -> float:
-        """Of its kernels: units and memory have to keep up with each other."""
+        """Factor of its kernels: the slower of units and memory."""
         return min(self.units, self.memory)
 
     @property
     def ceilings(self) -> dict[str, float]:
         """The factors by quantity of ceilings.csv."""
         copies = dict.fromkeys(("h2d_bytes_per_s", "d2h_bytes_per_s"), self.link)
-        return copies | {
-            "fp32_flop_per_s": self.units,
-            "device_copy_bytes_per_s": self.memory,
-        }
+        return copies | {"fp32_flop_per_s": self.units, "device_copy_bytes_per_s": self.memory}
 
 
 def kernel_time_s(cell: Cell) -> float:
-    """M0 exactly; the variants that M0 does not know are a fixed factor faster or slower.
+    """Return the time by M0, divided by `SPEEDUP` for variants that M0 does not model.
 
-    Products that are not square take the time of the square ones with as many multiplications.
+    A product that is not square takes the time of a square product with as many FMAs.
     """
     shape = cell.shape
     n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
@@ -135,30 +121,25 @@ def kernel_time_s(cell: Cell) -> float:
 
 
 def cpu_time_s(cell: Cell) -> float:
-    """A time an element; several threads share it but for what `PARALLEL_EFFICIENCY` leaves."""
+    """Return a time proportional to N³; several threads have `PARALLEL_EFFICIENCY`."""
     threads = cell.threads or 1
     share = threads * PARALLEL_EFFICIENCY if threads > 1 else 1
-    return CPU_S_PER_ELEMENT[cell.variant] * float(cell.shape.n) ** 3 / share
+    return CPU_S_PER_FMA[cell.variant] * float(cell.shape.n) ** 3 / share
 
 
 def _gpu_cells(device: str, sizes: list[int], variants: Sequence[str]) -> list[Cell]:
-    changes = {
-        "sizes": sizes,
-        "variants": list(variants),
-        "block_sizes": BLOCK_SIZES,
-        "series": SERIES,
-        "host_memory": ["pinned", "pageable"],
-    }
+    changes = {"sizes": sizes, "variants": list(variants), "block_sizes": BLOCK_SIZES}
+    changes |= {"series": SERIES, "host_memory": ["pinned", "pageable"]}
     return gpu_cells(study(changes), device)
 
 
 def _cpu_cells(sizes: list[int]) -> list[Cell]:
-    cpu = {"variants": list(CPU_S_PER_ELEMENT), "sizes": sizes, "block_sizes": [16, 64]}
+    cpu = {"variants": list(CPU_S_PER_FMA), "sizes": sizes, "block_sizes": [16, 64]}
     return cpu_cells(study({"cpu": cpu | {"threads": [1, "all"]}}), ALL_THREADS)
 
 
 def _check(cell: Cell) -> dict[str, object]:
-    """All pass but buffered kernels above 1024 threads, and one cell whose product is wrong."""
+    """Return a check: all pass except buffered kernels above N = 1024 and one wrong product."""
     row = cell.row()
     if cell.device == CPU:
         return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
@@ -168,19 +149,13 @@ def _check(cell: Cell) -> dict[str, object]:
         reason = f"needs {cell.shape.n} threads per block, 1024 allowed"
         return row | {"status": "not_launchable", "reason": reason}
     if (cell.variant, cell.shape.n, cell.block_size) == ("block_strided", 512, 1):
-        return row | {
-            "status": "failed",
-            "reason": "1 of 262144 elements wrong",
-            "worst_row": 3,
-            "worst_column": 5,
-            "worst_error": 1.0,
-            "worst_bound": 1e-4,
-        }
+        row |= {"status": "failed", "reason": "1 of 262144 elements wrong"}
+        return row | {"worst_row": 3, "worst_column": 5, "worst_error": 1.0, "worst_bound": 1e-4}
     return row | {"status": "passed", "worst_error": 1e-6, "worst_bound": 1e-4}
 
 
 def _times(cell: Cell, power: Power) -> dict[str, float]:
-    """Return what the parts of a GPU's pass take without noise, in seconds."""
+    """Return the times of the parts of a GPU's run without noise, in seconds."""
     step, seen = cell.product.entry.host_step, cell.product.operands
     size = ELEMENTS[cell.dtype].bytes
     rate = BYTES_PER_S[str(cell.host_memory)] * power.link
@@ -222,12 +197,12 @@ def _gpu_samples(
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     factor = np.exp(noise * rng.standard_normal((len(cells), 3, count)))
-    # What the host does, whose noise is that of the copy to the GPU, is a part of few runs.
-    places = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
-    known = pd.DataFrame([_times(cell, power) for cell in cells], columns=list(places))
+    # Work on the host has the noise of the copy to the GPU.
+    noises = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
+    known = pd.DataFrame([_times(cell, power) for cell in cells], columns=list(noises))
     times = {
-        name: known[name].to_numpy().reshape(-1, 1) * factor[:, place]
-        for name, place in places.items()
+        name: known[name].to_numpy().reshape(-1, 1) * factor[:, number]
+        for name, number in noises.items()
     }
     times["total_s"] = sum(np.nan_to_num(each) for each in times.values()) + 5e-6
     return _repeated(cells, count, simulated_tables.with_telemetry(times, throttled))
@@ -289,7 +264,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
 def recorded(**options: Any) -> Path:
     """Return the folder of a simulated recording, written once with the same `options`.
 
-    They are those of `write_recording`. The folder is not to be changed.
+    The options are those of `write_recording`. Do not change the folder.
     """
     makers = [f"tests/support/{name}.py" for name in ("simulated", "simulated_tables", "studies")]
     inputs = [code("cpu_reference", "kernels", "measurement", *makers), options]
@@ -298,17 +273,17 @@ def recorded(**options: Any) -> Path:
 
 
 def tried(text: str, name: str = "mine", **options: Any) -> Path:
-    """Return the folder of a recording that brings a kernel with this source, likewise."""
+    """Return the folder of a recording with a user-supplied kernel of this source."""
     texts = {f"brought/{name}.cu": text.split("\n")}
     sources = {path: lines_sha256(lines) for path, lines in texts.items()}
-    small = {"sizes": (256, 512), "holdout": (), "samples": 6, "held": True}
+    small = {"sizes": (256, 512), "holdout": (), "samples": 6, "kernel_only": True}
     small["variants"] = ("naive", "naive_coalesced", "block", "cublas_sgemm", name)
     with adopting(variants_of(texts)):
         return recorded(**{**small, "sources": sources, "texts": texts, **options})
 
 
 def make_recording(path: Path, **options: Any) -> Recording:
-    """Write a simulated recording to the folder `path`; `options` as of `write_recording`."""
+    """Write a simulated recording to `path`; `options` are those of `write_recording`."""
     made = recorded(**options)
     shutil.copytree(made, path)
     return replace(_read(made), path=path)
@@ -328,36 +303,31 @@ def write_recording(
     noise: float = 0.01,
     seed: int = 0,
     throttled: int = 0,
-    variants: Sequence[str] = ORDERS_VARIANTS,
+    variants: Sequence[str] = SQUARE_VARIANTS,
     gpu_name: str = "Simulated GPU",
     cpu_model: str = "Simulated CPU",
-    held: bool = False,
+    kernel_only: bool = False,
     power: Power = Power(),
     **changes: object,
 ) -> Recording:
-    """Write a simulated recording to a folder.
+    """Write a simulated recording of `gpus` GPUs and their host's CPU to a folder.
 
-    `gpus` devices and their host's CPU, orders `sizes` and `holdout`, `samples` a cell with
-    lognormal noise, `throttled` of each GPU cell's slower and marked; of the GPU's square matrices
-    `variants`; `held`: kernels are timed alone too, as from format 5 on; `changes` replaces keys of
-    the provenance. The GPU follows M0, RHO and T_G_S, faster or slower by its `power`. Beside the
-    orders it has measured `SERIES`.
+    Square matrices have the sizes `sizes` and `holdout`, on GPUs with `variants`; all GPUs have
+    `SERIES` too. `samples` per cell have lognormal noise; `throttled` samples of each GPU cell are
+    slower and marked. `kernel_only` adds kernel-only times, as in format 5. The GPU follows M0 with
+    RHO and T_G_S, scaled by its `power`. `changes` replaces keys of the provenance.
     """
     rng = np.random.default_rng(seed)
-    orders = sorted([*sizes, *holdout])
+    all_sizes = sorted([*sizes, *holdout])
     cells = _cpu_cells([n for n in sizes if n <= 1024])
     for index in range(gpus):
-        cells += _gpu_cells(f"gpu{index}", orders, variants)
+        cells += _gpu_cells(f"gpu{index}", all_sizes, variants)
     check_rows = [_check(cell) for cell in cells]
     checks = pd.DataFrame(check_rows, columns=list(recording.TABLES["checks.csv"]))
     timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
     on_cpu, on_gpu = ([c for c in timed if (c.device == CPU) is side] for side in (True, False))
-    table = pd.concat(
-        [
-            _cpu_samples(on_cpu, samples, noise, rng),
-            _gpu_samples(on_gpu, samples, noise, throttled, power, rng),
-        ]
-    )
+    own = _cpu_samples(on_cpu, samples, noise, rng)
+    table = pd.concat([own, _gpu_samples(on_gpu, samples, noise, throttled, power, rng)])
 
     def kernel_s(cell: Cell) -> float:
         return kernel_time_s(cell) / power.speed
@@ -374,7 +344,7 @@ def write_recording(
         "ceilings.csv": ceilings,
         "neighbours.csv": simulated_tables.neighbours(table, gpus, rng),
     }
-    if held:
+    if kernel_only:
         on_gpu = frames["samples.csv.gz"]["device"] != CPU
         launching = on_gpu * simulated_tables.LAUNCH_S
         for name in ("kernel_s", "total_s"):

@@ -1,4 +1,4 @@
-"""What a synthetic recording holds besides samples and checks; see `conftest.make_recording`."""
+"""The tables of a simulated recording besides samples and checks; see `simulated`."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,18 +10,18 @@ from kernels.catalog.variant import UserSupplied
 from measurement.recording.recording import CELL, OPTIONAL, TABLES
 from study.cells import Cell
 
-# The cell that is started cold and measured beside neighbours.
+# The cell of cold starts and of measurements with neighbours.
 STUDIED = ("block_unroll4", 32)
 COLD_S = {"init_s": 0.05, "context_s": 0.12, "module_s": 0.002, "allocation_s": 0.001}
-# What the traffic of the other GPUs does to the copies; the kernel does not feel it.
+# Slowdown of copies by the traffic of other GPUs; kernels are not affected.
 BESIDE = {"pinned": 1.0, "pageable": 1.5}
 THROTTLED_FACTOR = 1.3
 SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
 BATCH_S = 5e-3
 POWER_W = 500.0
-LAUNCH_S = 3e-6  # by which a kernel's time by the events of a run exceeds its own
-BACK_TO_BACK = 0.9  # of a single launch, the share that a launch in a batch takes
+LAUNCH_S = 3e-6  # excess of an in-run kernel time
+BACK_TO_BACK = 0.9  # time of a launch in a batch over that of a single launch
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
 _CEILINGS = {
     "fp32_flop_per_s": 5e13,
@@ -45,7 +45,7 @@ _CEILINGS = {
 }
 
 
-# The host's: of each level that of one of its CPUs.
+# Caches of one CPU of the host.
 CACHES = [
     {"level": 1, "bytes": 32768, "shared_by": 1},
     {"level": 2, "bytes": 1048576, "shared_by": 1},
@@ -62,15 +62,15 @@ CPU_CLOCK_HZ = 3e9
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
-    """Return rows as the frame of one file of a recording, columns that they lack empty."""
+    """Return rows as the frame of one file of a recording; missing columns are empty."""
     return pd.DataFrame(rows, columns=list((TABLES | OPTIONAL)[name]))
 
 
 def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np.ndarray]:
     """Return times of the shape (cells, samples) with the state of the GPU.
 
-    The first `throttled` of each cell are slower and marked: by power, the first of them by
-    temperature too.
+    The first `throttled` samples of each cell are slower and marked as power-capped, the first
+    sample as thermally limited too.
     """
     number = np.arange(times["total_s"].shape[1])
     marked = number < throttled
@@ -88,7 +88,7 @@ def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np
 
 
 def cpu_clocks(drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Return a CPU's clocks before and after each sample; after the first of a cell it fell.
+    """Return a CPU's clocks before and after each sample; it falls in the first of each cell.
 
     `drawn` are normal numbers of the shape (cells, 2, samples).
     """
@@ -98,8 +98,8 @@ def cpu_clocks(drawn: np.ndarray) -> dict[str, np.ndarray]:
     return {"cpu_clock_before_hz": before, "cpu_clock_after_hz": after}
 
 
-# Kernel, block size, elements: registers, static shared memory in bytes, and the main loop (opcode,
-# width of accesses in bits, count). A fifth as many instructions again stand outside of the loop.
+# Kernel, block size, data type: registers, static shared bytes, main loop (opcode, width of
+# accesses in bits, count). Outside the loop there are 20 % more instructions.
 BUILDS = {
     ("naive", 32, "float32"): (40, 0, "FFMA:4 LDG.32:8 IADD3:8"),
     ("naive_coalesced", 32, "float32"): (32, 0, "FFMA:4 LDG.32:8 IMAD:8"),
@@ -157,7 +157,7 @@ def _loop(text: str) -> Iterator[tuple[str, int, int]]:
 def batches(
     cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Return six batches of every kernel shorter than `BATCH_S`, from the cells that were timed."""
+    """Return six batches of every timed kernel shorter than `BATCH_S`."""
     rows = []
     for cell in _kernels(cells):
         time_s = BACK_TO_BACK * kernel_time_s(cell)
@@ -165,8 +165,7 @@ def batches(
             continue
         for number in range(1, 7):
             batch_s = time_s * float(np.exp(0.001 * rng.standard_normal()))
-            launches = int(BATCH_S / time_s)
-            row = {"round": number, "launches": launches, "kernel_batch_s": batch_s}
+            row = {"round": number, "launches": int(BATCH_S / time_s), "kernel_batch_s": batch_s}
             rows.append(cell.row() | row)
     return table("batches.csv.gz", rows)
 
@@ -174,25 +173,19 @@ def batches(
 def kernels(
     cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Return ten launches of every kernel alone."""
+    """Return ten kernel-only launches of every kernel."""
     rows = []
     for cell in _kernels(cells):
         for number in range(1, 11):
             time_s = kernel_time_s(cell) * float(np.exp(0.001 * rng.standard_normal()))
-            row = {
-                "round": number,
-                "position": 0,
-                "time_unix_s": 1.7e9 + number,
-                "caches": "warm",
-                "launches": 1,
-            }
-            row |= {"kernel_s": time_s, "sm_clock_hz": 1_980_000_000, "throttle_reasons": 0}
-            rows.append(cell.row() | row)
+            row = {"round": number, "position": 0, "time_unix_s": 1.7e9 + number, "launches": 1}
+            row |= {"caches": "warm", "kernel_s": time_s}
+            rows.append(cell.row() | row | {"sm_clock_hz": 1_980_000_000, "throttle_reasons": 0})
     return table("kernels.csv.gz", rows)
 
 
 def energy(cells: list[Cell], kernel_time_s: Callable[[Cell], float]) -> pd.DataFrame:
-    """Return a second of launches of each kernel on square matrices, at `POWER_W`."""
+    """Return one second of launches of each kernel on square matrices, at `POWER_W`."""
     rows = []
     for cell in _kernels(cells):
         if not cell.shape.is_square or cell.dtype != "float32":
@@ -224,7 +217,7 @@ def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame
 
 
 def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return six rounds of every quantity of every GPU and of the CPU, its clock among them."""
+    """Return six rounds of every quantity of every GPU and of the CPU."""
     measured: list[tuple[str, str, str | None, int | None, float]] = [
         ("cpu", "timer_resolution_s", None, None, 3e-8),
         ("cpu", "empty_total_s", None, None, 8e-8),
@@ -237,28 +230,19 @@ def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFr
             measured.append((device, quantity, None, size, value))
         for memory, rate in (("pinned", 5e10), ("pageable", 1e10)):
             for size in (2**12, 2**16, 2**20, 2**26):
-                for way in ("h2d", "d2h"):
+                for direction in ("h2d", "d2h"):
                     reached = rate * size / (size + 2**18)
-                    measured.append((device, f"{way}_bytes_per_s", memory, size, reached))
-    rows = [
-        {
-            "device": device,
-            "quantity": quantity,
-            "host_memory": memory,
-            "size_bytes": size,
-            "round": number,
-            "value": value * float(np.exp(0.005 * rng.standard_normal())),
-        }
-        for device, quantity, memory, size, value in measured
-        for number in range(1, 7)
-    ]
-    rows += [
-        {"device": "cpu", "quantity": quantity, "threads": threads, "round": number}
-        | {"value": value * float(np.exp(0.005 * rng.standard_normal()))}
+                    measured.append((device, f"{direction}_bytes_per_s", memory, size, reached))
+    names = ("device", "quantity", "host_memory", "size_bytes", "value")
+    known = [dict(zip(names, row, strict=True)) for row in measured]
+    known += [
+        {"device": "cpu", "quantity": quantity, "threads": threads, "value": value}
         for quantity, threads, value in on_cpu
-        for number in range(1, 7)
     ]
-    return table("ceilings.csv", rows)
+    rows = [row | {"round": number} for row in known for number in range(1, 7)]
+    noise = np.exp(0.005 * rng.standard_normal(len(rows)))
+    frame = table("ceilings.csv", rows)
+    return frame.assign(value=frame["value"] * noise)
 
 
 def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -267,7 +251,7 @@ def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd
     for memory, beside in BESIDE.items() if gpus > 1 else ():
         for cell, alone in _studied(samples, memory):
             for number in range(1, 13):
-                state = float(np.exp(0.05 * rng.standard_normal()))  # both of a pair share it
+                state = float(np.exp(0.05 * rng.standard_normal()))  # the same for both of a pair
                 for count, factor in ((0, 1.0), (gpus - 1, beside)):
                     times = {name: float(alone[name].median()) * state for name in _PARTS}
                     for name in times:
@@ -279,35 +263,23 @@ def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd
 
 
 def phases(gpus: int) -> list[dict[str, object]]:
-    """Return how long each part of the measurement took."""
-    known = {
-        "start": (1.0, 0.0),
-        "ceilings": (3.0, 0.0),
-        "cold_starts": (2.0, 0.1),
-        "checking": (4.0, 3.0),
-        "sampling": (20.0, 15.0),
-        "batches": (1.0, 0.75),
-    }
-    if gpus > 1:
-        known["neighbours"] = (2.0, 1.0)
+    """Return the duration of each phase of the measurement."""
+    on_gpu = [("start", 1.0, 0.0), ("ceilings", 3.0, 0.0), ("cold_starts", 2.0, 0.1)]
+    on_gpu += [("checking", 4.0, 3.0), ("sampling", 20.0, 15.0), ("batches", 1.0, 0.75)]
+    on_gpu += [("neighbours", 2.0, 1.0)] if gpus > 1 else []
+    on_cpu = [("ceilings", 0.1, 0.0), ("checking", 10.0, 9.0), ("sampling", 30.0, 29.0)]
+    devices = {f"gpu{index}": on_gpu for index in range(gpus)} | {"cpu": on_cpu}
     return [
-        {"device": f"gpu{index}", "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
-        for index in range(gpus)
-        for phase, (wall_s, busy_s) in known.items()
-    ] + [
-        {"device": "cpu", "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
-        for phase, wall_s, busy_s in (
-            ("ceilings", 0.1, 0.0),
-            ("checking", 10.0, 9.0),
-            ("sampling", 30.0, 29.0),
-        )
+        {"device": device, "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
+        for device, phases in devices.items()
+        for phase, wall_s, busy_s in phases
     ]
 
 
 def _studied(
     samples: pd.DataFrame, memory: str
 ) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
-    """Yield cell and samples of every `STUDIED` cell from one kind of host memory."""
+    """Yield every `STUDIED` cell with one kind of host memory, and its samples."""
     rows = samples[(samples["variant"] == STUDIED[0]) & (samples["block_size"] == STUDIED[1])]
     for key, cell in rows[rows["host_memory"] == memory].groupby(CELL, dropna=False, sort=True):
         yield dict(zip(CELL, key, strict=True)), cell

@@ -14,7 +14,7 @@ from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import ceilings, published
 from analysis.data import recordings as data
 from tests.support.report_data import PUBLISHED, rewritten
-from tests.support.simulated import ALL_THREADS, CPU_S_PER_ELEMENT, PARALLEL_EFFICIENCY
+from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ
 
 PRINTED = published.read(PUBLISHED)
@@ -138,7 +138,7 @@ def test_each_step_is_compared_with_the_previous_step_at_each_size(ladder, both)
     for row in card.to_dict("records"):
         own = cells.loc[[(row["variant"], row["threads"], row["n"])]]
         assert row["time_s"] == own["total_s"].min(), "the fastest block size"
-        expected = CPU_S_PER_ELEMENT[row["after_variant"]] / CPU_S_PER_ELEMENT[row["variant"]]
+        expected = CPU_S_PER_FMA[row["after_variant"]] / CPU_S_PER_FMA[row["variant"]]
         threads = row["threads"] / row["after_threads"]
         expected *= threads * PARALLEL_EFFICIENCY if threads > 1 else 1
         assert row["speedup"] == pytest.approx(expected, rel=0.02)
@@ -193,7 +193,7 @@ def ceiling(source, quantity, threads):
 
 def test_each_variant_has_a_row_at_its_largest_size_for_each_number_of_threads(roofline):
     card = roofline[roofline["recording"] == "card"]
-    expected = [*((name, 1) for name in CPU_S_PER_ELEMENT), ("packed", 4), ("blas", 4)]
+    expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
     assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(expected)
     assert set(card["n"]) == {1024}
     assert one(roofline, "naive", recording="host")["n"] == 512
@@ -281,7 +281,7 @@ def test_factors_multiply_to_the_whole_and_shares_add_to_one(split):
 
 def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
     rows = parts_of(split)
-    rate = CPU_S_PER_ELEMENT
+    rate = CPU_S_PER_FMA
     expected = {
         "source": rate["naive"] / rate["blocked"],
         "one_thread": rate["blocked"] / rate["blas"],

@@ -19,7 +19,7 @@ SMALL = {"sizes": (256, 512), "holdout": (), "samples": 9}
 
 @pytest.fixture(scope="module")
 def held():
-    return read(recorded(**SMALL, held=True))
+    return read(recorded(**SMALL, kernel_only=True))
 
 
 def test_a_kernel_timed_alone_is_the_same_whatever_memory_is_copied_from(held):
@@ -53,7 +53,7 @@ def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_ove
 
 @pytest.mark.slow
 def test_kernels_timed_alone_have_sessions_too(held):
-    both = together([held, read(recorded(**SMALL, held=True, seed=1))])
+    both = together([held, read(recorded(**SMALL, kernel_only=True, seed=1))])
     (source,) = data.sources({"card": both})
     cells = source.cells[source.cells["device"] != "cpu"]
     assert set(cells["kernel_timing"]) == {"kernel-only"}
@@ -96,7 +96,7 @@ def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held):
 
 @pytest.mark.slow
 def test_recordings_are_compared_by_kernels_timed_alone_where_both_have_them(held):
-    again = read(recorded(**SMALL, held=True, seed=1))
+    again = read(recorded(**SMALL, kernel_only=True, seed=1))
     frame = compare(held, again, 0.02)
     kernels = frame[frame["quantity"] == "kernel"]
     assert not kernels.duplicated(KERNEL).any(), "host memory does not matter to them"

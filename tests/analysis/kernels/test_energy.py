@@ -9,7 +9,7 @@ from measurement.recording.recording import read
 from tests.support.simulated import recorded
 from tests.support.simulated_tables import POWER_W
 
-SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "held": True}
+SMALL = {"sizes": (256,), "holdout": (), "samples": 6, "kernel_only": True}
 
 
 def test_energy_is_power_times_the_time_of_a_launch():

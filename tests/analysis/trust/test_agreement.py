@@ -182,7 +182,7 @@ def test_without_pairs_both_tables_are_empty(one, cpu_recording):
 
 
 def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
-    sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "held": True}
+    sizes = {"sizes": (256,), "holdout": (), "noise": 0.001, "kernel_only": True}
     made = {name: make_recording(tmp_path / name, seed=at, **sizes) for at, name in enumerate("ab")}
     shares, cells = agreed(made)
     kinds = shares.set_index(["kind", "quantity"])

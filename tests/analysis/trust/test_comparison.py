@@ -562,7 +562,7 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
     gpu = written(replace(gpu_recording, samples=only_gpu), tmp_path / "gpu")
     for arguments, words in [
         ((tmp_path / "nowhere", cpu_recording.path), ["nowhere", "no such folder"]),
-        ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or cut off"]),
+        ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or truncated"]),
         ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "no cell was timed in both"]),
         ((gpu, gpu, "--csv", bent / "checks.csv" / "x.csv"), ["checks.csv"]),
     ]:

@@ -98,7 +98,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
     }
     make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
-    made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, held=True)
+    made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, kernel_only=True)
     builds = made.builds.iloc[:0].copy()
     for result in results:
         builds.loc[len(builds)] = result.row()

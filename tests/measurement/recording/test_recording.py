@@ -22,7 +22,7 @@ FILES = ["provenance.json", *MEASURED]
 def small(make_recording, tmp_path_factory):
     """A small recording of a GPU and its host; not to be changed."""
     folder = tmp_path_factory.mktemp("recordings") / "small"
-    return make_recording(folder, sizes=(32, 512), holdout=(), samples=2, held=True)
+    return make_recording(folder, sizes=(32, 512), holdout=(), samples=2, kernel_only=True)
 
 
 @pytest.fixture
