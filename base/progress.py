@@ -23,11 +23,7 @@ class Progress:
         self._started = time.monotonic()
 
     def show(
-        self,
-        item: object,
-        done: int,
-        left_s: Callable[[], float | None],
-        bound: str = "at most",
+        self, item: object, done: int, left_s: Callable[[], float | None], bound: str = "at most"
     ) -> None:
         """Show the current item, the number done, and `left_s()` with its qualifier `bound`.
 

@@ -38,12 +38,7 @@ class Variant:
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
     for variant in [
-        Variant(
-            "naive",
-            "CPU naive",
-            "V, Tables 1 and 2",
-            "triple loop, B read with stride N",
-        ),
+        Variant("naive", "CPU naive", "V, Tables 1 and 2", "triple loop, B read with stride N"),
         Variant(
             "loop_order",
             "CPU loop order",
@@ -70,29 +65,11 @@ VARIANTS: dict[str, Variant] = {
             "A and B packed for each level of cache, C in vector registers",
             parallel=True,
         ),
+        Variant(BLAS, "CPU BLAS", "reference", "NumPy's BLAS", parallel=True, compiled=False),
         Variant(
-            BLAS,
-            "CPU BLAS",
-            "reference",
-            "NumPy's BLAS",
-            parallel=True,
-            compiled=False,
+            MKL, "CPU MKL", "reference", "Intel MKL, if installed", parallel=True, compiled=False
         ),
-        Variant(
-            MKL,
-            "CPU MKL",
-            "reference",
-            "Intel MKL, if installed",
-            parallel=True,
-            compiled=False,
-        ),
-        Variant(
-            BLIS,
-            "CPU BLIS",
-            "reference",
-            "BLIS from PyPI, if installed",
-            compiled=False,
-        ),
+        Variant(BLIS, "CPU BLIS", "reference", "BLIS from PyPI, if installed", compiled=False),
     ]
 }
 

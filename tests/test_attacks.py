@@ -314,10 +314,7 @@ CONFIGS = {
     "an id with a line's end": (cards("a\n"), "letters, digits"),
     "an id of 300 letters": (cards("a" * 300), "letters, digits"),
     "the label of another's card": (cards("a", "a-gpu1"), "a-gpu1 is also the name of"),
-    "a path that ends": (
-        setting("gpus", 0, {"id": "a", "recording": "a\0b"}),
-        "one line of text",
-    ),
+    "a path that ends": (setting("gpus", 0, {"id": "a", "recording": "a\0b"}), "one line of text"),
     "5,000 brackets": (lambda _: "[" * 5000, "more than 16 nested levels"),
     "a billion laughs": (lambda _: "a: &a [1]\nb: [*a, *a]", "aliases .* are not allowed"),
     "a day that is none": (lambda _: "a: 2001-99-99", "has an invalid value"),
@@ -458,11 +455,7 @@ def as_many_cells(content):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "content"),
-    [
-        (SAMPLES, as_measured),
-        ("ceilings.csv", as_short_as_may_be),
-        ("checks.csv", as_many_cells),
-    ],
+    [(SAMPLES, as_measured), ("ceilings.csv", as_short_as_may_be), ("checks.csv", as_many_cells)],
 )
 def test_reading_takes_no_more_than_four_times_what_a_recording_holds(
     sound, tmp_path, table, content

@@ -46,11 +46,7 @@ class HostBuffers:
     """The matrices in one kind of host memory; `a` and `b` map dtypes to flat arrays."""
 
     def __init__(
-        self,
-        a: Mapping[str, Matrix],
-        b: Mapping[str, Matrix],
-        c_bytes: int,
-        allocate: Allocate,
+        self, a: Mapping[str, Matrix], b: Mapping[str, Matrix], c_bytes: int, allocate: Allocate
     ) -> None:
         self._a = a
         self._b = b

@@ -94,13 +94,7 @@ class _ProbedGpu:
     """One GPU with the probes and their buffers; `stack` frees them."""
 
     def __init__(
-        self,
-        cuda: Any,
-        device: Any,
-        module: Any,
-        tensor_module: Any,
-        stream: Any,
-        stack: ExitStack,
+        self, cuda: Any, device: Any, module: Any, tensor_module: Any, stream: Any, stack: ExitStack
     ) -> None:
         self._cuda = cuda
         self._kernels = {

@@ -359,10 +359,7 @@ class GpuSession:
         return self._host[str(cell.host_memory)].product(cell)
 
     def _launcher(
-        self,
-        cell: Cell,
-        stream: Any = None,
-        on_device: Sequence[Any] | None = None,
+        self, cell: Cell, stream: Any = None, on_device: Sequence[Any] | None = None
     ) -> Callable[[], None]:
         """Return a function that launches the cell's kernel.
 
@@ -447,7 +444,5 @@ def read_limits(cuda: Any, device: Any) -> DeviceLimits:
     }
     values = {name: device.get_attribute(number) for name, number in names.items()}
     return DeviceLimits(
-        **values,
-        memory_bytes=device.total_memory(),
-        compute_capability=device.compute_capability(),
+        **values, memory_bytes=device.total_memory(), compute_capability=device.compute_capability()
     )

@@ -36,10 +36,7 @@ class Bench:
 
 @contextmanager
 def bench(
-    path: Path,
-    device_index: int,
-    purpose: str,
-    wanted: Callable[[Recording], Iterable[Build]],
+    path: Path, device_index: int, purpose: str, wanted: Callable[[Recording], Iterable[Build]]
 ) -> Iterator[Bench]:
     """Lock the GPU and rebuild the `wanted` kernels of a recording.
 

@@ -41,10 +41,7 @@ class Outcome:
 
 
 def plan(
-    variants: list[str],
-    block_sizes: list[int],
-    sizes: list[str],
-    dtypes: tuple[str, ...] = _DTYPES,
+    variants: list[str], block_sizes: list[int], sizes: list[str], dtypes: tuple[str, ...] = _DTYPES
 ) -> list[Cell]:
     """Return the cells of these variants, for the block sizes, shapes and dtypes each supports."""
     shapes = [Shape.parse(text) for text in sizes]

@@ -84,12 +84,7 @@ TABLES: dict[str, dict[str, str]] = {
         "cubin_sha256": "string",
     },
     "instructions.csv": _BUILD_TYPES
-    | {
-        "scope": "string",
-        "opcode": "string",
-        "bits": "Int64",
-        "count": "Int64",
-    },
+    | {"scope": "string", "opcode": "string", "bits": "Int64", "count": "Int64"},
     "cold_starts.csv": _CELL_TYPES
     | {
         "round": "Int64",
@@ -134,22 +129,10 @@ OPTIONAL: dict[str, dict[str, str]] = {
         "idle_power_w": "float64",
     },
     "batches.csv.gz": _KERNEL_TYPES
-    | {
-        "round": "Int64",
-        "launches": "Int64",
-        "kernel_batch_s": "float64",
-    },
-    "counters.csv": _KERNEL_TYPES
-    | {
-        "metric": "string",
-        "value": "float64",
-    },
+    | {"round": "Int64", "launches": "Int64", "kernel_batch_s": "float64"},
+    "counters.csv": _KERNEL_TYPES | {"metric": "string", "value": "float64"},
     "accuracy.csv": _KERNEL_TYPES
-    | {
-        "matrices": "string",
-        "worst_units": "float64",
-        "rms_units": "float64",
-    },
+    | {"matrices": "string", "worst_units": "float64", "rms_units": "float64"},
 }
 # Tables that the recorder writes.
 MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}

@@ -147,12 +147,7 @@ def test_no_request_is_one_line(question):
 
 
 @pytest.mark.parametrize(
-    ("product", "fault"),
-    [
-        ([1, np.nan], "NaN"),
-        ([1, -np.inf], "infinite"),
-        ([0, 0], "only zeros"),
-    ],
+    ("product", "fault"), [([1, np.nan], "NaN"), ([1, -np.inf], "infinite"), ([0, 0], "only zeros")]
 )
 def test_product_that_nobody_computed_is_refused(product, fault):
     with pytest.raises(CellError, match=fault):

@@ -100,11 +100,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
         ("initcheck", CLEAN.replace("0 failed", "2 failed"), "0 errors, 2 products wrong"),
         ("initcheck", CLEAN.replace("44 cells", "0 cells"), "0 errors, no cell ran"),
         ("synccheck", CLEAN + "exit 3", "0 errors, exit status 3"),
-        (
-            "synccheck",
-            "echo error: no GPU; exit 2",
-            "no result, exit status 2: error: no GPU",
-        ),
+        ("synccheck", "echo error: no GPU; exit 2", "no result, exit status 2: error: no GPU"),
         ("synccheck", "kill -9 $$", "no result, exit status -9: no message"),
         (
             "synccheck",
