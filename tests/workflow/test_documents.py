@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from study import config
 from tests.support import ROOT
+from tests.test_route import ROUTE, path_of
 from workflow.cli_reference import reference
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
@@ -83,6 +84,11 @@ def test_every_key_of_the_configuration_is_described():
         if isinstance(section, type) and issubclass(section, BaseModel):
             for key in section.model_fields:
                 assert key in TEXTS["docs/reference/config.md"], key
+
+
+def test_the_route_of_the_block_size_is_drawn():
+    drawn = re.findall(r"^    (\w+/\S+\.py) ", TEXTS["CONTRIBUTING.md"], re.M)
+    assert [ROOT / name for name in drawn] == list(map(path_of, ROUTE))
 
 
 def test_every_estimator_has_a_reason_or_a_source():
