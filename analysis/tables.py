@@ -60,7 +60,7 @@ class _Part:
     """
 
     frames: Frames
-    claims: list[claims.Row]
+    claims: list[claims.ClaimRow]
     sources: list[Source]
 
 

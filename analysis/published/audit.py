@@ -1,13 +1,13 @@
-"""The audit of the published numbers: what Tables 1–6 of V say when they are held side by side.
+"""Audit of the published numbers: consistency of Tables 1–6 of V.
 
-The published times are those of `analysis.data.published.read`, known to half a unit of their last
-printed digit (`rounding_s`). Every bound here is the worst case of that and, where the start-up
-constant takes part, of its interval.
+The published times (`analysis.data.published.read`) are exact to half a unit of their last printed
+digit (`rounding_s`). Bounds are worst cases of that rounding and of the interval of the start-up
+constant.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -16,35 +16,20 @@ import pandas as pd
 from scipy.optimize import least_squares
 from scipy.stats import t as student_t
 
+from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
+from analysis.schema import bounded
 from analysis.stats.estimates import CONFIDENCE, FloatArray
 from analysis.stats.rounding import half_unit
 
-COLD_TABLES = (1, 2, 3, 4, 5)
-WARM_TABLE = 6
-KERNEL = ["implementation", "block_size"]
-CELLS_COLUMNS = [
-    *("table", "machine", "implementation", "n", "block_size", "time_s", "rounding_s"),
-    *("printed_flop_per_s", "flop_per_s", "flop_per_low_s", "flop_per_high_s", "rate_agrees"),
-    *("constant_s", "constant_low_s", "constant_high_s", "above_constant_s"),
-    *("naive_time_s", "naive_constant_s", "speedup"),
-    *(
-        "speedup_without_constant",
-        "speedup_without_constant_low",
-        "speedup_without_constant_high",
-        "m0_limit",
-    ),
-]
-CONSTANTS_COLUMNS = [
-    *("machine", "first_table", "last_table", "constant_s", "constant_low_s", "constant_high_s"),
-    *("kernels", "cells", "shortest_s", "least_n", "least_n_kernels", "least_n_near", "log_rms"),
-]
-NEAR = 0.1  # a share of the constant by which a time may be off and still be near it
+WARM_TABLE = 6  # measured in a running process; Tables 1–5 include its start-up
+_KERNEL = ["implementation", "block_size"]
+_NEAR = 0.1  # of the constant, by which a time near it may differ
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A start-up constant with its interval, in seconds; NaN where there is none."""
+    """A start-up constant with its interval, in seconds (NaN: none)."""
 
     value: float
     low: float
@@ -53,14 +38,14 @@ class Constant:
 
 
 def fit_constant(kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray) -> Constant:
-    """Fit time = constant + a·n³ to cells, one a for each kernel, and return the constant.
+    """Fit time = constant + a·n³ with one a per kernel, and return the constant.
 
-    `kernel` numbers the kernels from 0; all have the shape (cells,). Residuals are in log time,
-    as times printed with two or three digits are known to a share of themselves; they count by
-    the soft-L1 loss (Charbonnier et al., ICIP 1994), with 1.4826 times their median size as its
-    scale, so that a kernel whose cost does not grow with n³ does not pull the constant. The
-    interval is a jackknife over kernels (Tukey 1958; Efron and Tibshirani, An Introduction to the
-    Bootstrap, 1993, chapter 11) with Student's t, NaN below three kernels.
+    `kernel` numbers the kernels from 0; all arguments have shape (cells,). Residuals are in log
+    time, because printed times have two or three digits. Their loss is soft-L1 (Charbonnier et al.,
+    ICIP 1994) with 1.4826 times their median size as scale, so a kernel whose cost does not grow
+    with n³ has little influence. The interval is a jackknife over kernels (Tukey 1958; Efron and
+    Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11) with Student's t, NaN below
+    three kernels.
     """
     value, log_rms = _robust_constant(kernel, n, time_s)
     count = int(kernel.max()) + 1
@@ -80,9 +65,7 @@ def _robust_constant(
     kernel: npt.NDArray[np.intp], n: FloatArray, time_s: FloatArray
 ) -> tuple[float, float]:
     """Return the constant in seconds and the root mean square of log(fit/time)."""
-    largest = [
-        np.max(np.where(kernel == k, time_s / n**3, 0)) for k in range(int(kernel.max()) + 1)
-    ]
+    largest = [np.max((time_s / n**3)[kernel == k]) for k in range(int(kernel.max()) + 1)]
 
     def residual(logs: FloatArray) -> FloatArray:
         fitted = np.exp(logs[0]) + np.exp(logs[1:])[kernel] * n**3
@@ -96,34 +79,31 @@ def _robust_constant(
 
 
 def constants_table(published: pd.DataFrame) -> pd.DataFrame:
-    """Return the start-up constants: of Tables 1–5 on each machine, and of Table 6 alone.
+    """Return the start-up constants of Tables 1–5 on each machine, and of Table 6.
 
-    A cell that several tables print counts once; Table 6's naive column is that of Table 5, and
-    no part of its own constant. least_n_near of the kernels at the smallest order are nearer to the
-    constant than a share `NEAR` of it.
+    A cell printed by several tables counts once. Table 6 repeats the naive column of Table 5, which
+    is excluded from its constant. least_n_near counts the kernels at the smallest size whose time
+    differs from the constant by at most a share `_NEAR`.
     """
     rows = []
     for machine, name in MACHINES.items():
         own = published[(published["machine"] == machine) & on_gpu(published)]
-        cold = own[own["table"].isin(COLD_TABLES)]
-        warm = own[(own["table"] == WARM_TABLE) & (own["implementation"] != "gpu_naive")]
-        for cells in (cold, warm):
+        warm = own["table"] == WARM_TABLE
+        for cells in (own[~warm], own[warm & (own["implementation"] != "gpu_naive")]):
             if cells["n"].nunique() < 2:
                 continue
-            distinct = cells.drop_duplicates([*KERNEL, "n", "time_s"])
-            kernels = distinct.groupby(KERNEL, dropna=False).ngroup().to_numpy()
+            distinct = cells.drop_duplicates([*_KERNEL, "n", "time_s"])
+            kernels = distinct.groupby(_KERNEL, dropna=False).ngroup().to_numpy()
             n, time_s = (distinct[name].to_numpy(dtype=float) for name in ("n", "time_s"))
             fitted = fit_constant(kernels, n, time_s)
             least = distinct[distinct["n"] == distinct["n"].min()]
-            near = (least["time_s"] - fitted.value).abs() <= NEAR * fitted.value
+            near = (least["time_s"] - fitted.value).abs() <= _NEAR * fitted.value
             rows.append(
                 {
                     "machine": name,
                     "first_table": int(cells["table"].min()),
                     "last_table": int(cells["table"].max()),
-                    "constant_s": fitted.value,
-                    "constant_low_s": fitted.low,
-                    "constant_high_s": fitted.high,
+                    **bounded("constant_s", fitted.value, fitted.low, fitted.high),
                     "kernels": int(kernels.max()) + 1,
                     "cells": len(distinct),
                     "shortest_s": float(time_s.min()),
@@ -133,28 +113,24 @@ def constants_table(published: pd.DataFrame) -> pd.DataFrame:
                     "log_rms": fitted.log_rms,
                 }
             )
-    return pd.DataFrame(rows, columns=CONSTANTS_COLUMNS)
+    return from_rows("audit_constants", rows)
 
 
 def cells_table(published: pd.DataFrame, constants: pd.DataFrame) -> pd.DataFrame:
-    """Return every printed cell with its rate, and its speedup as printed and without the constant.
+    """Return every printed cell with its throughput, and its speedup with and without the constant.
 
-    flop_per_s is 2n³/time_s, with the bounds that the rounding of the time leaves; rate_agrees
-    says whether the printed rate, rounded too, meets them. speedup is the naive time of the same table
-    over the cell's; speedup_without_constant is that of both times less the constant that they hold (Table 6 of
-    its own kernels: none). m0_limit is what M0 bounds the speedup of a buffered kernel by, whatever ρ
-    is: 2/(1 + 1/n).
+    flop_per_s is 2n³/time_s with the bounds of the rounding; rate_agrees: the rounded printed
+    throughput is within them. speedup is the naive time of the same table over the cell's;
+    speedup_without_constant is the ratio of both times minus the constant that they include (none
+    for Table 6's own kernels). m0_limit is M0's bound on the speedup of a buffered kernel for any
+    ρ, 2/(1 + 1/n).
     """
     cells = published.assign(rounding_s=published["time_s"].map(half_unit))
-    cells = cells.merge(_naive(cells), how="left", on=["table", "machine", "n"], validate="m:1")
-    rows = [_cell(row, constants) for row in cells.to_dict("records")]
-    return pd.DataFrame(rows, columns=CELLS_COLUMNS).astype({"block_size": "Int64"})
-
-
-def _naive(cells: pd.DataFrame) -> pd.DataFrame:
-    naive = cells[cells["implementation"] == "gpu_naive"]
     names = {"time_s": "naive_time_s", "rounding_s": "naive_rounding_s"}
-    return naive[["table", "machine", "n", *names]].rename(columns=names)
+    on = ["table", "machine", "n"]
+    naive = cells.loc[cells["implementation"] == "gpu_naive", [*on, *names]].rename(columns=names)
+    cells = cells.merge(naive, how="left", on=on, validate="m:1")
+    return from_rows("audit_cells", [_cell(row, constants) for row in cells.to_dict("records")])
 
 
 def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
@@ -167,51 +143,45 @@ def _cell(row: dict[str, Any], constants: pd.DataFrame) -> dict[str, object]:
     is_naive = row["implementation"] == "gpu_naive"
     is_cold = is_naive or row["table"] != WARM_TABLE
     if constant is not None and is_cold:
-        found["constant_s"], found["above_constant_s"] = (
-            constant.value,
-            row["time_s"] - constant.value,
-        )
-        found |= {"constant_low_s": constant.low, "constant_high_s": constant.high}
+        found |= bounded("constant_s", constant.value, constant.low, constant.high)
+        found["above_constant_s"] = row["time_s"] - constant.value
     if is_naive:
         return found
     found |= {"naive_time_s": row["naive_time_s"], "speedup": row["naive_time_s"] / row["time_s"]}
     if constant is not None:
-        found |= _speedup_without_constant(row, constant, is_cold) | {
-            "naive_constant_s": constant.value
-        }
+        found |= _speedup_without_constant(row, constant, is_cold)
+        found["naive_constant_s"] = constant.value
     if str(row["implementation"]).startswith("gpu_buffered"):
         found["m0_limit"] = 2 / (1 + 1 / row["n"])
     return found
 
 
 def _rate(row: dict[str, Any]) -> dict[str, object]:
-    """Return the rate by a cell's time with its bounds, and whether the printed one meets them."""
+    """Return the throughput by a cell's time with bounds, and whether the printed one agrees."""
     flop = 2.0 * row["n"] ** 3
     low, high = (flop / (row["time_s"] + side * row["rounding_s"]) for side in (1, -1))
     found: dict[str, object] = {"flop_per_s": flop / row["time_s"]}
     found |= {"flop_per_low_s": low, "flop_per_high_s": high}
     if not pd.isna(row["gflops_printed"]):
         printed, slack = (1e9 * f(row["gflops_printed"]) for f in (float, half_unit))
-        meets = low <= printed + slack and high >= printed - slack
-        found |= {"printed_flop_per_s": printed, "rate_agrees": bool(meets)}
+        agrees = low <= printed + slack and high >= printed - slack
+        found |= {"printed_flop_per_s": printed, "rate_agrees": bool(agrees)}
     return found
 
 
 def cold_constant(constants: pd.DataFrame, machine: str) -> Constant | None:
-    """Return the constant that Tables 1–5 hold on a machine, None where none was fitted."""
+    """Return the constant of Tables 1–5 on a machine, or None."""
     own = constants[(constants["machine"] == machine) & (constants["first_table"] != WARM_TABLE)]
-    if own.empty:
-        return None
     names = ("constant_s", "constant_low_s", "constant_high_s", "log_rms")
-    return Constant(*(float(own.iloc[0][name]) for name in names))
+    return None if own.empty else Constant(*(float(own.iloc[0][name]) for name in names))
 
 
 def _speedup_without_constant(
     row: dict[str, Any], constant: Constant, is_cold: bool
 ) -> dict[str, object]:
-    """Return a speedup without the constant, and the least and largest that rounding allows.
+    """Return a speedup without the constant, with the bounds of rounding and constant.
 
-    A time that is not above the constant has an infinite gain.
+    It is infinite for a time that is not above the constant.
     """
     naive, time_s = row["naive_time_s"], row["time_s"]
 
@@ -224,72 +194,52 @@ def _speedup_without_constant(
         speedup(naive + up * row["naive_rounding_s"], time_s + down * row["rounding_s"], start)
         for up, down, start in product((-1, 1), (-1, 1), starts)
     ]
-    return {
-        "speedup_without_constant": speedup(naive, time_s, constant.value),
-        "speedup_without_constant_low": min(corners),
-        "speedup_without_constant_high": max(corners),
-    }
+    value = speedup(naive, time_s, constant.value)
+    return {**bounded("speedup_without_constant", value, min(corners), max(corners))}
 
 
-PAIRS_COLUMNS = [
-    *("kind", "table", "other_table", "machine", "implementation", "n"),
-    *("block_size", "other_block_size", "time_s", "other_time_s", "above_constant_s"),
-    *("rounding_s", "differs", "is_empty"),
-]
 ORDER, REPEAT = "order", "repeat"
+_FIRST = ("table", "machine", *_KERNEL, "n", "time_s", "above_constant_s", "rounding_s")
 
 
 def pairs_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs of `cells_table` that should fit together.
+    """Return pairs of `cells_table` that should be consistent.
 
-    Kind `ORDER`: two block sizes of a kernel at one n, of which the smaller is not to be faster;
-    `differs` says that it is by the printed digits, `is_empty` that its time cannot be told from
-    the start-up constant, so that nothing is left of the kernel. Kind `REPEAT`: one cell that two
-    tables print; `differs` says that their times do.
+    Kind `ORDER`: two block sizes of a kernel at one n; the smaller should not be faster. `differs`:
+    by the printed digits it is. `is_empty`: its time is indistinguishable from the start-up
+    constant. Kind `REPEAT`: one cell printed by two tables; `differs`: with different times.
     """
-    rows = [*_orders(cells), *_repeats(cells)]
-    return pd.DataFrame(rows, columns=PAIRS_COLUMNS).astype(
-        {"block_size": "Int64", "other_block_size": "Int64"}
-    )
+    return from_rows("audit_pairs", [*_block_sizes(cells), *_repeats(cells)])
 
 
-def _orders(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _block_sizes(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
     swept = cells[cells["block_size"].notna()]
     for _, own in swept.groupby(["table", "machine", "implementation", "n"]):
-        ranked = own.sort_values("block_size").to_dict("records")
-        for place, first in enumerate(ranked):
-            for second in ranked[place + 1 :]:
-                row = {name: first[name] for name in PAIRS_COLUMNS if name in first}
-                yield row | {
-                    "kind": ORDER,
-                    "other_table": first["table"],
-                    "other_block_size": second["block_size"],
-                    "other_time_s": second["time_s"],
-                    "differs": bool(first["time_s"] < second["time_s"]),
-                    "is_empty": _is_empty(first),
-                }
+        for first, second in combinations(own.sort_values("block_size").to_dict("records"), 2):
+            faster = bool(first["time_s"] < second["time_s"])
+            yield _pair(ORDER, first, second, differs=faster, is_empty=_is_empty(first))
 
 
-def _is_empty(cell: Mapping[str, Any]) -> bool:
-    """Tell whether a time cannot be told from the start-up constant."""
+def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
+    for _, own in cells.groupby(["machine", *_KERNEL, "n"], dropna=False):
+        first, *others = own.sort_values("table").to_dict("records")
+        for second in others:
+            yield _pair(REPEAT, first, second, differs=bool(second["time_s"] != first["time_s"]))
+
+
+def _pair(
+    kind: str, first: Mapping[Any, Any], second: Mapping[Any, Any], **more: bool
+) -> dict[str, object]:
+    others = {f"other_{name}": second[name] for name in ("table", "block_size", "time_s")}
+    return {"kind": kind, **{name: first[name] for name in _FIRST}, **others, **more}
+
+
+def _is_empty(cell: Mapping[Any, Any]) -> bool:
+    """Return whether a time is indistinguishable from the start-up constant."""
     most = np.fmax(cell["constant_s"], cell["constant_high_s"])  # a bound may be missing
     return bool(cell["time_s"] - cell["rounding_s"] <= most)
 
 
-def _repeats(cells: pd.DataFrame) -> Iterator[dict[str, object]]:
-    for _, own in cells.groupby(["machine", *KERNEL, "n"], dropna=False):
-        ranked = own.sort_values("table").to_dict("records")
-        for second in ranked[1:]:
-            row = {name: ranked[0][name] for name in PAIRS_COLUMNS if name in ranked[0]}
-            yield row | {
-                "kind": REPEAT,
-                "other_table": second["table"],
-                "other_block_size": second["block_size"],
-                "other_time_s": second["time_s"],
-                "differs": bool(second["time_s"] != ranked[0]["time_s"]),
-            }
-
-
 def on_gpu(published: pd.DataFrame) -> pd.Series:
-    """Tell which published cells are of a GPU."""
+    """Return which published cells are of a GPU."""
     return published["implementation"].str.startswith("gpu_")

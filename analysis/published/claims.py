@@ -1,7 +1,7 @@
-"""What the sources claim, compared with what was counted, built and measured: one line a claim.
+"""The sources' claims, tested by counts, builds and times: one row per claim.
 
-Each claim has a rule that says by which numbers it holds. Times are compared at the largest order
-that both variants have, by the interval of their ratio; `quantity` says whether kernel or total.
+Each claim has a rule that decides on its verdict. Times are compared at the largest size measured
+for both variants, by the interval of their ratio; `quantity` is "kernel" or "total".
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,16 +21,21 @@ from kernels.catalog.entries import VARIANTS, has_own_source
 from kernels.catalog.product import Product
 
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
-NEAR = 1.25  # a factor that "about" leaves on either side
+NEAR = 1.25  # tolerance of "about", as a factor
 _SHAPE = ["batch", "m", "n", "k"]
-Row = dict[str, object]
-# In which order the claims stand.
+ClaimRow = dict[str, object]
+# Positions of the claims in the table.
 ON_ACCESSES, ON_REGISTERS, ON_TIMES, ON_CPU, ON_GPU_AND_CPU = 0, 1, 3, 4, 5
 
 
-def exactly(value: float, expected: float) -> str:
+def exactly(low: float, high: float, expected: float) -> str:
     """Return whether a claim of an exact number holds."""
-    return HOLDS if value == expected else DOES_NOT_HOLD
+    return HOLDS if low == high == expected else DOES_NOT_HOLD
+
+
+def at_most(low: float, high: float, expected: float) -> str:
+    """Return whether a value is at most the expected one."""
+    return HOLDS if high <= expected else DOES_NOT_HOLD
 
 
 def about(low: float, high: float, expected: float) -> str:
@@ -42,14 +47,14 @@ def about(low: float, high: float, expected: float) -> str:
 
 
 def above(low: float, high: float, expected: float) -> str:
-    """Return whether an interval lies above the expected value."""
+    """Return whether an interval is above the expected value."""
     if np.isnan(low) or np.isnan(high) or low <= expected < high:
         return UNDECIDED
     return HOLDS if low > expected else DOES_NOT_HOLD
 
 
 def not_above(low: float, high: float, expected: float) -> str:
-    """Return whether an interval does not reach above the expected value."""
+    """Return whether an interval does not extend above the expected value."""
     opposite = {HOLDS: DOES_NOT_HOLD, DOES_NOT_HOLD: HOLDS}
     found = above(low, high, expected)
     return opposite.get(found, found)
@@ -57,116 +62,114 @@ def not_above(low: float, high: float, expected: float) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a claim on a ratio holds: by its bounds and the expected value, and in words."""
+    """The condition of a claim, by bounds and expected value, and in words."""
 
     decide: Callable[[float, float, float], str]
     text: str
 
 
-_EXACTLY = "holds if every case is the expected value exactly"
-_NO_MORE = "holds if the value is the expected one at most"
+_EXACTLY = Rule(exactly, "holds if every case is exactly the expected value")
+_AT_MOST = Rule(at_most, "holds if the value is at most the expected one")
 ABOUT = Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
-ABOVE = Rule(above, "holds if the interval lies above the expected value, undecided if across it")
+ABOVE = Rule(
+    above, "holds if the interval is above the expected value, undecided if it contains it"
+)
 _NOT_ABOVE = Rule(
-    not_above, "holds if the interval lies at the expected value or below, undecided if across it"
+    not_above, "holds if the interval is not above the expected value, undecided if it contains it"
 )
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """A claim on a ratio of times, that of the variant `above` over that of the variant `below`.
+class Claim:
+    """A claim of a source on a number, and its rule."""
 
-    `blocks` are their block sizes (None: it has none). With `largest` it is the largest ratio of
-    all orders that counts, else that at the largest order. With `shapes` it is measured outside of
-    the study's orders.
-    """
-
-    claim: str
+    text: str
     source: str
-    above: str
-    below: str
-    blocks: tuple[int | None, int | None]
     rule: Rule
     expected: float = 1.0
+
+    def row(self, position: int, measured: str = NOT_MEASURED, **more: object) -> ClaimRow:
+        """Return the row of the claim without measurement."""
+        row = {"position": position, "claim": self.text, "source": self.source}
+        row |= {"measured": measured, "expected": self.expected, "rule": self.rule.text}
+        return row | {"verdict": NOT_MEASURED} | more
+
+    def result(self, value: float, low: float, high: float, cases: int, **more: object) -> ClaimRow:
+        """Return the columns of a measured value with its interval."""
+        verdict = self.rule.decide(low, high, self.expected)
+        return {**bounded("value", value, low, high), "cases": cases, "verdict": verdict, **more}
+
+
+@dataclass(frozen=True)
+class _RatioClaim(Claim):
+    """A claim on the time of the variant `above` over that of the variant `below`.
+
+    `blocks` are their block sizes (None: no block size). `largest`: the largest ratio of all sizes
+    counts, else that at the largest size. `shapes`: it is measured outside the square cells.
+    """
+
+    above: str = ""
+    below: str = ""
+    blocks: tuple[int | None, int | None] = (32, 32)
     quantities: tuple[str, ...] = ("kernel",)
     largest: bool = False
     shapes: bool = False
 
 
 _BOTH = ("kernel", "total")
+_CONFLICTS = ("tile_transposed_b", "tile_conflict_free")
 _TIMES = (
-    _Compared(
-        "tiles loaded in the slow order take about twice as long",
-        *("V", "block_strided", "block"),
-        blocks=(32, 32),
-        rule=ABOUT,
-        expected=2.0,
+    _RatioClaim(
+        *("loading tiles in the slow order takes about twice as long", "V", ABOUT, 2.0),
+        *("block_strided", "block"),
     ),
-    _Compared(
-        "more than four elements a thread speedup nothing",
-        *("V", "block_unroll4", "block_unroll8"),
-        blocks=(32, 32),
-        rule=_NOT_ABOVE,
+    _RatioClaim(
+        *("more than four elements per thread give no speedup", "V", _NOT_ABOVE, 1.0),
+        *("block_unroll4", "block_unroll8"),
     ),
-    _Compared(
-        "a row of A in shared memory gains up to 1.75 times",
-        *("V", "naive", "buffered_row"),
-        blocks=(32, None),
-        rule=ABOUT,
-        expected=1.75,
-        quantities=_BOTH,
+    _RatioClaim(
+        *("a row of A in shared memory gives a speedup of up to 1.75", "V", ABOUT, 1.75),
+        *("naive", "buffered_row", (32, None), _BOTH),
         largest=True,
     ),
-    _Compared(
-        "a column of B in shared memory makes it slower",
-        *("V", "buffered_column", "naive"),
-        blocks=(None, 32),
-        rule=ABOVE,
-        quantities=_BOTH,
+    _RatioClaim(
+        *("a column of B in shared memory is slower", "V", ABOVE, 1.0),
+        *("buffered_column", "naive", (None, 32), _BOTH),
     ),
-    _Compared(
-        "bank conflicts cost time, in tiles of 16",
-        *("T", "tile_transposed_b", "tile_conflict_free"),
-        blocks=(16, 16),
-        rule=ABOVE,
+    _RatioClaim(
+        *("bank conflicts are slower in tiles of 16", "T", ABOVE, 1.0),
+        *(*_CONFLICTS, (16, 16)),
     ),
-    _Compared(
-        "bank conflicts cost time, in tiles of 32",
-        *("T", "tile_transposed_b", "tile_conflict_free"),
-        blocks=(32, 32),
-        rule=ABOVE,
+    _RatioClaim("bank conflicts are slower in tiles of 32", "T", ABOVE, 1.0, *_CONFLICTS),
+    _RatioClaim(
+        *("bank conflicts are slower in register tiles", "G", ABOVE, 1.0),
+        *("register_tile_double_buffered", "register_tile_conflict_free", (None, None)),
     ),
-    _Compared(
-        "bank conflicts cost time, in register tiles",
-        *("G", "register_tile_double_buffered", "register_tile_conflict_free"),
-        blocks=(None, None),
-        rule=ABOVE,
-    ),
-    _Compared(
-        "where tiles do not divide, zeros around the matrices beat checked bounds",
-        *("H", "block", "block_padded"),
-        blocks=(32, 32),
-        rule=ABOVE,
-        quantities=_BOTH,
+    _RatioClaim(
+        *("zero padding is faster than bounds checks where tiles do not divide", "H", ABOVE, 1.0),
+        *("block", "block_padded", (32, 32), _BOTH),
         shapes=True,
     ),
 )
+_NAIVE_INTENSITY = Claim("a naive kernel does 1/4 flop per byte loaded", "T, L", _EXACTLY, 0.25)
+_TILE_INTENSITY = Claim("a kernel with B×B tiles does B/4 flop per byte loaded", "T, L", _EXACTLY)
+_FEWER_LOADS = Claim("tiles of 32 reduce global loads to 1/32", "H", _EXACTLY, 32.0)
+_REGISTERS = "unrolling takes no more registers ({})"
 
 
-def claims_table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Return rows of claims as a table, by their `place`, else in the order in which they come.
+def claims_table(rows: Iterable[ClaimRow]) -> pd.DataFrame:
+    """Return rows of claims as a table, ordered by `position`.
 
-    A row is of a claim and, where it is of times, a GPU; where of builds or of a CPU, a recording.
-    value is what was measured, with its interval where it is a ratio of times; `cases` is of how
-    many kernels, orders or builds it is the one farthest from the claim. What was not measured says
-    so.
+    Claims on times have one row per GPU, on builds and CPUs one per recording. `value` is a ratio
+    of times with its interval, or the value farthest from the claim among `cases` (kernels, sizes
+    or builds). Claims without measurement have the verdict `NOT_MEASURED`.
     """
-    return from_rows("claims", sorted(rows, key=lambda row: int(str(row["place"]))))
+    return from_rows("claims", sorted(rows, key=lambda row: int(str(row["position"]))))
 
 
-def on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
-    """Yield the claims on arithmetic intensity and on global accesses, from theory's counts."""
-    # Of padded matrices the loads are more than those of the product.
+def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:
+    """Yield the claims on arithmetic intensity and global accesses, from theory's counts."""
+    # Kernels without their own source have padded matrices, with more loads than the product.
     own_kernels = set(filter(has_own_source, VARIANTS))
     known = counts[counts["variant"].isin(own_kernels) & (counts["dtype"] == "float32")]
     loads: dict[Product, float] = {}
@@ -185,27 +188,25 @@ def on_accesses(counts: pd.DataFrame) -> Iterator[Row]:
         if (product.variant, product.block_size) == ("naive_coalesced", 32)
         and (tiles := replace(product, variant="block")) in loads
     ]
-    text = "a naive kernel does 1/4 flop a byte that it loads"
-    yield _exact(text, "T, L", "flop a byte, by the count of loads", naive, 0.25)
-    text = "a kernel with tiles of edge B does B/4 flop a byte that it loads"
-    yield _exact(text, "T, L", "flop a byte over B/4, by the count of loads", tiled, 1.0)
-    text = "tiles of 32 cut the loads from global memory to 1/32"
-    yield _exact(text, "H", "loads of naive_coalesced over those of block, B = 32", fewer, 32.0)
+    for claim, values, measured in (
+        (_NAIVE_INTENSITY, naive, "flop per byte, by the count of loads"),
+        (_TILE_INTENSITY, tiled, "flop per byte over B/4, by the count of loads"),
+        (_FEWER_LOADS, fewer, "loads of naive_coalesced over those of block, B = 32"),
+    ):
+        row = claim.row(ON_ACCESSES, measured, cases=0)
+        yield row | (_farthest(claim, values) if values else {})
 
 
-def _exact(claim: str, source: str, measured: str, values: list[float], expected: float) -> Row:
-    """Return the row of a claim of an exact number, with the value farthest from it."""
-    row: Row = {"place": ON_ACCESSES, "claim": claim, "source": source, "measured": measured}
-    row |= {"expected": expected, "cases": len(values), "rule": _EXACTLY, "verdict": NOT_MEASURED}
-    if values:
-        value = max(values, key=lambda one: abs(one - expected))
-        row |= {"value": value, "verdict": exactly(value, expected)}
-    return row
+def _farthest(claim: Claim, values: list[float]) -> ClaimRow:
+    """Return the columns of the value farthest from the expected one, without interval."""
+    value = max(values, key=lambda one: abs(one - claim.expected))
+    verdict = claim.rule.decide(value, value, claim.expected)
+    return {"value": value, "cases": len(values), "verdict": verdict}
 
 
-def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Row]:
-    """Yield the claims that unrolling takes no more registers, for each recording."""
-    for place, source, unrolled, plain, block in (
+def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
+    """Yield the claims that unrolling takes no more registers, per recording."""
+    for position, source, unrolled, plain, block in (
         (ON_REGISTERS, "V", "block_unroll4", "block", 32),
         (ON_REGISTERS + 1, "T", "outer_product_unrolled", "outer_product", None),
     ):
@@ -215,27 +216,25 @@ def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Ro
             size = builds["block_size"]
             builds = builds[size.isna() if block is None else (size == block).fillna(False)]
             registers = builds.set_index("variant")["registers_per_thread"]
-            row: Row = {
-                "place": place,
-                "recording": recording,
-                "claim": f"unrolling takes no more registers ({unrolled})",
-                "source": source,
-                "measured": f"registers a thread, expected those of {plain}",
-                "above": unrolled,
-                "below": plain,
-                "block_size": block,
-                "rule": _NO_MORE,
-                "verdict": NOT_MEASURED,
-            }
-            if {unrolled, plain} <= set(registers.index):
-                value, expected = (int(registers.loc[[name]].max()) for name in (unrolled, plain))
-                row |= {"value": value, "expected": expected, "cases": 1}
-                row["verdict"] = HOLDS if value <= expected else DOES_NOT_HOLD
-            yield row
+            known = {unrolled, plain} <= set(registers.index)
+            value, expected = (
+                float(registers.loc[[name]].max()) if known else np.nan
+                for name in (unrolled, plain)
+            )
+            claim = Claim(_REGISTERS.format(unrolled), source, _AT_MOST, expected)
+            row = claim.row(
+                position,
+                f"registers per thread, expected those of {plain}",
+                recording=recording,
+                above=unrolled,
+                below=plain,
+                block_size=block,
+            )
+            yield row | (_farthest(claim, [value]) if known else {})
 
 
-def on_times(found: list[Source]) -> Iterator[Row]:
-    """Yield the claims on ratios of two variants' times, for each GPU."""
+def on_times(found: list[Source]) -> Iterator[ClaimRow]:
+    """Yield the claims on ratios of two variants' times, per GPU."""
     for source in with_gpu(found):
         timed = {quantity: _timed(source, quantity) for quantity in _BOTH}
         for claim in _TIMES:
@@ -244,52 +243,44 @@ def on_times(found: list[Source]) -> Iterator[Row]:
 
 
 def _timed(source: Source, quantity: str) -> pd.DataFrame:
-    """Return the cells of a GPU whose times are compared; `row` is that in `source.cells`.
+    """Return the cells of a GPU to compare, in the preferred host memory of the quantity.
 
-    Of kernels with pinned host memory, of totals with pageable, as far as there is a choice.
+    `row` is the row in `source.cells`.
     """
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells[(cells["dtype"] == "float32") & cells[f"{quantity}_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory(quantity)).fillna(False)]
-    cells = cells.assign(row=cells.index, in_orders=cells.index.isin(source.square_cells.index))
+    cells = cells.assign(row=cells.index, square=cells.index.isin(source.square_cells.index))
     return cells.astype({"block_size": float, "variant": object})
 
 
-def _on_times(source: Source, timed: pd.DataFrame, claim: _Compared, quantity: str) -> Row:
+def _on_times(source: Source, timed: pd.DataFrame, claim: _RatioClaim, quantity: str) -> ClaimRow:
     """Return the row of a claim on the ratio of two variants' times."""
-    row: Row = {
-        "place": ON_TIMES,
-        "recording": source.recording_id,
-        "gpu": source.label,
-        "claim": claim.claim,
-        "source": claim.source,
-        "measured": f"{quantity} time of {claim.above} over that of {claim.below}",
-        "above": claim.above,
-        "below": claim.below,
-        "block_size": claim.blocks[1] or claim.blocks[0],
-        "quantity": quantity,
-        "expected": claim.expected,
-        "rule": claim.rule.text,
-        "verdict": NOT_MEASURED,
-    }
+    row = claim.row(
+        ON_TIMES,
+        f"{quantity} time of {claim.above} over that of {claim.below}",
+        recording=source.recording_id,
+        gpu=source.label,
+        above=claim.above,
+        below=claim.below,
+        block_size=claim.blocks[1] or claim.blocks[0],
+        quantity=quantity,
+    )
     pairs = _pairs(source, timed, claim, quantity)
     if pairs.empty:
         return row
-    place = pairs["ratio"].idxmax() if claim.largest else pairs["n"].idxmax()
-    chosen = pairs.loc[place]
-    low, high = float(chosen["low"]), float(chosen["high"])
+    chosen = pairs.loc[pairs["ratio" if claim.largest else "n"].idxmax()]
     row |= {name: chosen[name] for name in (*_SHAPE, "host_memory")}
-    row |= bounded("value", chosen["ratio"], low, high)
-    row |= {"cases": len(pairs) if claim.largest else 1}
-    return row | {"verdict": claim.rule.decide(low, high, claim.expected)}
+    bounds = float(chosen["low"]), float(chosen["high"])
+    return row | claim.result(chosen["ratio"], *bounds, len(pairs) if claim.largest else 1)
 
 
-def _pairs(source: Source, timed: pd.DataFrame, claim: _Compared, quantity: str) -> pd.DataFrame:
-    """Return the ratio of the two variants at every shape that both have, with its interval."""
+def _pairs(source: Source, timed: pd.DataFrame, claim: _RatioClaim, quantity: str) -> pd.DataFrame:
+    """Return the ratio of the two variants at every common shape, with its interval."""
     sides = []
     for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):
         size = timed["block_size"]
-        fits = (timed["variant"] == name) & (timed["in_orders"] != claim.shapes)
+        fits = (timed["variant"] == name) & (timed["square"] != claim.shapes)
         fits &= size.isna() if block is None else size == block
         sides.append(timed.loc[fits, [*_SHAPE, "host_memory", "row"]])
     pairs = sides[0].merge(sides[1], on=[*_SHAPE, "host_memory"], suffixes=("_above", "_below"))

@@ -1,4 +1,4 @@
-"""The figures of what the sources print, beside what was measured."""
+"""Figures of the published numbers and the corresponding measurements."""
 
 from collections.abc import Callable
 
@@ -22,9 +22,9 @@ _SWEPT = {
 }
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
-# What the source's text says of its own Figure 2, in GFLOP/s.
+# Range of most GPUs in the text of source V on its Figure 2, in GFLOP/s.
 _MOST_CARDS = (100, 300)
-# What figure2.csv has of each GPU's performance, and how it is drawn.
+# Columns of figure2.csv, with label and look.
 _PERFORMANCE = {
     "kernel": ("kernel-only", palette.Look(palette.ORANGE, "D", "-")),
     "pinned": ("pinned memory", palette.Look(palette.BLUE, "s", "-")),
@@ -63,7 +63,7 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
 
 
 def _printed_speedups(store: Store, name: str) -> pd.DataFrame:
-    """Return a kernel's published gains at the source's matrix size: block_size, gain, bounds."""
+    """Return a kernel's published speedups at the source's size: block_size, speedup, bounds."""
     table, blocks = _SWEPT[name]
     frame = store[table]
     row = frame[(frame["source"] == PUBLISHED) & (frame["n"] == SOURCE_SIZE)]
@@ -120,7 +120,7 @@ def _in_gflops(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _printed_rate(store: Store, n: int) -> float | None:
-    """Return the best published rate at a matrix size in GFLOP/s."""
+    """Return the highest published throughput at a size in GFLOP/s."""
     cells = store["audit_cells"]
     own = cells[(cells["n"] == n) & cells["implementation"].str.startswith("gpu_")]
     return float(2e-9 * n**3 / own["time_s"].min()) if len(own) else None

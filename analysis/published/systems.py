@@ -1,4 +1,4 @@
-"""The systems of the sources, one by one: which variant each is, where it stands, how it fares."""
+"""The sources' systems: their variants here, and the outcomes of their checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _BEST = ["best_flop_per_s", "dtype", *SHAPE, "block_size", "host_memory", "threa
 
 @dataclass(frozen=True)
 class System:
-    """A system of a source and the variant that it is here; `side` is one of `SIDES`."""
+    """A system of a source and its variant in this study; `side` is one of `SIDES`."""
 
     source: str
     system: str
@@ -29,37 +29,38 @@ class System:
 
     @property
     def listed_in(self) -> str:
-        """Path of its source file, or the name of the library."""
+        """Path of its source file, or name of its library."""
         catalog = cpu_reference.catalog.VARIANTS if self.side == "cpu" else VARIANTS
         entry = catalog[self.variant]
         return entry.source or entry.title
 
 
 def read(path: Path) -> list[System]:
-    """Read the list of systems; raises StudyError naming the row that is none."""
+    """Read the list of systems; raise StudyError naming a wrong row."""
     found = []
     for number, line in numbered_rows(path, FIELDS):
         system = System(*line.values())
         known = {"gpu": set(VARIANTS), "cpu": set(cpu_reference.catalog.VARIANTS)}
         if system.variant not in known.get(system.side, ()):
             raise StudyError(
-                f"{path}: row {number}: {system.side} {system.variant!r} is in no catalog; correct "
-                "side or variant"
+                f"{path}: row {number}: {system.side} {system.variant!r} is not in the catalog; "
+                "correct side or variant"
             )
         found.append(system)
     return found
 
 
 def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row a system and GPU (for those of a CPU: recording).
+    """Return one row per system and GPU (CPU systems: per recording).
 
-    `frames` are the tables recordings, checks and summary. Cells are counted by the outcome of
-    their check. best_flop_per_s is the highest rate of any cell (of its kernel, on a GPU), with
-    that cell; empty where none was timed. Without a recording there is one row a system.
+    `frames` contains recordings, checks and summary. Cells are counted by the outcome of their
+    check. best_flop_per_s is the highest throughput of any cell (on a GPU, of its kernel), with
+    that cell; blank without times. Without recordings there is one row per system.
     """
     devices = frames["recordings"]
     gpus = devices[devices["gpu"].notna()]
-    places = {"gpu": gpus, "cpu": devices.drop_duplicates("recording").assign(gpu=None, device=CPU)}
+    hosts = devices.drop_duplicates("recording").assign(gpu=None, device=CPU)
+    sides = {"gpu": gpus, "cpu": hosts}
     on = ["recording", "device", "variant"]
     counts = frames["checks"].groupby([*on, "status"]).size().unstack(fill_value=0)
     counts = counts.reindex(columns=STATUSES, fill_value=0).add_prefix("cells_")
@@ -70,7 +71,7 @@ def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> 
     rows = []
     for system in systems:
         named = {name: getattr(system, name) for name in (*FIELDS, "listed_in")}
-        where = places[system.side][["recording", "gpu", "device"]]
+        where = sides[system.side][["recording", "gpu", "device"]]
         rows.append(where.assign(**named) if len(where) else pd.DataFrame([named]))
     table = pd.concat(rows).reindex(columns=[*on[:2], "gpu", *FIELDS, "listed_in"])
     table = table.merge(counts.reset_index(), how="left", on=on)

@@ -57,7 +57,7 @@ from measurement.recording.recording import CELL, KERNEL, Recording
 GPU, HOST = "GPU", "host"
 OTHER_HOST = "other host"
 # Kinds of configurations in the table agreement, and the times compared of each.
-ALONE, PINNED, PAGEABLE = "GPU, kernel alone", "GPU, pinned", "GPU, pageable"
+ALONE, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
 BATCHES, ON_CPU = "GPU, back to back", "CPU"
 _QUANTITIES = {
     ALONE: ("kernel",),

@@ -18,7 +18,7 @@ def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
     sessions, shared by all cells of the kind, and of the noise of one session's median.
     mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
     that of a new session's median. medians_inside counts the medians_evaluated that the prediction
-    interval of the other sessions contains, each session left out in turn (at least three needed).
+    interval of the other sessions contains, leaving out one session at a time (needs three).
     """
     frames = ((source, _scatters(source)) for source in found)
     return stacked("sessions", [labelled(*rows) for rows in once_a_recording(frames)])

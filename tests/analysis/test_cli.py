@@ -132,7 +132,7 @@ def test_an_id_given_twice_or_taken_is_one_line(run, gpu_recording, tmp_path):
         ("statements", None, None, ["restore it"]),
         ("statements", "best_flop_per_s", "best", ["row 'best_flop_per_s' is missing"]),
         ("systems", None, None, ["restore it"]),
-        ("systems", "gpu,naive", "gpu,unknown", ["is in no catalog"]),
+        ("systems", "gpu,naive", "gpu,unknown", ["is not in the catalog"]),
     ],
 )
 def test_missing_or_invalid_published_files_are_one_line(run, tmp_path, option, old, new, words):

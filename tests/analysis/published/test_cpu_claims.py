@@ -18,6 +18,7 @@ from analysis.published.cpu_claims import (
 from tests.support.report_data import PUBLISHED, rewritten
 
 PRINTED = published.read(PUBLISHED)
+ON_GPU = [OVER_NAIVE.text, OVER_CACHE.text]
 
 
 def claims_of(recordings):
@@ -25,8 +26,8 @@ def claims_of(recordings):
     return claims_table(on_cpus(found, cpu_split_table(PRINTED, found)))
 
 
-def one(claims, text, recording="card"):
-    rows = claims[(claims["claim"] == text) & (claims["recording"] == recording)]
+def one(claims, claim, recording="card"):
+    rows = claims[(claims["claim"] == claim.text) & (claims["recording"] == recording)]
     assert len(rows) == 1, rows
     return rows.iloc[0]
 
@@ -48,7 +49,7 @@ def slowed(recording, path, **factors):
 def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(claims):
     on_cpu = claims[claims["gpu"].isna()]
     assert list(on_cpu["recording"]) == ["card"] * 3 + ["host"] * 3
-    assert list(claims.loc[claims["gpu"] == "card", "claim"]) == [OVER_NAIVE, OVER_CACHE]
+    assert list(claims.loc[claims["gpu"] == "card", "claim"]) == ON_GPU
     assert set(claims["source"]) == {"V"}
 
 
@@ -56,8 +57,8 @@ def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(
 def test_a_host_with_two_cards_has_one_row_a_claim_on_its_cpu(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     claims = claims_of({"two": two})
-    assert list(claims["claim"]).count(CACHE_SPEEDUP) == 1
-    assert list(claims["claim"]).count(OVER_NAIVE) == 2
+    assert list(claims["claim"]).count(CACHE_SPEEDUP.text) == 1
+    assert list(claims["claim"]).count(OVER_NAIVE.text) == 2
 
 
 def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_one(claims):
@@ -119,8 +120,8 @@ def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
 def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
     split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
-    for start, text in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
-        row = one(claims, text)
+    for start, claim in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
+        row = one(claims, claim)
         whole = wholes[(wholes["start"] == start) & (wholes["gpu"] == "card")].iloc[0]
         for bound in ("", "_low", "_high"):
             assert row[f"value{bound}"] == whole[f"factor{bound}"]
@@ -155,6 +156,6 @@ def test_a_recording_without_a_cpu_has_claims_on_its_card_alone(gpu_recording, t
     samples = gpu_recording.samples
     made = rewritten(gpu_recording, tmp_path / "gpu", samples=samples[samples["device"] != "cpu"])
     claims = claims_of({"card": made})
-    assert list(claims["claim"]) == [OVER_NAIVE, OVER_CACHE]
+    assert list(claims["claim"]) == ON_GPU
     assert set(claims["verdict"]) == {"not measured"}
     assert claims_of({}).empty

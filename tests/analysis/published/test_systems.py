@@ -107,11 +107,11 @@ def test_without_recordings_every_system_is_named_once():
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("V,naive,gpu,nave", "row 2: gpu 'nave' is in no catalog"),
-        ("V,naive,cpu,block", "row 2: cpu 'block' is in no catalog"),
-        ("V,naive,tpu,naive", "row 2: tpu 'naive' is in no catalog"),
-        ("V,naive,gpu", "row 2: must have the columns"),
-        ("V,naive,gpu,naive,more", "row 2: must have the columns"),
+        ("V,naive,gpu,nave", "row 2: gpu 'nave' is not in the catalog"),
+        ("V,naive,cpu,block", "row 2: cpu 'block' is not in the catalog"),
+        ("V,naive,tpu,naive", "row 2: tpu 'naive' is not in the catalog"),
+        ("V,naive,gpu", "row 2: has 3 values; it must have 4"),
+        ("V,naive,gpu,naive,more", "row 2: has 5 values; it must have 4"),
     ],
 )
 def test_a_wrong_row_is_named(tmp_path, line, words):
@@ -122,7 +122,7 @@ def test_a_wrong_row_is_named(tmp_path, line, words):
 
 
 def test_a_missing_list_is_one_line(tmp_path):
-    with pytest.raises(StudyError, match=r"systems .*no\.csv: cannot be read"):
+    with pytest.raises(StudyError, match=r"no\.csv: No such file .*; restore it"):
         read(tmp_path / "no.csv")
 
 
