@@ -18,6 +18,7 @@ from base.errors import StudyError, exit_status
 from base.paths import ROOT
 from benchmarks.cells import CELLS, SIZES
 from kernels.catalog.entries import variant
+from kernels.catalog.product import Product
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 
@@ -38,7 +39,7 @@ def tune(tuner: Any, language: str, name: str, n: int, block_sizes: list[int], d
     shape = Shape.square(n)
     a, b = (matrix[0] for matrix in data.pair(_DTYPE, shape))
     # The threads of each block size: x is B, y is a fixed fraction of B.
-    threads = {block: variant(name).launch(shape, block).threads for block in block_sizes}
+    threads = {b: Product(name, _DTYPE, shape, b).launch.threads for b in block_sizes}
     share = block_sizes[0] // threads[block_sizes[0]][1]
     results, _ = tuner.tune_kernel(
         name,

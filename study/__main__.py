@@ -56,14 +56,14 @@ def _build(arguments: argparse.Namespace) -> None:
 
 
 def _count(arguments: argparse.Namespace) -> None:
-    from kernels.host_execution.counts import ORDER, count_all
+    from kernels.host_execution.counts import COUNTED_SIZE, count_all
     from study.config import load
     from study.counting import plan
 
     config, out = arguments.config, arguments.out
     # A quick study counts for full recordings too, but runs no large product.
-    order = ORDER if load(config).study.scope == "full" else None
-    tables = plan(load(config, "full").study, order)
+    size = COUNTED_SIZE if load(config).study.scope == "full" else None
+    tables = plan(load(config, "full").study, size)
     progress, announce = _announcer("accesses", len(tables), "kernels counted")
     count_all(tables, out, arguments.jobs, out / _STORE, announce)
     progress.end()

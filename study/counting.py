@@ -18,24 +18,24 @@ _LARGEST = Shape.square(_UNEVEN)
 
 
 def plan(
-    study: "Study", order: int | None, block_sizes: Iterable[int] = BLOCK_SIZES
+    study: Study, size: int | None, block_sizes: Iterable[int] = BLOCK_SIZES
 ) -> list[Counting]:
     """Return the tables of a study, one per variant, element type and block size.
 
     Each kernel is run at a small size for the exact build, at one for the guarded build, and at the
     small shapes of the study. With one of these `block_sizes`, or without block size, it is also
-    run at `order`, if the study has that size. All other shapes are left to theory. So are the
+    run at `size`, if the study has that size. All other shapes are left to theory. So are the
     small shapes of tile shapes, where lanes differ in their number of iterations.
     """
     found: dict[Product, list[Product]] = {}
     for one in products(study):
         if one.kernel and one.entry.flow == IN_TURN:  # other flows launch the same kernels
             found.setdefault(replace(one, shape=_LARGEST), []).append(one)
-    return [_counting(one, studied, order, block_sizes) for one, studied in found.items()]
+    return [_counting(one, studied, size, block_sizes) for one, studied in found.items()]
 
 
 def _counting(
-    uneven: Product, studied: list[Product], order: int | None, block_sizes: Iterable[int]
+    uneven: Product, studied: list[Product], size: int | None, block_sizes: Iterable[int]
 ) -> Counting:
     """Return the table of one kernel, from its product at `_UNEVEN` and those of the study."""
     launchable = [one for one in studied if one.launch.threads_per_block <= MAX_THREADS]
@@ -43,7 +43,7 @@ def _counting(
     counted = [replace(uneven, shape=Shape.square(width * -(-_EDGE // width))), uneven]
     if not uneven.entry.fixed_blocks:
         counted += [one for one in launchable if one.shape.flop <= _LARGEST.flop]
-    if order and uneven.dtype == "float32" and uneven.block_size in (None, *block_sizes):
-        counted += [one for one in launchable if one.shape == Shape.square(order)]
+    if size and uneven.dtype == "float32" and uneven.block_size in (None, *block_sizes):
+        counted += [one for one in launchable if one.shape == Shape.square(size)]
     predicted = sorted(set(launchable) - set(counted), key=lambda one: one.shape)
     return Counting(tuple(dict.fromkeys(counted)), tuple(predicted))

@@ -92,7 +92,8 @@ def _introduced(entry: UserSupplied) -> str:
     if not isinstance(entry, UserKernel):
         return f"{shown(Path(entry.file))}: {CALL}(a, b, c, stream), {', '.join(entry.dtypes)}"
     block = (entry.block_sizes or (None,))[0]
-    tile, threads = entry.tile(block), entry.launch(Shape.square(1), block).threads
+    product = Product(entry.name, entry.dtypes[0], Shape.square(1), block)
+    tile, threads = product.tile, product.launch.threads
     arguments = "n" if entry.shapes == "square" else "m, n, k"
     first = f", B={block}" if block else ""
     return (
@@ -213,7 +214,8 @@ def _built(entry: UserKernel, study: Config, wanted: Sequence[str]) -> Iterator[
 
 
 def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
-    launch = entry.launch(Shape.square(SIZES[0]), result.block_size)
+    product = Product(entry.name, result.dtype, Shape.square(SIZES[0]), result.block_size)
+    launch = product.launch
     shared = result.static_shared_bytes + launch.dynamic_shared_bytes
     cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
     cells += [str(result.registers_per_thread), str(shared), str(result.spill_store_bytes)]
@@ -228,7 +230,7 @@ def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
     if not counts:
         return [*cells, ABSENT, ABSENT, ABSENT]
     share = fma_share(counts, LOOP)
-    steps = unrolling(counts, max(1, entry.sums_per_thread(result.block_size)))
+    steps = unrolling(counts, max(1, product.sums_per_thread))
     widths = {kind: loads_by_width(counts, "kernel", kind) for kind in ("LDG", "LDS")}
     widest = [f"{kind} {max(bits)}" for kind, bits in widths.items() if bits]
     texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
@@ -320,7 +322,9 @@ def _timed(
     """Time the kernel and its neighbours; yield a table. Raise StudyError if the kernel fails."""
     from measurement.recorder.record import record
 
-    width = max(lcm(*entry.tile(block)) for block in entry.block_sizes or (None,))
+    one = Shape.square(1)
+    products = [Product(entry.name, "float32", one, b) for b in entry.block_sizes or (None,)]
+    width = max(lcm(*product.tile) for product in products)
     wanted = list(sizes) or [width * -(-size // width) for size in SIZES]
     others = [name for name in near if variant(name).flow == IN_TURN]
     dtypes = [dtype for dtype in entry.dtypes if dtype != "float32"]

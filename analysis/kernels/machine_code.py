@@ -14,7 +14,6 @@ from analysis.kernels.counts import Launch, launches
 from analysis.stats.estimates import grouped
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import Variant
 from kernels.cubins.compile import compute_capability
 from kernels.cubins.machine_code import (
     KERNEL,
@@ -38,7 +37,6 @@ EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
 _WIDTHS = (32, 64, 128)
-_SHAPE = ["batch", "m", "n", "k"]
 _RESOURCES = (
     *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
     *("spill_store_bytes", "spill_load_bytes", "threads_per_block"),
@@ -66,19 +64,20 @@ def machine_code_table(
         named = {name: None if pd.isna(build[name]) else build[name] for name in _BUILD}
         entry = VARIANTS[str(build["variant"])]
         row = named | {name: build[name] for name in _RESOURCES if name in build}
-        row |= _launch(entry, build)
+        block_size = entry.block_size(whole(build["block_size"]))
+        product = Product(entry.name, str(build["dtype"]), Shape.square(SIZE), block_size)
+        row |= _launch(product, build)
         listing = listings.get(tuple(named.values()))
         if listing is not None:
-            sums = entry.sums_per_thread(entry.block_size(named["block_size"]))
-            row |= _instructions(_counts(listing), sums)
+            row |= _instructions(_counts(listing), product.sums_per_thread)
         row |= accesses.get(tuple(list(named.values())[2:]), {})
         rows.append(row)
     return from_rows("machine_code", rows)
 
 
-def _launch(entry: Variant, build: dict[str, object]) -> dict[str, object]:
+def _launch(product: Product, build: dict[str, object]) -> dict[str, object]:
     """Return threads and dynamic shared memory per block, and the occupancy."""
-    launch = entry.launch(Shape.square(SIZE), entry.block_size(whole(build["block_size"])))
+    launch = product.launch
     threads = launch.threads_per_block
     row: dict[str, object] = {
         "threads_per_block": threads,

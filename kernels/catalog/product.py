@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.catalog.entries import VARIANTS, variant
-from kernels.catalog.variant import CatalogKernel, Kernel, Launch, Tile, Variant
+from kernels.catalog.variant import PIECES, CatalogKernel, Kernel, Launch, Tile, Variant
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.cost import Access
@@ -50,29 +50,21 @@ class Product:
         return variant(self.variant)
 
     @property
+    def kernel(self) -> Kernel | None:
+        """The CUDA kernel that computes it; None for libraries and user-supplied calls."""
+        entry = self.entry
+        return entry if isinstance(entry, Kernel) else None
+
+    @property
     def operands(self) -> Shape:
         """The shape that the kernel multiplies: larger than `shape` where the host pads."""
-        return self.entry.operands(self.shape, self.block_size)
+        step = self.entry.host_step
+        return step.operands(self.shape, self.block_size) if step else self.shape
 
     @property
     def tile(self) -> Tile:
         """The part of the product that a block computes per iteration."""
-        return self.entry.tile(self.block_size)
-
-    @property
-    def launch(self) -> Launch:
-        """The geometry of the launch."""
-        return self.entry.launch(self.shape, self.block_size)
-
-    @property
-    def arguments(self) -> tuple[int, ...]:
-        """The kernel's arguments after the matrices."""
-        return self.entry.arguments(self.shape, self.block_size)
-
-    @property
-    def pieces(self) -> list[tuple[int, int]]:
-        """The pieces of a run: first row of A and C, and number of rows."""
-        return self.entry.pieces(self.shape, self.block_size)
+        return self.kernel.tile(self.block_size) if self.kernel else (1, 1, 1)
 
     @property
     def is_guarded(self) -> bool:
@@ -82,15 +74,33 @@ class Product:
         return any(edge % width for edge, width in edges)
 
     @property
-    def sums_per_thread(self) -> int:
-        """How many elements of C a thread computes; 0 if unknown."""
-        return self.entry.sums_per_thread(self.block_size)
+    def launch(self) -> Launch:
+        """The geometry of the launch; zeros where this project launches nothing."""
+        if self.kernel is None:
+            return Launch((0, 0, 0), (0, 0))
+        return self.kernel.geometry(self.operands, self.block_size)
 
     @property
-    def kernel(self) -> Kernel | None:
-        """The CUDA kernel that computes it; None for libraries and user-supplied calls."""
-        entry = self.entry
-        return entry if isinstance(entry, Kernel) else None
+    def arguments(self) -> tuple[int, ...]:
+        """The kernel's arguments after the matrices: n, or m, n and k."""
+        seen = self.operands
+        return (seen.n,) if self.entry.shapes == "square" else (seen.m, seen.n, seen.k)
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The pieces of a run: first row of A and C, and number of rows, in whole tiles."""
+        rows, m = self.tile[0], self.shape.m
+        most = -(-m // rows // PIECES) * rows
+        return [(first, min(most, m - first)) for first in range(0, m, most)]
+
+    @property
+    def sums_per_thread(self) -> int:
+        """How many elements of C a thread computes; 0 if unknown."""
+        if self.kernel is None:
+            return 0
+        rows, columns, _ = self.tile
+        block = self.kernel.geometry(Shape.square(1), self.block_size)
+        return rows * columns // block.threads_per_block
 
     @property
     def has_theory(self) -> bool:

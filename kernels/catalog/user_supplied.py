@@ -284,7 +284,7 @@ class _Declared:
             description=f"the kernel of {self.path.name}",
             family="user_supplied",
             kernel=name,
-            tile_of=tiles.__getitem__,
+            tile=tiles.__getitem__,
             geometry=geometry,
             block_sizes=blocks,
             fixed_blocks=blocks is not None,

@@ -1,7 +1,4 @@
-"""The kinds of variants: kernels of the catalog, libraries, user-supplied kernels and calls.
-
-`kernels.catalog.product.Product` calls the methods here with its shape and block size.
-"""
+"""The kinds of variants: kernels of the catalog, libraries, user-supplied kernels and calls."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -91,36 +88,6 @@ class Variant:
         """Whether the variant needs tensor cores."""
         return self.tensor_products > 0
 
-    def tile(self, block_size: BlockSize) -> Tile:
-        """Return the part of the product that a block computes per iteration."""
-        del block_size
-        return 1, 1, 1
-
-    def operands(self, shape: Shape, block_size: BlockSize) -> Shape:
-        """Return the shape that the kernel multiplies: larger than `shape` where the host pads."""
-        return self.host_step.operands(shape, block_size) if self.host_step else shape
-
-    def launch(self, shape: Shape, block_size: BlockSize) -> Launch:
-        """Return the geometry of the launch; zeros where this project launches nothing."""
-        del shape, block_size
-        return Launch((0, 0, 0), (0, 0))
-
-    def arguments(self, shape: Shape, block_size: BlockSize) -> tuple[int, ...]:
-        """Return the arguments after the matrices: n, or m, n and k."""
-        seen = self.operands(shape, block_size)
-        return (seen.n,) if self.shapes == "square" else (seen.m, seen.n, seen.k)
-
-    def sums_per_thread(self, block_size: BlockSize) -> int:
-        """Return how many elements of C a thread computes; 0 if unknown."""
-        del block_size
-        return 0
-
-    def pieces(self, shape: Shape, block_size: BlockSize) -> list[tuple[int, int]]:
-        """Return the pieces of a product: first row of A and C, and rows, in whole tiles."""
-        rows = self.tile(block_size)[0]
-        most = -(-shape.m // rows // PIECES) * rows
-        return [(first, min(most, shape.m - first)) for first in range(0, shape.m, most)]
-
     def roundoffs(self, k: int) -> int:
         """Return the error bound of a sum of k float32 products, in units of roundoff.
 
@@ -160,13 +127,13 @@ class Library(Variant):
 class Kernel(Variant):
     """A CUDA kernel. `kernel` is the name of the function.
 
-    `tile_of` and `geometry` get block sizes of the type in `block_sizes`. The guarded build runs
+    `tile` and `geometry` get block sizes of the type in `block_sizes`. The guarded build runs
     where the tile does not divide the matrices. Without `in_order`, sums do not run in the order
     of k, and products are compared with their error bound instead of bit for bit.
     """
 
     kernel: str
-    tile_of: Callable[[Any], Tile]
+    tile: Callable[[Any], Tile]
     geometry: Callable[[Shape, Any], Launch]
     in_order: bool = True
 
@@ -174,19 +141,6 @@ class Kernel(Variant):
     def kernel_name(self) -> str:
         """Name of the CUDA kernel."""
         return self.kernel
-
-    def tile(self, block_size: BlockSize) -> Tile:
-        """Return the part of the product that a block computes per iteration."""
-        return self.tile_of(block_size)
-
-    def launch(self, shape: Shape, block_size: BlockSize) -> Launch:
-        """Return the geometry of the launch for a product of this shape."""
-        return self.geometry(self.operands(shape, block_size), block_size)
-
-    def sums_per_thread(self, block_size: BlockSize) -> int:
-        """Return how many elements of C a thread computes."""
-        rows, columns, _ = self.tile(block_size)
-        return rows * columns // self.geometry(Shape.square(1), block_size).threads_per_block
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,7 @@ _SHARED = [
 
 # Size and block sizes at which hardware counters are read (`measurement.instruments.counters`), and
 # at which a full study also runs each kernel on the host.
-ORDER = 512
+COUNTED_SIZE = 512
 BLOCK_SIZES = (8, 16, 32)
 _CODE = (".py", ".cpp", ".h")
 

@@ -17,7 +17,7 @@ from base.errors import StudyError
 from base.paths import ROOT
 from kernels.catalog.entries import has_own_source, variant
 from kernels.cubins.build import Build, build_for
-from kernels.host_execution.counts import BLOCK_SIZES, ORDER
+from kernels.host_execution.counts import BLOCK_SIZES, COUNTED_SIZE
 from kernels.products.elements import ELEMENTS
 from kernels.theory.tiles import number_of
 from measurement.devices.discovery import CudaDevice
@@ -80,7 +80,7 @@ def cells_of(recorded: Recording) -> list[list[Cell]]:
         asked = [one for one in (study, *study.get("series", [])) if dtype in one.get("dtypes", [])]
         names = dict.fromkeys(name for one in asked for name in one.get("variants", []))
         for name in names:
-            planned = plan([name], list(BLOCK_SIZES), [str(ORDER)], (dtype,))
+            planned = plan([name], list(BLOCK_SIZES), [str(COUNTED_SIZE)], (dtype,))
             cells = [cell for cell in planned if _build_of(cell) in built]
             if cells and has_own_source(name):
                 blocks = [] if variant(name).fixed_blocks else [cell.block_size for cell in cells]
@@ -136,7 +136,7 @@ def _profile(ncu: str, cells: list[Cell], device: CudaDevice, cubins: Path) -> s
     options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
     options += ["--clock-control", "none"]  # the study never changes a GPU's settings
     check = [sys.executable, "-m", "measurement.instruments.check", "--device", str(device.index)]
-    check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(ORDER)]
+    check += ["--cubins", str(cubins), "--variants", *variants, "--sizes", str(COUNTED_SIZE)]
     asked = {cell.block_size for cell in cells}
     blocks = [size for size in BLOCK_SIZES if size in asked] or BLOCK_SIZES
     check += ["--block-sizes", *map(str, blocks), "--dtypes", cells[0].dtype]

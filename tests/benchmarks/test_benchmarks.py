@@ -25,7 +25,6 @@ from benchmarks import compare_with_nvbench as against
 from benchmarks.cells import CELLS, SIZES
 from benchmarks.compare_with_nvbench import Times, compare, read_nvbench, read_ours, table
 from benchmarks.tuner_cells import Cost, configurations
-from kernels.catalog.entries import variant
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
@@ -119,10 +118,7 @@ def test_times_of_nvbench_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"is_skipped": True, "skip_reason": "too short"},
-            "bNone-n256: skipped: too short",
-        ),
+        ({"is_skipped": True, "skip_reason": "too short"}, "bNone-n256: skipped: too short"),
         ({"summaries": None}, "n256: results without nv/cold/time/gpu/median"),
     ],
 )
@@ -475,7 +471,7 @@ class FakeTuner:
                 for y in parameters["block_size_y"]:
                     names = {"BLOCK": block, "block_size_x": x, "block_size_y": y}
                     if all(eval(rule, {}, names) for rule in options["restrictions"]):
-                        assert variant(name).launch(Shape.square(n), block).threads == (x, y)
+                        assert product_of(name, n, block).launch.threads == (x, y)
                         time_ms = "failed" if block == self.failing else 1.0
                         results.append({"BLOCK": block, "time": time_ms})
         return results, {}

@@ -82,7 +82,7 @@ def test_a_file_becomes_a_variant(path):
     assert (entry.source, entry.after, entry.shapes) == (str(path.resolve()), "naive", "single")
     assert (entry.dtypes, entry.in_order) == (("float32", "float64", "int32"), False)
     assert entry.tile(16) == (16, 32, 4)
-    launch = entry.launch(Shape(1, 40, 100, 9), 8)
+    launch = Product("mine", "float32", Shape(1, 40, 100, 9), 8).launch
     assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
     assert launch.dynamic_shared_bytes == 4 * 100 * 8
     assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())

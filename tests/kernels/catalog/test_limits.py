@@ -34,7 +34,7 @@ KERNELS = [
 def used(name, block, dtype):
     """Return registers per thread and static shared memory that a kernel does not exceed."""
     if VARIANTS[name].fixed_blocks:  # whose shared memory is dynamic
-        threads = VARIANTS[name].launch(Shape.square(1), block).threads[0]
+        threads = Product(name, dtype, Shape.square(1), block).launch.threads[0]
         return min(255, 65536 // threads), 0
     # Two tiles of the widest elements, one with padded rows; or two stages of both.
     if block is None:

@@ -15,7 +15,7 @@ import yaml
 from base.errors import StudyError
 from base.files import sha256
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.product import block_sizes
+from kernels.catalog.product import Product, block_sizes
 from kernels.cubins import compile as building
 from kernels.cubins import toolchain
 from kernels.cubins.build import PROBES, Build, parse_build
@@ -55,7 +55,7 @@ OLDEST = [
     for b in WANTED
     if b.guarded
     and VARIANTS[b.variant].family in ("register", "buffered")
-    and VARIANTS[b.variant].launch(Shape.square(1), b.block_size).dynamic_shared_bytes
+    and Product(b.variant, b.dtype, Shape.square(1), b.block_size).launch.dynamic_shared_bytes
     <= limits_of("7.5").max_shared_bytes_per_block
 ]
 ARCHITECTURES = {"sm_75": OLDEST, "sm_90": WANTED}

@@ -13,7 +13,7 @@ from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN
 from kernels.host_execution import counts
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.counts import BLOCK_SIZES, COLUMNS, ORDER, count_all, table
+from kernels.host_execution.counts import BLOCK_SIZES, COLUMNS, COUNTED_SIZE, count_all, table
 from kernels.products.shape import Shape
 from study.config import load
 from study.counting import plan
@@ -173,11 +173,11 @@ def texts(products):
     return [str(one.shape) for one in products]
 
 
-def planned(asked, order=512, block_sizes=(8, 32)):
+def planned(asked, size=512, block_sizes=(8, 32)):
     """Return the shapes that are counted and those that are predicted, as texts, by table."""
     return {
         one.stem: (texts(one.counted), texts(one.predicted))
-        for one in plan(asked, order, block_sizes)
+        for one in plan(asked, size, block_sizes)
     }
 
 
@@ -197,7 +197,7 @@ def test_small_shapes_are_counted_and_the_rest_is_left_to_theory():
 
 
 def test_large_products_may_be_left_to_theory():
-    found = planned(study(STUDY), order=None)
+    found = planned(study(STUDY), size=None)
     assert found["block-b32-float32"] == (["64", "70", "32"], ["96", "100", "512", "2048"])
     assert set(found) == set(planned(study(STUDY)))
 
@@ -298,19 +298,19 @@ def test_command_counts_a_whole_study(command, tmp_path):
 
 def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
     own = load(ROOT / "config.yaml").study
-    tables = plan(own, ORDER, BLOCK_SIZES)
+    tables = plan(own, COUNTED_SIZE, BLOCK_SIZES)
     in_turn = {n for n, entry in VARIANTS.items() if entry.kernel_name and entry.flow == IN_TURN}
     assert {one.counted[0].variant for one in tables} == in_turn
     at_order = {
         (one.variant, one.dtype, one.block_size)
         for counting in tables
         for one in counting.counted
-        if one.shape == Shape.square(ORDER)
+        if one.shape == Shape.square(COUNTED_SIZE)
     }
     wanted = {
         (one.variant, one.dtype, one.block_size)
         for one in products(own)
-        if one.shape == Shape.square(ORDER)
+        if one.shape == Shape.square(COUNTED_SIZE)
         and one.dtype == "float32"
         and one.block_size in (None, *BLOCK_SIZES)
         and one.variant in in_turn

@@ -161,10 +161,10 @@ def test_references_differ_and_are_the_triple_loop(host_builds):
         (("block", 16, 33), r"block: block size 33 is not available; use 1, 2, 3, .*, 32$"),
         (("block", 16, None), "block: block size missing; use 1, "),
         (("buffered_row", 16, 4), "buffered_row: has no block size; remove 4"),
-        (("buffered_row", 1025, None), "buffered_row at size 1025: needs 1025 threads a block, "),
+        (("buffered_row", 1025, None), "buffered_row at size 1025: needs 1025 threads per block, "),
         (("block", 16, 8, "int32"), "block: no int32 version; use float32"),
-        (("block", "17x33x65", 8), "block at 17x33x65: supports square products only"),
-        (("mm_tile", "3x17x33x65", 8), "mm_tile at 3x17x33x65: supports single products only"),
+        (("block", "17x33x65", 8), "block at size 17x33x65: supports square products only"),
+        (("mm_tile", "3x17x33x65", 8), "mm_tile at size 3x17x33x65: supports single products only"),
         (("cublas_sgemm", 16, None), "cublas_sgemm: has no source to execute on the host"),
     ],
 )

@@ -266,7 +266,7 @@ def vector_of(name, shape, of_a):
 
 def times_of_loads(name, shape, block):
     """Return how often each element of A is loaded, and each of B."""
-    rows, columns, _ = KERNELS[name].tile(block)
+    rows, columns, _ = product_of(name, shape, block).tile
     if "naive" in name:
         return shape.n, shape.m
     if name.startswith("buffered"):
