@@ -1,4 +1,4 @@
-"""How to cite a report: the study, its version and commit, and a hash of the data behind it."""
+"""Citation of a report: study, version, commit, and a hash of the data."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ CITATION = "CITATION.cff"
 
 @dataclass(frozen=True)
 class Maker:
-    """What made a report: the command, the tree's commit, and whether the tree was changed since.
+    """Origin of a report: the command, the tree's commit, and whether the tree has changes.
 
-    `commit` is None where the tree has no history, `dirty` where nothing is known of changes.
+    `commit` is None without history, `dirty` is None if unknown.
     """
 
     command: str
@@ -28,9 +28,9 @@ class Maker:
 
 @dataclass(frozen=True)
 class Citation:
-    """What to cite. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
+    """A citation. `data` are the SHA-256 of the recordings' manifests by id, `data_hash` of all.
 
-    `year` is that in which the last recording ended; empty where there is none.
+    `year` is that of the end of the last recording; blank without recordings.
     """
 
     title: str
@@ -47,8 +47,8 @@ def citation(
 ) -> Citation:
     """Return the citation of a report on `recordings`, which ended at `finished_utc` (ISO 8601).
 
-    A manifest holds the hash of each of its recording's files. Raises StoreError where a manifest
-    or ``CITATION.cff`` of `root` cannot be read.
+    A manifest contains the hash of each file of its recording. Raise StoreError if a manifest or
+    ``CITATION.cff`` of `root` is missing or unreadable.
     """
     manifests = {name: _read(Path(path) / MANIFEST) for name, path in recordings.items()}
     try:
@@ -70,7 +70,7 @@ def citation(
 
 
 def _name(author: Mapping[str, str]) -> str:
-    """Return the name of a person or of an organisation."""
+    """Return the name of a person or an organisation."""
     names = (author.get(key, "") for key in ("given-names", "family-names", "name"))
     return " ".join(filter(None, names))
 

@@ -1,10 +1,8 @@
-"""Pack the study into a Workflow Run RO-Crate: workflow, inputs, results, and what made them.
-
-Recordings alone are packed into a Process Run Crate.
+"""Pack the study into a Workflow Run RO-Crate, or recordings into a Process Run Crate.
 
 Profiles: Workflow Run Crate 0.5 and Process Run Crate 0.5 (Leo et al., PLoS ONE 19, 2024) on
-RO-Crate 1.1. Unpacked, the crate is a tree in which the study runs again. Nobody is named in it who
-is not in ``CITATION.cff``: who ran a recording or the workflow is not recorded.
+RO-Crate 1.1. An unpacked study is a tree in which it runs again. Only persons in ``CITATION.cff``
+are named; who made a recording or ran the workflow is not recorded.
 """
 
 import hashlib
@@ -14,13 +12,14 @@ import platform
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.archive.citation import Citation, citation
+from analysis.archive.citation import citation
 from analysis.archive.sbom import bill_of_materials
 from analysis.data.store import StoreError
 from base.errors import StudyError
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
     from rocrate.model.entity import Entity
     from rocrate.rocrate import ROCrate
 
-# What the study runs from, besides its configuration and recordings.
+# Folders and files of the tree that a study needs.
 _FOLDERS = {
-    "workflow": "rules, the set-up of the environment",
+    "workflow": "rules, set-up of the environment",
     "base": "code that every other folder uses",
     "study": "configuration, products and cells of a study",
-    "kernels": "the kernels, their catalog and what executes them on a CPU",
-    "cpu_reference": "the CPU's side",
-    "measurement": "the harness that measured",
+    "kernels": "kernels, their catalog and their execution on a CPU",
+    "cpu_reference": "CPU implementations",
+    "measurement": "measurement harness",
     "analysis": "tables, fits, figures and the report",
-    "report": "the report's template, style and vendored assets",
+    "report": "template, style and vendored assets of the report",
 }
 _FILES = ("Makefile", "pyproject.toml", "README.md", "LICENSE", "CITATION.cff")
 _PROFILES = {
@@ -49,8 +48,8 @@ _PROFILES = {
     "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
 }
-_BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
-# RO-Crate 1.1 does not know this term of schema.org's; the profile's vocabulary does.
+_BIOSCHEMAS = "https://bioschemas.org/profiles"
+# A term of schema.org that RO-Crate 1.1 lacks and the profile's vocabulary has.
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 _SPDX = "https://spdx.org/licenses/"
 _COMPLETED = "http://schema.org/CompletedActionStatus"
@@ -68,10 +67,10 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Study:
-    """What goes into a crate, besides the tree at `root`.
+    """Content of a crate in addition to the tree at `root`.
 
-    `config` is the configuration in force, `recordings` are folders by id, `tables` the folder of
-    the tables, `report` the page; `commit` is that of the tree, None where it has no history.
+    `config` is the effective configuration, `recordings` are folders by id, `tables` is a folder,
+    `report` the page; `commit` is that of the tree, None without history.
     """
 
     config: Path
@@ -84,22 +83,22 @@ class Study:
 
 @dataclass(frozen=True)
 class Recordings:
-    """Recordings that are packed alone, by id; `root` is the tree that says how they are cited."""
+    """Recordings by id to pack without a study; `root` is the tree with their citation."""
 
     recordings: Mapping[str, Path]
     root: Path = ROOT
 
 
 def write_crate(content: Study | Recordings, out: Path) -> None:
-    """Write the crate of a finished study, or of recordings, to the zip file `out`, or nothing.
+    """Write the crate of a finished study, or of recordings, to the zip file `out`.
 
-    Raises StudyError where the package rocrate or a file of the study is missing.
+    Raise StudyError, and write nothing, if the package rocrate or a file of the study is missing.
     """
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
         raise StudyError(
-            "the package rocrate is not installed; run `make ro-crate`, which installs it"
+            "the package rocrate is not installed; run `make ro-crate` to install it"
         ) from None
     with tempfile.TemporaryDirectory() as folder:
         crate = ROCrate(gen_preview=True, version="1.1")
@@ -112,7 +111,7 @@ def write_crate(content: Study | Recordings, out: Path) -> None:
 
 
 def zipped(folder: Path) -> bytes:
-    """Return a folder as a zip file with an entry for each folder in it, and without dates."""
+    """Return a folder as a zip file with an entry per folder and without dates."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
@@ -125,7 +124,7 @@ def zipped(folder: Path) -> bytes:
 
 
 class _Packer:
-    """Fills a crate with recordings; `staging` is a folder for copies."""
+    """Fill a crate with recordings; `staging` is a folder for copies."""
 
     def __init__(self, crate: "ROCrate", content: Study | Recordings, staging: Path) -> None:
         self.crate = crate
@@ -133,20 +132,20 @@ class _Packer:
         self.staging = staging
         self.provenances = {name: _provenance(path) for name, path in content.recordings.items()}
         ended = [provenance["finished_utc"] for provenance in self.provenances.values()]
-        self.citation: Citation = citation(content.recordings, ended, content.root)
+        self.citation = citation(content.recordings, ended, content.root)
 
     def pack(self) -> None:
-        """Describe the recordings and name every file of them."""
+        """Add the recordings with every file of them."""
         for name in self.content.recordings:
             self._measured(name, self._recording(name))
         ended = max(facts["finished_utc"] for facts in self.provenances.values())
         self._describe(f"Recordings of: {', '.join(self.content.recordings)}", 1, ended)
         self.crate.root_dataset["description"] = (
-            f"Measured: {self._cards()}. Each folder is a recording of: {self.citation.title}."
+            f"Measured: {self._gpus()}. Each folder is a recording of: {self.citation.title}."
         )
 
     def _describe(self, name: str, profiles: int, finished_utc: str) -> None:
-        """Say what the whole is: whose, under which licence, to how many of `_PROFILES` it is."""
+        """Describe the root: name, version, licence, authors and the first of `_PROFILES`."""
         root = self.crate.root_dataset
         root["name"] = name
         root["version"] = self.citation.version
@@ -161,27 +160,26 @@ class _Packer:
         self.crate.datePublished = datetime.fromisoformat(finished_utc).date()
         self.crate.metadata.extra_terms = _TERMS
 
-    def _cards(self) -> str:
-        """Return what was measured, by name."""
-        cards = [
+    def _gpus(self) -> str:
+        gpus = [
             f"{device['name']}{' (simulated)' if provenance['simulated'] else ''}"
             for provenance in self.provenances.values()
             for device in provenance["devices"]
         ]
-        return ", ".join(dict.fromkeys(cards)) or "no GPU"
+        return ", ".join(dict.fromkeys(gpus)) or "no GPU"
 
     # ---- files
 
-    def _file(self, path: Path, place: str, **properties: Any) -> "Entity":
-        """Add a file at `place` in the crate, with its size, format and hash."""
+    def _file(self, path: Path, name: str, **properties: Any) -> "Entity":
+        """Add a file as `name` in the crate, with its size, format and hash."""
         data = _checked(path).read_bytes()
         known = {
-            "name": place,
+            "name": name,
             "contentSize": str(len(data)),
             "encodingFormat": _FORMATS.get(path.suffix, "text/plain"),
             "sha256": hashlib.sha256(data).hexdigest(),
         }
-        return self.crate.add_file(path, place, properties=known | properties)
+        return self.crate.add_file(path, name, properties=known | properties)
 
     def _context(self, identifier: str, kind: str, **properties: Any) -> "Entity":
         from rocrate.model.contextentity import ContextEntity
@@ -193,12 +191,11 @@ class _Packer:
     # ---- recordings
 
     def _recording(self, name: str) -> "Entity":
-        """Add a recording: a folder, every file of which is named with its hash.
-
-        Its own is that of its manifest.
-        """
+        """Add a recording as a folder with its files; its hash is that of its manifest."""
         folder = self.content.recordings[name]
-        place = self._place(folder, f"data/recordings/{name}")
+        root = self.content.root.resolve()
+        inside = folder.resolve().is_relative_to(root)
+        where = folder.resolve().relative_to(root) if inside else Path("data/recordings", name)
         simulated = " (simulated, not measured)" if self.provenances[name]["simulated"] else ""
         properties = {
             "name": f"recording {name}{simulated}",
@@ -206,32 +203,22 @@ class _Packer:
             "identifier": f"sha256:{self.citation.data[name]}",
             "dateCreated": _offset(self.provenances[name]["finished_utc"]),
         }
-        dataset = self.crate.add_dataset(dest_path=f"{place}/", properties=properties)
+        dataset = self.crate.add_dataset(dest_path=f"{where.as_posix()}/", properties=properties)
         for file in files_of(folder):
-            dataset.append_to("hasPart", self._file(folder / file, f"{place}/{file}"))
+            dataset.append_to("hasPart", self._file(folder / file, (where / file).as_posix()))
         return dataset
 
-    def _place(self, path: Path, elsewhere: str) -> str:
-        """Return where a folder of the study stands in the tree, or `elsewhere` if outside."""
-        try:
-            return path.resolve().relative_to(self.content.root.resolve()).as_posix()
-        except ValueError:
-            return elsewhere
-
     def _machine(self, name: str) -> str:
-        """Return on what a recording was made, in a line."""
         provenance = self.provenances[name]
-        cards = [f"{d['device']}: {d['name']}" for d in provenance["devices"]] or ["no GPU"]
-        return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(cards)}"
+        gpus = [f"{d['device']}: {d['name']}" for d in provenance["devices"]] or ["no GPU"]
+        return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(gpus)}"
 
     def _measured(self, name: str, dataset: "Entity") -> None:
-        """Add the measurement that a recording is the result of, and the software that took it."""
+        """Add the measurement of a recording with its software."""
         provenance = self.provenances[name]
-        commit = provenance["git"]["commit"]
-        packages = provenance["software"].get("packages", {})
-        versions = {**provenance["software"], **packages}
+        versions = {**provenance["software"], **provenance["software"].get("packages", {})}
         used = [
-            self._software(f"{url}/#{versions[key]}", title, url, str(versions[key]))
+            self._software(title, url, str(versions[key]))
             for key, (title, url) in _SOFTWARE.items()
             if versions.get(key)
         ]
@@ -239,7 +226,7 @@ class _Packer:
             f"#harness-{name}",
             "SoftwareApplication",
             name="python -m measurement record",
-            softwareVersion=commit or "not known",
+            softwareVersion=provenance["git"]["commit"] or "not known",
             softwareRequirements=used,
         )
         self._action(
@@ -254,13 +241,12 @@ class _Packer:
         )
 
     def _measured_sources(self) -> dict[str, Any]:
-        """Return what a measurement took, where that is in the crate."""
+        """Return the measured sources if the crate contains them."""
         return {}
 
-    def _software(self, identifier: str, name: str, url: str, version: str) -> "Entity":
-        return self._context(
-            identifier, "SoftwareApplication", name=name, url=url, softwareVersion=version
-        )
+    def _software(self, name: str, url: str, version: str) -> "Entity":
+        about = {"name": name, "url": url, "softwareVersion": version}
+        return self._context(f"{url}/#{version}", "SoftwareApplication", **about)
 
     def _action(self, identifier: str, **properties: Any) -> None:
         action = self._context(identifier, "CreateAction", actionStatus=_COMPLETED, **properties)
@@ -268,7 +254,7 @@ class _Packer:
 
 
 class _StudyPacker(_Packer):
-    """Fills a crate with a whole study."""
+    """Fill a crate with a whole study."""
 
     def __init__(self, crate: "ROCrate", study: Study, staging: Path) -> None:
         super().__init__(crate, study, staging)
@@ -276,25 +262,25 @@ class _StudyPacker(_Packer):
         self.finished = datetime.fromtimestamp(_checked(study.report).stat().st_mtime, UTC)
 
     def pack(self) -> None:
-        """Describe the study and name every file of it."""
+        """Add the study with every file of it."""
         workflow = self._workflow()
         inputs, recordings = self._inputs()
         results = self._results()
         self._parameters(workflow, inputs | {"recordings": recordings}, results)
-        self._run(workflow, [*inputs.values(), *recordings], _flat(results.values()))
+        self._run(workflow, [*inputs.values(), *recordings], list(chain(*results.values())))
         for name, dataset in zip(self.study.recordings, recordings, strict=True):
             self._measured(name, dataset)
         self._describe(self.citation.title, len(_PROFILES), self.finished.isoformat())
         root = self.crate.root_dataset
         root["description"] = (
-            f"A run of the study with its inputs and results. Measured: {self._cards()}. Unpacked, "
+            f"A run of the study with its inputs and results. Measured: {self._gpus()}. Unpacked, "
             "it runs again with `make report`."
         )
         for key in ("version", "license", "author"):
             workflow[key] = root[key]
 
     def _folder(self, name: str, description: str) -> "Entity":
-        """Add a folder of the tree, without what Python left in it."""
+        """Add a folder of the tree without compiled Python."""
         copy = self.staging / name
         shutil.copytree(
             self.study.root / name, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -303,10 +289,10 @@ class _StudyPacker(_Packer):
             copy, f"{name}/", properties={"name": name, "description": description}
         )
 
-    # ---- the workflow and what it takes and gives
+    # ---- the workflow, its inputs and outputs
 
     def _workflow(self) -> "Entity":
-        """Add the Snakefile as the main workflow, with all that it includes."""
+        """Add the Snakefile as the main workflow, with the tree and the bill of materials."""
         root = self.study.root
         version = importlib.metadata.version("snakemake")
         workflow = self.crate.add_workflow(
@@ -317,7 +303,7 @@ class _StudyPacker(_Packer):
             lang_version=version,
             properties={
                 "name": f"{self.citation.title}: the workflow",
-                "conformsTo": {"@id": _BIOSCHEMAS},
+                "conformsTo": {"@id": f"{_BIOSCHEMAS}/ComputationalWorkflow/1.0-RELEASE"},
                 "encodingFormat": "text/plain",
             },
         )
@@ -331,31 +317,26 @@ class _StudyPacker(_Packer):
         self._file(root / "uv.lock", "uv.lock", description="packages with versions and hashes")
         bill = self.staging / "sbom.cdx.json"
         bill.write_text(bill_of_materials())
-        self._file(bill, bill.name, description="packages that were installed, with their licences")
+        self._file(bill, bill.name, description="installed packages with their licences")
         return workflow
 
     def _inputs(self) -> tuple[dict[str, "Entity"], list["Entity"]]:
-        """Add configuration, published tables and recordings; return them by parameter."""
-        published = self.study.root / "data" / "published"
+        """Add and return configuration and published tables by parameter, and recordings."""
         inputs = {
-            "config": self._file(self.study.config, "config.yaml", description="what was studied"),
-            **{
-                path.stem: self._file(
-                    path, f"data/published/{path.name}", description="from the sources"
-                )
-                for path in sorted(published.glob("*.csv"))
-            },
+            "config": self._file(self.study.config, "config.yaml", description="configuration")
         }
+        for path in sorted((self.study.root / "data" / "published").glob("*.csv")):
+            name = f"data/published/{path.name}"
+            inputs[path.stem] = self._file(path, name, description="numbers of the sources")
         return inputs, [self._recording(name) for name in self.study.recordings]
 
     def _results(self) -> dict[str, list["Entity"]]:
-        """Add report and tables; return them by parameter."""
+        """Add and return report and tables by parameter."""
         tables = sorted(self.study.tables.glob("*.csv"))
         if not tables:
-            raise StoreError(f"{self.study.tables} holds no tables; make them with `make report`")
-        report = self._file(
-            self.study.report, "results/report.html", description="what was found, for readers"
-        )
+            raise StoreError(f"{self.study.tables}: no tables; make them with `make report`")
+        about = "results of the study"
+        report = self._file(self.study.report, "results/report.html", description=about)
         return {
             "report": [report],
             "tables": [self._file(path, f"results/tables/{path.name}") for path in tables],
@@ -367,7 +348,7 @@ class _StudyPacker(_Packer):
         inputs: Mapping[str, Any],
         outputs: Mapping[str, list["Entity"]],
     ) -> None:
-        """Say which files and folders are the workflow's inputs and outputs."""
+        """Describe the workflow's inputs and outputs."""
         for side, entities in (("input", inputs), ("output", outputs)):
             for name, given in entities.items():
                 examples = given if isinstance(given, list) else [given]
@@ -378,9 +359,7 @@ class _StudyPacker(_Packer):
                     "FormalParameter",
                     name=name,
                     additionalType="Dataset" if "Dataset" in examples[0].type else "File",
-                    conformsTo={
-                        "@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
-                    },
+                    conformsTo={"@id": f"{_BIOSCHEMAS}/FormalParameter/1.0-RELEASE"},
                     multipleValues=len(examples) > 1,
                 )
                 parameter["workExample"] = examples if len(examples) > 1 else examples[0]
@@ -391,24 +370,16 @@ class _StudyPacker(_Packer):
     # ---- what ran
 
     def _run(self, workflow: "Entity", taken: list["Entity"], given: list["Entity"]) -> None:
-        """Add the run of the workflow; when it began is not known, as it may have gone on."""
-        engine = self._software(
-            f"https://snakemake.github.io/#{importlib.metadata.version('snakemake')}",
-            "Snakemake",
-            "https://snakemake.github.io",
-            importlib.metadata.version("snakemake"),
-        )
-        python = self._software(
-            f"https://www.python.org/#{platform.python_version()}",
-            "Python",
-            "https://www.python.org",
-            platform.python_version(),
-        )
-        workflow["softwareRequirements"] = [engine, python]
+        """Add the run of the workflow; its start is unknown, since runs can be resumed."""
+        engine = ("Snakemake", "https://snakemake.github.io")
+        workflow["softwareRequirements"] = [
+            self._software(*engine, importlib.metadata.version("snakemake")),
+            self._software(*_SOFTWARE["python"], platform.python_version()),
+        ]
         self._action(
             "#run",
             name="Run of the study",
-            description="Tables, fits, figures and the report made from recordings and tables",
+            description="Tables, fits, figures and report from recordings and published numbers",
             endTime=self.finished.isoformat(timespec="seconds"),
             instrument=workflow,
             object=taken,
@@ -419,7 +390,7 @@ class _StudyPacker(_Packer):
         return {"object": [self.crate.get("kernels/"), self.crate.get("cpu_reference/")]}
 
 
-# What a recording names the version of: title and home page.
+# Software with a version in recordings: title and home page.
 _SOFTWARE = {
     "driver": ("NVIDIA driver", "https://www.nvidia.com/drivers"),
     "nvcc": ("CUDA compiler", "https://developer.nvidia.com/cuda-toolkit"),
@@ -432,22 +403,18 @@ _SOFTWARE = {
 
 
 def _offset(utc: str) -> str:
-    """Return a time in the form that the profile asks for, with an offset in place of Z."""
+    """Return a time with an offset instead of Z, as the profile requires."""
     return datetime.fromisoformat(utc).isoformat(timespec="seconds")
 
 
-def _flat(lists: Iterable[list["Entity"]]) -> list["Entity"]:
-    return [entity for entities in lists for entity in entities]
-
-
 def _provenance(folder: Path) -> dict[str, Any]:
-    """Return the provenance of a recording whose files are as they were written."""
+    """Return the provenance of a recording after a check of its manifest."""
     check_manifest(folder)
     return read_provenance(folder)
 
 
 def _checked(path: Path) -> Path:
-    """Return `path` where it is a file; raise StoreError naming it where it is not."""
+    """Return `path`; raise StoreError if it is not a file."""
     if not path.is_file():
         raise StoreError(f"{path} is missing; make it with `make report`")
     return path

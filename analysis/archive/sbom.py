@@ -1,4 +1,4 @@
-"""The software bill of materials: every Python package of this environment, with its licence."""
+"""Software bill of materials: the Python packages of this environment with their licences."""
 
 import importlib.metadata
 import json
@@ -28,12 +28,12 @@ def _name(package: importlib.metadata.Distribution) -> str:
 
 
 def _licence(package: importlib.metadata.Distribution) -> str:
-    """Return the licence as the package says it: an expression, classifiers, or a text's head."""
+    """Return the declared licence: an expression, classifiers, or the first line of a text."""
     facts = package.metadata
-    said = {key: facts[key] for key in ("License-Expression", "License") if key in facts}
+    stated = {key: facts[key] for key in ("License-Expression", "License") if key in facts}
     classifiers = facts.get_all("Classifier") or []
-    told = [c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License ::")]
+    names = [c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License ::")]
     files = [file for file in package.files or [] if file.name.upper().startswith("LICEN")]
-    texts = [said.get("License", ""), *(file.read_text() for file in files)]
+    texts = [stated.get("License", ""), *(file.read_text() for file in files)]
     heads = [text.strip().splitlines()[0] for text in texts if text.strip()]
-    return said.get("License-Expression") or ", ".join(told) or (heads or ["not told"])[0]
+    return stated.get("License-Expression") or ", ".join(names) or (heads or ["unknown"])[0]

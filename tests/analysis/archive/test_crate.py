@@ -83,7 +83,7 @@ def test_every_package_is_in_the_bill_of_materials_with_a_licence(packed):
     while more := {each for name in locked for each in needs[name]} - locked:
         locked |= more
     assert len(locked & set(named)) > 20
-    unknown = [n for n in locked if n in named and "not told" in str(named[n]["licenses"])]
+    unknown = [n for n in locked if n in named and "unknown" in str(named[n]["licenses"])]
     assert unknown == []
 
 
@@ -190,7 +190,7 @@ def test_half_a_study_is_no_crate(study, tmp_path, command):
     given = f"--recording=card={study.recordings['card']}", "--config", study.config
     done = command("analysis", "crate", *given, "--out", tmp_path / "out.zip")
     assert done.returncode == 2
-    assert "name --config, --tables and --report for a study" in done.stderr
+    assert "use --config, --tables and --report" in done.stderr
 
 
 def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):
