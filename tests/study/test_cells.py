@@ -1,4 +1,4 @@
-"""Cells: which a study plans, which matrices they need, and how they are told."""
+"""Cells of a study: plan, matrices, rows and text."""
 
 import pytest
 
@@ -130,6 +130,6 @@ def test_a_cell_is_a_row_with_the_number_of_its_tile_shape(device):
         (("gpu0", "sgemm_top", "float32", 9, TILES[0]), f"gpu0 sgemm_top B={TILES[0]} N=9"),
     ],
 )
-def test_a_cell_is_told_in_a_few_words(asked, said):
+def test_a_cell_as_text(asked, said):
     device, name, dtype, shape, *rest = asked
     assert str(planning.cell(device, name, dtype, Shape.parse(shape), *rest)) == said

@@ -1,4 +1,4 @@
-"""The configuration: what is allowed passes, every kind of mistake is one line that helps."""
+"""The configuration: valid values, and one-line errors for invalid ones."""
 
 import copy
 
@@ -95,7 +95,7 @@ def test_a_recording_tells_scope_and_what_it_left(config):
     plain = validate(config, "config.yaml").study.plain()
     assert plain["scope"] == "quick"
     assert plain["cpu"]["sizes"] == [128]
-    assert "quick" not in plain, "no recording is made anew because of what it does not use"
+    assert "quick" not in plain, "unused values do not change a recording's task"
 
 
 @pytest.mark.parametrize("scope", ["quick", "full"])
@@ -263,8 +263,8 @@ def test_explicit_device_and_toolchain_are_allowed(config):
         ),
         (
             ("gpus", 0, "id"),
-            "my card",
-            "gpus[0].id: 'my card' is not allowed; "
+            "my gpu",
+            "gpus[0].id: 'my gpu' is not allowed; "
             "use up to 64 letters, digits, '_', '.' and '-', the first a letter or digit",
         ),
         (

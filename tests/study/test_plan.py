@@ -1,4 +1,4 @@
-"""What a study asks for: its products, within its limits, and the builds that they need."""
+"""Products of a study within its limits, and their builds."""
 
 from collections import Counter
 
@@ -50,7 +50,7 @@ def product(name, dtype, shape, block=None):
 
 
 def products_of(series):
-    """Return the products of a series as it stands in a config."""
+    """Return the products of a series of a config."""
     keys = ("variants", "dtypes", "block_sizes")
     shapes = [Shape.parse(text) for text in series["shapes"]]
     return list(plan.products_of(*(series[key] for key in keys), shapes))

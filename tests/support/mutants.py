@@ -1,4 +1,4 @@
-"""Broken kernels: what is changed in each, and what must be said of it, at which line."""
+"""Broken kernels: the change, and the expected fault with its line."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ GUARD = "    if (row >= n || column >= n) return;\n"
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` text of a kernel becomes `new`; the fault must be told at the line that holds `at`."""
+    """`old` text of a kernel becomes `new`; the fault must name the line that contains `at`."""
 
     name: str
     kernel: str

@@ -132,7 +132,7 @@ def elements(name, launch, block):
 
 
 def fragments(thread, conflict_free):
-    """Return where the rows and the columns of a thread's 8 x 8 elements lie, by their number."""
+    """Return the rows and columns of a thread's 8 × 8 elements, by their number."""
     if not conflict_free:
         return (lambda e: thread // 16 * 8 + e), (lambda e: thread % 16 * 8 + e)
     warp, lane = thread // 32, thread % 32
@@ -178,7 +178,7 @@ def test_a_launch_computes_every_element_once_with_no_block_to_spare(drawn):
     assert product.sums_per_thread == sums
 
 
-def test_kernels_are_told_what_they_see():
+def test_arguments_are_the_edges_of_the_operands():
     assert product_of("bmm_tile", "3x17x33x65", 8).arguments == (17, 65, 33)
     assert product_of("mm_naive", "17x33x65", 8).arguments == (17, 65, 33)
     assert product_of("block", 17, 8).arguments == (17,)
@@ -205,7 +205,7 @@ def test_variants_take_what_their_signature_can():
     )
 
 
-def test_only_shapes_with_an_edge_that_is_break_even_it_go_in_pieces_or_as_a_graph():
+def test_pieces_and_graphs_take_shapes_within_their_edges():
     pieces, graph = VARIANTS["sgemm_top_pieces"], VARIANTS["sgemm_top_graph"]
     shapes = [Shape.parse(text) for text in ("16", "1023", "17x1024x33", "1025", "2048")]
     assert [str(shape) for shape in shapes if pieces.takes(shape)] == [

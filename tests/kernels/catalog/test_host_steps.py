@@ -1,4 +1,4 @@
-"""What the host does with the matrices: transposed, padded, cropped, and what a run copies."""
+"""Host steps: transposing, padding, cropping, and the matrices that a run copies."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from kernels.products.shape import Shape
 from measurement.devices.buffers import HostBuffers, pageable, pinned
 from study.cells import cell, problems
 
-GARBAGE = 7e7  # what memory held before
+GARBAGE = 7e7  # earlier content of the memory
 
 
 def numbers(batch, rows, columns, dtype=np.float32):
@@ -103,7 +103,7 @@ def test_pageable_matrices_are_the_inputs_themselves():
     assert np.shares_memory(work.b, inputs.b["float32"])
 
 
-def test_transposed_b_is_made_anew_in_each_pass_and_a_and_c_are_not_touched():
+def test_transposed_b_is_made_in_each_run_and_a_and_c_are_not_touched():
     one = asked("tile_transposed_b", 6, 16)
     inputs, buffers, _ = host_buffers(one)
     a, b = inputs.pair("float32", one.shape)
@@ -145,7 +145,7 @@ def test_memory_that_the_host_fills_is_made_once_for_the_largest():
     made = len(sizes)
     for each in (*cells, *cells):
         buffers.work(each)
-    # For A, B and C at order 10, padded to 16, and once more at 30, padded to 32.
+    # For A, B and C at size 10, padded to 16, and again at 30, padded to 32.
     assert sizes[made:] == [4 * 16**2] * 3 + [4 * 32**2] * 3
     first, second = buffers.work(cells[0]), buffers.work(cells[2])
     assert np.shares_memory(first.a, second.a)

@@ -1,4 +1,4 @@
-"""The limits of a card: what no launch may exceed is refused, with both numbers."""
+"""Limits of a GPU: a launch beyond a limit is refused with demand and limit."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.shape import MOST_ELEMENTS, Shape
 from tests.support.products import product_of
 
-CARD = DeviceLimits(
+GPU = DeviceLimits(
     max_threads_per_block=1024,
     max_shared_bytes_per_block=49152,
     max_registers_per_block=65536,
@@ -42,11 +42,11 @@ def used(name, block, dtype):
     return 32, 2 * ELEMENTS[dtype].bytes * block * (block + 1)
 
 
-def test_every_block_size_of_the_catalog_fits_a_card():
+def test_every_block_size_of_the_catalog_fits_a_gpu():
     said = {
         (name, block, dtype): not_launchable(
             Product(name, dtype, Shape.square(100), block),
-            CARD,
+            GPU,
             *used(name, block, dtype),
         )
         for name, block in KERNELS
@@ -55,7 +55,7 @@ def test_every_block_size_of_the_catalog_fits_a_card():
     assert set(said.values()) == {None}, said
 
 
-# variant, shape, B, registers per thread, static shared bytes; the limit it meets, its need in words.
+# variant, shape, B, registers per thread, static shared bytes; the limit, the demand as text.
 DEMANDS = [
     (
         ("buffered_row", 1025, None, 0, 0),
@@ -116,7 +116,7 @@ DEMANDS = [
 @pytest.mark.parametrize(("cell", "limit", "text"), DEMANDS)
 def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(cell, limit, text):
     need = int(text.split()[0])
-    roomy = replace(CARD, max_threads_per_block=2048, max_registers_per_block=2**20)
+    roomy = replace(GPU, max_threads_per_block=2048, max_registers_per_block=2**20)
     name, shape, block, registers, shared = cell
     asked = product_of(name, shape, block)
     tight = replace(roomy, **{limit: need - 1})
@@ -127,23 +127,23 @@ def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(cell, limit,
 
 
 def test_matrices_take_the_memory_of_their_elements():
-    card = replace(CARD, memory_bytes=3 * 4 * 64)
-    said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), card) for dtype in ELEMENTS}
+    gpu = replace(GPU, memory_bytes=3 * 4 * 64)
+    said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), gpu) for dtype in ELEMENTS}
     more = "needs 1536 bytes for the matrices, the GPU has 768"
     assert said == {"float32": None, "int32": None, "float64": more}
 
 
 def test_buffered_kernels_end_at_the_threads_of_a_block():
     for name in ("buffered_row", "buffered_column"):
-        assert not_launchable(product_of(name, 1024), CARD) is None
-        said = not_launchable(product_of(name, 1025), CARD)
+        assert not_launchable(product_of(name, 1024), GPU) is None
+        said = not_launchable(product_of(name, 1025), GPU)
         assert said == "needs 1025 threads per block, 1024 allowed"
 
 
 def test_matrices_end_where_an_index_overflows():
     def said(name, *edges):
         shape = Shape.square(*edges) if len(edges) == 1 else Shape(*edges)
-        return not_launchable(Product(name, "float32", shape, 32), CARD)
+        return not_launchable(Product(name, "float32", shape, 32), GPU)
 
     assert MOST_ELEMENTS == 2**31 - 1
     assert said("block", 46340) is None
@@ -157,7 +157,7 @@ def test_matrices_end_where_an_index_overflows():
 
 def test_tensor_cores_take_a_compute_capability():
     asked = product_of("sgemm_tensor", 64)
-    old, new = (replace(CARD, compute_capability=c) for c in ((7, 5), (8, 0)))
+    old, new = (replace(GPU, compute_capability=c) for c in ((7, 5), (8, 0)))
     text = "needs compute capability 8.0 for its tensor cores, the GPU has 7.5"
     assert not_launchable(asked, old) == text
     assert not_launchable(asked, new) is None
@@ -165,5 +165,5 @@ def test_tensor_cores_take_a_compute_capability():
 
 
 def test_an_unknown_register_use_is_no_obstacle():
-    card = replace(CARD, max_registers_per_block=1)
-    assert not_launchable(product_of("block", 64, 32), card) is None
+    gpu = replace(GPU, max_registers_per_block=1)
+    assert not_launchable(product_of("block", 64, 32), gpu) is None

@@ -1,4 +1,4 @@
-"""Building cubins: the compiler that is found, what it is told, what comes out, how it fails."""
+"""Building cubins: the compiler, its options, its output, its errors."""
 
 import json
 import os
@@ -163,7 +163,7 @@ def test_guard_type_and_architecture_change_the_code(built):
     assert len(set(hashes)) == len(hashes) == len(WANTED) + len(OLDEST)
 
 
-def test_compiler_is_told_block_size_guard_type_and_architecture(tmp_path):
+def test_the_command_has_block_size_guard_type_and_architecture(tmp_path):
     nvcc, out = Path("nvcc"), tmp_path / "x.cubin"
     line = building.command(nvcc, Build("block", 8, "float32", True), "sm_86", out)
     assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(line)
@@ -238,8 +238,8 @@ def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
         instructions=COUNTS,
     )
     assert "-arch=sm_90" in out.read_text()
-    told = json.loads(out.with_suffix(".json").read_text())
-    assert told | {"instructions": tuple(told["instructions"])} == asdict(result)
+    written = json.loads(out.with_suffix(".json").read_text())
+    assert written | {"instructions": tuple(written["instructions"])} == asdict(result)
     assert read_result(out) == result
 
 
@@ -291,7 +291,7 @@ def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkey
     ("architecture", "toolkit"),
     [("sm_70", "the CUDA toolkit 12.9"), ("sm_130a", "a newer CUDA toolkit")],
 )
-def test_card_that_the_compiler_does_not_build_for_is_told_with_the_compiler_that_does(
+def test_an_unsupported_architecture_is_named_with_the_compiler_that_supports_it(
     tmp_path, architecture, toolkit
 ):
     script = """if [ "$arguments" = --list-gpu-code ]; then echo sm_75; echo sm_121; exit; fi
@@ -332,7 +332,7 @@ def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
 
 @pytest.fixture
 def cubin(tmp_path):
-    """A cubin as it lies beside its JSON, without a compiler."""
+    """A cubin and its JSON, without a compiler."""
     path = tmp_path / "block-b32-float32-exact.cubin"
     path.write_bytes(b"code")
     facts = ("sm_90", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.0.1", sha256(path))
@@ -373,7 +373,7 @@ def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """A tree of two kernels, a compiler that notes what it compiles, and a way to build both."""
+    """A tree of two kernels, a compiler that logs its sources, and a function that builds both."""
     (tmp_path / "kernels" / "cubins").mkdir(parents=True)
     for name in ("block.cu", "naive.cu", "cubins/compile.py", "cubins/machine_code.py"):
         (tmp_path / "kernels" / name).write_text(f"// {name}\n")
@@ -382,7 +382,7 @@ def tree(tmp_path, monkeypatch):
     wanted = [EXACT, Build("block", 8, "float32", True), Build("naive", 8, "float32", False)]
 
     def build(name="sm_90", nvcc=nvcc):
-        """Build all; return the stems that were compiled, and what was announced."""
+        """Build all; return the compiled stems and the announcements."""
         (tmp_path / "log").write_text("")
         announced = []
 
@@ -411,9 +411,9 @@ def test_only_what_has_changed_is_compiled_again(tree):
     (tree.folder / "kernels" / "block.cu").write_text("// edited\n")
     assert tree() == BLOCKS
     (tree.folder / "kernels" / "block.cu").write_text("// block.cu\n")
-    assert tree() == [], "what was built before is still there"
+    assert tree() == [], "earlier cubins are still in the store"
     shutil.rmtree(tree.folder / "out")
-    assert tree() == [], "nor does it matter what became of the cubins"
+    assert tree() == [], "changes of the output do not matter"
 
 
 def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch):
@@ -523,7 +523,7 @@ def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):
         f"{stem}-float32-exact"
         for stem in ("hold", "naive-b16", "naive-b32", "probes", "tensor_probe")
     ]
-    wanted.insert(3, "naive-b32-float32-guarded")  # of the orders below 32
+    wanted.insert(3, "naive-b32-float32-guarded")  # of the sizes below 32
     cubins = sorted((tmp_path / "cubins" / "sm_90").glob("*.cubin"))
     assert [path.stem for path in cubins] == wanted
     assert [read_result(path).block_size for path in cubins] == [None, 16, 32, 32, None, None]

@@ -100,7 +100,7 @@ def names(code, indices):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Make the disassembler say what the test puts into the list."""
+    """Make the disassembler print the lines in the list."""
     text = []
     monkeypatch.setattr(machine_code, "_disassembled", lambda *_: "".join(text))
     return text
@@ -444,7 +444,7 @@ def read():
         pytest.skip(str(error))
     disassembler = find_disassembler(nvcc)
     if disassembler is None:
-        pytest.skip("no nvdisasm beside nvcc, on PATH or in this Python environment")
+        pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")
 
     def compile_and_read(source, function, architecture, *options):
         flags = [f"-arch={architecture}", "-O3", "-std=c++17", *options]

@@ -26,13 +26,13 @@ KIB = 1024
     [
         # 32x32 threads with 32 registers fill an SM of the H100.
         (("9.0", 1024, 32, 8192), (2, 64, 64, 1.0, "warps")),
-        # One register more, and a unit of eight a thread more.
+        # One more register takes one more unit of eight per thread.
         (("9.0", 1024, 33, 8192), (1, 32, 64, 0.5, "registers")),
         (("9.0", 256, 128, 8192), (2, 16, 64, 0.25, "registers")),
         # One warp a block.
         (("9.0", 32, 16, 0), (32, 32, 64, 0.5, "blocks")),
         (("8.9", 32, 16, 0), (24, 24, 48, 0.5, "blocks")),
-        # A block that is no whole number of warps holds its last warp nevertheless.
+        # A partly filled last warp counts as a warp.
         (("8.6", 1, 16, 0), (16, 16, 48, 1 / 3, "blocks")),
         (("7.5", 33, 16, 0), (16, 32, 32, 1.0, "warps")),
         # 1024 threads leave a third of an SM of 1536 empty.
@@ -208,7 +208,7 @@ def test_every_step_of_shared_memory_is_that_of_cudas_calculator(calculator, cap
         assert found == calculator(capability, *asked), asked
 
 
-# A device attribute's number in cuda.h, and what it is of the limits.
+# Number of a device attribute in cuda.h, and its value from the limits.
 ATTRIBUTES = {
     1: lambda limits: limits.max_threads_per_block,
     8: lambda limits: limits.max_static_shared_bytes_per_block,
@@ -256,7 +256,7 @@ def current_context(cuda, device):
 
 
 @pytest.fixture
-def card_by_driver(card):
+def gpu_by_driver(card):
     """The driver, and its handle of the first GPU of this host."""
     driver()  # numbers the GPUs as `GPU` was found
     cuda, device = Libcuda(), ctypes.c_int()
@@ -265,8 +265,8 @@ def card_by_driver(card):
 
 
 @pytest.mark.gpu
-def test_limits_are_those_that_the_driver_reports(card, card_by_driver):
-    cuda, device = card_by_driver
+def test_limits_are_those_that_the_driver_reports(card, gpu_by_driver):
+    cuda, device = gpu_by_driver
     limits, value = limits_of(card.compute_capability), ctypes.c_int()
     for number, expected in ATTRIBUTES.items():
         cuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
@@ -274,8 +274,8 @@ def test_limits_are_those_that_the_driver_reports(card, card_by_driver):
 
 
 @pytest.mark.gpu
-def test_occupancy_is_that_of_the_driver(card, card_by_driver, tmp_path):
-    cuda, device = card_by_driver
+def test_occupancy_is_that_of_the_driver(card, gpu_by_driver, tmp_path):
+    cuda, device = gpu_by_driver
     shape = Shape.square(1024)
     builds = [build_for(product_of(name, shape, block)) for name, block in CASES]
     name = architecture(card.compute_capability)

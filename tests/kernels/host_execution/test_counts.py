@@ -228,7 +228,7 @@ def counted(tmp_path, monkeypatch):
     monkeypatch.setattr(counts, "table", table)
 
     def count(**changes):
-        """Count a study; return the variants of which tables were made anew."""
+        """Count a study; return the variants with new tables."""
         made.clear()
         asked = study({"variants": ["block", "naive"], "block_sizes": [4, 32]} | changes)
         tables, announced = plan(asked, 512), []
@@ -261,7 +261,7 @@ def test_only_what_has_changed_is_counted_again(counted):
         (counted.folder / name).write_text("edited")
         assert counted() == everything, name
     assert counted(sizes=[8, 512]) == everything
-    assert counted() == [], "what was counted before is still there"
+    assert counted() == [], "earlier tables are still in the store"
 
 
 def test_all_is_counted_again_by_another_compiler(counted, monkeypatch):
@@ -296,7 +296,7 @@ def test_command_counts_a_whole_study(command, tmp_path):
     assert {row["n"] for row in rows} == {"32", "64", "70"}, "whatever is measured here"
 
 
-def test_every_kernel_of_the_projects_own_study_is_counted_at_the_cards_order():
+def test_every_kernel_of_the_projects_own_study_is_counted_at_the_size_of_the_counters():
     own = load(ROOT / "config.yaml").study
     tables = plan(own, COUNTED_SIZE, BLOCK_SIZES)
     in_turn = {n for n, entry in VARIANTS.items() if entry.kernel_name and entry.flow == IN_TURN}

@@ -8,7 +8,7 @@ from kernels.host_execution.binding import Kernel, KernelFault, reference
 from kernels.host_execution.compiler import MODES, build_kernel
 
 C_TYPES = {"float32": "float", "float64": "double", "uint32": "unsigned", "int32": "unsigned"}
-# One element of C a thread; the batch along blockIdx.z.
+# One element of C per thread; the batch along blockIdx.z.
 PRODUCT = """
 extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int k) {
     __shared__ ELEMENT row[33];

@@ -31,7 +31,7 @@ SHAPES = {
     "single": ["32x64x96", "17x33x65", "1x512x3"],
     "batched": [f"{b}x{s}" for b in (1, 3, 16) for s in ("17x33x65", "1x512x3")] + ["2x32x64x96"],
 }
-# Sectors a request of global loads at N = 512 by block size, by hand. At 32 they are also what an
+# Sectors per request of global loads at N = 512 by block size, by hand. At 32 they also match an
 # H100's counters show of the first.
 SECTORS = {
     ("naive", 8): (8 + 1) / 2,  # a warp is 8 rows of 4 columns
@@ -59,7 +59,7 @@ SECTORS = {
     ("outer_product", None): 4,
     ("register_tile", None): 16,  # four words a lane
     ("register_tile_conflict_free", None): 16,
-    # Words of A, 8 of each of 4 rows, and as many vectors: 8 and 2 of a thread, or 8 and 1.
+    # Words of A (8 in each of 4 rows), and vectors: 8 and 2 per thread, or 8 and 1.
     ("register_tile_async", None): (8 * 4 + 2 * 16) / 10,
     ("sgemm_top", 32016): (8 * 4 + 16) / 9,
     ("sgemm_tensor", None): 16,
@@ -69,7 +69,7 @@ SECTORS = {
 
 
 def shapes_of(name, block):
-    """Return what a kernel is run at: exact and guarded builds, of the few block sizes more."""
+    """Return the shapes for exact and guarded builds; more for the few block sizes."""
     entry = VARIANTS[name]
     if entry.fixed_blocks:  # whole tiles; rows of C that begin at 16 bytes, and rows that do not
         rows, columns, step = entry.tile(block)
@@ -87,7 +87,7 @@ def shapes_of(name, block):
 
 
 def counted(product, folder):
-    """Do what `check` does, of the counted build alone."""
+    """Run `check` for the counted build only."""
     c, run = execute(product, "counted", folder=folder)
     assert c.tobytes() == expected_product(product, False, folder).tobytes(), product
     assert sums(run) == predict(product), product
@@ -96,7 +96,7 @@ def counted(product, folder):
 
 @pytest.fixture(scope="module")
 def outcomes(host_builds):
-    """What `check` says of each product: the counted run, or an exception."""
+    """The counted run of each product, or the exception of `check`."""
     products = [
         product_of(name, shape, block, dtype)
         for name, block, dtype in KERNELS

@@ -33,7 +33,7 @@ def modes_of(name, dtype):
 
 @pytest.fixture(scope="module")
 def large(host_builds):
-    """What the optimised builds store of the large products, and what they are to store."""
+    """Large products of the optimised builds, and their references."""
     products = [product_of(name, shape, 32, dtype) for name, dtype, shape in LARGE]
     inputs = {(one.dtype, one.shape): inputs_of(one) for one in products}
     references = {

@@ -1,4 +1,4 @@
-"""Host execution itself: what it counts, what it finds, what it refuses, on small kernels."""
+"""Host execution of small kernels: counts, faults, unsupported features."""
 
 import re
 
@@ -174,7 +174,7 @@ def test_unsupported_declarations_are_named(line, feature):
 
 
 @pytest.mark.parametrize("condition", ["ifdef __CUDACC__", "if __CUDA_ARCH__ >= 800"])
-def test_what_only_cards_compile_is_not_looked_at(condition):
+def test_code_for_gpus_only_is_ignored(condition):
     text = f"""#{condition}
 #if WIDE
 asm("a");

@@ -92,8 +92,8 @@ def test_errors_are_within_the_bound(multiply, kind, n):
     error = abs(multiply(a, b) - a @ b)
     assert (error <= bound(a, b)).all(), kind
     units = np.divide(error, UNIT * (abs(a) @ abs(b)), where=error > 0, out=0 * error).max()
-    # What FP32 sums one by one are off by: a few units. Lines with large elements that only small
-    # ones meet are the exception.
+    # FP32 sums in the order of k are off by a few units, except lines with large elements that are
+    # multiplied by small elements only.
     assert units < (20 if kind != "against each other" else 1e5), kind
     assert (kind == "zeros") == (units == 0)
 

@@ -30,7 +30,7 @@ def pair_of(shape, dtype="float32", seed=3):
 
 @pytest.fixture
 def case():
-    """A right product of order N with its reference and bound."""
+    """A correct product of size N with its reference and bound."""
     expected, bound = reference(*pair_of(N))
     return expected.astype(np.float32), expected, bound
 
@@ -104,7 +104,7 @@ def test_bound_is_highams_by_hand():
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("k", [1, 2, 100, 500])
 def test_bound_grows_with_k_as_gamma(k, dtype):
-    """For float64 it is twice as wide: what it is held against has an error of its own."""
+    """For float64 the bound is doubled, because the reference has an error too."""
     bound = reference(np.ones((1, 3, k), dtype), np.eye(k, dtype=dtype)[None])[1]
     u = Fraction(1, 2 ** FLOATS[dtype])
     factor = {np.float32: 1, np.float64: 2}[dtype]
@@ -258,7 +258,7 @@ def test_the_worst_element_is_found_wherever_it_stands():
     assert evaluate(np.ones((n, n), np.float32), expected, bound).passed
 
 
-def test_a_multiple_of_the_bound_is_allowed_and_told(case):
+def test_a_multiple_of_the_bound_is_allowed_and_reported(case):
     product, expected, bound = case
     product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
     assert evaluate(product, expected, bound, 4.0).passed
@@ -282,7 +282,7 @@ def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
 
 
 def test_bound_is_tight_to_a_few_roundings():
-    """γ of order 8 is half a step of every one of 8 sums, or four steps."""
+    """γ for k = 8 is half a step for each of 8 sums: four steps."""
     a, b = np.ones((1, 8, 8), np.float32), np.ones((1, 8, 8), np.float32)
     (expected,), (bound,) = reference(a, b)
     step = 2.0**-20  # between the numbers from 8 to 16
@@ -309,7 +309,7 @@ def test_a_zero_row_allows_no_error():
 
 
 def products(a, b):
-    """Yield products of a and b, summed in every order that comes to mind."""
+    """Yield products of a and b, summed in several orders."""
     n = a.shape[0]
     yield a @ b
     yield np.einsum("ik,kj->ij", a, b)

@@ -26,7 +26,7 @@ def of(inputs, folder, shape, dtype="float32"):
     return References(inputs, folder).of(dtype, Shape.parse(shape))
 
 
-def orders(*sizes, seed=1):
+def squares(*sizes, seed=1):
     return Inputs([("float32", Shape.square(n)) for n in sizes], seed)
 
 
@@ -46,7 +46,7 @@ def test_a_reference_is_computed_once_and_then_read(tmp_path, computed):
 
 
 def test_the_same_bytes_in_another_shape_are_another_problem(tmp_path, computed):
-    inputs = orders(6)
+    inputs = squares(6)
     for _ in range(2):  # A of 12 elements and B of 18
         assert of(inputs, tmp_path, "2x6x3")[0].shape == (1, 2, 3)
         assert of(inputs, tmp_path, "4x3x6")[0].shape == (1, 4, 6)
@@ -55,17 +55,17 @@ def test_the_same_bytes_in_another_shape_are_another_problem(tmp_path, computed)
 
 
 def test_the_last_one_stays_in_memory(tmp_path, computed, monkeypatch):
-    kept = References(orders(12), tmp_path)
+    kept = References(squares(12), tmp_path)
     expected, _ = kept.of("float32", Shape.square(12))
     monkeypatch.setattr(references.np, "load", lambda _: pytest.fail("read again"))
     assert kept.of("float32", Shape.square(12))[0] is expected
 
 
 def test_other_matrices_have_other_references(tmp_path, computed):
-    of(orders(6), tmp_path, 6)
-    of(orders(6, seed=2), tmp_path, 6)
+    of(squares(6), tmp_path, 6)
+    of(squares(6, seed=2), tmp_path, 6)
     assert computed == [("float32", "6")] * 2
-    of(orders(40), tmp_path, 6)
+    of(squares(40), tmp_path, 6)
     assert len(computed) == 2, "the matrices of a shape do not depend on the largest"
 
 
@@ -79,8 +79,8 @@ def test_other_matrices_have_other_references(tmp_path, computed):
     ],
     ids=["cut", "one array", "empty", "garbage"],
 )
-def test_a_damaged_file_is_computed_anew_and_replaced(tmp_path, computed, damage):
-    inputs = orders(6)
+def test_a_damaged_file_is_computed_again_and_replaced(tmp_path, computed, damage):
+    inputs = squares(6)
     wanted = of(inputs, tmp_path, 6)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_computed_anew_and_replaced(tmp_path, computed, damage
 
 
 def test_a_file_of_another_shape_is_not_used(tmp_path, computed):
-    inputs = orders(6)
+    inputs = squares(6)
     of(inputs, tmp_path, 6)
     (six,) = tmp_path.iterdir()
     of(inputs, tmp_path, 5)
@@ -103,5 +103,5 @@ def test_a_file_of_another_shape_is_not_used(tmp_path, computed):
 
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, computed):
     (tmp_path / "file").write_text("")
-    expected, _ = of(orders(6), tmp_path / "file" / "cache", 6)
+    expected, _ = of(squares(6), tmp_path / "file" / "cache", 6)
     assert expected.shape == (1, 6, 6)

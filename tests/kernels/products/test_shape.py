@@ -1,4 +1,4 @@
-"""Shapes of products: their text, their sizes, and what is none."""
+"""Shapes of products: text, sizes, and invalid texts."""
 
 import pytest
 from hypothesis import given
@@ -67,4 +67,4 @@ def test_elements_and_operations_by_hand():
     assert shape.flop == 2 * 3 * 5 * 7 * 11
     assert shape.largest == 11
     assert Shape.square(4096).flop == 2 * 4096**3
-    assert Shape(100, 2, 3, 4).largest == 4, "the batch is no edge"
+    assert Shape(100, 2, 3, 4).largest == 4, "the batch is not an edge"

@@ -1,4 +1,4 @@
-"""Totals of accesses by hand and by enumeration; the accesses of each kernel by what they reach."""
+"""Totals of accesses by hand and by enumeration; the elements that each kernel accesses."""
 
 from collections import Counter
 from itertools import product
@@ -124,7 +124,7 @@ def test_lanes_without_a_thread_ask_for_nothing():
     assert of_global((5, 3), (5, 5, along_x, 1), (3, 3, along_y, 8)) == Total(15, 1, 3, lines=1)
 
 
-def test_shared_accesses_happen_in_every_block_as_often_as_told():
+def test_shared_accesses_happen_times_per_block():
     assert of_shared(along_x, times=3, blocks=5) == Total(32, 1, 1, 1).times(15)
 
 
@@ -196,7 +196,7 @@ def enumerated_shared(access, threads):
 
 
 def places(most):
-    """Strategy: a function of a thread's place, with values from 0 to `most`."""
+    """Strategy: a function of a thread's position, with values from 0 to `most`."""
 
     def place(along, down, beyond):
         return lambda x, y: (along * x + down * y + beyond) % (most + 1)
