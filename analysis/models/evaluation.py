@@ -17,8 +17,10 @@ from analysis.stats.fitting import IntArray
 
 # The tests, by what the predicting fit has not seen: one size at a time, sizes of no fit, one block
 # size of a variant at a time, one variant at a time, variants of no fit.
-LEFT_OUT_SIZE, HELD_OUT_SIZE = "size left out", "size held out"
-BLOCK, VARIANT, NEVER = "block size left out", "variant left out", "variant never fitted"
+LEFT_OUT_SIZE, HELD_OUT_SIZE = "leave-one-size-out", "size held out"
+BLOCK, VARIANT, NEVER = "leave-one-block-size-out", "leave-one-variant-out", "variant never fitted"
+# Seeds of the draws of these tests: other texts change the bounds of all intervals.
+_SEEDS = {LEFT_OUT_SIZE: "size left out", BLOCK: "block size left out", VARIANT: "variant left out"}
 _KERNEL = ["variant", "block_size"]
 _UPPER = (1 + CONFIDENCE) / 2
 
@@ -93,7 +95,7 @@ def evaluate(
             continue
         by = (["variant"] if test in (VARIANT, NEVER) else _KERNEL, ["n"])
         groups = [_numbers(of_cells[test], columns) for columns in by]
-        frame = _evaluated(of_models, groups, draws, test, *key).assign(test=test)
+        frame = _evaluated(of_models, groups, draws, _SEEDS.get(test, test), *key).assign(test=test)
         for row in frame.index:
             name = frame.at[row, "model"]
             frame.loc[row, ["adds", "parameters"]] = known[name]

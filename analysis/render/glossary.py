@@ -43,8 +43,8 @@ TERMS = {
     "kernel-only time": "The time of a kernel without copies and launch latency, measured behind a "
     "blocking kernel.",
     "ladder": "The sequence of kernels in which each step changes one property of an earlier one.",
-    "left out": "Data excluded from one fit to evaluate its prediction; each part is left out in "
-    "turn.",
+    "leave-one-out": "One part of the data is excluded from the fit and predicted; this is repeated "
+    "for each part.",
     "line": "Four neighbouring sectors that the L1 cache looks up and serves together.",
     "M0": "The latency model of source V, with one cost per access to global memory and one per "
     "access to shared memory.",

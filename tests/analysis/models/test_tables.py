@@ -215,9 +215,9 @@ def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
     own = own.set_index(["test", "model"])
     errors = own["log_rms"]
     assert own["selected_on_this_gpu"].all()
-    assert own.at[("size left out", "constant per kernel"), "parameters"] == 28
-    assert errors["size left out", "M8"] == pytest.approx(0.0775, abs=5e-4)
-    assert errors["size left out", "constant per kernel"] == pytest.approx(0.098, abs=5e-4)
+    assert own.at[("leave-one-size-out", "constant per kernel"), "parameters"] == 28
+    assert errors["leave-one-size-out", "M8"] == pytest.approx(0.0775, abs=5e-4)
+    assert errors["leave-one-size-out", "constant per kernel"] == pytest.approx(0.098, abs=5e-4)
     assert errors["size held out", "constant per kernel"] == pytest.approx(0.048, abs=5e-4)
     assert errors["size held out", "interpolation"] == pytest.approx(0.030, abs=5e-4)
     assert errors["size held out", "M8"] == pytest.approx(0.061, abs=5e-4)

@@ -1,0 +1,127 @@
+"""The project's texts use the field's words: the glossary of private words is searched for."""
+
+import argparse
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import analysis.__main__
+import kernels.__main__
+import measurement.__main__
+import study.__main__
+from tests.support import ROOT
+from workflow import command
+
+# Private words of earlier versions, and the field's.
+WORDS = {
+    r"sittings?": "session",
+    r"(?:complete|in the|each|per|a|one|first|whole) pass(?:es)?": "end-to-end run, in-run",
+    r"held against": "compared with",
+    r"kernels? alone": "kernel-only",
+    r"(?:kinds? of )?cards?": "GPU, GPU model",
+    r"gain(?:s|ed)?": "speedup",
+    r"times as (?:fast|long) as": "× faster, speedup",
+    r"pays?": "faster, slower",
+    r"worth (?:it|from)": "break-even size",
+    r"orders? (?:of (?:a|the) matri\w+|N|from|up to|\d+)|of order (?!stat)\w+": "size N",
+    r"at best": "attainable, maximum",
+    r"multiply-adds?": "FMA",
+    r"(?<!in )turns?": "wave, iteration",
+    r"steps of k": "K per iteration",
+    r"shapes of tiles": "tile shapes",
+    r"first-level caches?": "L1",
+    r"opponents?|anchors?": "CPU baseline, reference",
+    r"(?<!degrees of )freedom": "degrees of freedom",
+    r"judg(?:e|es|ed|ing)": "evaluated",
+    r"left out": "leave-one-out, excluded",
+    r"brought|of one's own": "user-supplied",
+    r"goes on|in the place of|anew": "resumes, instead of, again",
+    r"is told|tells?|knows?": "gets an error, reports, computes",
+}
+FORBIDDEN = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
+# Where a word is meant as it is: by file, the text around it.
+EXCEPTIONS = {
+    "docs/reference/glossary.md": ["A fused multiply-add, the main instruction"],
+    "analysis/render/glossary.py": ["A fused multiply-add, the main instruction"],
+    "workflow/command.py": ["--card is now"],  # the hint that a former option gets
+}
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TEMPLATES = sorted((ROOT / "report").rglob("*.j2"))
+PACKAGES = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "workflow")
+PARSERS = {
+    "gemm-study": command._parser,
+    "python -m analysis": analysis.__main__._parser,
+    "python -m kernels": kernels.__main__._parser,
+    "python -m measurement": measurement.__main__._parser,
+    "python -m study": study.__main__._parser,
+}
+
+
+def private_words(text: str, where: str) -> list[str]:
+    """Return each private word of a text with its surroundings."""
+    found = []
+    for match in FORBIDDEN.finditer(text):
+        around = " ".join(text[max(0, match.start() - 30) : match.end() + 30].split())
+        if not any(known in around for known in EXCEPTIONS.get(where, [])):
+            found.append(f"{where}: {match[0]!r} in: {around}")
+    return found
+
+
+def prose(path: Path) -> str:
+    """Return a document without code, or a template without tags."""
+    text = path.read_text()
+    if path.suffix == ".j2":
+        return re.sub(r"\{\{.*?\}\}|\{%.*?%\}|<[^>]*>", " ", text, flags=re.DOTALL)
+    return re.sub(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", " ", text, flags=re.DOTALL)
+
+
+def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the help of a parser and of all its commands."""
+    yield parser.format_help()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from helps(each)
+
+
+def messages(path: Path) -> str:
+    """Return the texts of a module with a space in them, but its docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    texts = (
+        str(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    )
+    return "\n".join(text for text in texts if " " in text.strip())
+
+
+@pytest.mark.parametrize("path", DOCUMENTS + TEMPLATES, ids=lambda path: path.name)
+def test_documents_and_templates_use_the_fields_words(path):
+    assert private_words(prose(path), str(path.relative_to(ROOT))) == []
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_uses_the_fields_words(name):
+    assert private_words("\n".join(helps(PARSERS[name]())), f"{name} --help") == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_use_the_fields_words(package):
+    found = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        found += private_words(messages(path), str(path.relative_to(ROOT)))
+    assert found == []
+
+
+def test_a_private_word_is_found():
+    assert len(private_words("Each card pays: a gain of 2, times as fast as before.", "x")) == 4
