@@ -78,7 +78,7 @@ class Table:
 # A * in a name stands for any words, which replace the * in the heading. The longest name applies.
 _COLUMNS = """
 text: recording recording_* device source machine variant host_memory build series quantity kernels
-    verdict reason status kind basis unit kernel_timing location idea system side listed_in commit
+    verdict reason status kind basis unit kernel_timing location system side listed_in commit
     architecture nvcc item matrices limit explanation claim rule compute_capability model parameter
     method test role direction data intensity start part throttle_reasons phase implementation
 flag: simulated stale live agrees agree used host_work differs
@@ -94,6 +94,7 @@ cpu_model                    text    -        CPU model
 after_variant                text    -        variant, previous step
 *_variant                    text    -        variant, *
 dtype                        text    -        element type
+idea                         text    -        change
 m                            count   -        M
 n                            count   -        N
 *_n                          count   -        N, *
@@ -438,7 +439,7 @@ limits: launch limits of each GPU, as documented and as reported by the driver
 models: parameters of each fitted model
     source machine quantity kernels model parameter value± status method unit cycles share cells
     samples draws seed
-model_comparison: prediction errors of the models, each size left out in turn
+model_comparison: prediction errors of the models, by leave-one-size-out
     source machine quantity kernels model adds after parameters cells sizes log_rms
     left_out_log_rms± left_out_factor± over_best± verdict speedup± aicc aicc_above_least
     evaluated_from_n evaluated_factor evaluated evaluated_within worst_variant worst_block_size
