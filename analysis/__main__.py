@@ -216,14 +216,14 @@ def write_tables(
     `counted` are tables of memory accesses; `missing` has the reasons of missing recordings by id.
     """
     from analysis import tables
-    from analysis.data import published, published_claims, store
+    from analysis.data import published, store
     from analysis.published import systems
     from kernels.cubins.compile import read_result
 
     published_data = tables.Published(
         published.read(published_csv),
         systems.read(systems_csv),
-        published_claims.read(statements_csv),
+        published.read_statements(statements_csv),
     )
     built = [read_result(path) for path in cubins]
     frames = tables.compute(recordings, published_data, built, counted, _progress, missing)

@@ -16,7 +16,7 @@ from analysis.cpu import roofline as cpu_roofline
 from analysis.data import ceilings, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
-from analysis.data.published_claims import Statement
+from analysis.data.published import Statement
 from analysis.data.recordings import Source
 from analysis.decide import predictions
 from analysis.kernels import (

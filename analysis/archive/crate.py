@@ -213,8 +213,8 @@ class _Packer:
         gpus = [f"{d['device']}: {d['name']}" for d in provenance["devices"]] or ["no GPU"]
         return f"CPU: {provenance['host']['cpu_model']}; {'; '.join(gpus)}"
 
-    def _measured(self, name: str, dataset: "Entity") -> None:
-        """Add the measurement of a recording with its software."""
+    def _measured(self, name: str, dataset: "Entity", **taken: Any) -> None:
+        """Add the measurement of a recording with its software; `taken` are its inputs."""
         provenance = self.provenances[name]
         versions = {**provenance["software"], **provenance["software"].get("packages", {})}
         used = [
@@ -236,13 +236,9 @@ class _Packer:
             startTime=_offset(provenance["started_utc"]),
             endTime=_offset(provenance["finished_utc"]),
             instrument=harness,
-            **self._measured_sources(),
+            **taken,
             result=dataset,
         )
-
-    def _measured_sources(self) -> dict[str, Any]:
-        """Return the measured sources if the crate contains them."""
-        return {}
 
     def _software(self, name: str, url: str, version: str) -> "Entity":
         about = {"name": name, "url": url, "softwareVersion": version}
@@ -269,7 +265,8 @@ class _StudyPacker(_Packer):
         self._parameters(workflow, inputs | {"recordings": recordings}, results)
         self._run(workflow, [*inputs.values(), *recordings], list(chain(*results.values())))
         for name, dataset in zip(self.study.recordings, recordings, strict=True):
-            self._measured(name, dataset)
+            sources = [self.crate.get(folder) for folder in ("kernels/", "cpu_reference/")]
+            self._measured(name, dataset, object=sources)
         self._describe(self.citation.title, len(_PROFILES), self.finished.isoformat())
         root = self.crate.root_dataset
         root["description"] = (
@@ -385,9 +382,6 @@ class _StudyPacker(_Packer):
             object=taken,
             result=given,
         )
-
-    def _measured_sources(self) -> dict[str, Any]:
-        return {"object": [self.crate.get("kernels/"), self.crate.get("cpu_reference/")]}
 
 
 # Software with a version in recordings: title and home page.

@@ -1,23 +1,15 @@
-"""Read and check the published times (Tables 1–6 of V)."""
+"""Read and check the published times (Tables 1–6 of V) and numbers in the text of V."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from analysis.stats.rounding import half_unit
 from base.errors import StudyError
 
-COLUMNS = [
-    "table",
-    "machine",
-    "implementation",
-    "n",
-    "block_size",
-    "time_s",
-    "gflops_printed",
-    "note",
-]
 MACHINES = {
     "e6300_gts450": "Intel Core 2 Duo E6300 + GeForce GTS 450",
     "i7_4770_gtx770": "Intel Core i7-4770 + GeForce GTX 770",
@@ -41,7 +33,24 @@ _TYPES = {
     "gflops_printed": "float64",
     "note": "string",
 }
+COLUMNS = list(_TYPES)
 _KEY = ("table", "implementation", "n", "block_size")
+
+
+_STATEMENT = ["statement", "n", "value", "factor", "said"]
+_STATEMENTS = (
+    *("best_flop_per_s", "speedup_over_cpu", "tuned_cpu_speedup", "link_bytes_per_s"),
+    *("tuned_cpu_least_flop_per_s", "tuned_cpu_most_flop_per_s"),
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A number in SI units for matrices of size n; `rounding` is half a unit of its last digit."""
+
+    n: int
+    value: float
+    rounding: float
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -66,6 +75,23 @@ def read(path: Path | str) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=COLUMNS, dtype="string").replace("", pd.NA)
     frame["gflops_printed"] = frame["gflops_printed"].astype("Float64")
     return frame.astype(_TYPES)
+
+
+def read_statements(path: Path) -> Mapping[str, Statement]:
+    """Return the numbers in the text by name; raise StudyError naming a wrong or missing row."""
+    found: dict[str, Statement] = {}
+    for number, line in numbered_rows(path, _STATEMENT):
+        values = [line["n"], line["value"], line["factor"]]
+        if not (_is_size(values[0]) and all(map(_is_positive, values))):
+            raise StudyError(f"{path}: row {number}: n, value and factor must be numbers above 0")
+        value, factor = float(line["value"]), float(line["factor"])
+        found[line["statement"]] = Statement(
+            int(line["n"]), value * factor, half_unit(value) * factor
+        )
+    missing = [name for name in _STATEMENTS if name not in found]
+    if missing:
+        raise StudyError(f"{path}: row {missing[0]!r} is missing; restore the file from git")
+    return found
 
 
 def numbered_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:

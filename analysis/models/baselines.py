@@ -18,7 +18,7 @@ from analysis.stats.fitting import Data, IntArray, fit, log_model, typical
 class Baseline:
     """One baseline.
 
-    `left_out`: log(predicted/measured) of the fitted cells, each size left out in turn; NaN if that
+    `left_out`: log(predicted/measured) of the fitted cells, by leave-one-size-out; NaN if that
     is not possible. `at` returns log times of other cells by kernels and sizes N, both (cells,).
     """
 

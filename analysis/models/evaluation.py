@@ -20,7 +20,7 @@ from analysis.stats.fitting import IntArray
 LEFT_OUT_SIZE, HELD_OUT_SIZE = "leave-one-size-out", "size held out"
 BLOCK, VARIANT, NEVER = "leave-one-block-size-out", "leave-one-variant-out", "variant never fitted"
 # Seeds of the draws of these tests: other texts change the bounds of all intervals.
-_SEEDS = {LEFT_OUT_SIZE: "size left out", BLOCK: "block size left out", VARIANT: "variant left out"}
+_SEEDS = {LEFT_OUT_SIZE: "leave-one-size-out", BLOCK: "leave-one-block-size-out", VARIANT: "leave-one-variant-out"}
 _KERNEL = ["variant", "block_size"]
 _UPPER = (1 + CONFIDENCE) / 2
 

@@ -51,27 +51,16 @@ def _of_ceilings(source: Source) -> pd.DataFrame:
     rows = []
     for basis, names in ((LATENCY, _LATENCIES), (BANDWIDTH, _BANDWIDTHS)):
         for memory in MEMORIES:
-            above, below = names[memory], names[_SHARED]
-            if basis == BANDWIDTH:  # cost is the inverse of bandwidth
-                above, below = below, above
-            if not {above, below} <= set(rounds):
+            sides = [names[memory], names[_SHARED]]
+            if basis == BANDWIDTH:
+                sides.reverse()  # cost is the inverse of bandwidth
+            if not set(sides) <= set(rounds):
                 continue
-            drawn = [
-                bootstrap_medians(rounds[name], seeded("ratios", source.label, name))
-                for name in (above, below)
-            ]
-            bounds = percentile_interval(drawn[0] / drawn[1])
-            known = not np.isnan(bounds).any()
-            rows.append(
-                {
-                    "source": source.label,
-                    "machine": source.machine,
-                    "basis": basis,
-                    "of": memory,
-                    **bounded(
-                        "value", np.median(rounds[above]) / np.median(rounds[below]), *bounds
-                    ),
-                    "status": DETERMINED if known else NO_INTERVAL,
-                }
-            )
-    return pd.DataFrame(rows)
+            value = np.divide(*(np.median(rounds[name]) for name in sides))
+            seeds = (seeded("ratios", source.label, name) for name in sides)
+            draws = map(bootstrap_medians, (rounds[name] for name in sides), seeds)
+            bounds = percentile_interval(np.divide(*draws))
+            status = NO_INTERVAL if np.isnan(bounds).any() else DETERMINED
+            row = {"basis": basis, "of": memory, "status": status}
+            rows.append(row | bounded("value", value, *bounds))
+    return pd.DataFrame(rows).assign(source=source.label, machine=source.machine)

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.frames import from_rows
-from analysis.data.published import MACHINES
-from analysis.data.published_claims import Statement
+from analysis.data.published import MACHINES, Statement
 from analysis.published.audit import WARM_TABLE, cells_table, constants_table, on_gpu, pairs_table
 from analysis.schema import bounded
 from analysis.stats.rounding import half_unit

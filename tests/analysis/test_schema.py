@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from analysis import schema, tables
-from analysis.data import published, published_claims, store
+from analysis.data import published, store
 from analysis.data.store import Store
 from analysis.published import systems
 from analysis.schema import TABLES, column, interval_columns
@@ -29,7 +29,7 @@ def store_of_both(computed):
 @pytest.mark.slow
 def test_a_study_of_nothing_has_every_table_with_its_columns():
     sources = tables.Published(
-        published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
+        published.read(PUBLISHED), systems.read(SYSTEMS), published.read_statements(STATEMENTS)
     )
     frames = tables.compute({}, sources, [], [], lambda line: None)
     assert {name: tuple(frame) for name, frame in frames.items()} == {

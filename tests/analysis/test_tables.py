@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis import tables
-from analysis.data import published, published_claims
+from analysis.data import published
 from analysis.published import systems
 from base.errors import StudyError
 from tests.support.report_data import PUBLISHED, STATEMENTS, SYSTEMS, published_once
@@ -21,7 +21,7 @@ def ignore(line):
 
 def compute(paths, progress=ignore):
     printed = tables.Published(
-        published.read(PUBLISHED), systems.read(SYSTEMS), published_claims.read(STATEMENTS)
+        published.read(PUBLISHED), systems.read(SYSTEMS), published.read_statements(STATEMENTS)
     )
     with published_once():
         return tables.compute(paths, printed, [], [], progress)

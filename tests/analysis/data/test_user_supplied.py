@@ -48,7 +48,11 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
         return frame[frame["variant"] == "mine"].to_dict("records")
 
     (summary,) = rows("ladder_summary")
-    assert (summary["idea"], summary["after"], summary["n"]) == ("user-supplied", "naive_coalesced", 512)
+    assert (summary["idea"], summary["after"], summary["n"]) == (
+        "user-supplied",
+        "naive_coalesced",
+        512,
+    )
     assert min(summary["speedup"], summary["share_of_units"], summary["share_of_library"]) > 0
     assert pd.isna(summary["bound"])
     assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
@@ -61,7 +65,9 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
     page = (folder / "report.html").read_text()
     assert check(page, folder / "tables", TEMPLATE) == []
     assert "User-supplied kernels were tried on this GPU" in page
-    assert "measured only as far as the three answers require.</p>" in page, "not live: nothing to be done"
+    assert "measured only as far as the three answers require.</p>" in page, (
+        "not live: nothing to be done"
+    )
     assert "mine" in (folder / "figures" / "ladder.svg").read_text()
     assert "mine" not in VARIANTS
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.data import published, published_claims
+from analysis.data import published
 from analysis.published.audit import ORDER, REPEAT, fit_constant
 from analysis.published.audit_text import audit_tables
 from tests.support.report_data import PUBLISHED, STATEMENTS
@@ -17,7 +17,7 @@ def times():
 
 @pytest.fixture(scope="module")
 def statements():
-    return published_claims.read(STATEMENTS)
+    return published.read_statements(STATEMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_another_time_of_the_cpu_is_evaluated_by_the_texts_rates(changed, time_s
 def test_a_changed_statement_changes_the_tables(
     times, statements, audited, statement, value, table, column, expected
 ):
-    bent = {**statements, statement: published_claims.Statement(2048, value, 0.0)}
+    bent = {**statements, statement: published.Statement(2048, value, 0.0)}
     before, after = (
         found[f"audit_{table}"].iloc[-1][column] for found in (audited, audit_tables(times, bent))
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.data import published_claims
+from analysis.data import published
 from base.errors import StudyError
 
 
@@ -19,7 +19,7 @@ def test_wrong_statements_are_one_line(tmp_path, row, then):
     path = tmp_path / "statements.csv"
     path.write_text(f"statement,n,value,factor,said\n{row}\n")
     with pytest.raises(StudyError, match=r"statements\.csv") as error:
-        published_claims.read(path)
+        published.read_statements(path)
     assert then in str(error.value)
     with pytest.raises(StudyError, match=r"none\.csv"):
-        published_claims.read(tmp_path / "none.csv")
+        published.read_statements(tmp_path / "none.csv")
