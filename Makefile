@@ -63,7 +63,7 @@ lint: setup
 	@$(RUN) mypy
 	@$(RUN) snakemake --lint
 	@$(RUN) snakefmt --check Snakefile workflow/rules
-	@$(RUN) clang-format --dry-run --Werror kernels/*.cu cpu_reference/*.c \
+	@$(RUN) clang-format --style=file:kernels/.clang-format --dry-run --Werror kernels/*.cu cpu_reference/*.c \
 	  kernels/host_execution/*.h kernels/host_execution/*.cpp
 
 # --strict: a package of which nothing is known there has not been checked.

@@ -12,11 +12,10 @@ from tests.test_route import ROUTE, path_of
 from workflow.cli_reference import reference
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-PAGES += sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")])
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 # Rows of the table of renames contain former names.
-TEXTS["CHANGELOG.md"] = re.sub(r"^\| .*\n", "", TEXTS["CHANGELOG.md"], flags=re.M)
+TEXTS["docs/CHANGELOG.md"] = re.sub(r"^\| .*\n", "", TEXTS["docs/CHANGELOG.md"], flags=re.M)
 PACKAGES = "analysis|base|benchmarks|cpu_reference|kernels|measurement"
 FOLDERS = f"{PACKAGES}|data|docs|report|study|tests|workflow"
 NAME = rf"`((?:{PACKAGES})(?:\.(?!md|csv|py|cu)[a-zA-Z_]\w*)+)`"
@@ -48,7 +47,7 @@ def test_named_modules_exist(name):
             assert hasattr(importlib.import_module(module), attribute), dotted
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name != "CHANGELOG.md"])
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "docs/CHANGELOG.md"])
 def test_named_files_exist(name):
     for path in set(re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", TEXTS[name])):
         assert path.startswith(ABSENT) or (ROOT / path).exists(), path
@@ -87,7 +86,7 @@ def test_every_key_of_the_configuration_is_described():
 
 
 def test_the_route_of_the_block_size_is_drawn():
-    drawn = re.findall(r"^    (\w+/\S+\.py) ", TEXTS["CONTRIBUTING.md"], re.M)
+    drawn = re.findall(r"^    (\w+/\S+\.py) ", TEXTS["docs/CONTRIBUTING.md"], re.M)
     assert [ROOT / name for name in drawn] == list(map(path_of, ROUTE))
 
 
