@@ -1,6 +1,6 @@
-"""Whatever stands in a file, reading it gives a valid study or one line: drawn, not thought of.
+"""Fuzzing: reading any file succeeds or gives a one-line error.
 
-`FUZZ_CASES=1000000 pytest tests/test_fuzz.py` tries more, other ones each time.
+`FUZZ_CASES=1000000 pytest tests/test_fuzz.py` tries more cases, different ones each time.
 """
 
 import gzip
@@ -30,7 +30,7 @@ from tests.support.studies import SMALL
 
 pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("FUZZ_CASES", "10000"))
-# What is often wrong, of any format.
+# Texts that often break parsers.
 TOKENS = [
     *("", "0", "-1", "1e999", "1e-300", "NaN", "nan", "inf", "null", "true", "None", "9" * 30),
     *("1" * 5000, "0x10", "1_0", "2001-99-99", "\0", "\x1b[2J", "\r", "\n", "\n\n", "\t", "  "),
@@ -61,7 +61,7 @@ VALUES = st.recursive(
 
 
 def drawn(share):
-    """Try a share of the cases, the same every time unless their number is asked for."""
+    """Try a share of the cases: the same each time, unless FUZZ_CASES is set."""
     return settings(
         max_examples=int(CASES * share),
         deadline=None,
@@ -91,7 +91,7 @@ def places(value, before=()):
 
 
 def changed(plain, path, value):
-    """Return nested lists and dictionaries with another value at a place."""
+    """Return nested lists and dictionaries with another value at a path."""
     step, *rest = path
     result = plain.copy()
     result[step] = changed(plain[step], rest, value) if rest else value
@@ -99,7 +99,7 @@ def changed(plain, path, value):
 
 
 def one_line_or_none(read, *arguments):
-    """Read; return what was read, or None after an error that is one line."""
+    """Return what was read, or None after a one-line error."""
     try:
         return read(*arguments)
     except StudyError as refused:
@@ -111,7 +111,7 @@ def one_line_or_none(read, *arguments):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """The folder of a small recording, to be changed, and its files as texts."""
+    """The folder of a small recording, which may be changed, and its files as texts."""
     few = {"sizes": (32,), "samples": 1, "variants": ("naive",)}
     source = recorded(gpus=1, holdout=(), kernel_only=True, **few)
     folder = shutil.copytree(source, tmp_path_factory.mktemp("fuzz") / "r")
@@ -121,7 +121,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def leaves(small):
-    """The places of what its provenance says."""
+    """The paths of all values of the provenance."""
     return places(json.loads(small[1][PROVENANCE]))
 
 
@@ -179,7 +179,7 @@ def test_manifest(small, edits):
 
 @pytest.fixture(scope="module")
 def sound(small):
-    """Provenance and tables as they were."""
+    """The unchanged provenance and tables."""
     folder, texts = small
     put(folder / PROVENANCE, texts[PROVENANCE].encode())
     frames = {name: recording.read_table(folder, name, MOST_BYTES)[0] for name in TABLES}

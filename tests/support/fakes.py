@@ -1,6 +1,6 @@
-"""Devices that stand in for GPUs at the session's boundary, with faults on demand.
+"""Fake devices with faults on demand, which implement `DeviceSession`.
 
-Sessions are opened in worker processes, so everything here can be sent to one.
+Sessions are opened in worker processes, so everything here can be pickled.
 """
 
 import json
@@ -66,7 +66,7 @@ gpus:
 # Of 64 threads per block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
-# What a user brings: a call of PyTorch.
+# A user-supplied function that calls PyTorch.
 CALLED = """# try: baseline=block
 import torch
 
@@ -76,8 +76,8 @@ def multiply(a, b, c, stream):
         left, right, product = (torch.as_tensor(each, device="cuda") for each in (a, b, c))
         torch.matmul(left, right, out=product)
 """
-SETTLE_S = 2e-4  # a GPU's traffic flows after milliseconds, that of these at once
-ALONE_S = 1.8e-3  # of a kernel without the host in it
+SETTLE_S = 2e-4  # fake traffic starts immediately
+KERNEL_S = 1.8e-3  # kernel-only time
 READING = Reading(1_500_000_000, 2_000_000_000, 50, 100.0, 0)
 PARTS = ("total", "h2d", "kernel", "d2h")
 
@@ -89,11 +89,11 @@ def unwritten(cell):
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with a variant at order n, in its `number`th pass in a process (from 1).
+    """A fault of a variant at size n, in its `number`th run in a process (from 1).
 
-    wrong, nan, unwritten: the product · refused: an error that harms no other cell · illegal: an
-    error after which the device answers nothing else · crash · hang · lost: a crash after which the
-    device cannot be opened · stopped: the driver ends the kernel.
+    wrong, nan, unwritten: the product · refused: an error without effect on other cells · illegal:
+    an error after which all calls fail · crash · hang · lost: a crash after which the device cannot
+    be opened · stopped: the driver ends the kernel.
     """
 
     kind: str
@@ -103,7 +103,7 @@ class Fault:
 
 
 def make_cubins(folder, study):
-    """Write what stands for the cubins of a `Study`, as if built beforehand; return the folder."""
+    """Write fake prebuilt cubins of a `Study`; return their folder."""
     (folder / "sm_86").mkdir(parents=True)
     for build in builds(study):
         cubin = folder / "sm_86" / f"{build.stem}.cubin"
@@ -123,7 +123,7 @@ class FakeTelemetry:
 
 
 class FakeDevice:
-    """Multiplies with numpy, and does what its faults say."""
+    """Multiplies by NumPy, with the faults of its hardware."""
 
     def __init__(self, hardware, label, inputs):
         self.telemetry = FakeTelemetry()
@@ -131,7 +131,7 @@ class FakeDevice:
         self.label = label
         self.inputs = inputs
         self.c = {}
-        self.passes = {}
+        self.runs = {}
         self.broken = False
 
     def __enter__(self):
@@ -162,15 +162,15 @@ class FakeDevice:
         if self.broken:
             raise DeviceError("an illegal memory access was encountered (earlier)")
         self.hardware.log(f"run {cell} on core {','.join(map(str, os.sched_getaffinity(0)))}")
-        time.sleep(self.hardware.pass_s)
-        self.passes[cell] = self.passes.get(cell, 0) + 1
+        time.sleep(self.hardware.run_s)
+        self.runs[cell] = self.runs.get(cell, 0) + 1
         c = self.c.setdefault(cell, unwritten(cell))
         np.matmul(*self.inputs.pair(cell.dtype, cell.shape), out=c)
         for fault in self.hardware.faults:
             if (fault.variant, fault.n, fault.number) == (
                 cell.variant,
                 cell.shape.n,
-                self.passes[cell],
+                self.runs[cell],
             ):
                 self.fail(fault.kind, c[0])
         return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
@@ -205,13 +205,13 @@ class FakeDevice:
 
     def kernel_time(self, cell, flushed):
         self.run(cell)
-        return KernelTime(5, ALONE_S)
+        return KernelTime(5, KERNEL_S)
 
     def energy(self, cell, length_s):
-        return Energy(int(length_s / ALONE_S), length_s, ALONE_S, 500.0, 500.0 * ALONE_S)
+        return Energy(int(length_s / KERNEL_S), length_s, KERNEL_S, 500.0, 500.0 * KERNEL_S)
 
     def idle_power_w(self, length_s):
-        if not self.hardware.tells_energy:
+        if not self.hardware.has_energy:
             raise CellError("the GPU has no energy counter")
         return 100.0
 
@@ -222,17 +222,17 @@ class FakeDevice:
 
 @dataclass(frozen=True)
 class FakeHardware(Host):
-    """Some GPUs of one kind, and a CPU that is as steady, or this host's real one.
+    """Fake GPUs of one model, and a fake or the real CPU.
 
-    `folder` takes a log of what was asked of them. A run lasts `pass_s`.
+    `folder` contains a log of all calls. A run takes `run_s`.
     """
 
     folder: Path
     faults: tuple[Fault, ...] = ()
     gpus: int = 2
-    pass_s: float = 0.0
+    run_s: float = 0.0
     real_cpu: bool = False
-    tells_energy: bool = True
+    has_energy: bool = True
 
     def log(self, line):
         with (self.folder / "log").open("a") as stream:
@@ -288,18 +288,18 @@ class FakeHardware(Host):
 
 
 def record(root, out, cubins):
-    """Record with simulated GPUs, slow enough to be killed; `main` of a process of its own."""
-    from measurement.recorder import record as recorder  # worker processes have no use for these
+    """Record with fake GPUs, slowly enough to be killed; runs in a separate process."""
+    from measurement.recorder import record as recorder  # not needed in worker processes
     from study.config import validate
     from tests.support.builds import cpu_library
 
     recorder.CACHE, recorder.build_library = root / "references", cpu_library
     config = validate(yaml.safe_load(CONFIG), "config.yaml")
-    recorder.record(config, "auto", out, cubins, None, FakeHardware(root, pass_s=0.002))
+    recorder.record(config, "auto", out, cubins, None, FakeHardware(root, run_s=0.002))
 
 
 def record_warm(root, out, cubins):
-    """Do the same; its workers are forked, too, from a server that has imported what they need."""
+    """Do the same with workers forked from a server with all imports."""
     from measurement.sampling import interference, supervisor
     from tests.support import warm
 

@@ -1,4 +1,4 @@
-"""The same recordings give the same report, byte for byte, whoever renders it, where and when."""
+"""The same recordings give the same report, byte for byte, in any environment."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from tests.support import ROOT, reports
 
 pytestmark = pytest.mark.slow
 ELSEWHERE = {"PYTHONHASHSEED": "2", "TZ": "America/Lima", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
-# As the commands do, but for what the page says of the command itself.
+# As the commands do, except that the page does not show the command.
 MAKE = """
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ render(tables, figures, folders_by_session(named), TEMPLATE, Path("report.html")
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """Make a report in a process of its own, in another environment."""
+    """The folder of a report from a process in another environment."""
     base = tmp_path_factory.mktemp("there")
     subprocess.run(
         [sys.executable, "-c", MAKE, reports.recordings("card")["card"]],
@@ -43,7 +43,7 @@ def elsewhere(tmp_path_factory):
 
 
 def test_two_makings_give_the_same_bytes(elsewhere):
-    """The other one is that which all tests of the page look at."""
+    """The other report is the one that all tests of the page use."""
     here = reports.made("card")
     made = [path.relative_to(elsewhere) for path in elsewhere.rglob("*.*") if path.is_file()]
     made = [path for path in made if path.parts[0] in ("tables", "figures", "report.html")]
@@ -56,4 +56,4 @@ def test_the_only_dates_are_those_of_the_recordings(elsewhere):
     page = (elsewhere / "report.html").read_text()
     text = re.sub(r'(href="data:[^"]*")|(<script.*?</script>)', "", page, flags=re.DOTALL)
     assert set(re.findall(r"\b20\d\d-\d\d-\d\d", text)) == {"2024-01-01"}
-    assert str(elsewhere) not in text, "nor does it say where it was made"
+    assert str(elsewhere) not in text, "contains no path"

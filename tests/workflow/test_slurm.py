@@ -1,4 +1,4 @@
-"""The study through a real Slurm: a stand-in measures the GPU's part, the CPU's part is real."""
+"""The study on a real Slurm, with a fake GPU and the real CPU."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from tests.support import ROOT
 from tests.support.compilers import stand_in
 from tests.support.fakes import FakeHardware
 
-PARTS = ["Snakefile", "workflow", "kernels", "cpu_reference", "measurement", "analysis", "report"]
-PARTS += ["tests/support", "data/published", "CITATION.cff", "README.md"]
+PARTS = ["analysis", "base", "cpu_reference", "data/published", "kernels", "measurement", "report"]
+PARTS += ["study", "tests/support", "workflow", "CITATION.cff", "README.md", "Snakefile"]
 CONFIG = """
 study:
   seed: 1
@@ -48,7 +48,7 @@ gpus:
   - {{ id: kept, slurm: h100 }}
 toolchain: {{ nvcc: {nvcc} }}
 """
-# In the place of the node's hardware: one GPU, on which a run of `killed` takes too long.
+# Replaces the node's hardware: one GPU, on which a run of `killed` takes too long.
 HARDWARE = """
 import sys
 from pathlib import Path
@@ -58,9 +58,9 @@ from tests.support.fakes import FakeHardware
 def Host():
     folder = Path("hardware") / sys.argv[1]
     folder.mkdir(parents=True, exist_ok=True)
-    return FakeHardware(folder, gpus=1, pass_s=60.0 * (sys.argv[1] == "killed"), real_cpu=True)
+    return FakeHardware(folder, gpus=1, run_s=60.0 * (sys.argv[1] == "killed"), real_cpu=True)
 """
-# Cancels the job of `killed` as soon as it multiplies.
+# Cancels the job of `killed` after its first run has started.
 KILL = """
 until grep -q "^run" hardware/killed/log 2>/dev/null; do sleep 0.1; done
 scancel "$(tr -dc 0-9 <results/measured/killed.attempt)"
@@ -68,7 +68,7 @@ scancel "$(tr -dc 0-9 <results/measured/killed.attempt)"
 
 
 def lacking():
-    """Return what this machine lacks for a Slurm of its own; None: nothing."""
+    """Return what is missing here to run a Slurm; None if nothing."""
     programs = ("slurmctld", "slurmd", "munged", "sbatch", "unshare")
     missing = [name for name in programs if not shutil.which(name, path=_path())]
     if missing:
@@ -85,7 +85,7 @@ def _path():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of the project in which the study has been run through Slurm, one job killed."""
+    """A copy of the project after a study on Slurm with one killed job."""
     if why := lacking():
         pytest.skip(why)
     base = tmp_path_factory.mktemp("slurm")
@@ -96,7 +96,7 @@ def project(tmp_path_factory):
         copy(ROOT / part, project / part)
     (project / "config.yaml").write_text(CONFIG.format(nvcc=stand_in(base / "bin" / "nvcc")))
     (project / "stand_in.py").write_text(HARDWARE)
-    script = project / "measurement" / "on_node.py"
+    script = project / "measurement" / "recorder" / "on_node.py"
     real = "from measurement.recorder.hardware import Hardware, Host\n"
     assert real in script.read_text()
     replaced = "from measurement.recorder.hardware import Hardware\nfrom stand_in import Host\n"
@@ -133,10 +133,10 @@ def test_a_job_that_is_killed_costs_its_gpu_alone_and_is_named_with_the_reason(p
     assert kept.provenance["devices"][0]["name"] == "Stand-in"
     summary = pd.read_csv(project / "results" / "tables" / "summary.csv")
     assert set(summary["recording"]) == {"kept"}
-    assert (project / "results" / "recordings" / "killed.partial").exists(), "it can go on"
+    assert (project / "results" / "recordings" / "killed.partial").exists(), "can be resumed"
 
 
-# ---- what a job does, and what is said of one that failed
+# ---- Jobs and the reasons of failures
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def attempt(tmp_path, monkeypatch):
 
 
 def test_a_node_without_a_gpu_is_told_by_the_second_attempt(attempt, tmp_path):
-    with pytest.raises(StudyError, match="has no GPU") as error:
+    with pytest.raises(StudyError, match="finds no GPU") as error:
         on_node.measure("id", attempt, FakeHardware(tmp_path, gpus=0))
     assert on_node.reason(attempt) == str(error.value)
 
@@ -174,4 +174,4 @@ def test_a_job_that_slurm_ended_is_told_by_its_state(attempt, tmp_path, monkeypa
 
 
 def test_a_job_that_never_began_is_told(tmp_path):
-    assert on_node.reason(Path(tmp_path / "none")) == "Slurm never started its job"
+    assert on_node.reason(Path(tmp_path / "none")) == "Slurm did not start its job"

@@ -22,7 +22,7 @@ from study.config import Study, validate
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
 from tests.support.compilers import COUNTS, stand_in
-from tests.support.fakes import ALONE_S, CONFIG, SETTLE_S, FakeHardware, make_cubins
+from tests.support.fakes import CONFIG, KERNEL_S, SETTLE_S, FakeHardware, make_cubins
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +164,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert set(alone) == {6}
     assert len(alone) == 2 * 7, "a kernel's copies do not matter to it"
     assert set(alone.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
-    assert set(made.kernels["kernel_s"]) == {ALONE_S}
+    assert set(made.kernels["kernel_s"]) == {KERNEL_S}
     assert set(made.kernels["caches"]) == {"warm"}
     assert set(made.kernels["sm_clock_hz"]) == {1_500_000_000}
     assert set(zip(made.energy["variant"], made.energy["n"], strict=True)) == {
@@ -172,7 +172,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
         ("block", 8),
         ("buffered_row", 8),
     }
-    assert set(made.energy["energy_j"]) == {500 * ALONE_S}
+    assert set(made.energy["energy_j"]) == {500 * KERNEL_S}
     assert set(made.energy["idle_power_w"]) == {100}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
     assert set(made.cold_starts["host_memory"]) == {"pageable"}
@@ -233,7 +233,7 @@ def test_short_kernels_are_timed_in_several_processes(config, gpus, cubins, tmp_
 
 
 def test_a_card_that_does_not_tell_its_energy_is_recorded_without(config, gpus, cubins, tmp_path):
-    silent = replace(gpus, tells_energy=False)
+    silent = replace(gpus, has_energy=False)
     made = record(config, 0, tmp_path / "r", cubins, None, silent)
     assert made.energy.empty
     assert len(made.kernels)
@@ -301,7 +301,7 @@ def test_without_nvcc_no_gpu_is_used(config, gpus, tmp_path):
 def test_missing_cubin_is_named_before_anything_is_measured(config, gpus, cubins, tmp_path, suffix):
     (cubins / "sm_86" / f"block-b4-float32-guarded{suffix}").unlink()
     said = refusal(config, "auto", tmp_path / "r", cubins, None, gpus)
-    assert said.startswith(f"{cubins}/sm_86/block-b4-float32-guarded.cubin: missing, or not")
+    assert said.startswith(f"{cubins}/sm_86/block-b4-float32-guarded.cubin: missing, or different")
     assert gpus.lines() == []
     assert not (tmp_path / "r").exists()
 
@@ -346,7 +346,7 @@ def test_missing_configuration_is_one_line(tmp_path):
     file = tmp_path / "config.yaml"
     done = run("record", "--config", file, "--out", tmp_path / "r")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (f"error: {file}: No such file or directory; name a configuration file\n")
+    assert done.stderr == (f"error: {file}: No such file or directory; use a configuration file\n")
     assert list(tmp_path.iterdir()) == []
 
 
