@@ -38,7 +38,7 @@ _PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
 
 @dataclass(frozen=True)
 class Host:
-    """A host's CPU: name in the figure, recording, rows of a table with rates, and ceilings."""
+    """A host's CPU: name in the figure, recording, rows of a table with throughput, ceilings."""
 
     name: str
     recording: str
@@ -65,7 +65,7 @@ def split(wholes: Sequence[Whole]) -> Figure:
     """
     figure, (axis,) = style.new_figure(height=1.3 + 0.5 * len(wholes))
     axis.set_xscale("log")
-    ends = [_bar(axis, place, whole) for place, whole in enumerate(wholes)]
+    ends = [_bar(axis, height, whole) for height, whole in enumerate(wholes)]
     shown = {part for whole in wholes for part in whole.parts["part"]}
     for part, (text, colour, hatch) in palette.SPLIT.items():
         if part in shown:
@@ -82,7 +82,7 @@ def split(wholes: Sequence[Whole]) -> Figure:
     return figure
 
 
-def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
+def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:
     """Draw one speedup; return the least and the largest value that its parts reach."""
     reached = [1.0]
     for part in whole.parts.to_dict("records"):
@@ -91,25 +91,18 @@ def _bar(axis: Axes, place: int, whole: Whole) -> tuple[float, float]:
         start, end = sorted(reached[-2:])
         text, colour, hatch = palette.SPLIT[str(part["part"])]
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
-        (bar,) = axis.barh(place, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
+        (bar,) = axis.barh(height, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
         tell = style.speedup if part["rough"] else style.times
         variant = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
         low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
         hover(bar, [style.tooltip(f"{whole.name}, {text}{variant}", factor, low, high, tell)])
         if end / start > _ROOM:
-            middle = (float(np.sqrt(start * end)), place - 0.27)
-            axis.annotate(
-                _short(factor, part["rough"]), middle, ha="center", va="bottom", fontsize=8
-            )
-    axis.annotate(
-        _short(reached[-1], whole.parts["rough"].any()),
-        (max(reached), place),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=9,
-        fontweight="bold",
-    )
+            middle = (float(np.sqrt(start * end)), height - 0.27)
+            text = _short(factor, part["rough"])
+            axis.annotate(text, middle, ha="center", va="bottom", fontsize=8)
+    how: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+    text = _short(reached[-1], whole.parts["rough"].any())
+    axis.annotate(text, (max(reached), height), fontsize=9, fontweight="bold", **how)
     return min(reached), max(reached)
 
 

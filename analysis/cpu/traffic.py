@@ -19,11 +19,6 @@ LINE = LINE_BYTES // ELEMENT_BYTES
 Formula = Callable[[int, int, int], float]
 
 
-def flop_per_byte(variant: str, n: int, block_size: int | None, cache_bytes: int) -> float:
-    """Return the arithmetic intensity of a variant for a cache of this size."""
-    return 2 * n**3 / fetched_bytes(variant, n, block_size, cache_bytes)
-
-
 def fetched_bytes(variant: str, n: int, block_size: int | None, cache_bytes: int) -> float:
     """Return the bytes that a product fetches into a cache of this size.
 

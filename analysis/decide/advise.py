@@ -149,10 +149,8 @@ def _on_cpu(curve: Curve, n: int) -> Prediction:
 def _break_even(rows: Sequence[CsvRow], label: str, memory: str, cpu_baseline: str) -> str:
     """Return the break-even size of a GPU over a CPU baseline, in words."""
     key = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": cpu_baseline}
-    for row in rows:
-        if all(row[name] == value for name, value in key.items()):
-            return break_even_text(row)
-    return "not measured"
+    found = (row for row in rows if all(row[name] == value for name, value in key.items()))
+    return next(map(break_even_text, found), "not measured")
 
 
 def break_even_text(row: CsvRow) -> str:

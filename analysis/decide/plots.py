@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED
-from analysis.decide.predictors import Copies
+from analysis.decide.predictors import Copies, FloatArray
 from analysis.drawing import palette, rows, style
 from analysis.drawing.svg import INK, hover
 
+BoolArray = npt.NDArray[np.bool_]
 RowsByGpu = Mapping[str, pd.DataFrame]
 DIRECTIONS = {"h2d": "to the GPU", "d2h": "to the host"}
 _LINES = {"pinned": "-", "pageable": "--"}
@@ -104,18 +106,27 @@ def _rates(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> No
     rate = size / time_s / 1e9
     low, high = (size / cells[f"copy_{end}_s"].to_numpy(dtype=float) / 1e9 for end in _ENDS)
     style.segments(axis, (size, size), (low, high), look.colour)
+    texts = [
+        style.tooltip(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
+        for each in zip(size, rate, low, high, strict=True)
+    ]
+    _points(axis, size, rate, held_out, look, texts)
+
+
+def _points(
+    axis: Axes,
+    x: FloatArray,
+    y: FloatArray,
+    hollow: BoolArray,
+    look: palette.Look,
+    texts: list[str],
+) -> None:
+    """Draw points with tooltips, some of them hollow."""
     how: dict[str, Any] = {"marker": look.marker, "s": 18, "zorder": 3, "edgecolors": look.colour}
-    for chosen, face in ((~held_out, look.colour), (held_out, "none")):
+    for chosen, face in ((~hollow, look.colour), (hollow, "none")):
         if chosen.any():
-            drawn = axis.scatter(size[chosen], rate[chosen], facecolors=face, linewidths=0.8, **how)
-            values = zip(size[chosen], rate[chosen], low[chosen], high[chosen], strict=True)
-            hover(
-                drawn,
-                [
-                    style.tooltip(f"{name}, {style.binary_size(each[0])}", *each[1:], _gb_per_s)
-                    for each in values
-                ],
-            )
+            drawn = axis.scatter(x[chosen], y[chosen], facecolors=face, linewidths=0.8, **how)
+            hover(drawn, [text for text, own in zip(texts, chosen, strict=True) if own])
 
 
 _ENDS = ("high", "low")  # bounds of a time, in the sequence of low and high throughput
@@ -194,11 +205,4 @@ def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -
     outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)
     said = zip(style.cell_names(cells), factor, strict=True)
     texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in said]
-    how: dict[str, Any] = {"marker": look.marker, "s": 16, "edgecolors": look.colour}
-    for chosen, face in ((~outside, look.colour), (outside, "none")):
-        if chosen.any():
-            width = 0 if face != "none" else 1
-            drawn = axis.scatter(
-                time_s[chosen], factor[chosen], facecolors=face, linewidths=width, **how
-            )
-            hover(drawn, [text for text, own in zip(texts, chosen, strict=True) if own])
+    _points(axis, time_s, factor, outside, look, texts)

@@ -44,19 +44,12 @@ def predictors_table(found: list[Source]) -> pd.DataFrame:
         empty = ceilings.loc[ceilings["quantity"] == "empty_kernel_s", "value"]
         cells = source.gpu_square_cells
         sizes = cells.loc[~cells["n"].isin(source.holdout_sizes), "n"]
-        rows.append(
-            {
-                "recording": source.recording_id,
-                "gpu": source.label,
-                "gpu_name": source.gpu_name,
-                "multiprocessors": source.gpu["multiprocessors"],
-                "memory_bytes": source.gpu["memory_bytes"],
-                "launch_s": empty.median() if len(empty) else None,
-                "least_n": sizes.min() if len(sizes) else None,
-                "largest_n": sizes.max() if len(sizes) else None,
-                "error_bound": ERROR_BOUND,
-            }
-        )
+        row: dict[str, object] = {"recording": source.recording_id, "gpu": source.label}
+        row |= {name: source.gpu[name] for name in ("multiprocessors", "memory_bytes")}
+        row |= {"gpu_name": source.gpu_name, "launch_s": empty.median() if len(empty) else None}
+        if len(sizes):
+            row |= {"least_n": sizes.min(), "largest_n": sizes.max()}
+        rows.append(row | {"error_bound": ERROR_BOUND})
     return from_rows("predictors", rows)
 
 

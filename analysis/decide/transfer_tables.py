@@ -80,18 +80,11 @@ def _row(points: Points, model: str, best: Copies, spreads: pd.Series) -> dict[s
     spread = float(np.sqrt(np.nanmean(spreads.astype(float) ** 2))) if spreads.notna().any() else 0
     degrees_of_freedom = len(points.time_s) - PARAMETERS[model]
     width = np.hypot(student_t.ppf(_UPPER, degrees_of_freedom) * errors, norm.ppf(_UPPER) * spread)
-    row: dict[str, Any] = {
-        "model": model,
-        "sizes": len(points.time_s),
-        "least_bytes": points.size_bytes.min(),
-        "most_bytes": points.size_bytes.max(),
-        "latency_s": best.latency_s,
-        "bytes_per_s": best.bytes_per_s,
-        "log_rms": rms(points.log_ratios(best)),
-        "left_out_log_rms": errors,
-        "cells_log_sd": spread,
-        "half_width": float(width),
-    }
+    row: dict[str, Any] = {"model": model, "sizes": len(points.time_s)}
+    row |= {"least_bytes": points.size_bytes.min(), "most_bytes": points.size_bytes.max()}
+    row |= {"latency_s": best.latency_s, "bytes_per_s": best.bytes_per_s}
+    row |= {"log_rms": rms(points.log_ratios(best)), "left_out_log_rms": errors}
+    row |= {"cells_log_sd": spread, "half_width": float(width)}
     if model == KNEE:
         return row | {"knee_bytes": best.knee_bytes, "beyond_bytes_per_s": best.beyond_bytes_per_s}
     for name in ("latency_s", "bytes_per_s"):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from analysis.data.cells import whole
 from analysis.data.frames import stacked
 from analysis.data.recordings import Source, with_gpu
 from analysis.domain import CPU, verdict
@@ -105,15 +106,11 @@ def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) ->
     """Return the differences between the builds of each step and its previous step, as text."""
     where = (source.recording_id, architecture(source.gpu["compute_capability"]))
     sides = []
-    for variant, block, build in (
-        ("variant", "block_size", "build"),
-        ("after", "after_block_size", "after_build"),
-    ):
+    for variant, prefix in (("variant", ""), ("after", "after_")):
+        columns = [variant, "dtype", f"{prefix}block_size", f"{prefix}build"]
         keys = [
-            (*where, VARIANTS[name].kernel_name, dtype, None if pd.isna(size) else size, kind)
-            for name, dtype, size, kind in steps[[variant, "dtype", block, build]].itertuples(
-                index=False, name=None
-            )
+            (*where, VARIANTS[name].kernel_name, dtype, whole(size), kind)
+            for name, dtype, size, kind in steps[columns].itertuples(index=False, name=None)
         ]
         sides.append(rows_of(machine_code, keys))
     listed = machine_code.to_dict("records")

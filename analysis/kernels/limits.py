@@ -6,36 +6,19 @@ from analysis.data.frames import from_rows
 from analysis.data.recordings import Source, with_gpu
 from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 
+_SM, _SHARED = "per_multiprocessor", "shared_bytes_per_block"
 # Limit, unit, field of `CapabilityLimits`, attribute in the provenance.
 _LIMITS: tuple[tuple[str, str, str | None, str | None], ...] = (
     ("threads per block", "", "max_threads_per_block", "max_threads_per_block"),
     ("threads per warp", "", None, "warp_size"),
-    (
-        *("threads per multiprocessor", ""),
-        *("max_warps_per_multiprocessor", "max_threads_per_multiprocessor"),
-    ),
-    (
-        *("blocks per multiprocessor", ""),
-        *("max_blocks_per_multiprocessor", "max_blocks_per_multiprocessor"),
-    ),
+    ("threads per multiprocessor", "", f"max_warps_{_SM}", f"max_threads_{_SM}"),
+    ("blocks per multiprocessor", "", f"max_blocks_{_SM}", f"max_blocks_{_SM}"),
     ("registers per thread", "", "max_registers_per_thread", None),
     ("registers per block", "", "max_registers_per_block", "max_registers_per_block"),
-    (
-        *("registers per multiprocessor", ""),
-        *("registers_per_multiprocessor", "registers_per_multiprocessor"),
-    ),
-    (
-        *("shared memory per block", "byte"),
-        *("max_static_shared_bytes_per_block", "max_shared_bytes_per_block"),
-    ),
-    (
-        *("shared memory per block, opt-in", "byte"),
-        *("max_shared_bytes_per_block", "max_shared_bytes_per_block_optin"),
-    ),
-    (
-        *("shared memory per multiprocessor", "byte"),
-        *("shared_bytes_per_multiprocessor", "shared_bytes_per_multiprocessor"),
-    ),
+    ("registers per multiprocessor", "", f"registers_{_SM}", f"registers_{_SM}"),
+    ("shared memory per block", "byte", f"max_static_{_SHARED}", f"max_{_SHARED}"),
+    ("shared memory per block, opt-in", "byte", f"max_{_SHARED}", f"max_{_SHARED}_optin"),
+    ("shared memory per multiprocessor", "byte", f"shared_bytes_{_SM}", f"shared_bytes_{_SM}"),
     ("blocks per grid along x", "", None, "max_grid_x"),
     ("blocks per grid along y", "", None, "max_grid_y"),
     ("blocks per grid along z", "", None, "max_grid_z"),
@@ -62,7 +45,7 @@ def _rows(capability: str, reported: dict[str, int]) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for limit, unit, field, attribute in _LIMITS:
         documented = getattr(table, field) if table and field else None
-        if documented is not None and field == "max_warps_per_multiprocessor":
+        if documented is not None and field == f"max_warps_{_SM}":
             documented *= WARP_SIZE
         driver = reported.get(attribute or "")
         row: dict[str, object] = {"compute_capability": capability, "limit": limit, "unit": unit}

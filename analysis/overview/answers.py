@@ -104,16 +104,11 @@ def _speedup(speedups: pd.DataFrame) -> AnswerRow:
     bounds = {
         name: best[column] for column, name in renaming("cpu_best_speedup", "speedup").items()
     }
-    return {
-        "speedup_n": best["n"],
-        "speedup_variant": best["variant"],
-        "speedup_block_size": best["block_size"],
-        "speedup_host_memory": best["host_memory"],
-        "cpu_best_variant": best["cpu_best_variant"],
-        "cpu_best_threads": best["cpu_best_threads"],
-        **bounds,
-        "speedup_verdict": verdict(*bounds.values()),
+    row: AnswerRow = {
+        f"speedup_{name}": best[name] for name in ("n", "variant", "block_size", "host_memory")
     }
+    row |= {name: best[name] for name in ("cpu_best_variant", "cpu_best_threads")}
+    return row | bounds | {"speedup_verdict": verdict(*bounds.values())}
 
 
 def _break_even(sizes: pd.DataFrame) -> AnswerRow:
@@ -122,11 +117,6 @@ def _break_even(sizes: pd.DataFrame) -> AnswerRow:
         return {}
     rank = sizes["n"].mask(sizes["location"] == BELOW, 0).mask(sizes["location"] == ABOVE, math.inf)
     best = sizes.loc[rank.idxmin()]
-    return {
-        "break_even_location": best["location"],
-        "break_even_host_memory": best["host_memory"],
-        "break_even_verdict": SLOWER if best["location"] == ABOVE else FASTER,
-        **{
-            f"break_even_{name}": best[name] for name in (*with_bounds("n"), "least_n", "largest_n")
-        },
-    }
+    names = ("location", "host_memory", *with_bounds("n"), "least_n", "largest_n")
+    row: AnswerRow = {f"break_even_{name}": best[name] for name in names}
+    return row | {"break_even_verdict": SLOWER if best["location"] == ABOVE else FASTER}

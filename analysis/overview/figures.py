@@ -167,7 +167,4 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "headline": headline,
-    "gpus": gpus,
-}
+FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {"headline": headline, "gpus": gpus}

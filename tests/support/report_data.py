@@ -214,12 +214,7 @@ def _cell(
 
 
 def speedup_row(
-    label: str,
-    variant: str,
-    n: int,
-    best: float,
-    spread: float | None,
-    block_size: int | None = 32,
+    label: str, variant: str, n: int, best: float, spread: float | None, block_size: int | None = 32
 ) -> dict[str, object]:
     """Return a row of speedups.csv; the fastest CPU baseline is BLAS on 16 threads."""
     row: dict[str, object] = {"source": label, "n": n, "variant": variant}

@@ -112,10 +112,9 @@ def kernel_time_s(cell: Cell) -> float:
     t_s = T_G_S / RHO
     edge = 1 if cell.block_size is None else cell.block_size
     blocked_s = 2 * n**3 * (T_G_S / edge + t_s)
-    time_s = {
-        "naive": 2 * n**3 * T_G_S,
-        "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s,
-    }.get(variant(cell.variant).family, blocked_s)
+    time_s = {"naive": 2 * n**3 * T_G_S, "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s}.get(
+        variant(cell.variant).family, blocked_s
+    )
     factor = FLOAT64_FACTOR if cell.dtype == "float64" else 1.0
     return time_s * factor / SPEEDUP.get(cell.variant, 1.0)
 
