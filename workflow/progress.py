@@ -40,7 +40,7 @@ class Display:
     """
 
     def __init__(self) -> None:
-        self._lives = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty()
         self._started = time.monotonic()
         self._shown = float("-inf")
         self._work = ""
@@ -48,13 +48,13 @@ class Display:
     def show(self, work: str, detail: str = "", left_s: float | None = None) -> None:
         """Show the current work, its detail and the remaining time; call this often."""
         now = time.monotonic()
-        pause_s = _REDRAWN_S if self._lives else _PLAIN_S
+        pause_s = _REDRAWN_S if self._on_terminal else _PLAIN_S
         if work == self._work and now - self._shown < pause_s:
             return
         self._work, self._shown = work, now
         left = "" if left_s is None else f", about {clock(left_s)} left"
         text = " · ".join(filter(None, [f"{clock(now - self._started)}{left}", work, detail]))
-        if self._lives:
+        if self._on_terminal:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
         else:
@@ -71,7 +71,7 @@ class Display:
 
     def clear(self) -> None:
         """Remove the progress line."""
-        if self._lives:
+        if self._on_terminal:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
         self._shown = float("-inf")
 

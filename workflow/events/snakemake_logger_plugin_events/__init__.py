@@ -22,6 +22,9 @@ _FIELDS = {
 class LogHandler(LogHandlerBase):
     """Writes job events, one JSON object per line; Snakemake's own log is unchanged."""
 
+    writes_to_stream = writes_to_file = needs_rulegraph = False
+    has_filter = has_formatter = True
+
     def __post_init__(self) -> None:
         self._stream = os.fdopen(int(os.environ["MATMUL_STUDY_EVENTS"]), "w", closefd=False)
 
@@ -32,28 +35,3 @@ class LogHandler(LogHandlerBase):
             fields = {name: getattr(record, name, None) for name in _FIELDS[event]}
             text = json.dumps({"event": event, **fields, "text": record.getMessage()}, default=str)
             print(text, file=self._stream, flush=True)
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """False: standard error belongs to Snakemake."""
-        return False
-
-    @property
-    def writes_to_file(self) -> bool:
-        """False: the plugin writes to a pipe."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """True: `emit` selects the records."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """True: `emit` formats the records."""
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """False: no graph is shown."""
-        return False
