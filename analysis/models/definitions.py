@@ -5,7 +5,7 @@ A model is a sum over kinds of work: units of work of a launch times non-negativ
 of warps to the memories are counted (`analysis.models.work`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +38,13 @@ Column = Callable[[pd.DataFrame], FloatArray]
 class Model:
     """One model; `units` are the units of work by the name of their parameter.
 
-    `adds` is its difference from the model `after`, `meaning` the reason; `ratio` names the
-    parameters of a global and of a shared access, whose ratio is ρ.
+    `adds` is its difference from the model `after`; `ratio` names the parameters of a global and of
+    a shared access, whose ratio is ρ.
     """
 
     name: str
     adds: str
-    meaning: str
-    units: dict[str, Column]
+    units: Mapping[str, Column]
     ratio: tuple[str, str]
     after: str | None = None
 
@@ -143,8 +142,17 @@ def _shared_out(name: str) -> Column:
 
 
 _GLOBAL, _SHARED = _in_warps(_m0_global), _in_warps(_m0_shared)
-_ACCESSES = ("t_G", "t_S")
+_RHO_T, _RHO_G, _RHO_L = ("t_G", "t_S"), ("c_G", "c_S"), ("c_L", "c_S")
+_M0 = {"t_G": _m0_global, "t_S": _m0_shared}
+_LANES = {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED}
+_COALESCING = {
+    CONSTANT: _one,
+    "t_N": _of(_GLOBAL, uncoalesced=True),
+    "t_G": _of(_GLOBAL, uncoalesced=False),
+    "t_S": _SHARED,
+}
 _SECTORS = {CONSTANT: _one, "c_G": _counted("sectors"), "c_S": _counted("wavefronts")}
+_ISSUED = {"c_I": _counted("instructions")}
 _LINES = {CONSTANT: _one, "c_L": _counted("lines"), "c_S": _counted("wavefronts")}
 _WAVES = {
     CONSTANT: _one,
@@ -152,91 +160,26 @@ _WAVES = {
     "c_S": _shared_out("wavefronts"),
     "t_B": _counted("waits"),
 }
+_ALL = _WAVES | {"c_I": _shared_out("instructions")}
 
-MODELS: dict[str, Model] = {
-    model.name: model
-    for model in [
-        Model(
-            "M0",
-            "the source's model",
-            "every access of a thread costs the same",
-            {"t_G": _m0_global, "t_S": _m0_shared},
-            _ACCESSES,
-        ),
-        Model(
-            "M1",
-            "a constant for each launch",
-            "a launch takes time for any size; in published times the constant is the start of the "
-            "whole program",
-            {CONSTANT: _one, "t_G": _m0_global, "t_S": _m0_shared},
-            _ACCESSES,
-            "M0",
-        ),
-        Model(
-            "M2",
-            "idle lanes of warps in small blocks",
-            "a warp takes as long with idle lanes; a block of B×B threads uses "
-            "u(B) = B²/(32·⌈B²/32⌉) of its lanes, for B = 1 one in 32",
-            {CONSTANT: _one, "t_G": _GLOBAL, "t_S": _SHARED},
-            _ACCESSES,
-            "M1",
-        ),
-        Model(
-            "M3",
-            "a separate cost of uncoalesced accesses",
-            "neighbouring threads of naive and buffered_column read different rows of A, each from "
-            "another cache line",
-            {
-                CONSTANT: _one,
-                "t_N": _of(_GLOBAL, uncoalesced=True),
-                "t_G": _of(_GLOBAL, uncoalesced=False),
-                "t_S": _SHARED,
-            },
-            _ACCESSES,
-            "M2",
-        ),
-        Model(
-            "M4",
-            "counted sectors and wavefronts instead of accesses of threads",
-            "memories serve warps; a request costs its 32-byte sectors in global memory and its "
-            "wavefronts in shared memory",
-            _SECTORS,
-            ("c_G", "c_S"),
-            "M3",
-        ),
-        Model(
-            "M5",
-            "instructions issued",
-            "a multiprocessor issues a few instructions per cycle, of any kind",
-            _SECTORS | {"c_I": _counted("instructions")},
-            ("c_G", "c_S"),
-            "M4",
-        ),
-        Model(
-            "M6",
-            "cache lines instead of sectors",
-            "L1 looks up one 128-byte cache line at a time and serves its four sectors together: "
-            "neighbouring lanes cost as much as one",
-            _LINES,
-            ("c_L", "c_S"),
-            "M4",
-        ),
-        Model(
-            "M7",
-            "waves of blocks and waits at barriers",
-            "blocks run in waves, and the last one leaves multiprocessors idle; between barriers a "
-            "block waits for its loads, and only other blocks on its multiprocessor can run",
-            _WAVES,
-            ("c_L", "c_S"),
-            "M6",
-        ),
-        Model(
-            "M8",
-            "instructions issued, in addition to lines, wavefronts and waits",
-            "as M5 adds to M4",
-            _WAVES | {"c_I": _shared_out("instructions")},
-            ("c_L", "c_S"),
-            "M7",
-        ),
-    ]
-}
+_MODELS = (
+    # Every access of a thread costs the same.
+    Model("M0", "the source's model", _M0, _RHO_T),
+    # A launch takes time for any size; in published times, the constant is the program's start.
+    Model("M1", "a constant for each launch", {CONSTANT: _one} | _M0, _RHO_T, "M0"),
+    # A warp takes as long with idle lanes; a block of B×B threads uses a share u(B) of its lanes.
+    Model("M2", "idle lanes of warps in small blocks", _LANES, _RHO_T, "M1"),
+    # Neighbouring threads of naive and buffered_column read rows of A in different cache lines.
+    Model("M3", "a separate cost of uncoalesced accesses", _COALESCING, _RHO_T, "M2"),
+    # Memories serve warps: a request costs 32-byte sectors (global) or wavefronts (shared).
+    Model("M4", "counted sectors and wavefronts instead of accesses", _SECTORS, _RHO_G, "M3"),
+    # A multiprocessor issues a few instructions per cycle, of any kind.
+    Model("M5", "instructions issued", _SECTORS | _ISSUED, _RHO_G, "M4"),
+    # L1 looks up one 128-byte cache line at a time and serves its four sectors together.
+    Model("M6", "cache lines instead of sectors", _LINES, _RHO_L, "M4"),
+    # The last wave of blocks leaves multiprocessors idle; between barriers a block waits for its
+    # loads, and only other blocks on its multiprocessor can run.
+    Model("M7", "waves of blocks and waits at barriers", _WAVES, _RHO_L, "M6"),
+    Model("M8", "instructions issued, in addition to lines and waits", _ALL, _RHO_L, "M7"),
+)
+MODELS = {model.name: model for model in _MODELS}

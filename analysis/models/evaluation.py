@@ -20,7 +20,8 @@ from analysis.stats.fitting import IntArray
 LEFT_OUT_SIZE, HELD_OUT_SIZE = "leave-one-size-out", "size held out"
 BLOCK, VARIANT, NEVER = "leave-one-block-size-out", "leave-one-variant-out", "variant never fitted"
 # Seeds of the draws of these tests: other texts change the bounds of all intervals.
-_SEEDS = {LEFT_OUT_SIZE: "leave-one-size-out", BLOCK: "leave-one-block-size-out", VARIANT: "leave-one-variant-out"}
+_EXCLUDED = {LEFT_OUT_SIZE: "size", BLOCK: "block size", VARIANT: "variant"}
+_SEEDS = {test: f"{what} left out" for test, what in _EXCLUDED.items()}
 _KERNEL = ["variant", "block_size"]
 _UPPER = (1 + CONFIDENCE) / 2
 
