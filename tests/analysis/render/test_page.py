@@ -102,7 +102,11 @@ def test_all_tables_are_in_the_page():
     [
         ("nothing", ["Nothing was measured."], ["SIMULATED</mark>", "stale</mark>"]),
         ("host", ["No GPU was measured."], ["SIMULATED</mark>", "stale</mark>"]),
-        ("card", ["stale</mark>", "<code>kernels/block.cu</code>"], ["SIMULATED</mark>", "No GPU was"]),
+        (
+            "card",
+            ["stale</mark>", "<code>kernels/block.cu</code>"],
+            ["SIMULATED</mark>", "No GPU was"],
+        ),
         ("several", ["SIMULATED</mark>", "stale</mark>"], ["No GPU was", "Nothing was measured"]),
     ],
 )
