@@ -33,7 +33,7 @@ from kernels.host_execution.compiler import NotSupported
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import ABSENT, answer, table
-from measurement.recorder.hardware import Hardware
+from measurement.recorder.hardware import Host
 from study.config import Config, load
 from study.narrow import asked
 
@@ -59,7 +59,7 @@ def attempt(
     architectures: Sequence[str] = (),
     device: int | None = None,
     sizes: Sequence[int] = (),
-    hardware: Hardware | None = None,
+    hardware: Host | None = None,
 ) -> Iterator[str]:
     """Yield the lines of the report on the kernel in the file `path`.
 
@@ -317,7 +317,7 @@ def _timed(
     near: Sequence[str],
     device: int,
     sizes: Sequence[int],
-    hardware: Hardware | None,
+    hardware: Host | None,
 ) -> Iterator[str]:
     """Time the kernel and its neighbours; yield a table. Raise StudyError if the kernel fails."""
     from measurement.recorder.record import record

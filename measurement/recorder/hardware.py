@@ -1,8 +1,8 @@
-"""The recorder's interface to a host's devices, which tests implement by fake devices."""
+"""The recorder's interface to a host's devices."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cpu_reference.library import Library
 from kernels.cubins.build import build_for
@@ -18,37 +18,11 @@ from measurement.recorder import provenance
 from study.cells import Cell
 
 
-class Hardware(Protocol):
-    """A host's devices; sessions are opened in worker processes."""
-
-    def select(self, wanted: str | int) -> list[CudaDevice]:
-        """Return the GPUs that a config's `device` selects; raise StudyError."""
-
-    def lock_file(self, device: CudaDevice) -> Path:
-        """Return the lock file of a GPU."""
-
-    def describe(self, device: CudaDevice) -> dict[str, Any]:
-        """Return the provenance of a GPU."""
-
-    def drivers(self) -> dict[str, str | None]:
-        """Return the versions of the NVIDIA driver, of its CUDA, and of cuBLAS."""
-
-    def open_gpu(
-        self, device: CudaDevice, inputs: Inputs, builds: list[BuildResult], cubins: Path
-    ) -> DeviceSession:
-        """Return the session of a GPU."""
-
-    def open_cpu(self, library: Path, inputs: Inputs) -> DeviceSession:
-        """Return the session of this host's CPU."""
-
-    def cold_start(
-        self, device: CudaDevice, cell: Cell, cubins: Path, seed: int, limit_s: float
-    ) -> ColdStart:
-        """Run a cell once in a new process; raise CellError."""
-
-
 class Host:
-    """The GPUs and the CPU of this host."""
+    """The GPUs and the CPU of this host; sessions are opened in worker processes.
+
+    Tests derive fake hosts from this class.
+    """
 
     def select(self, wanted: str | int) -> list[CudaDevice]:
         """Return the GPUs that a config's `device` selects; raise StudyError."""
@@ -103,7 +77,7 @@ class Host:
 class OpenGpu:
     """Opens a GPU's session in the worker process."""
 
-    hardware: Hardware
+    hardware: Host
     device: CudaDevice
     builds: list[BuildResult]
     cubins: Path
@@ -117,7 +91,7 @@ class OpenGpu:
 class OpenCpu:
     """Opens the CPU's session in the worker process."""
 
-    hardware: Hardware
+    hardware: Host
     library: Path
 
     def __call__(self, inputs: Inputs) -> DeviceSession:

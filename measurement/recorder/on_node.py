@@ -17,7 +17,7 @@ from pathlib import Path
 
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
-from measurement.recorder.hardware import Hardware, Host
+from measurement.recorder.hardware import Host
 from measurement.recorder.record import record
 from study.config import load
 
@@ -50,7 +50,7 @@ def main() -> None:
     write_atomic(MEASURED / f"{arguments.id}.json", json.dumps(outcome) + "\n")
 
 
-def measure(name: str, attempt: Path, hardware: Hardware) -> Path:
+def measure(name: str, attempt: Path, hardware: Host) -> Path:
     """Record the GPU of this Slurm job; return the folder of the recording.
 
     Write an error to the file `attempt`, for attempt 2, and raise it as StudyError.

@@ -24,7 +24,7 @@ from measurement.devices.discovery import CudaDevice
 from measurement.devices.locks import only_run
 from measurement.recorder import provenance
 from measurement.recorder.at_once import Meet, run_at_once
-from measurement.recorder.hardware import Hardware, Host, OpenCpu, OpenGpu
+from measurement.recorder.hardware import Host, OpenCpu, OpenGpu
 from measurement.recording import recording
 from measurement.recording.journal import Journal, open_journal
 from measurement.recording.provenance_schema import FORMAT, lines_sha256
@@ -41,7 +41,7 @@ from study.plan import calls
 class Task:
     """The inputs of a recording: study, devices, builds and library."""
 
-    hardware: Hardware
+    hardware: Host
     study: Study
     devices: list[CudaDevice]
     builds: list[BuildResult]
@@ -91,7 +91,7 @@ def record(
     out: Path,
     cubins: Path | None,
     commit: str | None = None,
-    hardware: Hardware | None = None,
+    hardware: Host | None = None,
     at_once: bool = False,
 ) -> recording.Recording:
     """Measure this host's CPU and the GPUs that `wanted` selects; write the recording to `out`.

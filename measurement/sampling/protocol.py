@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
-from typing import Protocol as Interface
 
 import numpy as np
 
 from base.intervals import interval_ranks, median_interval
 from kernels.products.gate import Verdict
 from measurement.devices.session import CellError
-from measurement.sampling.worker import TimedRun
+from measurement.sampling.supervisor import Supervisor
+from measurement.sampling.worker import TimedRun, Worker
 from study.cells import Cell
 
 Result = TypeVar("Result")
@@ -65,19 +65,6 @@ class Protocol:
         return max(self.fewest, min(needed, self.max_samples, int(self.budget_s / median)))
 
 
-class Device(Interface):
-    """The device's methods that the protocol calls; each raise CellError if the cell fails."""
-
-    def plan(self, cell: Cell) -> tuple[str | None, str | None]:
-        """Return the build of the cell, and the limit that prevents its launch (or None)."""
-
-    def check(self, cell: Cell) -> tuple[TimedRun, Verdict]:
-        """Run the cell once on a poisoned C; return the run and the verdict on C."""
-
-    def sample(self, cell: Cell) -> TimedRun:
-        """Run the cell once, after a warm-up if its run is short."""
-
-
 @dataclass(frozen=True)
 class Sample:
     """One run of a cell. Round 0 is the run of the gate, a sample only of long cells."""
@@ -127,7 +114,7 @@ class CellCheck:
 
 
 def gate(
-    device: Device, cells: list[Cell], announce: Callable[[Cell], None]
+    device: Worker | Supervisor, cells: list[Cell], announce: Callable[[Cell], None]
 ) -> Iterator[tuple[CellCheck, Sample | None]]:
     """Check each cell once; yield its check and, if it passed, its run as a sample of round 0.
 

@@ -97,10 +97,9 @@ def project(tmp_path_factory):
     (project / "config.yaml").write_text(CONFIG.format(nvcc=stand_in(base / "bin" / "nvcc")))
     (project / "stand_in.py").write_text(HARDWARE)
     script = project / "measurement" / "recorder" / "on_node.py"
-    real = "from measurement.recorder.hardware import Hardware, Host\n"
+    real = "from measurement.recorder.hardware import Host\n"
     assert real in script.read_text()
-    replaced = "from measurement.recorder.hardware import Hardware\nfrom stand_in import Host\n"
-    script.write_text(script.read_text().replace(real, replaced))
+    script.write_text(script.read_text().replace(real, "from stand_in import Host\n"))
     ports = [str(free_port()) for _ in range(2)]
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     cluster = [*alone, "sh", ROOT / "tests" / "support" / "slurm.sh", base / "cluster", *ports]
