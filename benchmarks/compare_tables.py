@@ -3,10 +3,9 @@
     python -m benchmarks.compare_tables [--commit COMMIT] [--recording ID=DIR ...]
 
 Both commits compute their tables from the same recordings, by default all in data/recordings. The
-section Renames of docs/CHANGELOG.md maps former names and values to present ones. Numbers are compared
-as numbers, other cells as text, in the order of rows and columns; reworded texts must correspond
-one to one. The exit status is 1 if a cell differs or a table or column is not accounted for.
-Further options, such as --cubins and --counts, apply to both commits; their paths are absolute.
+section Renames of docs/CHANGELOG.md maps former names and values to present ones. Numbers are
+compared as numbers, other cells as text, in the order of rows and columns. Reworded texts must
+correspond one to one. Further options, such as --counts, apply to both commits.
 """
 
 import argparse
@@ -26,6 +25,7 @@ from base.errors import StudyError, exit_status
 from base.paths import ROOT
 
 COMMIT = "b16e759"
+CHANGELOG = ROOT / "docs" / "CHANGELOG.md"
 _PUBLISHED = ("times", "systems", "statements")
 _REMOVED = "removed: "
 
@@ -174,7 +174,7 @@ def main() -> int:
         outs = [Path(folder) / "before", Path(folder) / "after"]
         for code, out in zip((tree, ROOT), outs, strict=True):
             make(code, out, arguments.recording or _committed(), more)
-        found = compare(read(outs[0]), read(outs[1]), Renames.read(ROOT / "docs" / "CHANGELOG.md"))
+        found = compare(read(outs[0]), read(outs[1]), Renames.read(CHANGELOG))
     for one in found:
         print(f"{one.table}: {one.equal} cells equal, {len(one.different)} different")
         for line in (*one.removed, *one.different[:5]):

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.schema import TABLES, interval_columns
-from benchmarks.compare_tables import Renames, compare
-from tests.support import ROOT
+from benchmarks.compare_tables import CHANGELOG, Renames, compare
 
 RENAMES = Renames(
     (
@@ -98,7 +97,7 @@ def test_removed_tables_and_columns_are_told_with_the_reason():
 
 
 def test_the_changelog_renames_to_present_tables_and_columns():
-    rows = [row for row in Renames.read(ROOT / "docs" / "CHANGELOG.md").rows if "removed: " not in row[2]]
+    rows = [row for row in Renames.read(CHANGELOG).rows if "removed: " not in row[2]]
     assert len(rows) > 100
     assert {len(row) for row in rows} == {3}
     columns = {name for table in TABLES.values() for name in table.columns}
@@ -123,7 +122,7 @@ def expanded(name, words=()):
 
 
 def test_the_changelog_renames_to_present_modules_and_classes():
-    rows = [row for row in Renames.read(ROOT / "docs" / "CHANGELOG.md").rows if "removed: " not in row[2]]
+    rows = [row for row in Renames.read(CHANGELOG).rows if "removed: " not in row[2]]
     for before, now in (row[1:] for row in rows if row[0] == "module"):
         for module in expanded(now, [each.rpartition(".")[2] for each in expanded(before)]):
             importlib.import_module(module)
@@ -133,7 +132,7 @@ def test_the_changelog_renames_to_present_modules_and_classes():
 
 
 def test_columns_keep_their_table_and_their_bounds():
-    renames = Renames.read(ROOT / "docs" / "CHANGELOG.md")
+    renames = Renames.read(CHANGELOG)
     assert renames.column("cold_starts", "kernel_low_s") == "in_run_kernel_low_s"
     assert renames.column("summary", "kernel_low_s") == "kernel_low_s"
     assert renames.column("speedups", "cpu_best_gain_high") == "cpu_best_speedup_high"
