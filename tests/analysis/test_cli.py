@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -100,10 +101,7 @@ def test_a_missing_recording_is_one_line(run, tmp_path):
 
 
 def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
-    path = tmp_path / "edited"
-    path.mkdir()
-    for file in gpu_recording.path.iterdir():
-        (path / file.name).write_bytes(file.read_bytes())
+    path = shutil.copytree(gpu_recording.path, tmp_path / "edited")
     (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
     out = tmp_path / "out"
     result = run("tables", *INPUTS, f"--recording=a={path}", "--out", out)

@@ -27,7 +27,7 @@ PUBLISHED = ROOT / "data" / "published" / "times.csv"
 SYSTEMS = ROOT / "data" / "published" / "systems.csv"
 STATEMENTS = ROOT / "data" / "published" / "statements.csv"
 TEMPLATE = ROOT / "report"
-_CODE = ("analysis", "cpu_reference", "kernels", "measurement", "data/published")
+_CODE = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "data/published")
 MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
 
 
@@ -130,6 +130,15 @@ def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
             frame = pd.DataFrame(added, columns=list(SCHEMA[name].columns))
             frame.to_csv(file, index=False, header=False)
     return Store(folder)
+
+
+def only(table: pd.DataFrame, **where: object) -> pd.Series:
+    """Return the single row with these values; None stands for an empty value."""
+    for name, value in where.items():
+        column = table[name]
+        table = table[column.isna() if value is None else (column == value).fillna(False)]
+    assert len(table) == 1, (where, table)
+    return table.iloc[0]
 
 
 def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:

@@ -208,22 +208,16 @@ def _gpu_samples(
 
 
 def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, Any]:
-    device = {
-        "name": "Simulated GPU",
-        "compute_capability": "9.0",
-        "multiprocessors": 100,
-        "memory_bytes": 2**34,
-        "limits": {
-            "max_threads_per_block": 1024,
-            "warp_size": 32,
-            "max_threads_per_multiprocessor": 2048,
-            "max_blocks_per_multiprocessor": 32,
-            "registers_per_multiprocessor": 65536,
-            "shared_bytes_per_multiprocessor": 233472,
-            "max_shared_bytes_per_block_optin": 232448,
-            "l2_cache_bytes": 52428800,
-        },
-    }
+    limits = {"max_threads_per_block": 1024, "warp_size": 32, "l2_cache_bytes": 52428800}
+    limits |= {"max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32}
+    limits |= {"registers_per_multiprocessor": 65536, "shared_bytes_per_multiprocessor": 233472}
+    limits["max_shared_bytes_per_block_optin"] = 232448
+    device = {"name": "Simulated GPU", "compute_capability": "9.0", "multiprocessors": 100}
+    device |= {"memory_bytes": 2**34, "limits": limits}
+    host = {"cpu_model": "Simulated CPU", "logical_cpus": 8, "usable_cpus": 4, "os": "Linux 6.1"}
+    host |= {"usable_threads": ALL_THREADS, "memory_bytes": 2**33}
+    software = {"driver": "550.1", "nvcc": "13.2", "packages": {"numpy": "2.4", "pycuda": None}}
+    software |= {"blas": "openblas", "blas_version": "0.3.30", "blas_architecture": "SkylakeX"}
     own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
     catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
@@ -232,24 +226,9 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
         "simulated": True,
         "started_utc": "2024-01-01T00:00:00Z",
         "finished_utc": "2024-01-01T00:10:00Z",
-        "host": {
-            "cpu_model": "Simulated CPU",
-            "logical_cpus": 8,
-            "usable_cpus": 4,
-            "usable_threads": ALL_THREADS,
-            "caches": simulated_tables.CACHES,
-            "memory_bytes": 2**33,
-            "os": "Linux 6.1",
-        },
+        "host": host | {"caches": simulated_tables.CACHES},
         "devices": [{"device": f"gpu{index}", **device} for index in range(gpus)],
-        "software": {
-            "driver": "550.1",
-            "nvcc": "13.2",
-            "packages": {"numpy": "2.4", "pycuda": None},
-            "blas": "openblas",
-            "blas_version": "0.3.30",
-            "blas_architecture": "SkylakeX",
-        },
+        "software": software,
         "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
         "git": {"commit": "0" * 40, "dirty": False},
         "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
@@ -266,7 +245,8 @@ def recorded(**options: Any) -> Path:
     The options are those of `write_recording`. Do not change the folder.
     """
     makers = [f"tests/support/{name}.py" for name in ("simulated", "simulated_tables", "studies")]
-    inputs = [code("cpu_reference", "kernels", "measurement", *makers), options]
+    packages = ("base", "cpu_reference", "kernels", "study", "measurement")
+    inputs = [code(*packages, *makers), options]
     folder = made("recording", inputs, lambda out: write_recording(out / "recording", **options))
     return folder / "recording"
 

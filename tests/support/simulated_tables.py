@@ -23,41 +23,22 @@ POWER_W = 500.0
 LAUNCH_S = 3e-6  # excess of an in-run kernel time
 BACK_TO_BACK = 0.9  # time of a launch in a batch over that of a single launch
 _PARTS = ["h2d_s", "kernel_s", "d2h_s"]
-_CEILINGS = {
-    "fp32_flop_per_s": 5e13,
-    "device_copy_bytes_per_s": 2.5e12,
-    "l2_bytes_per_s": 5e12,
-    "l1_bytes_per_s": 2e13,
-    "shared_bytes_per_s": 2.4e13,
-    "shared_latency_s": 1.5e-8,
-    "shared_latency_cycles": 29.0,
-    "l1_latency_s": 2e-8,
-    "l1_latency_cycles": 38.0,
-    "l2_latency_s": 1.4e-7,
-    "l2_latency_cycles": 260.0,
-    "dram_latency_s": 4e-7,
-    "dram_latency_cycles": 750.0,
-    "timer_resolution_s": 4e-8,
-    "empty_total_s": 1.2e-5,
-    "empty_h2d_s": 2e-6,
-    "empty_kernel_s": 2e-6,
-    "empty_d2h_s": 2e-6,
-}
-
-
+_CEILINGS = {"fp32_flop_per_s": 5e13, "device_copy_bytes_per_s": 2.5e12, "l2_bytes_per_s": 5e12}
+_CEILINGS |= {"l1_bytes_per_s": 2e13, "shared_bytes_per_s": 2.4e13}
+_CEILINGS |= {"shared_latency_s": 1.5e-8, "shared_latency_cycles": 29.0}
+_CEILINGS |= {"l1_latency_s": 2e-8, "l1_latency_cycles": 38.0}
+_CEILINGS |= {"l2_latency_s": 1.4e-7, "l2_latency_cycles": 260.0}
+_CEILINGS |= {"dram_latency_s": 4e-7, "dram_latency_cycles": 750.0}
+_CEILINGS |= {"timer_resolution_s": 4e-8, "empty_total_s": 1.2e-5}
+_CEILINGS |= {"empty_h2d_s": 2e-6, "empty_kernel_s": 2e-6, "empty_d2h_s": 2e-6}
+_CPU_CEILINGS = {"fp32_flop_per_s": 1.25e11, "memory_bytes_per_s": 1e10}
+_CPU_CEILINGS |= {"l1_bytes_per_s": 2e11, "l2_bytes_per_s": 1e11, "l3_bytes_per_s": 3e10}
 # Caches of one CPU of the host.
 CACHES = [
     {"level": 1, "bytes": 32768, "shared_by": 1},
     {"level": 2, "bytes": 1048576, "shared_by": 1},
     {"level": 3, "bytes": 16777216, "shared_by": 4},
 ]
-_CPU_CEILINGS = {
-    "fp32_flop_per_s": 1.25e11,
-    "memory_bytes_per_s": 1e10,
-    "l1_bytes_per_s": 2e11,
-    "l2_bytes_per_s": 1e11,
-    "l3_bytes_per_s": 3e10,
-}
 CPU_CLOCK_HZ = 3e9
 
 
@@ -75,9 +56,7 @@ def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np
     number = np.arange(times["total_s"].shape[1])
     marked = number < throttled
     slowdown = np.where(marked, THROTTLED_FACTOR, 1.0)
-    reasons = np.where(marked, SW_POWER_CAP, 0) | np.where(
-        marked & (number == 0), SW_THERMAL_SLOWDOWN, 0
-    )
+    reasons = marked * SW_POWER_CAP + (marked & (number == 0)) * SW_THERMAL_SLOWDOWN
     return {name: each * slowdown for name, each in times.items()} | {
         "sm_clock_hz": np.where(marked, 1_500_000_000, 1_980_000_000),
         "memory_clock_hz": np.array(2_619_000_000),

@@ -81,12 +81,9 @@ def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
         cell("b", "naive", 128, 9.0, series="shapes"),
         cell("b", "naive", 512, 9.0, device="gpu0"),
     ]
-    store = stored(
-        tmp_path,
-        recordings=[device("a"), device("b", simulated=True)],
-        summary=rows,
-        ceilings=[peak("a", 16, 2500.0), peak("b", 16, 1.0)],
-    )
+    hosts, peaks = [device("a"), device("b", simulated=True)], [peak("a", 16, 2500.0)]
+    peaks += [peak("b", 16, 1.0)]
+    store = stored(tmp_path, recordings=hosts, summary=rows, ceilings=peaks)
     shown = drawn(FIGURES["cpu-rate"], store, focus="b")
     assert shown.said == [
         "blas, 16 threads, N = 512: 400 GFLOP/s",

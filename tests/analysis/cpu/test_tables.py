@@ -13,7 +13,7 @@ from analysis.cpu.roofline import AT_MOST, BY_FORMULA, cpu_roofline_table
 from analysis.cpu.split import WHOLE, cpu_split_table
 from analysis.data import ceilings, published
 from analysis.data import recordings as data
-from tests.support.report_data import PUBLISHED, rewritten
+from tests.support.report_data import PUBLISHED, only, rewritten
 from tests.support.simulated import ALL_THREADS, CPU_S_PER_FMA, PARALLEL_EFFICIENCY
 from tests.support.simulated_tables import CPU_CLOCK_HZ
 
@@ -31,9 +31,9 @@ def both(gpu_recording, cpu_recording):
 
 
 def without(recording, chosen, path):
-    """Return the recording without the chosen samples."""
+    """Return the recording without the samples of a query."""
     samples = recording.samples
-    return rewritten(recording, path, samples=samples[~chosen(samples).fillna(False)])
+    return rewritten(recording, path, samples=samples.drop(samples.query(chosen).index))
 
 
 # ---- baselines and stages
@@ -157,7 +157,7 @@ def test_efficiency_is_the_speedup_per_thread_of_the_same_variant(ladder):
 
 
 def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
-    one = without(cpu_recording, lambda samples: samples["threads"] > 1, tmp_path / "one")
+    one = without(cpu_recording, "threads > 1", tmp_path / "one")
     steps = cpu_ladder_table(data.sources({"one": one}))
     assert len(steps) == 5 * 2
     assert steps["efficiency"].isna().all()
@@ -180,9 +180,7 @@ def roofline_of(found):
 
 
 def one(table, variant, threads=1, recording="card"):
-    rows = table[(table["variant"] == variant) & (table["threads"] == threads)]
-    (row,) = rows[rows["recording"] == recording].to_dict("records")
-    return row
+    return only(table, variant=variant, threads=threads, recording=recording)
 
 
 def ceiling(source, quantity, threads):
@@ -256,7 +254,7 @@ def split(card):
 
 
 def split_of(recording, chosen, path):
-    """Return the split of a recording without the chosen samples."""
+    """Return the split of a recording without the samples of a query."""
     return cpu_split_table(PRINTED, data.sources({"card": without(recording, chosen, path)}))
 
 
@@ -265,18 +263,16 @@ def parts_of(split, start="naive", memory="pageable", gpu="card"):
     return rows[rows["host_memory"] == memory].set_index("part")
 
 
-def test_factors_multiply_to_the_whole_and_shares_add_to_one(split):
-    for start in ("naive", "source"):
-        for memory in ("pageable", "pinned"):
-            rows = parts_of(split, start, memory)
-            steps = rows.drop(index=WHOLE)
-            assert steps["factor"].prod() == pytest.approx(rows.at[WHOLE, "factor"])
-            assert steps["share"].sum() == pytest.approx(1)
-            assert rows.at[WHOLE, "share"] == 1
-            assert (rows["factor_low"] <= rows["factor"]).all()
-            assert (rows["factor_high"] >= rows["factor"]).all()
-    assert list(parts_of(split).index) == ["source", "one_thread", "all_threads", "gpu", WHOLE]
-    assert list(parts_of(split, "source").index) == ["one_thread", "all_threads", "gpu", WHOLE]
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize(("start", "first"), [("naive", ["source"]), ("source", [])])
+def test_factors_multiply_to_the_whole_and_shares_add_to_one(split, start, first, memory):
+    rows = parts_of(split, start, memory)
+    assert list(rows.index) == [*first, "one_thread", "all_threads", "gpu", WHOLE]
+    steps = rows.drop(index=WHOLE)
+    assert steps["factor"].prod() == pytest.approx(rows.at[WHOLE, "factor"])
+    assert steps["share"].sum() == pytest.approx(1)
+    assert rows.at[WHOLE, "share"] == 1
+    assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
 def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
@@ -290,9 +286,8 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
     assert rows.loc[list(expected), "factor"].to_dict() == pytest.approx(expected, rel=0.02)
     assert (rows.at["gpu", "after_variant"], rows.at["gpu", "after_threads"]) == ("blas", 4)
     assert rows.at[WHOLE, "after_variant"] == "naive"
-    cells = card[0].square_cells
-    gpu = cells[(cells["n"] == 1024) & (cells["host_memory"] == "pageable")]
-    own = gpu[gpu["variant"] != "cublas_sgemm"]
+    own = "n == 1024 and host_memory == 'pageable' and variant != 'cublas_sgemm'"
+    own = card[0].square_cells.query(own)
     assert rows.at[WHOLE, "variant"] == own.loc[own["total_s"].idxmin(), "variant"]
     assert rows.at[WHOLE, "time_s"] == own["total_s"].min()
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"
@@ -302,10 +297,7 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
 
 @pytest.mark.slow
 def test_a_stage_that_was_not_measured_adds_to_the_next_part(gpu_recording, tmp_path):
-    def chosen(samples):
-        library = samples["variant"].isin(["blas", "packed"])
-        return (samples["device"] == "cpu") & (library | (samples["threads"] > 1))
-
+    chosen = "device == 'cpu' and (variant in ['blas', 'packed'] or threads > 1)"
     rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "old"))
     assert list(rows.index) == ["source", "gpu", WHOLE], "loop_order is not faster than blocked"
     assert rows.at["gpu", "after_variant"] == "blocked"
@@ -314,10 +306,7 @@ def test_a_stage_that_was_not_measured_adds_to_the_next_part(gpu_recording, tmp_
 
 @pytest.mark.slow
 def test_a_stage_with_a_single_sample_has_no_interval(gpu_recording, tmp_path):
-    def chosen(samples):
-        naive = (samples["device"] == "cpu") & (samples["variant"] == "naive")
-        return naive & (samples["round"] > 0)
-
+    chosen = "device == 'cpu' and variant == 'naive' and round > 0"
     rows = parts_of(split_of(gpu_recording, chosen, tmp_path / "single"))
     assert rows.loc[["source", WHOLE], "factor"].notna().all()
     assert rows.loc[["source", WHOLE], "factor_low"].isna().all()
@@ -327,10 +316,7 @@ def test_a_stage_with_a_single_sample_has_no_interval(gpu_recording, tmp_path):
 
 @pytest.mark.slow
 def test_without_the_naive_loop_a_split_starts_at_the_optimised_program(gpu_recording, tmp_path):
-    def chosen(samples):
-        return (samples["device"] == "cpu") & (samples["variant"] == "naive")
-
-    split = split_of(gpu_recording, chosen, tmp_path / "old")
+    split = split_of(gpu_recording, "device == 'cpu' and variant == 'naive'", tmp_path / "old")
     assert set(split.loc[split["gpu"] == "card", "start"]) == {"source"}
 
 

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from analysis.data import recordings as data
 from analysis.decide.predictors import Copies
 from analysis.decide.transfer_tables import END_TO_END, SINGLE, transfer_tables
 from analysis.decide.transfers import KNEE, LINE, Points, fit, interval, leave_one_out
+from tests.support.report_data import only
 
 SIZES = 4.0 * np.array([128, 256, 384, 512, 1000, 1024, 2048, 4096]) ** 2
 TRUTH = Copies(8e-6, 2e10)
@@ -129,15 +129,10 @@ def tables(gpu_recording):
     return transfer_tables(data.sources({"card": gpu_recording}))
 
 
-def row(fits, **where):
-    (index,) = fits.index[(fits[list(where)] == pd.Series(where)).all(axis=1)]
-    return fits.loc[index]
-
-
 @pytest.mark.parametrize(("memory", "bytes_per_s"), [("pinned", 24e9), ("pageable", 6e9)])
 @pytest.mark.parametrize("direction", ["h2d", "d2h"])
 def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, direction):
-    found = row(tables[0], host_memory=memory, direction=direction, data=END_TO_END, model=LINE)
+    found = only(tables[0], host_memory=memory, direction=direction, data=END_TO_END, model=LINE)
     assert found["bytes_per_low_s"] <= bytes_per_s <= found["bytes_per_high_s"]
     assert found["bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.02)
     assert found["latency_s"] < 2e-6, "the simulated GPU has none"
@@ -147,7 +142,7 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
 
 
 def test_the_overhead_of_a_run_is_found(tables):
-    found = row(tables[0], host_memory="pinned", direction="overhead", used=True)
+    found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
 
 

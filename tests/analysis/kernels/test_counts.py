@@ -17,7 +17,7 @@ from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
 from measurement.recording.recording import OPTIONAL
 from tests.support.products import product_of
-from tests.support.report_data import rewritten
+from tests.support.report_data import only, rewritten
 
 SIZE = 512
 KERNELS = [
@@ -82,10 +82,7 @@ def found(card, counted):
 
 
 def one(found, name, block, n, quantity):
-    row = found[(found["variant"] == name) & (found["n"] == n) & (found["quantity"] == quantity)]
-    row = row[row["block_size"].isna() if block is None else row["block_size"] == block]
-    assert len(row) == 1
-    return row.iloc[0]
+    return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
 # ---- the tables
@@ -105,13 +102,8 @@ def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
 
 
 def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
-    for name, per_request in {
-        "naive": 16.5,
-        "naive_coalesced": 2.5,
-        "block": 4,
-        "block_strided": 32,
-        "block_unroll4": 4,
-    }.items():
+    expected = {"naive": 16.5, "naive_coalesced": 2.5, "block": 4, "block_strided": 32}
+    for name, per_request in (expected | {"block_unroll4": 4}).items():
         row = one(found, name, 32, SIZE, "global_load_sectors")
         for source in ("theory", "host", "counter"):
             assert row[f"{source}_per_request"] == per_request, (name, source)

@@ -9,7 +9,7 @@ from analysis.kernels.energy import energy_table
 from analysis.kernels.ladder import _FACTS, changed, ladder_table
 from analysis.kernels.machine_code import machine_code_table
 from kernels.catalog.entries import VARIANTS
-from tests.support.report_data import rewritten
+from tests.support.report_data import only, rewritten
 from tests.support.simulated import SPEEDUP
 
 
@@ -27,10 +27,8 @@ def steps(gpu_recording):
 
 
 def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"):
-    rows = steps[(steps["variant"] == name) & (steps["n"] == n) & (steps["dtype"] == dtype)]
-    rows = rows[(rows["quantity"] == quantity) & (rows["host_memory"] == memory)]
-    assert len(rows) == 1, rows
-    return rows.iloc[0]
+    where = {"n": n, "quantity": quantity, "host_memory": memory, "dtype": dtype}
+    return only(steps, variant=name, **where)
 
 
 def test_each_variant_with_a_predecessor_has_its_steps(steps):
@@ -81,8 +79,8 @@ def test_both_sides_have_the_same_block_size_if_both_have_one(steps):
 
 def test_a_side_without_block_size_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    chosen = "variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'"
-    cells = source.cells.query(chosen)
+    cells = source.cells
+    cells = cells.query("variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'")
     row = one(steps, "outer_product")
     fastest = cells.loc[cells["kernel_s"].idxmin(), ["block_size", "kernel_s"]]
     assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.kernels.ladder_summary import ladder_summary_table
 from kernels.catalog.entries import VARIANTS
-from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, square
+from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, only, square
 
 FLOP = 2 * 2048**3
 
@@ -72,8 +72,7 @@ def summary():
 
 
 def one(summary, variant, gpu="card"):
-    (row,) = summary[(summary["variant"] == variant) & (summary["gpu"] == gpu)].to_dict("records")
-    return row
+    return only(summary, variant=variant, gpu=gpu)
 
 
 def test_kernels_are_listed_by_gpu_in_the_sequence_of_the_catalog(summary):

@@ -11,7 +11,7 @@ from analysis.kernels.machine_code import machine_code_table, rows_of
 from kernels.cubins.compile import BuildResult
 from kernels.cubins.machine_code import InstructionCount
 from tests.support.products import product_of
-from tests.support.report_data import theory
+from tests.support.report_data import only, theory
 
 KERNELS = [
     *(("naive", 32, "float32"), ("naive_coalesced", 32, "float32"), ("block", 32, "float32")),
@@ -39,9 +39,7 @@ def made(recordings, counts, built=()):
 
 
 def one(code, name, dtype="float32"):
-    rows = code[(code["variant"] == name) & (code["dtype"] == dtype)]
-    assert len(rows) == 1
-    return rows.iloc[0]
+    return only(code, variant=name, dtype=dtype)
 
 
 def test_each_build_except_the_instruments_has_a_row(code, gpu_recording):

@@ -9,7 +9,7 @@ from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.kernels.roofline import BOUNDS, roofline_table
 from tests.support.products import product_of
-from tests.support.report_data import rewritten, theory
+from tests.support.report_data import only, rewritten, theory
 
 N = 2048
 FLOP = 2 * N**3
@@ -40,9 +40,7 @@ def rates(gpu_recording):
 
 
 def one(roofline, name):
-    rows = roofline[roofline["variant"] == name]
-    assert len(rows) == 1
-    return rows.iloc[0]
+    return only(roofline, variant=name)
 
 
 def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):

@@ -17,7 +17,7 @@ from analysis.overview.gpu_comparison import (
     verdict,
 )
 from analysis.stats.sessions import LENGTHS
-from tests.support.report_data import frame, rewritten
+from tests.support.report_data import frame, only, rewritten
 
 pytestmark = pytest.mark.slow
 NAN = math.nan
@@ -82,9 +82,8 @@ def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordi
     assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
     cells = data.sources(recordings)[0].square_cells
     cells = cells[(cells["n"] == 512) & (cells["host_memory"] == "pinned")]
-    own = gpus[(gpus["gpu"] == "first") & (gpus["n"] == 512)]
     for quantity in ("total", "kernel"):
-        row = own[(own["quantity"] == quantity) & (own["host_memory"] == "pinned")].iloc[0]
+        row = only(gpus, gpu="first", n=512, quantity=quantity, host_memory="pinned")
         best = cells.loc[cells[f"{quantity}_s"].idxmin()]
         assert (row["variant"], row["time_s"]) == (best["variant"], best[f"{quantity}_s"])
         assert row["time_high_s"] == best[f"{quantity}_high_s"]
@@ -153,9 +152,8 @@ def test_no_gpu_gives_an_empty_table(cpu_recording):
 def test_variants_measured_on_one_gpu_only_do_not_count(recordings):
     every = compared(recordings)
     best = every.loc[(every["gpu"] == "other") & (every["n"] == 512), "variant"]
-    found = compared(
-        recordings, (), lambda s: s[~(s["variant"].isin(best) & (s["gpu"] == "first"))]
-    )
+    lost = "variant not in @best or gpu != 'first'"
+    found = compared(recordings, (), lambda s: s.query(lost, local_dict={"best": list(best)}))
     assert set(found["gpu"]) == {"first", "other"}
     assert not set(found["variant"]) & set(best)
 
