@@ -227,6 +227,7 @@ _TEXTS = {
     7: "waits at this barrier, while {other} waits at the barrier at line {other_line}",
     8: "waits at this barrier, but {other} has ended without it",
     9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
+    10: "makes more than 500,000 steps without a barrier: does this loop end?",
 }
 
 

@@ -30,6 +30,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O0", "-gdwarf-4", "-ffp-contract=off"),
         *("-fsanitize=thread", "-fsanitize=bounds"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
+        "-fsanitize-coverage=trace-pc",
     ],
     # Vectorised products would not be fused with their sums.
     "separate": ["-O2", "-fno-tree-vectorize", "-ffp-contract=off"],

@@ -119,7 +119,9 @@ void prepare(Worker &w, Launch &launch) {
     size_t place[2] = {w.shared_module, 0};
     w.shared = w.shared_bytes ? static_cast<char *>(__tls_get_addr(place)) : nullptr;
     w.sites.clear();
-    w.touched.clear();
+    for (Trace &trace : w.traces) {
+        trace.clear();  // of a launch that ended with a fault
+    }
     if (!launch.instrumented) return;
     w.words.assign((w.shared_bytes + launch.dynamic_shared_bytes) / WORD_BYTES + 1, Word{});
     for (auto &sites : w.site_at) {

@@ -43,6 +43,7 @@ enum FaultKind : int32_t {
     DIFFERENT_BARRIERS,
     ENDED_BEFORE_BARRIER,
     ELEMENT_SIZE,
+    ENDLESS,
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -100,14 +101,19 @@ struct Word {
     uint16_t writer, reader, write_site, read_site;
 };
 
-// One load or store of the source. log[v * WARP + lane] is the address of a lane's visit number v.
+// One load or store of the source.
 struct Site {
     Count count;
-    std::vector<uint32_t> log;
-    uint32_t visits[WARP];
     uint16_t number;  // from 1
-    bool touched;
 };
+
+// A thread's way since the last barrier: the basic blocks that it enters, and its accesses. A block
+// is its code address and, above it, the depth of the stack in units of 16 bytes. An access is
+// ACCESS, the number of its site and its address.
+using Trace = std::vector<uint64_t>;
+constexpr uint64_t ACCESS = 1ull << 63;
+// A trace of this length takes 8 MiB, those of a warp 256 MiB.
+constexpr size_t MAX_TRACE = 1 << 20;
 
 struct Fiber {
     jmp_buf place;
@@ -136,7 +142,7 @@ struct Worker {
     std::vector<Word> words;  // of static shared memory, then of dynamic
     std::deque<Site> sites;
     std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
-    std::vector<Site *> touched;           // by the warp since the last barrier
+    Trace traces[WARP];                    // of the warp's lanes since the last barrier
     std::vector<uint64_t> buffer_address;  // of each buffer in what the kernel sees of a card
 
     ~Worker() {
