@@ -286,7 +286,9 @@ inline void shared_access(Worker &w, const Access &access) {
 
 inline void global_access(Worker &w, const Access &access) {
     Site &site = checked_site(w, access);
-    Buffer &buffer = w.launch->buffers[access.buffer];
+    const uint32_t number = access.buffer;
+    Buffer &buffer =
+        number < w.launch->buffer_count ? w.launch->buffers[number] : w.variable_buffer;
     buffer.is_written |= access.is_store;
     if (buffer.is_written) {
         Writer *writers = buffer.writers + access.offset / WORD_BYTES;
@@ -343,6 +345,12 @@ inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller
         access.buffer = i;
         return global_access(w, access);
     }
+    if (within(address, launch.constants, launch.constant_bytes, access)) return;
+    access.buffer = launch.buffer_count;
+    const Buffer &variables = w.variable_buffer;
+    if (within(address, w.variables, variables.bytes, access)) return global_access(w, access);
+    access.buffer = -1;
+    if (within(address, w.code, w.library_bytes, access) && !is_store) return;  // a constant
     stop_out_of_bounds(w, address, access);
 }
 
@@ -393,11 +401,17 @@ extern "C" void __tsan_init() {
 
 // What g++ calls for -fsanitize-coverage=trace-pc, in each basic block.
 extern "C" void __sanitizer_cov_trace_pc() {
-    if (!worker) return;  // the library is being loaded
+    if (!worker || !worker->running) return;  // a library is being loaded
     Worker &w = *worker;
     const char *top = w.stacks + STACK_BYTES * (w.thread + 1);
     const uint64_t depth = (top - static_cast<char *>(__builtin_frame_address(0))) / 16;
     void *caller = __builtin_return_address(0);
+    if (16 * depth > STACK_BYTES - 4096) {
+        Fault fault = {};
+        fault.kind = STACK_OVERFLOW;
+        fault.code = code_address(w, caller);
+        stop(fault);
+    }
     append(w, depth << 32 | code_address(w, caller), caller);
 }
 

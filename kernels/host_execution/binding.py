@@ -1,6 +1,7 @@
 """Running a compiled kernel on arrays, with its faults (`KernelFault`) and counts."""
 
 import ctypes
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from base.errors import StudyError
 from base.paths import shown
-from kernels.host_execution.compiler import build_runtime
+from kernels.host_execution.compiler import SOURCE_NAME, build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, as GPU allocations
@@ -78,6 +79,9 @@ class _Launch(ctypes.Structure):
         ("buffer_count", ctypes.c_uint32),
         ("instrumented", ctypes.c_uint32),
         ("count_count", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+        ("constants", ctypes.c_void_p),
+        ("constant_bytes", ctypes.c_uint64),
         ("fault", _Fault),
     )
 
@@ -166,6 +170,10 @@ class Kernel:
             buffer_count=len(copies),
             instrumented=self._counted,
         )
+        begin, end = ctypes.c_void_p(), ctypes.c_void_p()
+        self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
+        launch.constants = begin.value
+        launch.constant_bytes = (end.value or 0) - (begin.value or 0)
         self._library.host_launch(ctypes.byref(launch))
         if launch.fault.kind:
             raise KernelFault(self._describe(launch))
@@ -197,7 +205,7 @@ class Kernel:
         )
 
     def _line(self, code: int) -> int:
-        return source_line(self._path, code, Path(self._source).name)
+        return source_line(self._path, code, SOURCE_NAME)
 
     def _describe(self, launch: _Launch) -> str:
         fault = launch.fault
@@ -207,11 +215,20 @@ class Kernel:
         )
         other_line = self._line(fault.other_code) if fault.other_code else 0
         place = f"byte {fault.byte} of " + (
-            "shared memory" if fault.buffer < 0 else f"buffer {fault.buffer}"
+            "shared memory"
+            if fault.buffer < 0
+            else f"buffer {fault.buffer}"
+            if fault.buffer < launch.buffer_count
+            else "the file's variables"
         )
         access = f"{'store' if fault.is_store else 'load'} of {fault.bytes} bytes at {place}"
         text = _TEXTS[fault.kind].format(
-            access=access, index=fault.byte, bytes=fault.bytes, other=other, other_line=other_line
+            access=access,
+            index=fault.byte,
+            bytes=fault.bytes,
+            other=other,
+            other_line=other_line,
+            signal=_SIGNALS.get(fault.bytes, f"signal {fault.bytes}"),
         )
         return f"{self._source}:{self._line(fault.code)}: {self._name}, {block}, {thread}: {text}"
 
@@ -227,7 +244,18 @@ _TEXTS = {
     7: "waits at this barrier, while {other} waits at the barrier at line {other_line}",
     8: "waits at this barrier, but {other} has ended without it",
     9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
+    11: "needs more than 60 KiB of stack: is this recursion too deep?",
+    12: "{signal}",
     10: "makes more than 500,000 steps without a barrier: does this loop end?",
+}
+
+
+_SIGNALS = {
+    signal.SIGFPE: "divides an integer by zero",
+    signal.SIGSEGV: "accesses an address outside all memory",
+    signal.SIGBUS: "accesses an address outside all memory",
+    signal.SIGILL: "an assertion fails, or the kernel traps",
+    signal.SIGABRT: "an assertion fails, or the kernel traps",
 }
 
 

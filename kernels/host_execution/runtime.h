@@ -44,6 +44,8 @@ enum FaultKind : int32_t {
     ENDED_BEFORE_BARRIER,
     ELEMENT_SIZE,
     ENDLESS,
+    STACK_OVERFLOW,
+    SIGNAL,  // `bytes` is its number
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -58,16 +60,16 @@ struct Fault {
     uint32_t block[3], thread, other_thread;  // threads: x + width * (y + height * z)
 };
 
-struct Buffer {
-    char *begin;
-    uint64_t bytes;
-    struct Writer *writers;  // one a word
-    uint32_t is_written, padding;
-};
-
 struct Writer {
     uint32_t epoch;  // when the word was written; 0: never
     uint16_t thread, site;
+};
+
+struct Buffer {
+    char *begin;
+    uint64_t bytes;
+    Writer *writers;  // one a word
+    uint32_t is_written, padding;
 };
 
 struct Count {
@@ -87,6 +89,9 @@ struct Launch {
     uint32_t buffer_count;
     uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
     uint32_t count_count;   // what `host_counts` will write
+    uint32_t padding;
+    char *constants;  // those declared __constant__
+    uint64_t constant_bytes;
     Fault fault;
 };
 
@@ -125,6 +130,7 @@ struct Fiber {
 
 struct Worker {
     Launch *launch;
+    bool running;
     jmp_buf scheduler;
     std::vector<Fiber> fibers;
     char *stacks;
@@ -134,11 +140,14 @@ struct Worker {
     int vote, outcome;     // of the threads at a barrier that votes, and of the last one
     uint32_t block_start;  // first epoch of the block
     char *code;            // where the kernel's library lies
-    size_t code_bytes;
+    size_t code_bytes, library_bytes;
     char *shared;  // static shared memory
     size_t shared_bytes;
     size_t shared_module;  // the loader's number of the library that declares it
     char *dynamic_shared;
+    char *variables;  // what the kernel's library declares outside of functions and may write
+    Buffer variable_buffer;
+    std::vector<Writer> variable_writers;
     std::vector<Word> words;  // of static shared memory, then of dynamic
     std::deque<Site> sites;
     std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
