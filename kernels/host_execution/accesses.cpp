@@ -420,3 +420,18 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
     access.offset = static_cast<int32_t>(reinterpret_cast<uint64_t>(index));
     stop_access(OUTSIDE_ARRAY, access);
 }
+
+// ---- What g++ calls for -fsanitize=signed-integer-overflow
+
+#define OVERFLOW_HOOK(NAME)                                                 \
+    extern "C" void __ubsan_handle_##NAME##_overflow(void *) {              \
+        Fault fault = {};                                                   \
+        fault.kind = OVERFLOW;                                              \
+        fault.code = code_address(*worker, __builtin_return_address(0));    \
+        stop(fault);                                                        \
+    }
+OVERFLOW_HOOK(add)
+OVERFLOW_HOOK(sub)
+OVERFLOW_HOOK(mul)
+OVERFLOW_HOOK(negate)
+OVERFLOW_HOOK(divrem)

@@ -15,8 +15,8 @@ from base.errors import StudyError
 from base.paths import RESULTS, ROOT, shown
 from kernels.catalog.source import without_comments
 
-Mode = Literal["counted", "separate", "fused"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+Mode = Literal["counted", "separate", "fused", "large"]
+MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
 HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
 
@@ -39,6 +39,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O2", "-fno-tree-vectorize", "-mfma", "-ffp-contract=fast"),
         "--param=avoid-fma-max-bits=0",
     ],
+    "large": ["-O2", "-gdwarf-4", "-fsanitize=signed-integer-overflow"],
 }
 
 # Features without a counterpart on the host, by pattern.
@@ -171,7 +172,13 @@ def build_kernel(
         f'-DSOURCE="{SOURCE_NAME}"',
     ]
     # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
-    linking = [f"-L{folder}", f"-l:{runtime.name}", "-Wl,-rpath,$ORIGIN", "-lm"]
+    linking = [
+        f"-L{folder}",
+        "-Wl,--no-as-needed",
+        f"-l:{runtime.name}",
+        "-Wl,-rpath,$ORIGIN",
+        "-lm",
+    ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
     prepared = _INCLUDED.sub("", text)

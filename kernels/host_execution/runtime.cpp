@@ -250,6 +250,11 @@ void run_block(Worker &w) {
 
 void run_grid(Worker &w) {
     uint3 &block = w.block_index;
+    if (w.launch->last_block) {
+        block = {w.grid_size.x - 1, w.grid_size.y - 1, w.grid_size.z - 1};
+        run_block(w);
+        return;
+    }
     for (block.z = 0; block.z < w.grid_size.z; ++block.z) {
         for (block.y = 0; block.y < w.grid_size.y; ++block.y) {
             for (block.x = 0; block.x < w.grid_size.x; ++block.x) {

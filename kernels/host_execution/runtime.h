@@ -45,7 +45,8 @@ enum FaultKind : int32_t {
     ELEMENT_SIZE,
     ENDLESS,
     STACK_OVERFLOW,
-    SIGNAL,  // `bytes` is its number
+    SIGNAL,    // `bytes` is its number
+    OVERFLOW,  // of a signed integer
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -89,7 +90,7 @@ struct Launch {
     uint32_t buffer_count;
     uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
     uint32_t count_count;   // what `host_counts` will write
-    uint32_t padding;
+    uint32_t last_block;  // 1: it runs alone
     char *constants;  // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;

@@ -7,9 +7,12 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
 from kernels.host_execution import compiler
 from kernels.host_execution.binding import Kernel, KernelFault
+from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import build_kernel, unsupported
+from kernels.products.shape import Shape
 
 
 @pytest.fixture(scope="module")
@@ -403,3 +406,33 @@ def test_lanes_in_one_turn_of_a_loop_make_a_request(host_builds, tmp_path, loop)
     assert (
         sum(count.requests for count in run.counts if count.operation == "global_store") == requests
     )
+
+
+LARGE = {
+    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", "overflows"),
+    "elements": ("c[0] = a[(n - 1) * n + n - 1];", None),
+    "behind the last": ("c[0] = a[(long)n * n * 3];", "outside all memory"),
+    "a loop's sum": (
+        "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
+        "overflows",
+    ),
+}
+
+
+@pytest.mark.parametrize("index", LARGE)
+def test_indices_are_checked_as_far_as_32_bits_reach(host_builds, tmp_path, index):
+    body, fault = LARGE[index]
+    parameters = "const float *a, float *c, int n"
+    kernel = compiled(host_builds, tmp_path, body, parameters, mode="large")
+    n = 46340
+    options = ((2, 2), (32,), [4 * n * n, 4 * n * n], [n])
+    if fault is None:
+        kernel.run_last_block(*options)
+        return
+    with pytest.raises(KernelFault, match=rf"kernel\.cu:2: kernel, block \(1, 1, 0\).*{fault}"):
+        kernel.run_last_block(*options)
+
+
+def test_the_largest_products_of_the_catalog_are_in_bounds(host_builds):
+    for name in ("naive", "block"):
+        check_largest(Product(name, "float32", Shape.square(64), 32), folder=host_builds)
