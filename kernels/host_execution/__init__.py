@@ -1,22 +1,26 @@
 """CUDA kernels on a host without a GPU: checked and counted.
 
 g++ compiles the unchanged `.cu` files (`compiler`). They run on this project's own runtime
-(`binding`): one fiber per thread of a block, one block after the other. A build has one of three
+(`binding`): one fiber per thread of a block, one block after the other. A build has one of these
 modes:
 
 - ``separate`` and ``fused``: optimised, for the numerics. Products are rounded before the addition,
   or fused (FMA) as nvcc does by default.
-- ``counted``: not optimised; every load and store of the source calls the runtime first.
+- ``counted``: not optimised; every load, store and basic block of the source calls the runtime.
+- ``large``: signed integers are checked for overflow; only the last block of a launch runs, on
+  buffers of zeros that take no memory.
 
 A counted run reports these faults with the source line of the kernel (`KernelFault`): accesses out
 of bounds of a buffer, of shared memory or of an array; misaligned vectors; races in shared memory
 between two barriers, and in global memory, also between blocks; barriers that not all threads of a
-block reach; reads of uninitialised shared memory.
+block reach; reads of uninitialised shared memory; failed assertions; divisions by zero; loops that
+do not end; recursion that is too deep. `limited` bounds time and memory of the whole check.
 
 It counts, per source line: accesses of threads; requests of warps; for global memory the 32-byte
 sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
-their minimum. A request is the set of accesses by the lanes of a warp from one place in the code,
-at the same visit since the last barrier. Wavefronts are the most distinct words in one of the 32
+their minimum. A request is the set of accesses by the lanes of a warp from one place in the code
+that a GPU executes together: lanes in the same basic block advance together, the lowest block
+first, so that lanes meet again after a branch and in the same iteration of a loop. Wavefronts are the most distinct words in one of the 32
 banks, for 32, 16 or 8 lanes at a time with accesses of 4, 8 or 16 bytes, and for twice as many
 lanes with 8 or 16 bytes if lanes access the same address in pairs. These are the definitions of
 Nsight Compute's L1 counters (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), except the
@@ -27,8 +31,8 @@ Elements are float32, float64 or 32-bit integers; a kernel is compiled once per 
 
 Limits:
 
-- x86-64 Linux with g++; one source file per kernel; accesses of 4, 8 or 16 bytes; dynamic shared
-  memory called `smem`. `__device__` functions that return structures must be `__forceinline__`.
+- x86-64 Linux with g++; one source file per kernel, with headers of CUDA and of C; accesses of 4, 8
+  or 16 bytes. `__device__` functions that return structures must be `__forceinline__`.
 - Inline PTX, warp shuffles and votes, atomics, tensor cores and 16-bit numbers are refused by name.
   Code between ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt: only
   GPUs compile it. The host runs the code after ``#else`` instead: plain C++ with the same indices
@@ -39,7 +43,6 @@ Limits:
 - Asynchronous copies are replaced by plain copies, which complete at once: a missing wait is not
   detected.
 - A global word that one thread reads and another thread writes later is not detected as a race.
-- If lanes differ in their number of iterations, visits may be grouped differently than on a GPU.
 - Machine code may merge loads: nvcc makes one 16-byte load from four steps along a row of a shared
   tile. A GPU then executes fewer loads than the requests counted here, for the same words and with
   fewer wavefronts. If all lanes read the same 16 bytes, four steps take two wavefronts; lanes that

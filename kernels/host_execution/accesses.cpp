@@ -101,38 +101,102 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
     }
 }
 
-void count_requests(Site &site) {
-    const uint32_t most = *std::max_element(site.visits, site.visits + WARP);
-    for (uint32_t visit = 0; visit < most; ++visit) {
-        uint32_t active = 0;
-        for (uint32_t lane = 0; lane < WARP; ++lane) {
-            active |= static_cast<uint32_t>(site.visits[lane] > visit) << lane;
-        }
-        count_request(site.count, &site.log[visit * WARP], active);
+// Walks the traces of a warp's lanes side by side, as a card runs them: lanes in the same basic block
+// advance together. First come the lanes that are deepest in calls, of these those in the lowest
+// block: without optimisation, g++ places a loop before what follows it, and a condition's branches
+// before where they meet. So lanes meet again after a branch, and in the same turn of a loop.
+class Walk {
+  public:
+    explicit Walk(Worker &w) : w(w) {
     }
-    std::memset(site.visits, 0, sizeof site.visits);
-    site.touched = false;
-}
+
+    void run() {
+        count_accesses(~0u);  // up to the first block: behind the barrier
+        for (;;) {
+            const uint32_t lanes = next_block();
+            if (!lanes) return;
+            count_accesses(lanes);
+        }
+    }
+
+  private:
+    Worker &w;
+    size_t places[WARP] = {};
+
+    bool ended(uint32_t lane) const {
+        return places[lane] == w.traces[lane].size();
+    }
+
+    uint64_t event(uint32_t lane) const {
+        return w.traces[lane][places[lane]];
+    }
+
+    // Steps into the block that is next; returns the lanes that enter it.
+    uint32_t next_block() {
+        constexpr uint64_t DEPTH = 0xffffffffull << 32;
+        uint64_t least = ~0ull;
+        uint32_t lanes = 0;
+        for (uint32_t lane = 0; lane < WARP; ++lane) {
+            if (ended(lane)) continue;
+            const uint64_t key = event(lane) ^ DEPTH;  // deeper is less
+            if (key < least) {
+                least = key;
+                lanes = 0;
+            }
+            lanes |= static_cast<uint32_t>(key == least) << lane;
+        }
+        for (uint32_t lane = 0; lane < WARP; ++lane) {
+            places[lane] += lanes >> lane & 1;
+        }
+        return lanes;
+    }
+
+    // Counts what these lanes access within their block. Lanes may skip a site: their address there
+    // was that of a register.
+    void count_accesses(uint32_t lanes) {
+        for (;;) {
+            uint32_t addresses[WARP] = {}, active = 0;
+            uint64_t site = 0;
+            for (uint32_t lane = 0; lane < WARP; ++lane) {
+                if (!(lanes >> lane & 1) || ended(lane) || !(event(lane) & ACCESS)) continue;
+                if (!active) site = event(lane) >> 32;
+                if (event(lane) >> 32 != site) continue;
+                addresses[lane] = static_cast<uint32_t>(event(lane));
+                active |= 1u << lane;
+                ++places[lane];
+            }
+            if (!active) return;
+            count_request(w.sites[(site & 0xffff) - 1].count, addresses, active);
+        }
+    }
+};
 
 }  // namespace
 
 void host_execution::end_warp(Worker &w) {
-    for (Site *site : w.touched) {
-        count_requests(*site);
+    Walk(w).run();
+    for (Trace &trace : w.traces) {
+        trace.clear();
     }
-    w.touched.clear();
 }
 
 namespace {
 
-inline void log(Worker &w, Site &site, uint32_t address) {
-    const uint32_t visit = site.visits[w.lane]++;
-    if ((visit + 1) * WARP > site.log.size()) site.log.resize(2 * site.log.size() + WARP);
-    site.log[visit * WARP + w.lane] = address;
-    if (!site.touched) {
-        site.touched = true;
-        w.touched.push_back(&site);
+inline void append(Worker &w, uint64_t event, void *caller) {
+    Trace &trace = w.traces[w.lane];
+    if (trace.size() == MAX_TRACE) {
+        Fault fault = {};
+        fault.kind = ENDLESS;
+        fault.code = code_address(w, caller);
+        fault.buffer = -1;
+        stop(fault);
     }
+    trace.push_back(event);
+}
+
+inline void log(Worker &w, Site &site, uint32_t address) {
+    append(w, ACCESS | static_cast<uint64_t>(site.number) << 32 | address,
+           w.code + site.count.code);
 }
 
 // ---- Checks
@@ -222,7 +286,9 @@ inline void shared_access(Worker &w, const Access &access) {
 
 inline void global_access(Worker &w, const Access &access) {
     Site &site = checked_site(w, access);
-    Buffer &buffer = w.launch->buffers[access.buffer];
+    const uint32_t number = access.buffer;
+    Buffer &buffer =
+        number < w.launch->buffer_count ? w.launch->buffers[number] : w.variable_buffer;
     buffer.is_written |= access.is_store;
     if (buffer.is_written) {
         Writer *writers = buffer.writers + access.offset / WORD_BYTES;
@@ -279,6 +345,12 @@ inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller
         access.buffer = i;
         return global_access(w, access);
     }
+    if (within(address, launch.constants, launch.constant_bytes, access)) return;
+    access.buffer = launch.buffer_count;
+    const Buffer &variables = w.variable_buffer;
+    if (within(address, w.variables, variables.bytes, access)) return global_access(w, access);
+    access.buffer = -1;
+    if (within(address, w.code, w.library_bytes, access) && !is_store) return;  // a constant
     stop_out_of_bounds(w, address, access);
 }
 
@@ -300,20 +372,20 @@ extern "C" unsigned host_tensor_operand(const unsigned *operand) {
 
 // ---- What g++ calls for -fsanitize=thread and -fsanitize=bounds
 
-#define ACCESS(NAME, BYTES, IS_STORE)                                                          \
+#define HOOK(NAME, BYTES, IS_STORE)                                                            \
     extern "C" void __tsan_##NAME(void *address) {                                             \
         on_access(static_cast<char *>(address), BYTES, IS_STORE, __builtin_return_address(0)); \
     }
-ACCESS(read1, 1, false)
-ACCESS(read2, 2, false)
-ACCESS(read4, 4, false)
-ACCESS(read8, 8, false)
-ACCESS(read16, 16, false)
-ACCESS(write1, 1, true)
-ACCESS(write2, 2, true)
-ACCESS(write4, 4, true)
-ACCESS(write8, 8, true)
-ACCESS(write16, 16, true)
+HOOK(read1, 1, false)
+HOOK(read2, 2, false)
+HOOK(read4, 4, false)
+HOOK(read8, 8, false)
+HOOK(read16, 16, false)
+HOOK(write1, 1, true)
+HOOK(write2, 2, true)
+HOOK(write4, 4, true)
+HOOK(write8, 8, true)
+HOOK(write16, 16, true)
 
 // What is larger than any access of a card: an array or a structure, set or copied as a whole.
 extern "C" void __tsan_read_range(void *address, uint64_t bytes) {
@@ -327,8 +399,39 @@ extern "C" void __tsan_write_range(void *address, uint64_t bytes) {
 extern "C" void __tsan_init() {
 }
 
+// What g++ calls for -fsanitize-coverage=trace-pc, in each basic block.
+extern "C" void __sanitizer_cov_trace_pc() {
+    if (!worker || !worker->running) return;  // a library is being loaded
+    Worker &w = *worker;
+    const char *top = w.stacks + STACK_BYTES * (w.thread + 1);
+    const uint64_t depth = (top - static_cast<char *>(__builtin_frame_address(0))) / 16;
+    void *caller = __builtin_return_address(0);
+    if (16 * depth > STACK_BYTES - 4096) {
+        Fault fault = {};
+        fault.kind = STACK_OVERFLOW;
+        fault.code = code_address(w, caller);
+        stop(fault);
+    }
+    append(w, depth << 32 | code_address(w, caller), caller);
+}
+
 extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
     Access access = {code_address(*worker, __builtin_return_address(0)), 0, 0, false, -1};
     access.offset = static_cast<int32_t>(reinterpret_cast<uint64_t>(index));
     stop_access(OUTSIDE_ARRAY, access);
 }
+
+// ---- What g++ calls for -fsanitize=signed-integer-overflow
+
+#define OVERFLOW_HOOK(NAME)                                                 \
+    extern "C" void __ubsan_handle_##NAME##_overflow(void *) {              \
+        Fault fault = {};                                                   \
+        fault.kind = OVERFLOW;                                              \
+        fault.code = code_address(*worker, __builtin_return_address(0));    \
+        stop(fault);                                                        \
+    }
+OVERFLOW_HOOK(add)
+OVERFLOW_HOOK(sub)
+OVERFLOW_HOOK(mul)
+OVERFLOW_HOOK(negate)
+OVERFLOW_HOOK(divrem)

@@ -1,6 +1,8 @@
 """Running a compiled kernel on arrays, with its faults (`KernelFault`) and counts."""
 
 import ctypes
+import mmap
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +14,13 @@ import numpy.typing as npt
 
 from base.errors import StudyError
 from base.paths import shown
-from kernels.host_execution.compiler import build_runtime
+from kernels.host_execution.compiler import SOURCE_NAME, build_runtime
 
 Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, as GPU allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
+_MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
 _SEVERAL = 0xFFFF  # thread number that means several threads
@@ -78,6 +81,9 @@ class _Launch(ctypes.Structure):
         ("buffer_count", ctypes.c_uint32),
         ("instrumented", ctypes.c_uint32),
         ("count_count", ctypes.c_uint32),
+        ("last_block", ctypes.c_uint32),
+        ("constants", ctypes.c_void_p),
+        ("constant_bytes", ctypes.c_uint64),
         ("fault", _Fault),
     )
 
@@ -155,7 +161,45 @@ class Kernel:
             )
         )
         values = _values(arguments, copies)
+        count = self._launch(grid, threads, values, dynamic_shared_bytes, buffers)
+        for array, copy in zip(arrays, copies, strict=True):
+            array[...] = copy
+        counts = (_Count * count)()
+        self._library.host_counts(counts)
+        return self._result(counts, writers)
+
+    def run_last_block(
+        self,
+        grid: tuple[int, ...],
+        threads: tuple[int, ...],
+        buffer_bytes: Sequence[int],
+        numbers: Sequence[int],
+        dynamic_shared_bytes: int = 0,
+    ) -> None:
+        """Run the last block of a launch on buffers of zeros, however large; raises KernelFault.
+
+        Memory is taken only for what the block stores. `numbers` are the arguments after them.
+        """
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        maps = [mmap.mmap(-1, size, flags) for size in buffer_bytes]
+        begins = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in maps]
+        values: list[ctypes.c_void_p | ctypes.c_int] = [ctypes.c_void_p(each) for each in begins]
+        values += [ctypes.c_int(number) for number in numbers]
+        self._launch(grid, threads, values, dynamic_shared_bytes, (_Buffer * 0)(), last_block=True)
+
+    def _launch(
+        self,
+        grid: tuple[int, ...],
+        threads: tuple[int, ...],
+        values: Sequence[ctypes.c_void_p | ctypes.c_int],
+        dynamic_shared_bytes: int,
+        buffers: "ctypes.Array[_Buffer]",
+        last_block: bool = False,
+    ) -> int:
+        """Run a launch to its end; return how many sites were counted. Raises KernelFault."""
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        begin, end = ctypes.c_void_p(), ctypes.c_void_p()
+        self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
         launch = _Launch(
             entry=ctypes.cast(self._library.host_entry, ctypes.c_void_p),
             arguments=ctypes.addressof(pointers),
@@ -163,17 +207,16 @@ class Kernel:
             block=_three(threads),
             dynamic_shared_bytes=dynamic_shared_bytes,
             buffers=ctypes.addressof(buffers),
-            buffer_count=len(copies),
+            buffer_count=len(buffers),
             instrumented=self._counted,
+            last_block=last_block,
+            constants=begin.value,
+            constant_bytes=(end.value or 0) - (begin.value or 0),
         )
         self._library.host_launch(ctypes.byref(launch))
         if launch.fault.kind:
             raise KernelFault(self._describe(launch))
-        for array, copy in zip(arrays, copies, strict=True):
-            array[...] = copy
-        counts = (_Count * launch.count_count)()
-        self._library.host_counts(counts)
-        return self._result(counts, writers)
+        return int(launch.count_count)
 
     def _result(self, counts: ctypes.Array[_Count], writers: list[npt.NDArray[np.void]]) -> Run:
         lines = [self._line(count.code) for count in counts]
@@ -197,7 +240,7 @@ class Kernel:
         )
 
     def _line(self, code: int) -> int:
-        return source_line(self._path, code, Path(self._source).name)
+        return source_line(self._path, code, SOURCE_NAME)
 
     def _describe(self, launch: _Launch) -> str:
         fault = launch.fault
@@ -207,11 +250,20 @@ class Kernel:
         )
         other_line = self._line(fault.other_code) if fault.other_code else 0
         place = f"byte {fault.byte} of " + (
-            "shared memory" if fault.buffer < 0 else f"buffer {fault.buffer}"
+            "shared memory"
+            if fault.buffer < 0
+            else f"buffer {fault.buffer}"
+            if fault.buffer < launch.buffer_count
+            else "the file's variables"
         )
         access = f"{'store' if fault.is_store else 'load'} of {fault.bytes} bytes at {place}"
         text = _TEXTS[fault.kind].format(
-            access=access, index=fault.byte, bytes=fault.bytes, other=other, other_line=other_line
+            access=access,
+            index=fault.byte,
+            bytes=fault.bytes,
+            other=other,
+            other_line=other_line,
+            signal=_SIGNALS.get(fault.bytes, f"signal {fault.bytes}"),
         )
         return f"{self._source}:{self._line(fault.code)}: {self._name}, {block}, {thread}: {text}"
 
@@ -227,6 +279,19 @@ _TEXTS = {
     7: "waits at this barrier, while {other} waits at the barrier at line {other_line}",
     8: "waits at this barrier, but {other} has ended without it",
     9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
+    11: "needs more than 60 KiB of stack: is this recursion too deep?",
+    12: "{signal}",
+    13: "a signed integer overflows",
+    10: "makes more than 500,000 steps without a barrier: does this loop end?",
+}
+
+
+_SIGNALS = {
+    signal.SIGFPE: "divides an integer by zero",
+    signal.SIGSEGV: "accesses an address outside all memory",
+    signal.SIGBUS: "accesses an address outside all memory",
+    signal.SIGILL: "an assertion fails, or the kernel traps",
+    signal.SIGABRT: "an assertion fails, or the kernel traps",
 }
 
 

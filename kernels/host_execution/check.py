@@ -1,8 +1,9 @@
 """Running kernels on the host, and comparing them with reference and theory."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,11 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
 from kernels.products.matrices import POISON_WORD, Inputs
 from kernels.products.matrices import reference as float64_reference
-from kernels.products.shape import Shape
+from kernels.products.shape import MOST_ELEMENTS, Shape
 from kernels.theory.cost import OPERATIONS, Total, totals
 from kernels.theory.tiles import TileShape
 
+MAX_SHARED_BYTES = 227 * 1024  # per block, on any GPU
 SEED = 1
 
 
@@ -150,6 +152,31 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
         if mode == "counted":
             _check_counts(named, product, run)
     return run
+
+
+def check_largest(product: Product, source: Path | None = None, folder: Path = BUILDS) -> None:
+    """Run the last block of the largest product that 32-bit indices can address.
+
+    Raise KernelFault for an overflow of a signed integer and for an address outside all memory.
+    A product that no GPU can launch is not run.
+    """
+    batch = product.shape.batch
+    edge = isqrt(MOST_ELEMENTS // batch)
+    large = replace(product, shape=Shape(batch, edge, edge, edge))
+    kernel, launch, seen = kernel_of(product), large.launch, large.operands
+    elements = (seen.a_elements, seen.b_elements, seen.c_elements)
+    shared = launch.dynamic_shared_bytes
+    if launch.threads_per_block > MAX_THREADS or shared > MAX_SHARED_BYTES:
+        return
+    if max(elements) > MOST_ELEMENTS:
+        return
+    build = build_for(large)
+    assert build is not None
+    source = source or ROOT / build.source
+    library = build_kernel(kernel.kernel, source, build.defines, "large", folder)
+    compiled = Compiled(library, source, kernel.kernel, counted=False)
+    sizes = [count * ELEMENTS[large.dtype].bytes for count in elements]
+    compiled.run_last_block(launch.grid, launch.threads, sizes, large.arguments, shared)
 
 
 def sums(run: Run) -> dict[str, Total]:

@@ -15,8 +15,8 @@ from base.errors import StudyError
 from base.paths import RESULTS, ROOT, shown
 from kernels.catalog.source import without_comments
 
-Mode = Literal["counted", "separate", "fused"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+Mode = Literal["counted", "separate", "fused", "large"]
+MODES: tuple[Mode, ...] = get_args(Mode)[:3]  # those that a product is checked in
 HERE = Path(__file__).resolve().parent
 BUILDS = RESULTS / "host_execution"
 
@@ -30,6 +30,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O0", "-gdwarf-4", "-ffp-contract=off"),
         *("-fsanitize=thread", "-fsanitize=bounds"),
         *("--param", "tsan-instrument-func-entry-exit=0"),
+        "-fsanitize-coverage=trace-pc",
     ],
     # Vectorised products would not be fused with their sums.
     "separate": ["-O2", "-fno-tree-vectorize", "-ffp-contract=off"],
@@ -38,6 +39,7 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O2", "-fno-tree-vectorize", "-mfma", "-ffp-contract=fast"),
         "--param=avoid-fma-max-bits=0",
     ],
+    "large": ["-O2", "-gdwarf-4", "-fsanitize=signed-integer-overflow"],
 }
 
 # Features without a counterpart on the host, by pattern.
@@ -47,16 +49,29 @@ _UNSUPPORTED = {
     r"\b__(?:ballot|any|all|match|reduce|activemask)\w*": "warp votes",
     r"\b__sync(?:warp|threads_(?!or\b)\w+)": "barriers other than __syncthreads and its _or",
     r"\bcooperative_groups\b": "cooperative groups",
-    r"\batomic[A-Z]\w*": "atomics",
+    r"\batomic[A-Z]\w*\s*\(": "atomics",
     r"\b(?:nvcuda|wmma)\b": "tensor cores",
     r"\b(?:half2?|__half2?|__nv_bfloat16\w*)\b": "16-bit numbers",
-    r"\b__(?:constant|managed)__": "constant and managed memory",
+    r"\b__managed__": "managed memory",
     r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
-    r"\b(?:__ldg|__ldc[agsv]|__pipeline\w*|__cp_async\w*)\b": "loads with cache hints",
-    r"\b(?:clock|clock64|printf|__trap|__nanosleep)\s*\(": "services of the device",
+    r"\b(?:__ldc[agsv]|__pipeline\w*|__cp_async\w*)\b": "loads with cache hints",
+    r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
 }
+# Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
+_INCLUDED = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda(?:_runtime(?:_api)?)?\.h|device_launch_parameters\.h|"
+    r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
+    re.MULTILINE,
+)
+# Variables with the name of a type that only a header declares.
+_NAMED_HALF = re.compile(
+    r"\b(?:auto|bool|char|const|double|float|int|long|short|size_t|unsigned|u?int\d+_t)\b"
+    r"[\w\s,=*&+/\[\]-]*?\b(half2?)\b\s*[=;,)\[]"
+)
+_DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]")
+SOURCE_NAME = "kernel.cu"  # of the copy that g++ compiles: a user's name may be any text
 # Starts of conditions of code that only GPUs compile.
 _FOR_GPUS = ("#ifdef __CUDACC__", "#if __CUDA_ARCH__")
 
@@ -70,16 +85,13 @@ def unsupported(text: str) -> tuple[int, str, str] | None:
 
     Code between a condition of `_FOR_GPUS` and its ``#else`` is ignored.
     """
-    code = _without_gpu_code(without_comments(text))
+    code = _INCLUDED.sub("", _without_gpu_code(without_comments(text)))
+    names = set(_NAMED_HALF.findall(code))
     found = [
         (match.start(), match[0].rstrip("( "), feature)
         for pattern, feature in _UNSUPPORTED.items()
         for match in re.finditer(pattern, code)
-    ]
-    found += [
-        (match.start(), match[1], "dynamic shared memory not called smem")
-        for match in re.finditer(r"\bextern\s+__shared__\b[^;]*?(\w+)\s*\[\s*\]", code)
-        if match[1] != "smem"
+        if match[0] not in names
     ]
     if not found:
         return None
@@ -121,7 +133,10 @@ def build_runtime(folder: Path = BUILDS) -> Path:
     """Compile the runtime to `folder` if it is missing; return it. Raise StudyError."""
     texts = {path.name: path.read_bytes() for path in (*HERE.glob("*.cpp"), *HERE.glob("*.h"))}
     sources = [HERE / "runtime.cpp", HERE / "accesses.cpp"]
-    return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
+    try:
+        return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
+    except _CompilerError as error:
+        raise StudyError(_complaint("runtime", str(error), sources[0])) from None
 
 
 def build_kernel(
@@ -138,6 +153,8 @@ def build_kernel(
     error.
     """
     text = source.read_text()
+    if name.startswith("host_"):  # functions of the runtime
+        raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
     if found := unsupported(text):
         line, word, feature = found
         raise NotSupported(
@@ -151,13 +168,33 @@ def build_kernel(
         *_MODE_FLAGS[mode],
         *(f"-D{key}={value}" for key, value in defines.items()),
         f"-DKERNEL={name}",
-        f'-DSOURCE="{source}"',
+        *(f"-D{array}=smem" for array in _dynamic_shared(text)),
+        f'-DSOURCE="{SOURCE_NAME}"',
     ]
     # The kernel finds its runtime in its own folder. The runtime replaces the sanitizer's library.
-    linking = [f"-L{folder}", f"-l:{runtime.name}", "-Wl,-rpath,$ORIGIN", "-lm"]
+    linking = [
+        f"-L{folder}",
+        "-Wl,--no-as-needed",
+        f"-l:{runtime.name}",
+        "-Wl,-rpath,$ORIGIN",
+        "-lm",
+    ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
-    return _build(stem, [entry], compiling, linking, {"kernel": text.encode()}, folder)
+    prepared = _INCLUDED.sub("", text)
+    try:
+        return _build(stem, [entry], compiling, linking, {SOURCE_NAME: prepared.encode()}, folder)
+    except _CompilerError as error:
+        raise StudyError(_complaint(name, str(error), source)) from None
+
+
+def _dynamic_shared(text: str) -> set[str]:
+    """Return the names of a source's dynamic shared arrays but `smem`, the runtime's."""
+    return set(_DYNAMIC_SHARED.findall(without_comments(text))) - {"smem"}
+
+
+class _CompilerError(Exception):
+    """What g++ printed when it failed."""
 
 
 def _build(
@@ -179,25 +216,28 @@ def _build(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         whole = Path(temporary) / "whole.so"
+        for key, text in texts.items():
+            whole.with_name(key).write_bytes(text)
         parts = [whole.with_name(f"{source.stem}.o") for source in sources]
         for source, part in zip(sources, parts, strict=True):
-            _run(name, [gxx, *compiling, "-c", source, "-o", part])
+            _run([gxx, *compiling, f"-I{temporary}", "-c", source, "-o", part])
         soname = f"-Wl,-soname,{out.name}"
-        _run(name, [gxx, "-shared", *parts, *linking, "-Wl,--no-undefined", soname, "-o", whole])
+        _run([gxx, "-shared", *parts, *linking, "-Wl,--no-undefined", soname, "-o", whole])
         os.replace(whole, out)
     return out
 
 
-def _run(name: str, command: Sequence[Path | str]) -> None:
+def _run(command: Sequence[Path | str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise StudyError(_complaint(name, done.stderr))
+        raise _CompilerError(done.stderr)
 
 
-def _complaint(name: str, output: str) -> str:
-    """Return g++'s first error as one line, with file and line if known."""
+def _complaint(name: str, output: str, source: Path) -> str:
+    """Return g++'s first error in one line, with file and line where it has them."""
     if found := re.search(r"^(/.*?):(\d+):\d+: (?:fatal )?error: (.*)$", output, re.MULTILINE):
-        return f"{shown(Path(found[1]))}:{found[2]}: {found[3]} (g++)"
+        file = source if Path(found[1]).name == SOURCE_NAME else Path(found[1])
+        return f"{shown(file)}:{found[2]}: {found[3]} (g++)"
     said = output.splitlines()
     lines = [line for line in said if re.search("error|undefined reference", line)] or said
     told = lines[0].replace(f"{ROOT}{os.sep}", "") if lines else "without a message"

@@ -6,6 +6,9 @@
 #define __global__
 #define __device__
 #define __host__
+#define __constant__ __attribute__((section("host_constant")))
+#define __noinline__ __attribute__((noinline))
+#define __restrict__ __restrict
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -27,6 +30,27 @@ struct __align__(16) uint4 {
     unsigned x, y, z, w;
 };
 
+struct __align__(8) uint2 {
+    unsigned x, y;
+};
+struct __align__(8) int2 {
+    int x, y;
+};
+struct __align__(16) int4 {
+    int x, y, z, w;
+};
+struct float3 {
+    float x, y, z;
+};
+struct __align__(16) double2 {
+    double x, y;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {
+    }
+};
+
 static __forceinline__ float2 make_float2(float x, float y) {
     return {x, y};
 }
@@ -39,13 +63,32 @@ static __forceinline__ uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsi
     return {x, y, z, w};
 }
 
+static __forceinline__ int2 make_int2(int x, int y) {
+    return {x, y};
+}
+
+static __forceinline__ int4 make_int4(int x, int y, int z, int w) {
+    return {x, y, z, w};
+}
+
+static __forceinline__ double2 make_double2(double x, double y) {
+    return {x, y};
+}
+
 extern "C" {
 float fmaf(float, float, float);
 double fma(double, double, double);
 float fabsf(float);
+double fabs(double);
 float fmaxf(float, float);
 float fminf(float, float);
+double fmax(double, double);
+double fmin(double, double);
 float rintf(float);
+float sqrtf(float);
+double sqrt(double);
+float floorf(float);
+float ceilf(float);
 void __syncthreads();
 int __syncthreads_or(int);
 // A word of shared memory that tensor cores read: checked as any load, but not counted.
@@ -61,6 +104,39 @@ __attribute__((const)) uint3 host_grid_size();
 #define blockIdx host_block_index()
 #define blockDim host_block_size()
 #define gridDim host_grid_size()
+
+// With the compiler's own contraction off, these are what their names say.
+#define __fmaf_rn fmaf
+#define __fma_rn fma
+
+static __forceinline__ float __fadd_rn(float a, float b) {
+    return a + b;
+}
+
+static __forceinline__ float __fmul_rn(float a, float b) {
+    return a * b;
+}
+
+static __forceinline__ int __mul24(int a, int b) {
+    return a * b;
+}
+
+static __forceinline__ int __umul24(unsigned a, unsigned b) {
+    return a * b;
+}
+
+template <typename T>
+static __forceinline__ T __ldg(const T *address) {
+    return *address;
+}
+
+static __forceinline__ unsigned min(unsigned a, unsigned b) {
+    return a < b ? a : b;
+}
+
+static __forceinline__ unsigned max(unsigned a, unsigned b) {
+    return a > b ? a : b;
+}
 
 static __forceinline__ int min(int a, int b) {
     return a < b ? a : b;

@@ -2,6 +2,13 @@
 // as pointers to their values, as the CUDA driver takes them. -DKERNEL=name -DSOURCE="file.cu"
 
 #include "cuda.h"
+
+// A card ends the kernel where an assertion fails.
+#define assert(condition) ((condition) ? static_cast<void>(0) : __builtin_trap())
+#define __trap() __builtin_trap()
+#define __builtin_assume(condition) static_cast<void>(0)
+#define printf(...) static_cast<void>(0)
+
 #include SOURCE
 
 template <int... Indices>
@@ -20,4 +27,13 @@ static void call(void (*kernel)(Parameters...), void **arguments) {
 
 extern "C" void host_entry(void **arguments) {
     call(KERNEL, arguments);
+}
+
+// Where the linker puts what is declared __constant__.
+extern "C" char __start_host_constant[] __attribute__((weak, visibility("hidden")));
+extern "C" char __stop_host_constant[] __attribute__((weak, visibility("hidden")));
+
+extern "C" __attribute__((no_sanitize("thread"))) void host_constants(char **begin, char **end) {
+    *begin = __start_host_constant;
+    *end = __stop_host_constant;
 }

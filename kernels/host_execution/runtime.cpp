@@ -4,6 +4,9 @@
 #include "runtime.h"
 
 #include <link.h>
+#include <signal.h>
+
+#include <mutex>
 
 namespace host_execution {
 
@@ -64,6 +67,52 @@ __attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
 
 namespace {
 
+// ---- Signals: a division by zero, an address that is none, an assertion
+
+constexpr int SIGNALS[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
+
+// Makes a fault of a signal that a kernel's thread raised. Any other ends the process as ever.
+void on_signal(int number, siginfo_t *, void *context) {
+    Worker *const w = worker;
+    if (!w || !w->running) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    const greg_t *registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+    uint64_t code = registers[REG_RIP] - reinterpret_cast<uint64_t>(w->code);
+    if (code < w->code_bytes) {
+        ++code;  // as after a call
+    } else {     // in a function of another library: the last block that was entered
+        const Trace &trace = w->traces[w->lane];
+        auto last = std::find_if(trace.rbegin(), trace.rend(),
+                                 [](uint64_t event) { return !(event & ACCESS); });
+        code = last == trace.rend() ? 0 : static_cast<uint32_t>(*last);
+    }
+    Fault fault = {};
+    fault.kind = SIGNAL;
+    fault.code = code;
+    fault.bytes = number;
+    stop(fault);
+}
+
+void handle_signals() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action = {};
+        action.sa_sigaction = on_signal;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        for (int number : SIGNALS) {
+            sigaction(number, &action, nullptr);
+        }
+    });
+    thread_local char stack[64 << 10];  // a thread's own may be what has no room
+    stack_t alternative = {};
+    alternative.ss_sp = stack;
+    alternative.ss_size = sizeof stack;
+    sigaltstack(&alternative, nullptr);
+}
+
 // ---- Launch
 
 // Finds the kernel's library: its code, and the number and size of the thread-local memory that
@@ -72,20 +121,25 @@ int find_library(dl_phdr_info *info, size_t, void *data) {
     Worker &w = *static_cast<Worker *>(data);
     const auto base = reinterpret_cast<char *>(info->dlpi_addr);
     const auto wanted = reinterpret_cast<char *>(w.launch->entry);
-    const ElfW(Phdr) *tls = nullptr;
+    const ElfW(Phdr) *tls = nullptr, *writable = nullptr;
     bool found = false;
-    size_t end = 0;
+    size_t code_end = 0, end = 0;
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const ElfW(Phdr) &header = info->dlpi_phdr[i];
         if (header.p_type == PT_TLS) tls = &header;
         if (header.p_type != PT_LOAD) continue;
         const char *from = base + header.p_vaddr;
         if (wanted >= from && wanted < from + header.p_memsz) found = true;
-        if (header.p_flags & PF_X) end = std::max(end, header.p_vaddr + header.p_memsz);
+        end = std::max(end, header.p_vaddr + header.p_memsz);
+        if (header.p_flags & PF_X) code_end = end;
+        if (header.p_flags & PF_W) writable = &header;
     }
     if (!found) return 0;
     w.code = base;
-    w.code_bytes = end;
+    w.code_bytes = code_end;
+    w.library_bytes = end;
+    w.variables = writable ? base + writable->p_vaddr : nullptr;
+    w.variable_buffer = {w.variables, writable ? writable->p_memsz : 0, nullptr, 1, 0};
     w.shared_bytes = tls ? tls->p_memsz : 0;
     w.shared_module = info->dlpi_tls_modid;
     return 1;
@@ -119,7 +173,9 @@ void prepare(Worker &w, Launch &launch) {
     size_t place[2] = {w.shared_module, 0};
     w.shared = w.shared_bytes ? static_cast<char *>(__tls_get_addr(place)) : nullptr;
     w.sites.clear();
-    w.touched.clear();
+    for (Trace &trace : w.traces) {
+        trace.clear();  // of a launch that ended with a fault
+    }
     if (!launch.instrumented) return;
     w.words.assign((w.shared_bytes + launch.dynamic_shared_bytes) / WORD_BYTES + 1, Word{});
     for (auto &sites : w.site_at) {
@@ -131,6 +187,9 @@ void prepare(Worker &w, Launch &launch) {
         w.buffer_address.push_back(next);
         next += (launch.buffers[i].bytes + 255) / 256 * 256;
     }
+    w.buffer_address.push_back(next);  // of the variables
+    w.variable_writers.assign(w.variable_buffer.bytes / WORD_BYTES + 1, Writer{});
+    w.variable_buffer.writers = w.variable_writers.data();
 }
 
 // Lets every thread of the block run to its next barrier or to its end; returns how many ended.
@@ -191,6 +250,11 @@ void run_block(Worker &w) {
 
 void run_grid(Worker &w) {
     uint3 &block = w.block_index;
+    if (w.launch->last_block) {
+        block = {w.grid_size.x - 1, w.grid_size.y - 1, w.grid_size.z - 1};
+        run_block(w);
+        return;
+    }
     for (block.z = 0; block.z < w.grid_size.z; ++block.z) {
         for (block.y = 0; block.y < w.grid_size.y; ++block.y) {
             for (block.x = 0; block.x < w.grid_size.x; ++block.x) {
@@ -211,7 +275,10 @@ extern "C" void host_launch(Launch *launch) {
     worker = &own_worker;
     Worker &w = *worker;
     prepare(w, *launch);
+    handle_signals();
+    w.running = true;
     run_grid(w);
+    w.running = false;
     if (launch->fault.kind) {  // its fibers are somewhere within the kernel
         for (Fiber &fiber : w.fibers) {
             fiber.started = false;

@@ -43,6 +43,10 @@ enum FaultKind : int32_t {
     DIFFERENT_BARRIERS,
     ENDED_BEFORE_BARRIER,
     ELEMENT_SIZE,
+    ENDLESS,
+    STACK_OVERFLOW,
+    SIGNAL,    // `bytes` is its number
+    OVERFLOW,  // of a signed integer
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -57,16 +61,16 @@ struct Fault {
     uint32_t block[3], thread, other_thread;  // threads: x + width * (y + height * z)
 };
 
-struct Buffer {
-    char *begin;
-    uint64_t bytes;
-    struct Writer *writers;  // one a word
-    uint32_t is_written, padding;
-};
-
 struct Writer {
     uint32_t epoch;  // when the word was written; 0: never
     uint16_t thread, site;
+};
+
+struct Buffer {
+    char *begin;
+    uint64_t bytes;
+    Writer *writers;  // one a word
+    uint32_t is_written, padding;
 };
 
 struct Count {
@@ -86,6 +90,9 @@ struct Launch {
     uint32_t buffer_count;
     uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
     uint32_t count_count;   // what `host_counts` will write
+    uint32_t last_block;  // 1: it runs alone
+    char *constants;  // those declared __constant__
+    uint64_t constant_bytes;
     Fault fault;
 };
 
@@ -100,14 +107,19 @@ struct Word {
     uint16_t writer, reader, write_site, read_site;
 };
 
-// One load or store of the source. log[v * WARP + lane] is the address of a lane's visit number v.
+// One load or store of the source.
 struct Site {
     Count count;
-    std::vector<uint32_t> log;
-    uint32_t visits[WARP];
     uint16_t number;  // from 1
-    bool touched;
 };
+
+// A thread's way since the last barrier: the basic blocks that it enters, and its accesses. A block
+// is its code address and, above it, the depth of the stack in units of 16 bytes. An access is
+// ACCESS, the number of its site and its address.
+using Trace = std::vector<uint64_t>;
+constexpr uint64_t ACCESS = 1ull << 63;
+// A trace of this length takes 8 MiB, those of a warp 256 MiB.
+constexpr size_t MAX_TRACE = 1 << 20;
 
 struct Fiber {
     jmp_buf place;
@@ -119,6 +131,7 @@ struct Fiber {
 
 struct Worker {
     Launch *launch;
+    bool running;
     jmp_buf scheduler;
     std::vector<Fiber> fibers;
     char *stacks;
@@ -128,15 +141,18 @@ struct Worker {
     int vote, outcome;     // of the threads at a barrier that votes, and of the last one
     uint32_t block_start;  // first epoch of the block
     char *code;            // where the kernel's library lies
-    size_t code_bytes;
+    size_t code_bytes, library_bytes;
     char *shared;  // static shared memory
     size_t shared_bytes;
     size_t shared_module;  // the loader's number of the library that declares it
     char *dynamic_shared;
+    char *variables;  // what the kernel's library declares outside of functions and may write
+    Buffer variable_buffer;
+    std::vector<Writer> variable_writers;
     std::vector<Word> words;  // of static shared memory, then of dynamic
     std::deque<Site> sites;
     std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
-    std::vector<Site *> touched;           // by the warp since the last barrier
+    Trace traces[WARP];                    // of the warp's lanes since the last barrier
     std::vector<uint64_t> buffer_address;  // of each buffer in what the kernel sees of a card
 
     ~Worker() {

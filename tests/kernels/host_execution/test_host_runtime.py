@@ -7,9 +7,12 @@ import pytest
 
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.product import Product
 from kernels.host_execution import compiler
 from kernels.host_execution.binding import Kernel, KernelFault
+from kernels.host_execution.check import check_largest
 from kernels.host_execution.compiler import build_kernel, unsupported
+from kernels.products.shape import Shape
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +149,8 @@ UNSUPPORTED = [
     ("atomicAdd(p, 1.0f);", "atomicAdd: .* atomics"),
     ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
     ("__half h;", "__half: .* 16-bit numbers"),
-    ("p[0] = __ldg(p + 1);", "__ldg: .* loads with cache hints"),
-    ('printf("%d", 1);', "printf: .* services of the device"),
-    ("extern __shared__ float tile[];", "tile: .* dynamic shared memory not called smem"),
+    ("p[0] = __ldcg(p + 1);", "__ldcg: .* loads with cache hints"),
+    ("p[0] = clock();", "clock: .* services of the device"),
     ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
 ]
 
@@ -165,7 +167,7 @@ def test_unsupported_features_are_named_with_their_line(host_builds, tmp_path, s
     ("line", "feature"),
     [
         ("#include <mma.h>", "a kernel in more than one file"),
-        ("__constant__ float table[4];", "constant and managed memory"),
+        ("__managed__ float table[4];", "managed memory"),
         ("namespace cg = cooperative_groups;", "cooperative groups"),
     ],
 )
@@ -279,13 +281,13 @@ def test_frames_that_a_fiber_cannot_hold_are_refused(host_builds, tmp_path):
 def test_builds_are_made_once_for_each_content(host_builds, tmp_path, monkeypatch):
     first = compiled(host_builds, tmp_path, "p[0] = 1;")
     calls = []
-    monkeypatch.setattr(compiler, "_run", lambda name, command: calls.append(name))
+    monkeypatch.setattr(compiler, "_run", lambda command: calls.append(command[-1].name))
     again = compiled(host_builds, tmp_path, "p[0] = 1;")
     assert calls == []
     assert again._path == first._path
     with pytest.raises(OSError, match="No such file"):  # the compiler was asked, and made nothing
         compiled(host_builds, tmp_path, "p[0] = 2;")
-    assert calls == ["kernel-counted", "kernel-counted"]
+    assert calls == ["entry.o", "whole.so"]
 
 
 def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
@@ -293,3 +295,144 @@ def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
     compiler.find_gxx.cache_clear()
     with pytest.raises(StudyError, match=r"^g\+\+: not found on PATH; install it"):
         compiler.find_gxx()
+
+
+# Before the kernel, in it, and what element 0 is then.
+SUPPORTED = {
+    "fused multiply-add": ("", "p[0] = __fmaf_rn(2.0f, 3.0f, fmaf(1.0f, 1.0f, 1.0f));", 8),
+    "assertion": ("", "assert(blockDim.x == 64); p[0] = 1;", 1),
+    "half as a name": ("", "const int half = blockDim.x / 2; p[0] = half;", 32),
+    "headers of CUDA": ("#include <cuda_runtime.h>\n#include <cassert>\n", "p[0] = 1;", 1),
+    "variable of the file": ("__device__ float one[2] = {3, 4};\n", "p[0] = one[1];", 4),
+    "constant": ("__constant__ float table[4] = {1, 2, 3, 4};\n", "p[0] = table[2];", 3),
+    "dynamic shared memory of any name": (
+        "",
+        "extern __shared__ float tile[]; tile[threadIdx.x] = 5; p[0] = tile[threadIdx.x];",
+        5,
+    ),
+    "template": (
+        "template <int B> __device__ float twice(float x) { static_assert(B > 1); return B * x; }\n",
+        "p[0] = twice<2>(21);",
+        42,
+    ),
+    "read-only loads": ("", "p[0] = __ldg(p + 1) + 7;", 7),
+    "printing": ("", 'printf("%f", p[1]); p[0] = 1;', 1),
+}
+
+
+@pytest.mark.parametrize("feature", SUPPORTED)
+@pytest.mark.parametrize("mode", ["counted", "separate"])
+def test_ordinary_features_are_executed(host_builds, tmp_path, feature, mode):
+    before, body, expected = SUPPORTED[feature]
+    kernel = compiled(
+        host_builds, tmp_path, f"if (threadIdx.x == 0) {{ {body} }}", before=before, mode=mode
+    )
+    out = np.zeros(64, np.float32)
+    kernel.run((1,), (64,), [out], 256)
+    assert out[0] == expected
+
+
+FATAL = {
+    "division by zero": ("", "int n = p[0]; p[1] = 7 / n;", "divides an integer by zero"),
+    "recursion": (
+        "__device__ int deep(int n) { return n ? deep(n - 1) + 1 : 0; }\n",
+        "p[0] = deep(100000);",
+        "needs more than 60 KiB of stack",
+    ),
+    "endless loop": ("", "for (int i = 0; i < 8; i += 0) p[0] += i;", "does this loop end"),
+    "endless loop without access": ("", "bool go = p[0] == 0; while (go) {}", "does this loop end"),
+    "failed assertion": ("", "assert(p[0] == 1);", "an assertion fails"),
+    "null pointer": ("", "float *q = nullptr; p[1] = *q;", "out of bounds"),
+}
+
+
+@pytest.mark.parametrize("fault", FATAL)
+def test_what_would_end_the_process_is_a_fault_with_its_line(host_builds, tmp_path, fault):
+    before, body, message = FATAL[fault]
+    kernel = compiled(host_builds, tmp_path, body, before=before)
+    line = "1" if fault == "recursion" else str(2 + before.count("\n"))
+    for _ in range(2):  # and the process goes on
+        with pytest.raises(KernelFault, match=rf"kernel\.cu:{line}: .*{message}"):
+            kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+
+
+def test_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text('extern "C" __global__ void host_launch(float *p) { p[0] = 1; }')
+    with pytest.raises(StudyError, match="host_launch: is a name of host execution"):
+        build_kernel("host_launch", source, {}, "counted", host_builds)
+
+
+@pytest.mark.parametrize("name", ["ü; $(touch pwned).cu", 'quo"te.cu', "a b.cu"])
+def test_a_file_may_have_any_name(host_builds, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "dol$(touch x)lar"
+    folder.mkdir()
+    source = folder / name
+    source.write_text('extern "C" __global__ void kernel(float *p) {\np[64] = 1; }')
+    kernel = Kernel(
+        build_kernel("kernel", source, {}, "counted", host_builds), source, "kernel", True
+    )
+    with pytest.raises(KernelFault) as found:
+        kernel.run((1,), (1,), [np.zeros(64, np.float32)])
+    assert f"{name}:2: " in str(found.value)
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+LOOPS = {
+    # Lanes take different turns of a loop: those of one turn make a request together.
+    "skipped turns": ("for (int i = 0; i < 4; ++i) { if (i % 2 == t % 2) p[32 * i + t] = i; }", 4),
+    "fewer turns": ("for (int i = t; i < 64; i += 32) { if (i < 40) p[i] = 1; }", 2),
+    "left early": ("for (int i = 0; i < 4; ++i) { if (i > t) break; p[32 * i + t] = 1; }", 4),
+    "after a branch": ("if (t < 8) { p[64] = 1; } p[t] = 1;", 2),
+    "nested": (
+        "for (int i = 0; i < 2; ++i) for (int j = 0; j <= t % 2; ++j) p[64 * i + 32 * j + t] = 1;",
+        4,
+    ),
+    "in a function": (
+        "auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_lanes_in_one_turn_of_a_loop_make_a_request(host_builds, tmp_path, loop):
+    body, requests = LOOPS[loop]
+    if loop == "after a branch":
+        body = body.replace("p[64] = 1;", "if (t == 0) p[64] = 1;")
+    kernel = compiled(host_builds, tmp_path, f"const int t = threadIdx.x; {body}")
+    run = kernel.run((1,), (32,), [np.zeros(256, np.float32)])
+    assert (
+        sum(count.requests for count in run.counts if count.operation == "global_store") == requests
+    )
+
+
+LARGE = {
+    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", "overflows"),
+    "elements": ("c[0] = a[(n - 1) * n + n - 1];", None),
+    "behind the last": ("c[0] = a[(long)n * n * 3];", "outside all memory"),
+    "a loop's sum": (
+        "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
+        "overflows",
+    ),
+}
+
+
+@pytest.mark.parametrize("index", LARGE)
+def test_indices_are_checked_as_far_as_32_bits_reach(host_builds, tmp_path, index):
+    body, fault = LARGE[index]
+    parameters = "const float *a, float *c, int n"
+    kernel = compiled(host_builds, tmp_path, body, parameters, mode="large")
+    n = 46340
+    options = ((2, 2), (32,), [4 * n * n, 4 * n * n], [n])
+    if fault is None:
+        kernel.run_last_block(*options)
+        return
+    with pytest.raises(KernelFault, match=rf"kernel\.cu:2: kernel, block \(1, 1, 0\).*{fault}"):
+        kernel.run_last_block(*options)
+
+
+def test_the_largest_products_of_the_catalog_are_in_bounds(host_builds):
+    for name in ("naive", "block"):
+        check_largest(Product(name, "float32", Shape.square(64), 32), folder=host_builds)

@@ -1,0 +1,55 @@
+"""Work in a separate process: its result, its errors, and each of its limits."""
+
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from base.errors import StudyError
+from kernels.host_execution.limited import LimitReached, limited
+
+GIB = 2**30
+
+
+def ended(number):
+    os.kill(os.getpid(), number)
+
+
+def fails():
+    raise StudyError("mine.cu:3: wrong")
+
+
+def test_a_result_is_returned():
+    assert limited(lambda: {"sums": np.arange(3)}, 10, GIB)["sums"].tolist() == [0, 1, 2]
+
+
+def test_an_error_is_raised_here():
+    with pytest.raises(StudyError, match=r"^mine\.cu:3: wrong$"):
+        limited(fails, 10, GIB)
+
+
+@pytest.mark.parametrize("number", [signal.SIGFPE, signal.SIGSEGV, signal.SIGKILL])
+def test_a_signal_is_an_error(number):
+    with pytest.raises(StudyError, match=signal.Signals(number).name):
+        limited(lambda: ended(number), 10, GIB)
+
+
+@pytest.mark.parametrize("work", [lambda: time.sleep(60), lambda: subprocess.run(["sleep", "61.5"])])
+def test_time_is_limited_and_nothing_runs_on(work):
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with pytest.raises(LimitReached, match=r"more than 0\.5 s"):
+        limited(work, 0.5, GIB)
+    left = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    assert not left
+    assert "sleep 61.5" not in [
+        " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])
+    ]
+
+
+def test_memory_is_limited():
+    with pytest.raises(LimitReached, match=r"more than 0\.25 GiB"):
+        limited(lambda: np.ones(GIB // 8).sum(), 10, GIB // 4)
