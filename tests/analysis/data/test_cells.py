@@ -2,13 +2,7 @@
 
 import pytest
 
-from analysis.data.cells import (
-    compared_memory,
-    comparison_size,
-    is_library,
-    of_sizes,
-    without_swept_naive,
-)
+from analysis.data import cells
 from tests.support.report_data import cpu_cell, frame, gpu_cell
 
 CELLS = frame(
@@ -26,24 +20,24 @@ CELLS = frame(
 
 
 def test_sizes_are_the_studys_and_timed():
-    assert of_sizes(CELLS).index.tolist() == [0, 1, 2, 3, 6]
+    assert cells.of_sizes(CELLS).index.tolist() == [0, 1, 2, 3, 6]
 
 
 def test_the_naive_kernel_counts_in_the_sources_blocks_alone():
-    assert without_swept_naive(CELLS).index.tolist() == [0, 2, 3, 4, 5, 6]
+    assert cells.without_swept_naive(CELLS).index.tolist() == [0, 2, 3, 4, 5, 6]
 
 
 def test_a_librarys_kernel_is_known():
-    assert CELLS.index[is_library(CELLS)].tolist() == [3]
+    assert CELLS.index[cells.is_library(CELLS)].tolist() == [3]
 
 
 @pytest.mark.parametrize(
     ("rows", "memory", "size"), [([0, 2], "pageable", 2048), ([3], "pinned", 4096)]
 )
 def test_memory_and_size_are_the_sources_where_they_were_measured(rows, memory, size):
-    assert compared_memory(CELLS.loc[rows]) == memory
-    assert comparison_size(CELLS.loc[rows]) == size
+    assert cells.compared_memory(CELLS.loc[rows]) == memory
+    assert cells.comparison_size(CELLS.loc[rows]) == size
 
 
 def test_without_a_kind_of_memory_the_sources_is_meant():
-    assert compared_memory(CELLS.loc[[6]]) == "pageable"
+    assert cells.compared_memory(CELLS.loc[[6]]) == "pageable"

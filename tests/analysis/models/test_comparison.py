@@ -4,17 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.models.comparison import (
-    BEST,
-    NOT_WORSE,
-    WORSE,
-    Candidate,
-    aicc,
-    best_of,
-    candidate,
-    comparison,
-    steps,
-)
+from analysis.models import comparison as models
 from analysis.stats.fitting import Data, Fit, fit, log_model
 from tests.support import model_data
 
@@ -22,7 +12,7 @@ NOISE = (0.05, 0.02, 0.02, 0.02)
 
 
 def fitted(model, data):
-    return candidate(model, data, fit(data))
+    return models.candidate(model, data, fit(data))
 
 
 def of(model, truth="M2", seed=0, noise=NOISE, **changes):
@@ -60,7 +50,7 @@ def test_the_true_model_predicts_left_out_sizes():
 
 def test_a_single_size_cannot_be_left_out():
     data = model_data.times("M0", 0, NOISE, model_data.cells().query("n == 512"))
-    found = comparison([fitted("M0", data)], 100)
+    found = models.comparison([fitted("M0", data)], 100)
     assert found["left_out_log_rms"].isna().all()
     assert found["verdict"].tolist() == [""]
     assert found["log_rms"].notna().all()
@@ -74,9 +64,11 @@ def test_aicc_by_hand():
     variance = np.mean(found.residual**2)
     expected = cells * (np.log(2 * np.pi * variance) + 1)
     expected += 2 * k + 2 * k * (k + 1) / (cells - k - 1)
-    assert aicc(data, found) == pytest.approx(expected, abs=1e-3)
+    assert models.aicc(data, found) == pytest.approx(expected, abs=1e-3)
     few = np.arange(cells) < 4
-    assert np.isnan(aicc(data.only(few), Fit(found.theta, found.residual[few], found.weights, 0)))
+    assert np.isnan(
+        models.aicc(data.only(few), Fit(found.theta, found.residual[few], found.weights, 0))
+    )
 
 
 @pytest.mark.slow
@@ -84,17 +76,20 @@ def test_aicc_prefers_the_true_model_to_one_parameter_more_that_does_nothing():
     better = 0
     for seed in range(20):
         plain, more = of("M0", "M0", seed), of("M1", "M0", seed)
-        better += aicc(plain.data, plain.fit) < aicc(more.data, more.fit)
+        better += models.aicc(plain.data, plain.fit) < models.aicc(more.data, more.fit)
         assert more.log_rms <= plain.log_rms + 1e-6
     assert better >= 12
 
 
 def test_verdicts_on_clearly_worse_and_similar_models():
-    table = comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
-    assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == WORSE
-    assert {table.loc["M2", "verdict"], table.loc["M3", "verdict"]} == {BEST, NOT_WORSE}
+    table = models.comparison([of("M0"), of("M1"), of("M2"), of("M3")], 2000).set_index("model")
+    assert table.loc["M0", "verdict"] == table.loc["M1", "verdict"] == models.WORSE
+    assert {table.loc["M2", "verdict"], table.loc["M3", "verdict"]} == {
+        models.BEST,
+        models.NOT_WORSE,
+    }
     best = table["left_out_log_rms"].idxmin()
-    assert table.loc[best, "verdict"] == BEST
+    assert table.loc[best, "verdict"] == models.BEST
     assert (
         table["over_best"] == table["left_out_log_rms"] / table.loc[best, "left_out_log_rms"]
     ).all()
@@ -113,7 +108,7 @@ def test_draws_take_whole_kernels_and_sizes():
     data = model_data.times("M0", 0, NOISE)
     one = fitted("M0", data)
     left_out = np.where(data.kernels == 2, 1.0, 1e-6)
-    found = comparison([Candidate("M0", data, one.fit, left_out)], 2000).iloc[0]
+    found = models.comparison([models.Candidate("M0", data, one.fit, left_out)], 2000).iloc[0]
     share = np.mean(data.kernels == 2)
     assert found["left_out_log_rms"] == pytest.approx(np.sqrt(share), rel=1e-3)
     assert found["left_out_log_rms_low"] < 1e-5
@@ -124,7 +119,7 @@ def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction()
     names = ("M0", "M1", "M2", "M3")
     candidates = [of(name, "M3", noise=(0.01, 0, 0.01, 0)) for name in names]
     cells = model_data.cells()
-    found = steps(candidates, cells)
+    found = models.steps(candidates, cells)
     assert found["model"].tolist() == ["M1", "M2", "M3"]
     assert found["after"].tolist() == ["M0", "M1", "M2"]
     errors = [one.left_out_log_rms**2 for one in candidates]
@@ -139,7 +134,7 @@ def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction()
 
 def test_steps_lead_to_the_best_model_only():
     candidates = [of(name, "M0", noise=(0.01, 0, 0.01, 0)) for name in ("M0", "M1", "M2")]
-    best = best_of(candidates).model
-    found = steps(candidates, model_data.cells())
+    best = models.best_of(candidates).model
+    found = models.steps(candidates, model_data.cells())
     assert found["model"].tolist() == ["M1", "M2"][: ("M0", "M1", "M2").index(best)]
     assert isinstance(found, pd.DataFrame)

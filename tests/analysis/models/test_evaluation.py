@@ -3,19 +3,10 @@
 import numpy as np
 import pytest
 
+from analysis.models import evaluation
 from analysis.models.baselines import baselines
 from analysis.models.comparison import BEST, candidate
 from analysis.models.definitions import HELD_OUT, UNSEEN
-from analysis.models.evaluation import (
-    BLOCK,
-    HELD_OUT_SIZE,
-    LEFT_OUT_SIZE,
-    NEVER,
-    VARIANT,
-    evaluate,
-    half_width,
-    variant_errors,
-)
 from analysis.stats.fitting import Data, fit
 from tests.support import model_data
 
@@ -40,46 +31,48 @@ def predictions(candidates, role=HELD_OUT):
 def evaluated(role=HELD_OUT):
     candidates = [of("M0"), of("M2")]
     plain = baselines(candidates[0].data, CELLS["n"].to_numpy(dtype=float))
-    return evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
+    return evaluation.evaluate(candidates, plain, CELLS, predictions(candidates, role), 200, "test")
 
 
 def test_every_model_has_a_row_of_every_test_and_baselines_of_sizes():
     found = evaluated()
     sizes = {"M0", "M2", "constant per kernel", "power law", "interpolation"}
     by_test = found.groupby("test")["model"].agg(set).to_dict()
-    assert by_test[LEFT_OUT_SIZE] == by_test[HELD_OUT_SIZE] == sizes
-    assert by_test[BLOCK] == by_test[VARIANT] == {"M0", "M2"}
+    assert by_test[evaluation.LEFT_OUT_SIZE] == by_test[evaluation.HELD_OUT_SIZE] == sizes
+    assert by_test[evaluation.BLOCK] == by_test[evaluation.VARIANT] == {"M0", "M2"}
     assert (found.groupby("test")["verdict"].agg(lambda each: (each == BEST).sum()) == 1).all()
     assert (found["error_factor"] == np.exp(found["log_rms"])).all()
     assert (found["log_rms_low"] <= found["log_rms_high"]).all()
-    blocks = found[found["test"] == BLOCK]
+    blocks = found[found["test"] == evaluation.BLOCK]
     assert set(blocks["cells"]) == {int((CELLS["variant"] == "block").sum())}
 
 
 def test_what_is_true_is_predicted_also_of_a_block_size_that_was_left_out():
     found = evaluated().set_index(["test", "model"])
-    assert found.at[(BLOCK, "M2"), "verdict"] == BEST
-    for test in (LEFT_OUT_SIZE, BLOCK):
+    assert found.at[(evaluation.BLOCK, "M2"), "verdict"] == BEST
+    for test in (evaluation.LEFT_OUT_SIZE, evaluation.BLOCK):
         assert found.at[(test, "M2"), "log_rms"] < 0.15
         assert found.at[(test, "M0"), "log_rms"] > 3 * found.at[(test, "M2"), "log_rms"]
 
 
 def test_held_out_cells_and_unseen_variants_are_counted():
-    held = evaluated().set_index(["test", "model"]).loc[(HELD_OUT_SIZE, "M2")]
+    held = evaluated().set_index(["test", "model"]).loc[(evaluation.HELD_OUT_SIZE, "M2")]
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
-    never = evaluated(UNSEEN).set_index(["test", "model"]).loc[(NEVER, "M2")]
-    width = half_width(variant_errors(of("M2"), CELLS), CELLS.groupby("variant").ngroup())
+    never = evaluated(UNSEEN).set_index(["test", "model"]).loc[(evaluation.NEVER, "M2")]
+    width = evaluation.half_width(
+        evaluation.variant_errors(of("M2"), CELLS), CELLS.groupby("variant").ngroup()
+    )
     assert never["interval_factor"] == pytest.approx(np.exp(width))
 
 
 def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     one = of("M2")
     own = (CELLS["variant"] == "block").to_numpy()
-    errors = variant_errors(one, CELLS)
+    errors = evaluation.variant_errors(one, CELLS)
     spoiled = one.data.log_times + np.where(own, 3.0, 0.0)
     data = Data(one.data.design, spoiled, *(getattr(one.data, each) for each in REST))
-    moved = variant_errors(candidate("M2", data, one.fit), CELLS)
+    moved = evaluation.variant_errors(candidate("M2", data, one.fit), CELLS)
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
 
 
@@ -89,9 +82,9 @@ REST = ("variance", "kernels", "sizes", "noise")
 def test_half_width_by_hand():
     """Variants of mean square 0.04 and 0.16, however many their cells: t(2) · √0.1."""
     errors = np.array([0.2, -0.2, 0.2, 0.4, np.nan])
-    width = half_width(errors, np.array([0, 0, 0, 1, 2]))
+    width = evaluation.half_width(errors, np.array([0, 0, 0, 1, 2]))
     assert width == pytest.approx(4.30265 * np.sqrt(0.1), rel=1e-4)
-    assert np.isnan(half_width(errors[:3], np.zeros(3, int)))
+    assert np.isnan(evaluation.half_width(errors[:3], np.zeros(3, int)))
 
 
 def test_cells_of_a_new_variant_are_covered():
@@ -102,6 +95,6 @@ def test_cells_of_a_new_variant_are_covered():
         effects = 0.1 * rng.standard_normal(8)
         errors = np.repeat(effects, 4) + 0.05 * rng.standard_normal(32)
         variants = np.repeat(np.arange(8), 4)
-        width = half_width(errors[:28], variants[:28])
+        width = evaluation.half_width(errors[:28], variants[:28])
         inside.append(np.abs(errors[28:]) <= width)
     assert 0.93 <= np.mean(inside) <= 0.97

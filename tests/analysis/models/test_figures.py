@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.models.figures import FIGURES
+from analysis.schema import bounded
 from tests.support.figures import device, drawn, nothing, stored
 
 
@@ -20,10 +21,10 @@ def predicted(source, variant, n, time_s, factor=1.0, **more):
     return of(source) | row | more
 
 
-def compared(source, model="M1", log_rms=0.5, **more):
+def compared(source, model="M1", left_out_log_rms=0.5, **more):
     """Return a row of model_comparison.csv; M1 is the best model."""
     row = {"model": model, "verdict": "best" if model == "M1" else "worse"}
-    return of(source) | row | {"left_out_log_rms": log_rms} | more
+    return of(source) | row | {"left_out_log_rms": left_out_log_rms} | more
 
 
 def rho(source, value=8.0, low=4.0, high=16.0):
@@ -59,7 +60,7 @@ def test_speedups_have_a_panel_for_each_source(tmp_path):
     rows["model_predictions"] += block_and_naive("a", 9, role="held out")
     rows["model_predictions"] += block_and_naive("a", 9, kernels="all")
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows), focus="b")
-    assert shown.said == [f"N = 512, B = 16: {speedup}×" for speedup in (2, 3, 4)]
+    assert shown.tooltips == [f"N = 512, B = 16: {speedup}×" for speedup in (2, 3, 4)]
     titles = [text for text in shown.texts if text.endswith(", M1")]
     assert titles == ["published, Old GPU, M1", "SIMULATED b, M1", "SIMULATED a, M1"]
 
@@ -70,16 +71,16 @@ def test_speedups_have_the_bounds_of_both_medians(tmp_path):
     naive |= {"time_low_s": 0.8, "time_high_s": 1.2}
     block |= {"time_low_s": 0.4, "time_high_s": 0.5}
     shown = drawn(FIGURES["model"], stored(tmp_path, **rows))
-    assert shown.said == ["N = 512, B = 16: 2× (1.6 to 3)"]
+    assert shown.tooltips == ["N = 512, B = 16: 2× (1.6 to 3)"]
 
 
 @pytest.mark.slow
 def test_of_many_cards_one_has_a_panel(tmp_path):
     rows = of_cards([f"card{number}" for number in range(50)])
     store = stored(tmp_path, **rows)
-    assert len(drawn(FIGURES["model"], store, focus="card7").said) == 2
+    assert len(drawn(FIGURES["model"], store, focus="card7").tooltips) == 2
     assert "card7, M1" in drawn(FIGURES["model"], store, focus="card7").texts
-    assert len(drawn(FIGURES["errors"], store).said) == 1 + 8
+    assert len(drawn(FIGURES["errors"], store).tooltips) == 1 + 8
 
 
 def test_speedups_need_a_fitted_rho(tmp_path):
@@ -87,19 +88,13 @@ def test_speedups_need_a_fitted_rho(tmp_path):
 
 
 def test_errors_are_factors_by_model_and_card(tmp_path):
-    rows = [
-        compared("published", "M0", np.log(4)),
-        compared(
-            "a", "M0", np.log(3), left_out_log_rms_low=np.log(2), left_out_log_rms_high=np.log(5)
-        ),
-        compared("a", "M1", np.log(1.1)),
-        compared("a", "M2", None),
-        compared("a", "M0", np.log(7), kernels="all"),
-    ]
-    shown = drawn(
-        FIGURES["errors"], stored(tmp_path, recordings=[device("a")], model_comparison=rows)
-    )
-    assert shown.said == ["a, M0: 3× (2 to 5)", "a, M1: 1.1×", "published, Old GPU, M0: 4×"]
+    rows = [compared("published", "M0", np.log(4))]
+    rows += [compared("a", "M0", **bounded("left_out_log_rms", *np.log([3, 2, 5])))]
+    rows += [compared("a", "M1", np.log(1.1)), compared("a", "M2", None)]
+    rows += [compared("a", "M0", np.log(7), kernels="all")]
+    store = stored(tmp_path, recordings=[device("a")], model_comparison=rows)
+    shown = drawn(FIGURES["errors"], store)
+    assert shown.tooltips == ["a, M0: 3× (2 to 5)", "a, M1: 1.1×", "published, Old GPU, M0: 4×"]
     assert shown.hollow == ["a, M1: 1.1×", "published, Old GPU, M0: 4×"]
     assert "M0: the source's model" in shown.texts
     assert not [text for text in shown.texts if text.startswith("M2")]
@@ -118,24 +113,14 @@ def test_unseen_shows_medians_and_what_is_outside_of_its_interval(tmp_path):
         unseen("block", 3.0, role="held out", model="M0"),
         unseen("naive", 2.0, role="fitted"),
     ]
-    store = stored(
-        tmp_path,
-        recordings=[device("a")],
-        model_predictions=rows,
-        model_comparison=[compared("a", kernels="all")],
-    )
-    shown = drawn(FIGURES["unseen"], store)
+    made = {"model_predictions": rows, "model_comparison": [compared("a", kernels="all")]}
+    shown = drawn(FIGURES["unseen"], stored(tmp_path, recordings=[device("a")], **made))
     outside = "a, register_tile, N = 2048: 0.5 (0.45 to 0.55)"
-    assert shown.said == [
-        "a, block: 1 cells, median 1.1, 1.1 to 1.1",
-        outside,
-        "a, register_tile: 3 cells, median 1, 0.5 to 1.2",
-    ]
+    block = "a, block: 1 cells, median 1.1, 1.1 to 1.1"
+    assert shown.tooltips == [block, outside, "a, register_tile: 3 cells, median 1, 0.5 to 1.2"]
     assert shown.hollow == [outside]
-    assert [text for text in shown.texts if text in ("block", "register_tile", "naive")] == [
-        "block",
-        "register_tile",
-    ]
+    names = [text for text in shown.texts if text in ("block", "register_tile", "naive")]
+    assert names == ["block", "register_tile"]
 
 
 def test_residuals_are_those_of_the_focus_by_both_models(tmp_path):
@@ -145,19 +130,12 @@ def test_residuals_are_those_of_the_focus_by_both_models(tmp_path):
         predicted("a", "block", 1024, 1.0, 0.9, model="M1", block_size=8),
         predicted("b", "block", 1024, 1.0, 7.0, model="M1", block_size=8),
     ]
-    store = stored(
-        tmp_path,
-        recordings=[device("a"), device("b")],
-        model_predictions=rows,
-        model_comparison=[compared("a")],
-    )
+    made = {"model_predictions": rows, "model_comparison": [compared("a")]}
+    store = stored(tmp_path, recordings=[device("a"), device("b")], **made)
     shown = drawn(FIGURES["residuals"], store)
-    each = [
-        "block, B = 8, N = 1024: 0.5",
-        "block, B = 8, N = 1024: 0.9",
-        "buffered_row, N = 512: 1.5",
-    ]
-    assert shown.said == sorted(2 * each)  # by B and by N
+    each = [f"block, B = 8, N = 1024: {factor}" for factor in (0.5, 0.9)]
+    each += ["buffered_row, N = 512: 1.5"]
+    assert shown.tooltips == sorted(2 * each)  # by B and by N
     assert {"M0, by B", "M0, by N", "M1, by B", "M1, by N", "none"} <= set(shown.texts)
 
 

@@ -85,9 +85,8 @@ def test_a_card_that_follows_m0_has_its_parameters(of_card):
     assert (rho["cells"], rho["samples"], rho["draws"]) == (34, 34 * 12, 2000)
     assert rho["unit"] == ""
     assert t_g["unit"] == "s"
-    assert one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")[
-        "left_out_log_rms"
-    ] < 0.02  # fmt: skip
+    m0 = one(of_card["model_comparison"], source="card", model="M0", kernels="modelled")
+    assert m0["left_out_log_rms"] < 0.02
 
 
 def test_models_whose_work_is_not_known_are_left_out(of_card):
@@ -112,14 +111,11 @@ def test_predictions_cover_held_out_orders_and_other_sources_kernels(of_card):
     assert unseen["model"].nunique() == 1
     plain = card[(card["kernels"] == "modelled") & (card["model"] == "M0")]
     assert set(plain.loc[plain["variant"] == "naive", "block_size"]) == {32}
-    np.testing.assert_allclose(
-        plain["log_residual"], np.log(plain["predicted_s"] / plain["time_s"])
-    )
+    errors = np.log(plain["predicted_s"] / plain["time_s"])
+    np.testing.assert_allclose(plain["log_residual"], errors)
     assert np.abs(plain["log_residual"]).max() < 0.03
     assert plain["left_out_log_residual"].notna().equals(plain["role"] == "fitted")
-    inside = (plain["predicted_low_s"] <= plain["time_s"]) & (
-        plain["time_s"] <= plain["predicted_high_s"]
-    )
+    inside = plain["time_s"].between(plain["predicted_low_s"], plain["predicted_high_s"])
     assert inside.equals(plain["in_interval"].astype(bool))
     assert inside.mean() > 0.9
 
@@ -129,9 +125,7 @@ def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
     spoiled = held.samples.copy()
     rows = (spoiled["n"] == 1536) & (spoiled["variant"] == "block")
     spoiled.loc[rows, ["in_run_kernel_s", "total_s"]] *= 7
-    before, after = (
-        tables_of({"card": recording}) for recording in (held, replace(held, samples=spoiled))
-    )
+    before, after = (tables_of({"card": r}) for r in (held, replace(held, samples=spoiled)))
     for name in ("models", "model_comparison", "model_steps", "model_ratios"):
         pd.testing.assert_frame_equal(before[name], after[name])
     assert not before["model_predictions"].equals(after["model_predictions"])
@@ -213,14 +207,16 @@ def test_baselines_stand_beside_the_models_of_the_h100(of_h100):
     found = of_h100["model_tests"]
     own = found[(found["source"] == "h100") & (found["kernels"] == "all")]
     own = own.set_index(["test", "model"])
-    errors = own["log_rms"]
+    errors = own["log_rms"].to_dict()
     assert own["selected_on_this_gpu"].all()
     assert own.at[("leave-one-size-out", "constant per kernel"), "parameters"] == 28
-    assert errors["leave-one-size-out", "M8"] == pytest.approx(0.0775, abs=5e-4)
-    assert errors["leave-one-size-out", "constant per kernel"] == pytest.approx(0.098, abs=5e-4)
-    assert errors["size held out", "constant per kernel"] == pytest.approx(0.048, abs=5e-4)
-    assert errors["size held out", "interpolation"] == pytest.approx(0.030, abs=5e-4)
-    assert errors["size held out", "M8"] == pytest.approx(0.061, abs=5e-4)
+    left_out, held_out = "leave-one-size-out", "size held out"
+    for test, model, expected in (
+        *((left_out, "M8", 0.0775), (left_out, "constant per kernel", 0.098)),
+        *((held_out, "constant per kernel", 0.048), (held_out, "interpolation", 0.030)),
+        (held_out, "M8", 0.061),
+    ):
+        assert errors[test, model] == pytest.approx(expected, abs=5e-4)
 
 
 def test_intervals_hold_nine_tenths_and_more_of_kernels_never_fitted(of_h100):

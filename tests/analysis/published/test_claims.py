@@ -7,16 +7,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.kernels.counts import counts_table, read
 from analysis.kernels.machine_code import machine_code_table
-from analysis.published.claims import (
-    about,
-    above,
-    claims_table,
-    exactly,
-    not_above,
-    on_accesses,
-    on_registers,
-    on_times,
-)
+from analysis.published import claims as rules
 from kernels.host_execution.counts import table
 from tests.support.products import product_of
 from tests.support.report_data import rewritten
@@ -43,7 +34,9 @@ def claims_of(recordings, counts):
         data.builds_table(recordings), data.instructions_table(recordings), counts
     )
     found = data.sources(recordings)
-    return claims_table([*on_times(found), *on_registers(found, code), *on_accesses(counts)])
+    return rules.claims_table(
+        [*rules.on_times(found), *rules.on_registers(found, code), *rules.on_accesses(counts)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def one(claims, words, quantity=None):
     ],
 )
 def test_about_two_is_within_a_factor_of_it(low, high, word):
-    assert about(low, high, 2.0) == word
+    assert rules.about(low, high, 2.0) == word
 
 
 @pytest.mark.parametrize(
@@ -84,15 +77,15 @@ def test_about_two_is_within_a_factor_of_it(low, high, word):
     ],
 )
 def test_above_and_its_contrary(low, high, word):
-    assert above(low, high, 1.0) == word
+    assert rules.above(low, high, 1.0) == word
     contrary = {"holds": "does not hold", "does not hold": "holds"}.get(word, word)
-    assert not_above(low, high, 1.0) == contrary
+    assert rules.not_above(low, high, 1.0) == contrary
 
 
 def test_exactly_is_to_the_last_bit():
     other = np.nextafter(0.25, 1)
-    assert exactly(0.25, 0.25, 0.25) == "holds"
-    assert exactly(other, other, 0.25) == "does not hold"
+    assert rules.exactly(0.25, 0.25, 0.25) == "holds"
+    assert rules.exactly(other, other, 0.25) == "does not hold"
 
 
 def test_claims_on_accesses_are_of_every_exact_kernel(claims):

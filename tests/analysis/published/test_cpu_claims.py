@@ -6,24 +6,17 @@ import pytest
 from analysis.cpu.split import cpu_split_table
 from analysis.data import published
 from analysis.data import recordings as data
+from analysis.published import cpu_claims
 from analysis.published.claims import claims_table
-from analysis.published.cpu_claims import (
-    BLOCK_SIZE,
-    CACHE_RATE,
-    CACHE_SPEEDUP,
-    OVER_CACHE,
-    OVER_NAIVE,
-    on_cpus,
-)
 from tests.support.report_data import PUBLISHED, rewritten
 
 PRINTED = published.read(PUBLISHED)
-ON_GPU = [OVER_NAIVE.text, OVER_CACHE.text]
+ON_GPU = [cpu_claims.OVER_NAIVE.text, cpu_claims.OVER_CACHE.text]
 
 
 def claims_of(recordings):
     found = data.sources(recordings)
-    return claims_table(on_cpus(found, cpu_split_table(PRINTED, found)))
+    return claims_table(cpu_claims.on_cpus(found, cpu_split_table(PRINTED, found)))
 
 
 def one(claims, claim, recording="card"):
@@ -57,19 +50,19 @@ def test_claims_on_a_cpu_belong_to_its_recording_and_those_on_a_gpu_to_the_card(
 def test_a_host_with_two_cards_has_one_row_a_claim_on_its_cpu(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     claims = claims_of({"two": two})
-    assert list(claims["claim"]).count(CACHE_SPEEDUP.text) == 1
-    assert list(claims["claim"]).count(OVER_NAIVE.text) == 2
+    assert list(claims["claim"]).count(cpu_claims.CACHE_SPEEDUP.text) == 1
+    assert list(claims["claim"]).count(cpu_claims.OVER_NAIVE.text) == 2
 
 
 def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_one(claims):
-    row = one(claims, CACHE_SPEEDUP)
+    row = one(claims, cpu_claims.CACHE_SPEEDUP)
     assert (row["above"], row["below"]) == ("naive", "blocked")
     assert row["measured"].startswith("total time of naive over that of blocked (B = ")
     assert row["value"] == pytest.approx(10, rel=0.02)
     assert row["value_low"] < row["value"] < row["value_high"]
     assert (row["expected"], row["verdict"]) == (35, "does not hold")
     assert row["n"] == 1024
-    assert one(claims, CACHE_SPEEDUP, "host")["n"] == 512
+    assert one(claims, cpu_claims.CACHE_SPEEDUP, "host")["n"] == 512
 
 
 @pytest.mark.parametrize(
@@ -77,7 +70,7 @@ def test_cache_optimisation_is_the_best_of_the_sources_programs_over_the_naive_o
 )
 def test_thirty_five_times_is_within_a_factor_of_it(cpu_recording, tmp_path, factor, verdict):
     made = slowed(cpu_recording, tmp_path / "made", naive=factor)
-    row = one(claims_of({"card": made}), CACHE_SPEEDUP)
+    row = one(claims_of({"card": made}), cpu_claims.CACHE_SPEEDUP)
     assert row["value"] == pytest.approx(10 * factor, rel=0.03)
     assert row["verdict"] == (verdict or "does not hold")
 
@@ -87,13 +80,13 @@ def test_a_single_sample_decides_nothing(cpu_recording, tmp_path):
     samples = cpu_recording.samples
     lone = (samples["variant"] == "naive") & (samples["round"] > 0)
     made = rewritten(cpu_recording, tmp_path / "single", samples=samples[~lone])
-    row = one(claims_of({"card": made}), CACHE_SPEEDUP)
+    row = one(claims_of({"card": made}), cpu_claims.CACHE_SPEEDUP)
     assert row["value"] == pytest.approx(10, rel=0.03)
     assert (pd.isna(row["value_low"]), row["verdict"]) == (True, "undecided")
 
 
 def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_recording):
-    row = one(claims, CACHE_RATE)
+    row = one(claims, cpu_claims.CACHE_RATE)
     (source,) = data.sources({"card": gpu_recording})
     cells = source.square_cells
     cells = cells[(cells["device"] == "cpu") & (cells["n"] == 1024)]
@@ -110,31 +103,33 @@ def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
     small = samples["block_size"] == 16
     samples.loc[small, "total_s"] *= 2.2
     made = rewritten(cpu_recording, tmp_path / "made", samples=samples)
-    row = one(claims_of({"card": made}), BLOCK_SIZE)
+    row = one(claims_of({"card": made}), cpu_claims.BLOCK_SIZE)
     assert (row["above"], row["below"], row["block_size"]) == ("blocked", "blocked", 64)
     assert row["value"] == pytest.approx(2.2, rel=0.03)
     assert row["verdict"] == "holds"
-    assert one(claims_of({"card": cpu_recording}), BLOCK_SIZE)["verdict"] == "does not hold"
+    assert (
+        one(claims_of({"card": cpu_recording}), cpu_claims.BLOCK_SIZE)["verdict"] == "does not hold"
+    )
 
 
 def test_speedups_over_the_cpu_are_wholes_of_the_split(claims, gpu_recording):
     split = cpu_split_table(PRINTED, data.sources({"card": gpu_recording}))
     wholes = split[(split["part"] == "whole") & (split["host_memory"] == "pageable")]
-    for start, claim in (("naive", OVER_NAIVE), ("source", OVER_CACHE)):
+    for start, claim in (("naive", cpu_claims.OVER_NAIVE), ("source", cpu_claims.OVER_CACHE)):
         row = one(claims, claim)
         whole = wholes[(wholes["start"] == start) & (wholes["gpu"] == "card")].iloc[0]
         for bound in ("", "_low", "_high"):
             assert row[f"value{bound}"] == whole[f"factor{bound}"]
         assert (row["host_memory"], row["n"]) == ("pageable", whole["n"])
         assert row["measured"].startswith("total time of the CPU's ")
-    assert one(claims, OVER_NAIVE)["verdict"] == "does not hold"
-    assert one(claims, OVER_CACHE)["verdict"] == "does not hold"
+    assert one(claims, cpu_claims.OVER_NAIVE)["verdict"] == "does not hold"
+    assert one(claims, cpu_claims.OVER_CACHE)["verdict"] == "does not hold"
 
 
 @pytest.mark.slow
 def test_more_than_two_thousand_times_holds_where_the_interval_lies_above(gpu_recording, tmp_path):
     made = slowed(gpu_recording, tmp_path / "made", naive=2.5)
-    row = one(claims_of({"card": made}), OVER_NAIVE)
+    row = one(claims_of({"card": made}), cpu_claims.OVER_NAIVE)
     assert row["value_low"] > 2000
     assert row["verdict"] == "holds"
 
@@ -145,10 +140,12 @@ def test_what_was_not_measured_is_said_not_to_be(gpu_recording, tmp_path):
     gone = (samples["device"] == "cpu") & samples["variant"].isin(["naive", "blocked"])
     made = rewritten(gpu_recording, tmp_path / "less", samples=samples[~gone])
     claims = claims_of({"card": made})
-    assert one(claims, CACHE_SPEEDUP)["verdict"] == "not measured"
-    assert one(claims, BLOCK_SIZE)["verdict"] == "not measured"
-    assert one(claims, OVER_NAIVE)["verdict"] == "not measured"
-    assert one(claims, CACHE_RATE)["below"] == "column_buffered", "what is left of its programs"
+    assert one(claims, cpu_claims.CACHE_SPEEDUP)["verdict"] == "not measured"
+    assert one(claims, cpu_claims.BLOCK_SIZE)["verdict"] == "not measured"
+    assert one(claims, cpu_claims.OVER_NAIVE)["verdict"] == "not measured"
+    assert one(claims, cpu_claims.CACHE_RATE)["below"] == "column_buffered", (
+        "what is left of its programs"
+    )
 
 
 @pytest.mark.slow

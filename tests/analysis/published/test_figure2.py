@@ -7,6 +7,7 @@ from analysis.data import ceilings
 from analysis.data import recordings as data
 from analysis.published.figure2 import figure2_table
 from analysis.published.figures import FIGURES
+from analysis.schema import bounded
 from tests.support.figures import device, drawn, stored
 
 
@@ -16,9 +17,8 @@ def test_a_gpu_has_its_fastest_kernel_of_the_source_and_its_properties(gpu_recor
     (row,) = figure2_table(sources, summary, ceilings.ceilings_table(sources)).to_dict("records")
     own = summary[(summary["gpu"] == "gpu") & (summary["n"] == 2048) & (summary["m"] == 2048)]
     own = own[own["variant"].isin(["naive", "block", "block_strided", "block_unroll4"])]
-    own = pd.concat(
-        [own, summary[(summary["variant"] == "block_unroll8") & (summary["n"] == 2048)]]
-    )
+    unrolled = summary[(summary["variant"] == "block_unroll8") & (summary["n"] == 2048)]
+    own = pd.concat([own, unrolled])
     best = own.loc[own["kernel_s"].idxmin()]
     assert row["kernel_flop_per_s"] == pytest.approx(2 * 2048**3 / best["kernel_s"])
     assert row["kernel_flop_per_low_s"] == pytest.approx(2 * 2048**3 / best["kernel_high_s"])
@@ -38,25 +38,15 @@ def test_without_a_gpu_the_table_is_empty(cpu_recording):
 
 
 def test_the_figure_shows_every_gpu_with_its_interval(tmp_path):
-    rows = [
-        {
-            "gpu": f"gpu{place}",
-            "gpu_name": f"Model {place}",
-            "recording": f"gpu{place}",
-            "simulated": False,
-            "n": 2048,
-            "kernel_variant": "block",
-            "kernel_block_size": 32,
-            "kernel_flop_per_s": speed,
-            "kernel_flop_per_low_s": 0.9 * speed,
-            "kernel_flop_per_high_s": 1.1 * speed,
-        }
-        for place, speed in enumerate(1e12 * (1 + place) for place in range(30))
-    ]
+    rows = []
+    for place in range(30):
+        names = {"gpu": f"gpu{place}", "gpu_name": f"Model {place}", "recording": f"gpu{place}"}
+        kernel = {"n": 2048, "kernel_variant": "block", "kernel_block_size": 32}
+        speed = 1e12 * (1 + place)
+        bounds = bounded("kernel_flop_per_s", speed, 0.9 * speed, 1.1 * speed)
+        rows.append({"simulated": False, **names, **kernel, **bounds})
     listed = [device(f"gpu{place}", recording=f"gpu{place}") for place in range(30)]
     found = drawn(FIGURES["figure2"], stored(tmp_path, figure2=rows, recordings=listed))
     assert {f"gpu{place}" for place in range(30)} <= set(found.texts)
-    assert any(
-        said.endswith(", block, B = 32, N = 2048: 30 000 GFLOP/s (27 000 to 33 000)")
-        for said in found.said
-    )
+    text = ", block, B = 32, N = 2048: 30 000 GFLOP/s (27 000 to 33 000)"
+    assert any(said.endswith(text) for said in found.tooltips)

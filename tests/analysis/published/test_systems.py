@@ -132,11 +132,8 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     assert set(limits["gpu"]) == {"card"}
     assert set(limits["compute_capability"]) == {"9.0"}
     threads = limits.loc["threads per multiprocessor"]
-    assert (threads["documented_value"], threads["driver_value"], threads["agree"]) == (
-        2048,
-        2048,
-        True,
-    )
+    values = (threads["documented_value"], threads["driver_value"], threads["agree"])
+    assert values == (2048, 2048, True)
     registers = limits.loc["registers per thread"]
     assert registers["documented_value"] == 255
     assert pd.isna([registers["driver_value"], registers["agree"]]).all(), "no driver says it"
@@ -146,14 +143,9 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
 
 
 def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
-    device = {
-        "device": "gpu0",
-        "name": "Card",
-        "compute_capability": "9.9",
-        "multiprocessors": 1,
-        "memory_bytes": 2**30,
-        "limits": {"max_threads_per_block": 512, "warp_size": 32},
-    }
+    device = {"device": "gpu0", "name": "GPU", "compute_capability": "9.9"}
+    device |= {"multiprocessors": 1, "memory_bytes": 2**30}
+    device |= {"limits": {"max_threads_per_block": 512, "warp_size": 32}}
     made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
     unknown = limits_table(data.sources({"a": made})).set_index("limit")
     assert unknown["documented_value"].isna().all()

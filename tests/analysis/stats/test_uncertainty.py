@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.models.definitions import MODELS
+from analysis.stats import uncertainty
 from analysis.stats.fitting import fit, solve
-from analysis.stats.uncertainty import (
-    AT_LEAST,
-    AT_MOST,
-    BOOTSTRAP,
-    DETERMINED,
-    NO_INTERVAL,
-    NOT_DETERMINED,
-    PROFILE,
-    Estimate,
-    Uncertainty,
-)
 from tests.support import model_data
 
 pytestmark = pytest.mark.slow
@@ -29,7 +19,7 @@ SETS = 200
 
 def estimates(model, data, key):
     """Return the estimates of a model's parameters, and of its ratio."""
-    known = Uncertainty(data, fit(data), key)
+    known = uncertainty.Uncertainty(data, fit(data), key)
     names = MODELS[model].parameters
     above, below = (names.index(name) for name in MODELS[model].ratio)
     found = {name: known.parameter(index) for index, name in enumerate(names)}
@@ -61,9 +51,12 @@ def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     bounded, covered = 0, 0
     for seed in range(60):
         found = estimates("M1", model_data.times("M1", seed, NOISE, t_S=1e-16), seed)
-        bounded += (found["t_S"].status, found["rho"].status) == (AT_MOST, AT_LEAST)
+        bounded += (found["t_S"].status, found["rho"].status) == (
+            uncertainty.AT_MOST,
+            uncertainty.AT_LEAST,
+        )
         covered += found["t_S"].low <= 1e-16 <= found["t_S"].high
-        assert found["rho"].method == PROFILE
+        assert found["rho"].method == uncertainty.PROFILE
         assert found["t_S"].high < 1e-13
         assert found["rho"].low > 10
     assert bounded >= 54
@@ -75,23 +68,23 @@ def test_parameters_that_only_occur_together_are_not_determined():
     frame = model_data.cells()
     frame = frame[(frame["variant"] == "block") & (frame["block_size"] == 32).fillna(False)]
     found = estimates("M0", model_data.times("M0", 0, NOISE, frame), 0)
-    assert found["t_G"].status == found["t_S"].status == AT_MOST
+    assert found["t_G"].status == found["t_S"].status == uncertainty.AT_MOST
     assert found["t_G"].low == found["t_S"].low == 0
-    assert found["rho"].status == NOT_DETERMINED
+    assert found["rho"].status == uncertainty.NOT_DETERMINED
     assert (found["rho"].low, found["rho"].high) == (0, np.inf)
     assert np.isnan(predicted(frame, 0)).all()
 
 
 def predicted(frame, seed):
     data = model_data.times("M0", seed, NOISE, frame)
-    return Uncertainty(data, fit(data), seed).prediction(data.design)
+    return uncertainty.Uncertainty(data, fit(data), seed).prediction(data.design)
 
 
 def test_one_size_has_a_fit_and_no_interval():
     frame = model_data.cells()
     found = estimates("M0", model_data.times("M0", 0, NOISE, frame[frame["n"] == 512]), 0)
     assert found["rho"].value == pytest.approx(truths("M0")["rho"], rel=0.5)
-    assert {one.status for one in found.values()} == {NO_INTERVAL}
+    assert {one.status for one in found.values()} == {uncertainty.NO_INTERVAL}
     assert np.isnan([found["t_G"].low, found["rho"].high]).all()
     assert np.isnan(predicted(frame[frame["n"] == 512], 0)).all()
 
@@ -99,15 +92,15 @@ def test_one_size_has_a_fit_and_no_interval():
 @pytest.mark.parametrize(
     ("low", "high", "status"),
     [
-        (0.5, 2.0, DETERMINED),
-        (0.0, 2.0, AT_MOST),
-        (0.5, np.inf, AT_LEAST),
-        (0.0, np.inf, NOT_DETERMINED),
-        (np.nan, np.nan, NO_INTERVAL),
+        (0.5, 2.0, uncertainty.DETERMINED),
+        (0.0, 2.0, uncertainty.AT_MOST),
+        (0.5, np.inf, uncertainty.AT_LEAST),
+        (0.0, np.inf, uncertainty.NOT_DETERMINED),
+        (np.nan, np.nan, uncertainty.NO_INTERVAL),
     ],
 )
 def test_status_by_the_bounds(low, high, status):
-    assert Estimate(1.0, low, high, BOOTSTRAP).status == status
+    assert uncertainty.Estimate(1.0, low, high, uncertainty.BOOTSTRAP).status == status
 
 
 def test_the_unit_of_time_changes_no_interval_of_a_ratio():
@@ -129,7 +122,7 @@ def test_one_step_is_as_wide_as_new_fits():
     """For errors of realistic size, the interval of the draws equals that of fits to drawn data."""
     data = model_data.times("M7", 7, (0.08, 0.02, 0.03, 0.01))
     found = fit(data)
-    known = Uncertainty(data, found, 7)
+    known = uncertainty.Uncertainty(data, found, 7)
     predicted = data.log_times + found.residual
     rng = np.random.default_rng(1)
     chosen = rng.choice(len(known.errors), 300, replace=False)
@@ -172,7 +165,7 @@ def test_prediction_intervals_contain_cells_that_were_not_fitted():
         data = model_data.times("M7", seed, NOISE, model_data.cells(every=True))
         out = data.sizes == 2
         rest = data.only(~out)
-        low, high = Uncertainty(rest, fit(rest), seed).prediction(data.design[out])
+        low, high = uncertainty.Uncertainty(rest, fit(rest), seed).prediction(data.design[out])
         inside = (np.log(low) <= data.log_times[out]) & (data.log_times[out] <= np.log(high))
         covered, total = covered + inside.sum(), total + out.sum()
     assert 0.9 <= covered / total <= 0.99, covered / total

@@ -1,4 +1,4 @@
-"""Agreement of recordings of the same kind of card: pairs, shares, and the cells that do not."""
+"""Agreement of recordings of one GPU model: pairs, shares, and cells that differ."""
 
 from dataclasses import replace
 
@@ -14,39 +14,32 @@ from tests.support.simulated import FEW
 pytestmark = pytest.mark.slow
 
 
+SIZES = {"sizes": (256, 512), "holdout": (), "noise": 0.001, "variants": FEW}
+
+
 @pytest.fixture(scope="module")
 def one(make_recording, tmp_path_factory):
     """A GPU; not to be changed."""
-    path = tmp_path_factory.mktemp("agreement") / "one"
-    return make_recording(
-        path, sizes=(256, 512), holdout=(), noise=0.001, throttled=2, variants=FEW
-    )
+    return make_recording(tmp_path_factory.mktemp("agreement") / "one", throttled=2, **SIZES)
 
 
 @pytest.fixture(scope="module")
 def two(make_recording, tmp_path_factory):
     """A host with two such GPUs, without throttled samples."""
-    path = tmp_path_factory.mktemp("agreement") / "two"
-    return make_recording(
-        path, gpus=2, sizes=(256, 512), holdout=(), noise=0.001, seed=1, variants=FEW
-    )
+    return make_recording(tmp_path_factory.mktemp("agreement") / "two", gpus=2, seed=1, **SIZES)
 
 
 def named(recording, *names, cpu_model="Simulated CPU"):
     """The recording with its GPUs called these."""
     provenance = recording.provenance
-    devices = [
-        device | {"name": name} for device, name in zip(provenance["devices"], names, strict=True)
-    ]
+    pairs = zip(provenance["devices"], names, strict=True)
+    devices = [device | {"name": name} for device, name in pairs]
     host = provenance["host"] | {"cpu_model": cpu_model}
     return replace(recording, provenance=provenance | {"devices": devices, "host": host})
 
 
-def agreed(made):
-    return agreed_of(data.sources(made))
-
-
-def agreed_of(found):
+def agreed(found):
+    found = data.sources(found) if isinstance(found, dict) else found
     frames = {
         "summary": data.summary_table(found),
         "telemetry": telemetry.telemetry_table(found),
@@ -131,12 +124,11 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
     assert rows["samples_throttled_b"].tolist() == [0, 0]
     assert rows["power_b_w"].tolist() == [350.5] * 2
     assert rows["temperature_max_a_celsius"].tolist() == [42, 42]
-    summary = data.sources({"x": one})[0].cells
-    row = summary[(summary["variant"] == "buffered_row") & (summary["n"] == 256)]
-    row = row[row["host_memory"] == "pinned"].iloc[0]
-    first = rows.iloc[0]
+    cells_of_a = data.sources({"x": one})[0].cells
+    chosen = "variant == 'buffered_row' and n == 256 and host_memory == 'pinned'"
+    (row,) = cells_of_a.query(chosen).to_dict("records")
     for bound in ("", "_low", "_high"):
-        assert first[f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
+        assert rows.iloc[0][f"median_a{bound}_s"] == row[f"kernel{bound}_s"]
     batches = cells[cells["kind"] == comparison.BATCHES]
     assert batches["sm_clock_a_hz"].isna().all()
     assert len(batches) == 2
@@ -144,7 +136,7 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
 
 def test_hosts_are_compared_once_and_only_if_of_one_model(two):
     found = data.sources({"x": two, "y": replace(two)})
-    kinds = agreed_of(found)[0]["kind"]
+    kinds = agreed(found)[0]["kind"]
     assert (kinds == comparison.ON_CPU).sum() == 1
     assert (kinds == comparison.BATCHES).sum() == 2
     other = named(two, *["Simulated GPU"] * 2, cpu_model="Another CPU")
@@ -164,9 +156,8 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
 
 
 def test_only_common_cells_count(one):
-    few = replace(
-        one, samples=one.samples[one.samples["n"] == 256], back_to_back=one.back_to_back[:0]
-    )
+    small = one.samples[one.samples["n"] == 256]
+    few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
     shares, cells = agreed({"x": few, "y": one})
     assert comparison.BATCHES not in set(shares["kind"])
     full, _ = agreed({"x": one, "y": one})
@@ -176,7 +167,7 @@ def test_only_common_cells_count(one):
 
 def test_without_pairs_both_tables_are_empty(one, cpu_recording):
     for found in ([], data.sources({"x": one, "host": cpu_recording})):
-        for table in agreed_of(found):
+        for table in agreed(found):
             assert table.empty
             assert list(table)[:2] == ["recording_a", "gpu_a"]
 

@@ -203,10 +203,8 @@ def test_the_more_comparisons_the_more_one_of_them_must_show():
     ],
 )
 def test_verdict(ratio, separate, q_differs, q_same, verdict):
-    frame = pd.DataFrame(
-        {"ratio": [ratio], "separate": separate, "q_differs": q_differs, "q_same": q_same}
-    )
-    assert significance.verdicts(frame, 0.02).tolist() == [verdict]
+    row = {"ratio": ratio, "separate": separate, "q_differs": q_differs, "q_same": q_same}
+    assert significance.verdicts(pd.DataFrame([row]), 0.02).tolist() == [verdict]
 
 
 def test_the_threshold_decides_what_matters():
@@ -246,11 +244,8 @@ def test_a_ratio_within_the_variance_between_sessions_is_undecided():
 def held(total, kernel, **ceilings):
     """A recording of one cell whose kernel was timed alone, and what is known of its host."""
     made = recorded(cell(total))
-    kernels = (
-        made.samples[[*KERNEL, "session"]]
-        .iloc[:1]
-        .merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
-    )
+    key = made.samples[[*KERNEL, "session"]].iloc[:1]
+    kernels = key.merge(pd.DataFrame({"kernel_s": kernel}), how="cross")
     known = [
         {"device": "gpu0", "quantity": quantity, "host_memory": "pinned", "value": value}
         | {"size_bytes": 4096, "threads": None, "session": 0}
@@ -312,11 +307,8 @@ def test_a_state_that_the_other_recording_visited_too_is_no_slower_kernel():
 def test_first_and_last_rounds_of_a_real_recording_differ_in_no_kernel():
     whole = recording.read(H100)
     halves = whole.samples.groupby(CELL, dropna=False)["round"].transform("median")
-    early, late = (
-        replace(whole, samples=whole.samples[rows])
-        for rows in (whole.samples["round"] <= halves, whole.samples["round"] > halves)
-    )
-    frame = compared(early, late)
+    early = whole.samples["round"] <= halves
+    frame = compared(*(replace(whole, samples=whole.samples[rows]) for rows in (early, ~early)))
     assert len(frame) > 500
     assert set(frame["verdict"]) == {"same", "undecided"}
     assert (frame["ratio"] < 1 / 1.05).any()  # what the verdicts must see through
@@ -403,15 +395,16 @@ def test_notes_name_what_differs():
 def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
     rng = np.random.default_rng(6)
     factors = {1: 1.0, 2: 1.2, 3: 0.8, 4: 1.1}
+    last = cell([1.0], n=5, device="cpu")
+    times = [
+        [side.get(n, 1) * rng.lognormal(0, 0.001, 20) / 1e3 for n in factors]
+        for side in ({}, factors)
+    ]
     a, b = (
         recorded(
-            *(
-                cell(side.get(n, 1) * rng.lognormal(0, 0.001, 20) / 1e3, device="cpu", n=n)
-                for n in factors
-            ),
-            cell([1.0], n=5, device="cpu"),
+            *(cell(own, device="cpu", n=n) for n, own in zip(factors, side, strict=True)), last
         )
-        for side in ({}, factors)
+        for side in times
     )
     frame = compared(a, b)
     lines = comparison_text.table(frame, everything=False).splitlines()
@@ -450,23 +443,16 @@ def run(monkeypatch, capsys):
 
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["analysis", "compare", *map(str, arguments)])
-        status = exit_status(cli.main)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
+        return exit_status(cli.main), *capsys.readouterr()
 
     return command
 
 
 def spawned(*arguments: object, seed="0") -> subprocess.Popen[str]:
     """Start the command line in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "analysis", "compare", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": seed},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    line = [sys.executable, "-m", "analysis", "compare", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(line, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, **pipes)
 
 
 def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):

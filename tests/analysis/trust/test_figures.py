@@ -29,10 +29,10 @@ def test_agreement_counts_the_cells_that_both_have(tmp_path):
     kinds = [counted("GPU, pinned", "kernel"), counted("GPU, pageable", "kernel")]
     store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, agreement=kinds)
     shown = drawn(FIGURES["agreement"], store)
-    assert len(shown.said) == 5  # percentiles of the one kind that both have
+    assert len(shown.tooltips) == 5  # percentiles of the one kind that both have
     within = "75 % of 4 configurations within 2 %"
-    assert all(within in text for text in shown.said)
-    assert f"kernel, pinned memory: 50 % at 0.995 or less; {within}" in shown.said
+    assert all(within in text for text in shown.tooltips)
+    assert f"kernel, pinned memory: 50 % at 0.995 or less; {within}" in shown.tooltips
     assert "b / a" in shown.texts
 
 
@@ -42,15 +42,11 @@ def test_agreement_of_kernels_back_to_back_and_of_cpus(tmp_path):
     launched = [back_to_back(gpu, "naive", 64, 1.0, 1.5) for gpu in "ab"]
     kinds = [counted("GPU, back to back", "kernel_batch")]
     kinds += [counted("CPU", "total", gpu_a=None, gpu_b=None)]
-    store = stored(
-        tmp_path,
-        recordings=[device("a"), device("b")],
-        summary=rows,
-        back_to_back=launched,
-        agreement=kinds,
-    )
+    listed = [device("a"), device("b")]
+    tables = {"summary": rows, "back_to_back": launched, "agreement": kinds}
+    store = stored(tmp_path, recordings=listed, **tables)
     shown = drawn(FIGURES["agreement"], store)
-    assert {text.split(":")[0] for text in shown.said} == {"kernel, back to back", "CPU"}
+    assert {text.split(":")[0] for text in shown.tooltips} == {"kernel, back to back", "CPU"}
 
 
 def back_to_back(gpu, variant, n, batch_s, ratio, **more):
@@ -71,7 +67,7 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
         tmp_path, recordings=[device("a"), device("b", simulated=True)], back_to_back=rows
     )
     shown = drawn(FIGURES["launches"], store)
-    assert shown.said == [
+    assert shown.tooltips == [
         "SIMULATED b, naive, N = 256: 2×",
         "a, block, B = 16, N = 256: 1.2× (1.1 to 1.3)",
     ]

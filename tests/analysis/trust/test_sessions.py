@@ -20,9 +20,8 @@ def table(make_recording, tmp_path_factory):
     base = tmp_path_factory.mktemp("recorded")
     made = []
     for session, slower in enumerate(APART):
-        one = make_recording(
-            base / f"{session}", sizes=(256, 512), holdout=(), samples=8, gpus=2, seed=session
-        )
+        sizes = {"sizes": (256, 512), "holdout": (), "samples": 8}
+        one = make_recording(base / f"{session}", gpus=2, seed=session, **sizes)
         samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
         made.append(rewritten(one, samples=samples))
     alone = make_recording(base / "alone", sizes=(256,), samples=6)
@@ -57,11 +56,8 @@ def test_each_session_is_left_out_in_turn(table):
     known = table["medians_evaluated"] > 0
     assert known.any()
     share = table["medians_inside"] / table["medians_evaluated"]
-    pd.testing.assert_series_equal(
-        table.loc[known, "inside_share"].astype(float),
-        share[known].astype(float),
-        check_names=False,
-    )
+    own = table.loc[known, "inside_share"].astype(float)
+    pd.testing.assert_series_equal(own, share[known].astype(float), check_names=False)
     assert (table.loc[known, "medians_evaluated"] == 3 * table.loc[known, "cells"]).all()
 
 

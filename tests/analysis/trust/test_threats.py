@@ -16,19 +16,13 @@ def of(store):
 
 
 def state(label, n, samples=10, throttled=0, clock=1.5e9, total=1.0, unmarked=1.0):
-    return {
-        "gpu": label,
-        "n": n,
-        "samples": samples,
-        "samples_throttled": throttled,
-        "sm_clock_hz": clock,
-        "total_s": total,
-        "unthrottled_total_s": unmarked,
-    }
+    clocks = {"samples": samples, "samples_throttled": throttled, "sm_clock_hz": clock}
+    return {"gpu": label, "n": n, **clocks, "total_s": total, "unthrottled_total_s": unmarked}
 
 
 @pytest.fixture
 def told(tmp_path):
+    pair = {"recording_a": "card", "gpu_a": "card", "recording_b": "again", "gpu_b": "again"}
     store = tables(
         tmp_path,
         recordings=[
@@ -49,14 +43,7 @@ def told(tmp_path):
             state("card", 1024, clock=1.98e9, unmarked=1.02),
         ],
         agreement=[
-            {
-                "recording_a": "card",
-                "gpu_a": "card",
-                "recording_b": "again",
-                "gpu_b": "again",
-                "cells": cells,
-                "cells_agreeing": agreeing,
-            }
+            {**pair, "cells": cells, "cells_agreeing": agreeing}
             for cells, agreeing in ((10, 7), (5, 5))
         ],
     )
@@ -69,13 +56,8 @@ def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
     assert card["share_throttled"] == 0.05
     assert card["throttling_shift"] == pytest.approx(0.1)
     assert (card["sm_clock_low_hz"], card["sm_clock_high_hz"]) == (1.2e9, 1.98e9)
-    columns = [
-        "samples",
-        "samples_throttled",
-        "share_throttled",
-        "throttling_shift",
-        "sm_clock_low_hz",
-    ]
+    columns = ["samples", "samples_throttled", "share_throttled", "sm_clock_low_hz"]
+    columns += ["throttling_shift"]
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
 
 
