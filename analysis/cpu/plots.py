@@ -126,8 +126,8 @@ def rates(hosts: Sequence[Host]) -> Figure:
             several |= threads > 1
             look = _line(looks[True, str(name)], threads)
             own = own.sort_values("n")
-            said = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
-            style.points(axis, own, "n", RATE, look, None, names=said, tell=style.gflops)
+            names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
+            style.points(axis, own, "n", RATE, look, None, names=names, tell=style.gflops)
         for threads in sorted(set(best["threads"])):
             if (_PEAK, threads) in host.ceilings:
                 text = f"FMAs, {_threads(threads)}"
@@ -178,9 +178,9 @@ def blocks(hosts: Sequence[Host], caches: Mapping[int, int]) -> Figure:
     for host in hosts:
         own = host.rows.sort_values("block_size")
         text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
-        said = [f"{text}, B = {size}" for size in own["block_size"]]
+        names = [f"{text}, B = {size}" for size in own["block_size"]]
         look = looks[host.name]
-        style.points(axis, own, "block_size", RATE, look, text, names=said, tell=style.gflops)
+        style.points(axis, own, "block_size", RATE, look, text, names=names, tell=style.gflops)
     axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
     style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
     low, high = axis.get_xlim()
@@ -258,10 +258,10 @@ def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look
     if not np.isfinite(intensity):
         return
     name = label(row["variant"])
-    said = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
-    said += f"{style.rounded(intensity)} FLOP per byte"
+    point = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
+    point += f"{style.rounded(intensity)} FLOP per byte"
     frame = pd.DataFrame([row])
-    style.points(axis, frame, column, RATE, look, name, False, [said], style.gflops)
+    style.points(axis, frame, column, RATE, look, name, False, [point], style.gflops)
     if threads > 1:
         rim: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.2}
         axis.scatter([intensity], [row["rate"]], s=60, marker=look.marker, zorder=4, **rim)

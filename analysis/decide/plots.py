@@ -38,8 +38,8 @@ def break_even(
         for number, (gpu, own) in enumerate(by_gpu.items()):
             cells = own[own["host_memory"] == memory]
             y = cells["cpu_baseline"].map(shown.index) + rows.offset(number, len(by_gpu))
-            said = [f"{gpu}, {memory}, {cpu_baselines[name]}" for name in cells["cpu_baseline"]]
-            _crossings(axis, cells.assign(y=y, name=said), looks[gpu])
+            names = [f"{gpu}, {memory}, {cpu_baselines[name]}" for name in cells["cpu_baseline"]]
+            _crossings(axis, cells.assign(y=y, name=names), looks[gpu])
             rows.key(axis, looks[gpu], gpu)
         names = [cpu_baselines[name] for name in shown]
         rows.name_rows(axis, names if axis is axes[0] else [""] * len(names))
@@ -59,13 +59,13 @@ def _crossings(axis: Axes, cells: pd.DataFrame, look: palette.Look) -> None:
     crossed = crossed.assign(n_low=low, n_high=high)
     names = ("n", "n_low", "n_high")
     rows.dots(axis, crossed, names, list(crossed["y"]), look, list(crossed["name"]))
-    for place, end, marker in ((BELOW, "least_n", 8), (ABOVE, "largest_n", 9)):
-        own = cells[cells["location"] == place]
+    for location, end, marker in ((BELOW, "least_n", 8), (ABOVE, "largest_n", 9)):
+        own = cells[cells["location"] == location]
         if len(own):
             how: dict[str, Any] = {"color": look.colour, "marker": marker}
             drawn = axis.scatter(own[end], own["y"], s=40, **how)
-            said = zip(own["name"], own[end], strict=True)
-            hover(drawn, [f"{name}: {place} {size}" for name, size in said])
+            sizes = zip(own["name"], own[end], strict=True)
+            hover(drawn, [f"{name}: {location} {size}" for name, size in sizes])
 
 
 def copies(by_gpu: RowsByGpu, fits: RowsByGpu) -> Figure:
@@ -203,6 +203,6 @@ def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -
     factor = (cells["predicted_s"] / cells["time_s"]).to_numpy(dtype=float)
     time_s = cells["time_s"].to_numpy(dtype=float)
     outside = ~cells["inside"].fillna(True).to_numpy(dtype=bool)
-    said = zip(style.cell_names(cells), factor, strict=True)
-    texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in said]
+    ratios = zip(style.cell_names(cells), factor, strict=True)
+    texts = [f"{name}, {cell}: {style.rounded(ratio)}" for cell, ratio in ratios]
     _points(axis, time_s, factor, outside, look, texts)

@@ -106,8 +106,8 @@ def split(cells: pd.DataFrame) -> Figure:
             look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
             bars = axis.bar(range(len(rows)), share, 0.7, bottom, label=text, **look)
             for bar, n, percent, time_s in zip(bars, rows["n"], share, rows[part], strict=True):
-                said = f"{text}, N = {style.plain_number(n)}: {percent:.3g} %, "
-                hover(bar, [said + style.seconds(time_s)])
+                shown = f"{text}, N = {style.plain_number(n)}: {percent:.3g} %, "
+                hover(bar, [shown + style.seconds(time_s)])
             bottom += share
         for place, total in enumerate(rows["total_s"]):
             how: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8}

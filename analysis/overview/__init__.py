@@ -1,1 +1,1 @@
-"""The answers, the published tables beside ours, and the GPUs compared."""
+"""The three answers, speedups, and the comparison of GPUs."""

@@ -62,9 +62,9 @@ def published_only(tmp_path_factory):
 
 
 def test_one_command_writes_all_tables_and_reports_progress(published_only):
-    out, said = published_only
+    out, messages = published_only
     assert {path.stem for path in out.iterdir()} == set(TABLES)
-    assert said.splitlines()[0] == "models of published: modelled kernels"
+    assert messages.splitlines()[0] == "models of published: modelled kernels"
 
 
 def test_the_same_input_gives_the_same_bytes_in_another_process(published_only):

@@ -45,10 +45,10 @@ def test_recordings_are_listed_in_the_given_sequence(both):
 
 
 def test_the_rows_of_a_recording_do_not_depend_on_others(both, paths):
-    alone = compute({"a": paths["a"]})
+    single = compute({"a": paths["a"]})
     for name in ("summary", "checks", "curves", "cpu_ladder", "telemetry", "claims"):
         rows = both[name][both[name]["recording"].isin(["a"])].reset_index(drop=True)
-        own = alone[name][alone[name]["recording"].isin(["a"])].reset_index(drop=True)
+        own = single[name][single[name]["recording"].isin(["a"])].reset_index(drop=True)
         pd.testing.assert_frame_equal(rows, own, check_dtype=False)
 
 
@@ -64,9 +64,9 @@ def test_sessions_are_combined_in_all_tables():
     for name in ("checks", "phases"):
         counts = made[name]["session"].value_counts()
         assert counts[0] == counts[1] > 0, name
-    alone = compute({"card": sessions[:1]})
+    single = compute({"card": sessions[:1]})
     for name in ("machine_code", "ladder", "speedups", "curves", "ceilings"):
-        assert len(made[name]) == len(alone[name]), name
+        assert len(made[name]) == len(single[name]), name
 
 
 def test_an_unreadable_recording_is_named(paths, tmp_path):

@@ -40,7 +40,7 @@ class Drawn:
     marks: list[tuple[str, str]]
 
     @property
-    def said(self) -> list[str]:
+    def tooltips(self) -> list[str]:
         """The sorted tooltips of all marks."""
         return sorted(text for text, _ in self.marks)
 

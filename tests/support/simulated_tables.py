@@ -14,7 +14,7 @@ from study.cells import Cell
 STUDIED = ("block_unroll4", 32)
 COLD_S = {"init_s": 0.05, "context_s": 0.12, "module_s": 0.002, "allocation_s": 0.001}
 # Slowdown of copies by the traffic of other GPUs; kernels are not affected.
-BESIDE = {"pinned": 1.0, "pageable": 1.5}
+SLOWDOWN = {"pinned": 1.0, "pageable": 1.5}
 THROTTLED_FACTOR = 1.3
 SW_POWER_CAP = 0x4
 SW_THERMAL_SLOWDOWN = 0x20
@@ -225,14 +225,14 @@ def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFr
 
 
 def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return twelve pairs of every `STUDIED` cell, with the copies slowed by `BESIDE`."""
+    """Return twelve pairs of every `STUDIED` cell, with the copies slowed by `SLOWDOWN`."""
     rows = []
-    for memory, beside in BESIDE.items() if gpus > 1 else ():
-        for cell, alone in _studied(samples, memory):
+    for memory, slowdown in SLOWDOWN.items() if gpus > 1 else ():
+        for cell, isolated in _studied(samples, memory):
             for number in range(1, 13):
                 state = float(np.exp(0.05 * rng.standard_normal()))  # the same for both of a pair
-                for count, factor in ((0, 1.0), (gpus - 1, beside)):
-                    times = {name: float(alone[name].median()) * state for name in _PARTS}
+                for count, factor in ((0, 1.0), (gpus - 1, slowdown)):
+                    times = {name: float(isolated[name].median()) * state for name in _PARTS}
                     for name in times:
                         noise = float(np.exp(0.002 * rng.standard_normal()))
                         times[name] *= noise * (1.0 if name == "kernel_s" else factor)

@@ -31,7 +31,7 @@ def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
         part("a", "gpu", 4.0, start="source"),
     ]
     shown = drawn(*split_of(tmp_path, rows))
-    assert shown.said == [
+    assert shown.tooltips == [
         "a, GPU, copies included (gpu): about 4×",
         "a, cache optimisation, one thread (source): 10× (9 to 11)",
         "a, pinned instead of pageable memory (block): 5×",
@@ -45,7 +45,7 @@ def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
 def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path, pinned):
     rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
     shown = drawn(*split_of(tmp_path, rows))
-    assert shown.said == ["a, GPU, copies included (gpu): about 2×"]
+    assert shown.tooltips == ["a, GPU, copies included (gpu): about 2×"]
 
 
 def test_split_of_one_kind_of_memory_names_it_and_may_be_slower(tmp_path):
@@ -85,7 +85,7 @@ def test_throughput_has_a_panel_for_each_host_and_the_best_block(tmp_path):
     peaks += [peak("b", 16, 1.0)]
     store = stored(tmp_path, recordings=hosts, summary=rows, ceilings=peaks)
     shown = drawn(FIGURES["cpu-rate"], store, focus="b")
-    assert shown.said == [
+    assert shown.tooltips == [
         "blas, 16 threads, N = 512: 400 GFLOP/s",
         "blocked, one thread, N = 512: 20 GFLOP/s",
         "naive, one thread, N = 256: 2 GFLOP/s",
@@ -108,7 +108,7 @@ def test_blocks_of_every_host_at_its_largest_size(tmp_path):
     caches = [{"recording": "of a", "l1_bytes": 49152, "l3_bytes": 2**30}]
     store = stored(tmp_path, recordings=[device("a"), device("b")], summary=rows, cpu_hosts=caches)
     shown = drawn(FIGURES["cpu-blocks"], store)
-    assert shown.said == [
+    assert shown.tooltips == [
         "of a, N = 1024, B = 512: 10 GFLOP/s",
         "of a, N = 1024, B = 64: 20 GFLOP/s",
         "of b, N = 512, B = 8: 5 GFLOP/s",
@@ -134,7 +134,7 @@ def test_roofline_is_that_of_the_host_in_focus(tmp_path):
     ceilings = [peak("a", 1, 100.0), peak("b", 1, 7.0)]
     tables = {"recordings": [device("a"), device("b")], "cpu_roofline": rows}
     shown = drawn(FIGURES["cpu-roofline"], stored(tmp_path, **tables, ceilings=ceilings))
-    assert shown.said == [
+    assert shown.tooltips == [
         f"{name}, N = 1000, {intensity} FLOP per byte: 2 GFLOP/s"
         for name in ("blas, 16 threads", "naive, one thread")
         for intensity in (0.25, 0.5)

@@ -21,7 +21,7 @@ PRINTED = published.read(PUBLISHED)
 
 
 @pytest.fixture(scope="module")
-def card(gpu_recording):
+def gpu(gpu_recording):
     return data.sources({"card": gpu_recording})
 
 
@@ -54,14 +54,14 @@ def sets(names):
     return {key: {name} for key, name in names.items()}
 
 
-def test_baselines_and_stages_are_the_fastest_of_their_kind(card):
-    found = baselines(card[0].square_cells)
+def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
+    found = baselines(gpu[0].square_cells)
     names = {"naive": "naive", "own": "packed", "blas": "blas", "blas_all": "blas", "best": "blas"}
     assert {name: set(rows["variant"]) for name, rows in found.items()} == sets(names)
     assert set(found["best"]["threads"]) == set(found["blas_all"]["threads"]) == {ALL_THREADS}
     assert set(found["own"]["threads"]) == {1}
     assert list(found["own"]["n"]) == [256, 512, 1024]
-    steps = stages(card[0].square_cells)
+    steps = stages(gpu[0].square_cells)
     names = {"naive": "naive", "source": "blocked", "one_thread": "blas", "all_threads": "blas"}
     assert {name: set(rows["variant"]) for name, rows in steps.items()} == sets(names)
 
@@ -88,8 +88,8 @@ def test_unknown_facts_of_a_host_are_empty(gpu_recording):
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
 
 
-def test_the_clock_is_listed_by_threads_with_the_number_of_changes(card, gpu_recording):
-    table = clock_table(card).set_index("threads")
+def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_recording):
+    table = clock_table(gpu).set_index("threads")
     samples = gpu_recording.samples[gpu_recording.samples["device"] == "cpu"]
     for threads in (1, ALL_THREADS):
         row, own = table.loc[threads], samples[samples["threads"] == threads]
@@ -105,14 +105,16 @@ def test_the_clock_is_listed_by_threads_with_the_number_of_changes(card, gpu_rec
 @pytest.mark.slow
 def test_cpu_time_of_a_single_run_does_not_count_as_many_cpus(gpu_recording, tmp_path):
     samples = gpu_recording.samples.copy()
-    alone = (samples["device"] == "cpu") & (samples["threads"] == 1)
-    cell = samples[alone & (samples["n"] == 256) & (samples["variant"] == "packed")]
+    one_thread = (samples["device"] == "cpu") & (samples["threads"] == 1)
+    cell = samples[one_thread & (samples["n"] == 256) & (samples["variant"] == "packed")]
     ticked_s = 50 * cell["total_s"].iloc[0]
     samples.loc[cell.index[0], "other_threads_s"] = ticked_s
     made = rewritten(gpu_recording, tmp_path / "ticked", samples=samples)
     row = clock_table(data.sources({"ticked": made})).set_index("threads").loc[1]
     assert row["busy_other_threads_max"] == pytest.approx(ticked_s / cell["total_s"].sum())
-    assert row["busy_other_threads"] == pytest.approx(ticked_s / samples[alone]["total_s"].sum())
+    assert row["busy_other_threads"] == pytest.approx(
+        ticked_s / samples[one_thread]["total_s"].sum()
+    )
 
 
 def test_samples_without_a_clock_are_not_listed(gpu_recording, tmp_path):
@@ -131,11 +133,11 @@ def ladder(both):
 
 
 def test_each_step_is_compared_with_the_previous_step_at_each_size(ladder, both):
-    card = ladder[ladder["recording"] == "card"]
-    assert len(card) == 8 * 3
+    steps = ladder[ladder["recording"] == "card"]
+    assert len(steps) == 8 * 3
     assert set(ladder.loc[ladder["recording"] == "host", "n"]) == {256, 512}
     cells = both[0].square_cells.set_index(["variant", "threads", "n"])
-    for row in card.to_dict("records"):
+    for row in steps.to_dict("records"):
         own = cells.loc[[(row["variant"], row["threads"], row["n"])]]
         assert row["time_s"] == own["total_s"].min(), "the fastest block size"
         expected = CPU_S_PER_FMA[row["after_variant"]] / CPU_S_PER_FMA[row["variant"]]
@@ -190,10 +192,10 @@ def ceiling(source, quantity, threads):
 
 
 def test_each_variant_has_a_row_at_its_largest_size_for_each_number_of_threads(roofline):
-    card = roofline[roofline["recording"] == "card"]
+    own = roofline[roofline["recording"] == "card"]
     expected = [*((name, 1) for name in CPU_S_PER_FMA), ("packed", 4), ("blas", 4)]
-    assert sorted(zip(card["variant"], card["threads"], strict=True)) == sorted(expected)
-    assert set(card["n"]) == {1024}
+    assert sorted(zip(own["variant"], own["threads"], strict=True)) == sorted(expected)
+    assert set(own["n"]) == {1024}
     assert one(roofline, "naive", recording="host")["n"] == 512
 
 
@@ -249,8 +251,8 @@ def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def split(card):
-    return cpu_split_table(PRINTED, card)
+def split(gpu):
+    return cpu_split_table(PRINTED, gpu)
 
 
 def split_of(recording, chosen, path):
@@ -275,7 +277,7 @@ def test_factors_multiply_to_the_whole_and_shares_add_to_one(split, start, first
     assert rows["factor"].between(rows["factor_low"], rows["factor_high"]).all()
 
 
-def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
+def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, gpu):
     rows = parts_of(split)
     rate = CPU_S_PER_FMA
     expected = {
@@ -287,7 +289,7 @@ def test_parts_are_the_steps_between_the_fastest_of_their_kind(split, card):
     assert (rows.at["gpu", "after_variant"], rows.at["gpu", "after_threads"]) == ("blas", 4)
     assert rows.at[WHOLE, "after_variant"] == "naive"
     own = "n == 1024 and host_memory == 'pageable' and variant != 'cublas_sgemm'"
-    own = card[0].square_cells.query(own)
+    own = gpu[0].square_cells.query(own)
     assert rows.at[WHOLE, "variant"] == own.loc[own["total_s"].idxmin(), "variant"]
     assert rows.at[WHOLE, "time_s"] == own["total_s"].min()
     assert set(rows["n"]) == {1024}, "the largest size of the CPU, not the source's"

@@ -171,8 +171,8 @@ def test_each_cpu_baseline_is_its_fastest_cell(source):
 @pytest.mark.slow
 def test_a_host_with_one_thread_has_no_baseline_on_all(make_recording, tmp_path):
     recorded = make_recording(tmp_path / "card", sizes=(256, 512), samples=6)
-    alone = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
-    (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[alone])})
+    single = recorded.samples["threads"].isna() | (recorded.samples["threads"] == 1)
+    (source,) = data.sources({"card": rewritten(recorded, samples=recorded.samples[single])})
     assert set(cpu_baselines(source)["cpu_baseline"]) == {"naive", "own", "blas", "best"}
 
 

@@ -25,7 +25,7 @@ def test_break_even_sizes_are_dots_inside_and_arrows_outside_the_measured_range(
     ]
     store = stored(tmp_path, recordings=[device("a"), device("b")], break_even=rows)
     shown = drawn(FIGURES["break-even"], store)
-    assert shown.said == [
+    assert shown.tooltips == [
         "a, pageable, BLAS, all threads: 600",
         "a, pinned, BLAS, all threads: 400 (300 to 500)",
         "a, pinned, naive loop, one thread: below 256",
@@ -54,7 +54,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
     fits = [line | {"latency_s": 1e-5, "bytes_per_s": 5e10}]
     store = stored(tmp_path, recordings=[device("a")], transfer_points=rows, transfers=fits)
     shown = drawn(FIGURES["copies"], store)
-    assert shown.said == [
+    assert shown.tooltips == [
         "a, pageable, 1 MiB: 10 GB/s",
         "a, pinned, 1 MiB: 50 GB/s (40 to 60)",
         "a, pinned, 16 MiB: 50 GB/s",
@@ -66,7 +66,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
 def test_copies_of_one_size(tmp_path):
     rows = [copy("pinned", "h2d", 500_000, 1e-5)]
     store = stored(tmp_path, recordings=[device("a")], transfer_points=rows)
-    assert len(drawn(FIGURES["copies"], store).said) == 1
+    assert len(drawn(FIGURES["copies"], store).tooltips) == 1
 
 
 def predicted(block_size, time_s, predicted_s, inside=True):
@@ -79,7 +79,7 @@ def test_predictions_show_the_fastest_block_size_and_cells_outside_the_interval(
     store = stored(tmp_path, recordings=[device("a")], predictions=rows)
     shown = drawn(FIGURES["predictions"], store)
     outside = "a, pinned, block, B = 8, N = 1536: 1.5"
-    assert shown.said == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]
+    assert shown.tooltips == ["a, pinned, block, B = 16, N = 1536: 1.1", outside]
     assert shown.hollow == [outside]
 
 

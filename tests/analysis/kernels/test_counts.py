@@ -69,7 +69,7 @@ def counters(counted, device="gpu0", changes=MEASURED):
 
 
 @pytest.fixture(scope="module")
-def card(make_recording, counted, tmp_path_factory):
+def gpus(make_recording, counted, tmp_path_factory):
     """A recording of two GPUs; only the second one has hardware counters."""
     path = tmp_path_factory.mktemp("counters") / "two"
     made = make_recording(path, gpus=2, sizes=(256, 512), holdout=(), samples=6)
@@ -77,8 +77,8 @@ def card(make_recording, counted, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(card, counted):
-    return counts_table(read(counted), data.sources({"two": card}))
+def found(gpus, counted):
+    return counts_table(read(counted), data.sources({"two": gpus}))
 
 
 def one(found, name, block, n, quantity):
@@ -92,12 +92,12 @@ def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
     totals = read(counted)
     assert len(found) == totals["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
-    of_card = found[found["gpu"].notna()]
-    assert set(of_card["n"]) == {SIZE}
-    assert set(of_card["gpu"]) == {"two-gpu1"}
-    assert set(of_card["recording"]) == {"two"}
-    assert (of_card["counter"].notna()).all()
-    assert len(of_card) == 10 * len(KERNELS), "each metric of each kernel"
+    of_gpu = found[found["gpu"].notna()]
+    assert set(of_gpu["n"]) == {SIZE}
+    assert set(of_gpu["gpu"]) == {"two-gpu1"}
+    assert set(of_gpu["recording"]) == {"two"}
+    assert (of_gpu["counter"].notna()).all()
+    assert len(of_gpu) == 10 * len(KERNELS), "each metric of each kernel"
     assert found.loc[found["gpu"].isna(), "counter"].isna().all()
 
 
@@ -115,7 +115,7 @@ def test_a_request_has_the_sectors_and_wavefronts_of_the_h100(found):
     assert pd.isna(conflicts["counter_over_theory"]), "0 in theory"
 
 
-def test_agreement_is_exact_and_unknown_without_counts(found, card, counted):
+def test_agreement_is_exact_and_unknown_without_counts(found, counted):
     assert one(found, "buffered_row", None, SIZE, "global_load_sectors")["agrees"]
     assert one(found, "block", 32, 64, "global_load_accesses")["agrees"]
     assert pd.isna(one(found, "block", 32, 1024, "global_load_sectors")["agrees"])
@@ -127,12 +127,12 @@ def test_agreement_is_exact_and_unknown_without_counts(found, card, counted):
 
 
 @pytest.mark.slow
-def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(card, counted):
+def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
     second = counters(counted, "gpu0", {})
     foreign = second.assign(dtype="float64", value=1.0)
     several = second.assign(value=second["value"] + 2.0)
-    rows = pd.concat([card.counters, second, several, several, foreign])
-    two = rewritten(card, card.path.parent / "both", counters=rows)
+    rows = pd.concat([gpus.counters, second, several, several, foreign])
+    two = rewritten(gpus, gpus.path.parent / "both", counters=rows)
     found = counts_table(read(counted), data.sources({"two": two}))
     row = found[(found["variant"] == "naive") & (found["n"] == SIZE)]
     row = row[row["quantity"] == "global_load_sectors"]
@@ -171,10 +171,10 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
         file.write_text(change(counted[0].read_text()))
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
-    said = str(error.value)
-    assert "\n" not in said
-    assert said.startswith(f"counts {file}: invalid table")
-    assert words in said
+    message = str(error.value)
+    assert "\n" not in message
+    assert message.startswith(f"counts {file}: invalid table")
+    assert words in message
 
 
 # ---- explanations

@@ -93,9 +93,9 @@ def test_ratio_is_the_time_over_that_on_the_first_gpu_with_the_size(gpus):
     first = gpus[gpus["gpu"] == "first"]
     assert first[["ratio", "ratio_low", "ratio_high", "verdict"]].isna().all(axis=None)
     assert set(first["first"]) == {"first"}
-    alone = gpus[(gpus["gpu"] == "other") & (gpus["n"] == 1024)]
-    assert set(alone["first"]) == {"other"}
-    assert alone["ratio"].isna().all()
+    single = gpus[(gpus["gpu"] == "other") & (gpus["n"] == 1024)]
+    assert set(single["first"]) == {"other"}
+    assert single["ratio"].isna().all()
     both = gpus[gpus["ratio"].notna()]
     assert len(both) == 3 * 4
     kernels = both[both["quantity"] == "kernel"]
