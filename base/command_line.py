@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 _WIDTH = 88
+ABSENT = "–"  # in a table
 # The subcommands of a parser; `add_command` adds one.
 Commands = Any
 
@@ -33,6 +34,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of texts as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of texts as indented lines with aligned columns."""
+    return [f"  {line}" for line in aligned(rows)]
 
 
 def commands_of(parser: CommandParser) -> Commands:

@@ -35,8 +35,8 @@ def find_nvcc() -> Path | None:
 
 def has_disassembler(nvcc: Path) -> bool:
     """Say whether the builds will find nvdisasm, as `kernels.cubins.toolchain` looks for it."""
-    beside = (path.with_name("nvdisasm") for path in (nvcc, nvcc.resolve()))
-    return any(map(shutil.which, (*beside, "nvdisasm")))
+    beside = [str(path.with_name("nvdisasm")) for path in (nvcc, nvcc.resolve())]
+    return any(shutil.which(path) for path in (*beside, "nvdisasm"))
 
 
 def has_nvidia_gpu() -> bool:

@@ -116,8 +116,10 @@ def run(command: Sequence[str], failed: str, environment: Mapping[str, str] = os
 
 def output(command: Sequence[str]) -> str:
     """Return what a command prints; nothing where it does not exist."""
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
-        return subprocess.run(command, cwd=ROOT, text=True, check=False, **both).stdout
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.stdout
     except OSError:
         return ""

@@ -4,43 +4,32 @@ The kernel is added to the catalog of this process and handled like every other 
 function is only timed.
 """
 
-import os
-import signal
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan, lcm
 from pathlib import Path
 from typing import Any
 
+from base.command_line import ABSENT, table
 from base.errors import StudyError
 from base.files import sha256
 from base.paths import RESULTS, ROOT, shown
-from base.pool import run_all
-from base.progress import Progress
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import CALL, adopt
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
-from kernels.cubins.build import Build
-from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
-from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
-from kernels.cubins.occupancy import LIMITS, occupancy
-from kernels.cubins.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
-from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.check import check, execute, launch_of, sums
-from kernels.host_execution.compiler import NotSupported
+from kernels.cubins.summary import built
+from kernels.host_execution.compiler import CompilerError, NotSupported
+from kernels.host_execution.limited import LimitReached
+from kernels.host_execution.trial import Counted, checked
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
-from measurement.recorder.answer import ABSENT, answer, table
+from measurement.recorder.answer import answer
 from measurement.recorder.hardware import Host
 from study.config import Config, load
 from study.narrow import asked
 
 RESULTS = RESULTS / "tried"
-# Sizes on the CPU: about this one, a multiple of the tile; and sizes that no tile divides.
-_SIZE = 64
-_UNEVEN = {"square": ("70",), "single": ("70", "17x33x65"), "batched": ("70", "3x17x33x65")}
 SIZES = (1024, 4096)  # on the GPU
 # Always timed with float32 kernels, and with kernels of other dtypes.
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
@@ -48,8 +37,6 @@ _OTHER_DTYPES = ("mm_naive", "mm_tile")
 
 _BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "dram": "memory"}
 _MERGED = "  > assumes that nvcc merges no loads of shared memory; LDS 64 and LDS 128 raise it"
-
-Counted = dict[Product, dict[str, Total]]
 
 
 def attempt(
@@ -73,11 +60,16 @@ def attempt(
     if not isinstance(entry, UserKernel):
         yield "not checked on the CPU: a Python function runs only on a GPU"
     else:
+        unchecked = None
         try:
-            counted = yield from _checked(entry)
-        except NotSupported as error:
+            counted = yield from checked(entry)
+        except (NotSupported, LimitReached, CompilerError) as error:
+            unchecked = error
             yield f"not checked on the CPU: {error}"
-        yield from _built(entry, study, architectures)
+        lines = list(built(entry, study.toolchain.nvcc, architectures, RESULTS / entry.name))
+        if isinstance(unchecked, CompilerError) and len(lines) == 1:  # no compiler accepts it
+            raise unchecked
+        yield from lines
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted:
         lines, near = _roofline(counted, entry.after, recording or _focus(study))
@@ -101,140 +93,6 @@ def _introduced(entry: UserSupplied) -> str:
         f"{', '.join(entry.dtypes)}{first}: tiles of {tile[0]}x{tile[1]}, "
         f"{threads[0]}x{threads[1]} threads"
     )
-
-
-# ---- On the CPU
-
-
-def _checked(entry: UserKernel) -> Generator[str, None, Counted]:
-    """Check every build of the kernel; yield lines; return the counts at two sizes.
-
-    Two sizes suffice: the accesses of a square product grow as a·N³ + b·N².
-    """
-    counted: Counted = {}
-    for dtype in entry.dtypes:
-        for block in entry.block_sizes or (None,):
-            width = lcm(*entry.tile(block))
-            size = width * -(-_SIZE // width)
-            shapes = [Shape.square(size), *map(Shape.parse, _UNEVEN[entry.shapes])]
-            products = [Product(entry.name, dtype, shape, block) for shape in shapes]
-            with _interruptible():
-                runs = [_check(product) for product in products]
-            names = ", ".join(map(str, shapes))
-            build = " ".join(filter(None, [dtype, f"B={block}" if block else ""]))
-            how = "bit for bit equal to" if entry.in_order else "within the error bound of"
-            yield f"checked on the CPU, {build}: {how} the reference at {names}; no race, in bounds"
-            yield from _accesses(products[0], runs[0])
-            if dtype == "float32":
-                twice = replace(products[0], shape=Shape.square(2 * size))
-                with _interruptible():
-                    _, run = execute(twice, "counted")
-                counted[products[0]], counted[twice] = runs[0], sums(run)
-    return counted
-
-
-def _check(product: Product) -> dict[str, Total]:
-    try:
-        return sums(check(product))
-    except KernelFault as fault:
-        if not product.is_guarded:
-            raise
-        raise KernelFault(
-            f"{fault} (at size {product.shape}, which the tile does not divide: add bounds checks, "
-            "at least #if GUARDED)"
-        ) from None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the process at once: Python's handler would wait for an endless kernel."""
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
-    launch = launch_of(product)
-    threads = launch.threads_per_block * launch.blocks
-    entry = product.entry
-    claims = entry.claims if isinstance(entry, UserKernel) else {}
-    per_request = "sectors or wavefronts per request"
-    rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]
-    for operation in OPERATIONS:
-        total = totals[operation]
-        if not total.accesses:
-            continue
-        shared = operation.startswith("shared")
-        rows.append(
-            [
-                f"{operation.replace('_', ' ')}s",
-                f"{total.accesses / threads:g}{' as declared' if operation in claims else ''}",
-                f"{total.transactions / total.requests:.3g}",
-                f"{(total.transactions - total.ideal) / total.requests:.3g}" if shared else ABSENT,
-            ]
-        )
-    return table(rows)
-
-
-# ---- Machine code
-
-
-def _built(entry: UserKernel, study: Config, wanted: Sequence[str]) -> Iterator[str]:
-    """Build the kernel if there is a compiler; yield a table of its machine code."""
-    try:
-        nvcc = find_nvcc(study.toolchain.nvcc)
-    except StudyError as error:
-        yield f"not built: {error} (`make setup STUDY=full` installs it)"
-        return
-    known = list_architectures(nvcc)
-    names = wanted or [name for name in known if compute_capability(name) in LIMITS]
-    builds = [
-        Build(entry.name, block, dtype, False)
-        for dtype in entry.dtypes
-        for block in entry.block_sizes or (None,)
-    ]
-    progress = Progress(f"nvcc {nvcc_version(nvcc)}", len(builds) * len(names), "kernels built")
-
-    def one(item: tuple[Build, str]) -> BuildResult:
-        build, name = item
-        return build_cubin(nvcc, build, name, RESULTS / entry.name / name / f"{build.stem}.cubin")
-
-    items = [(build, name) for build in builds for name in names]
-    cores = len(os.sched_getaffinity(0))
-    results = run_all(one, items, cores, lambda done, last: progress.show_share(last[1], done))
-    progress.end()
-    yield f"machine code by nvcc {nvcc_version(nvcc)}"
-    heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
-    heads += ["occupancy", "FMA share of loop", "K per iteration", "widest loads"]
-    yield from table([heads, *(_machine_code(entry, result) for result in results)])
-    if find_disassembler(nvcc) is None:
-        yield "  instructions not read: no nvdisasm; `make setup STUDY=full` installs it"
-
-
-def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
-    product = Product(entry.name, result.dtype, Shape.square(SIZES[0]), result.block_size)
-    launch = product.launch
-    shared = result.static_shared_bytes + launch.dynamic_shared_bytes
-    cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
-    cells += [str(result.registers_per_thread), str(shared), str(result.spill_store_bytes)]
-    capability = compute_capability(result.architecture)
-    if capability in LIMITS:
-        used = (result.registers_per_thread, result.static_shared_bytes)
-        found = occupancy(capability, launch.threads_per_block, *used, launch.dynamic_shared_bytes)
-        cells.append(f"{found.share:.0%} by {found.limiter}" if found.fits else "does not fit")
-    else:
-        cells.append(ABSENT)
-    counts = result.instructions
-    if not counts:
-        return [*cells, ABSENT, ABSENT, ABSENT]
-    share = fma_share(counts, LOOP)
-    steps = unrolling(counts, max(1, product.sums_per_thread))
-    widths = {kind: loads_by_width(counts, "kernel", kind) for kind in ("LDG", "LDS")}
-    widest = [f"{kind} {max(bits)}" for kind, bits in widths.items() if bits]
-    texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
-    return [*cells, *texts, ", ".join(widest) or ABSENT]
 
 
 # ---- On the roofline of a recorded GPU

@@ -20,7 +20,8 @@ It counts, per source line: accesses of threads; requests of warps; for global m
 sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
 their minimum. A request is the set of accesses by the lanes of a warp from one place in the code
 that a GPU executes together: lanes in the same basic block advance together, the lowest block
-first, so that lanes meet again after a branch and in the same iteration of a loop. Wavefronts are the most distinct words in one of the 32
+first, so that lanes meet again after a branch and in the same iteration of a loop. Wavefronts are
+the most distinct words in one of the 32
 banks, for 32, 16 or 8 lanes at a time with accesses of 4, 8 or 16 bytes, and for twice as many
 lanes with 8 or 16 bytes if lanes access the same address in pairs. These are the definitions of
 Nsight Compute's L1 counters (NVIDIA, Nsight Compute Profiling Guide, Memory Tables), except the

@@ -80,6 +80,10 @@ class NotSupported(StudyError):  # noqa: N818  the field's word
     """A feature of a kernel that the host cannot execute."""
 
 
+class CompilerError(StudyError):
+    """An error of g++ in a kernel; nvcc may accept the kernel."""
+
+
 def unsupported(text: str) -> tuple[int, str, str] | None:
     """Return line, word and name of the first feature that the host cannot execute.
 
@@ -135,7 +139,7 @@ def build_runtime(folder: Path = BUILDS) -> Path:
     sources = [HERE / "runtime.cpp", HERE / "accesses.cpp"]
     try:
         return _build("runtime", sources, [*_COMMON, *_RUNTIME], ["-lm"], texts, folder)
-    except _CompilerError as error:
+    except _GxxError as error:
         raise StudyError(_complaint("runtime", str(error), sources[0])) from None
 
 
@@ -184,8 +188,8 @@ def build_kernel(
     prepared = _INCLUDED.sub("", text)
     try:
         return _build(stem, [entry], compiling, linking, {SOURCE_NAME: prepared.encode()}, folder)
-    except _CompilerError as error:
-        raise StudyError(_complaint(name, str(error), source)) from None
+    except _GxxError as error:
+        raise CompilerError(_complaint(name, str(error), source)) from None
 
 
 def _dynamic_shared(text: str) -> set[str]:
@@ -193,8 +197,8 @@ def _dynamic_shared(text: str) -> set[str]:
     return set(_DYNAMIC_SHARED.findall(without_comments(text))) - {"smem"}
 
 
-class _CompilerError(Exception):
-    """What g++ printed when it failed."""
+class _GxxError(Exception):
+    """The output of g++ when it failed."""
 
 
 def _build(
@@ -230,7 +234,7 @@ def _build(
 def _run(command: Sequence[Path | str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise _CompilerError(done.stderr)
+        raise _GxxError(done.stderr)
 
 
 def _complaint(name: str, output: str, source: Path) -> str:

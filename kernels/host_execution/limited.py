@@ -8,11 +8,15 @@ import resource
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from time import monotonic
 from typing import TypeVar
+
+import psutil
 
 from base.errors import StudyError
 
 Result = TypeVar("Result")
+_PAUSE_S = 0.05  # between looks at time and memory
 
 
 class LimitReached(StudyError):  # noqa: N818  no fault of the work
@@ -22,18 +26,23 @@ class LimitReached(StudyError):  # noqa: N818  no fault of the work
 def limited(work: Callable[[], Result], seconds: float, memory_bytes: int) -> Result:
     """Return the result of `work`, which runs in a fork of this process.
 
-    The fork and its children may use `memory_bytes` of address space each, beyond what this process
-    has. Raises LimitReached after `seconds` or if memory is exhausted, StudyError if a signal ends
-    the fork, and every StudyError that `work` raises.
+    Raise LimitReached after `seconds`, or if the fork and its children use more than `memory_bytes`
+    beyond the memory of this process. Raise StudyError if a signal ends the fork, and every
+    StudyError that `work` raises.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(work, sender, memory_bytes), daemon=True)
+    process = context.Process(target=_run, args=(work, sender), daemon=True)
     process.start()
     sender.close()
     try:
-        if not receiver.poll(seconds):
-            raise LimitReached(f"host execution takes more than {seconds:g} s")
+        end, before = monotonic() + seconds, _memory_bytes(os.getpid())
+        while not receiver.poll(_PAUSE_S):
+            if monotonic() > end:
+                raise LimitReached(f"host execution takes more than {seconds:.2g} s")
+            if _memory_bytes(process.pid or 0) > before + memory_bytes:
+                limit = f"{memory_bytes / 2**30:.2g} GiB"
+                raise LimitReached(f"host execution needs more than {limit}")
         outcome: Result | BaseException = receiver.recv()
     except EOFError:
         process.join()
@@ -51,17 +60,21 @@ def limited(work: Callable[[], Result], seconds: float, memory_bytes: int) -> Re
     return outcome
 
 
-def _run(work: Callable[[], object], sender: Connection, memory_bytes: int) -> None:
+def _memory_bytes(pid: int) -> int:
+    """Return the memory of a process and its children; 0 if it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        children = process.children(recursive=True) if pid != os.getpid() else []
+        return sum(each.memory_info().rss for each in (process, *children))
+    return 0
+
+
+def _run(work: Callable[[], object], sender: Connection) -> None:
     faulthandler.disable()
     os.setsid()  # a group, to be ended with its compilers
-    with open("/proc/self/statm") as statm:
-        used = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + memory_bytes, used + memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         outcome = work()
-    except MemoryError:
-        outcome = LimitReached(f"host execution needs more than {memory_bytes / 2**30:.2g} GiB")
     except Exception as error:
         outcome = error
     sender.send(outcome)

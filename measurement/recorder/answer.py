@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from base.command_line import aligned
+from base.command_line import ABSENT, table
 from base.intervals import median_interval
 from kernels.catalog.entries import LIBRARIES
 from kernels.products.shape import Shape
@@ -15,7 +15,6 @@ from study.cells import CPU
 
 _HEADS = ("kernel", "B", "size", "type", "kernel ms", "95 % interval", "TFLOP/s", "of cuBLAS")
 _TOTALS = ("pinned", "pageable")  # host memory
-ABSENT = "–"
 
 
 def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
@@ -45,11 +44,6 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
         status = str(row["status"]).replace("_", " ")
         lines.append(f"{row['variant']}{block}, {_shape(row)}: {status}: {row['reason']}")
     return lines
-
-
-def table(rows: list[list[str]]) -> list[str]:
-    """Return rows of texts as indented lines with aligned columns."""
-    return [f"  {line}" for line in aligned(rows)]
 
 
 def _rows(recording: Recording, device: str, ladder_of: str | None) -> list[list[str]]:

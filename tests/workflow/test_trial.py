@@ -16,6 +16,7 @@ from kernels.catalog.user_supplied import KEYS, adopt
 from kernels.catalog.variant import UserCall
 from kernels.cubins.build import parse_build
 from kernels.host_execution.check import predict
+from kernels.host_execution.trial import checked
 from kernels.products.shape import Shape
 from measurement.recorder import record as recorder
 from measurement.recording import recording
@@ -67,7 +68,7 @@ def path(tmp_path, monkeypatch):
 def refusal(path, text):
     path.write_text(text)
     with pytest.raises(StudyError) as refused:
-        list(trial._checked(adopt(path)))
+        list(checked(adopt(path)))
     message = str(refused.value)
     assert "\n" not in message
     return message
@@ -209,7 +210,7 @@ def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(pat
     told = PAGE.read_text()
     (example,) = re.findall(r"```cuda\n(.*?)```", told, re.S)
     path.write_text(example)
-    for line in trial._checked(adopt(path)):
+    for line in checked(adopt(path)):
         assert line in told
     lines = example.splitlines(keepends=True)
     for number, old, new in (
@@ -231,7 +232,7 @@ def test_sums_in_parts_need_the_bound_alone(path):
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
     path.write_text(parts.replace("baseline=naive", "tolerance=bound"))
-    assert "within the error bound of the reference at 64, 70" in next(trial._checked(adopt(path)))
+    assert "within the error bound of the reference at 64, 70" in next(checked(adopt(path)))
     wrong = parts.replace("baseline=naive", "tolerance=bound").replace("= sum + odd", "= sum")
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 

@@ -1,0 +1,78 @@
+"""A table of the machine code of a user-supplied kernel."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from base.command_line import ABSENT, table
+from base.errors import StudyError
+from base.pool import run_all
+from base.progress import Progress
+from kernels.catalog.product import Product
+from kernels.catalog.variant import UserKernel
+from kernels.cubins.build import Build
+from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
+from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
+from kernels.cubins.occupancy import LIMITS, occupancy
+from kernels.cubins.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
+from kernels.products.shape import Shape
+
+_SIZE = 1024  # of the launch whose occupancy is computed
+
+
+def built(
+    entry: UserKernel, compiler: str | None, wanted: Sequence[str], folder: Path
+) -> Iterator[str]:
+    """Build the kernel to `folder` if there is a compiler; yield a table of its machine code."""
+    try:
+        nvcc = find_nvcc(compiler)
+    except StudyError as error:
+        yield f"not built: {error} (`make setup STUDY=full` installs it)"
+        return
+    known = list_architectures(nvcc)
+    names = wanted or [name for name in known if compute_capability(name) in LIMITS]
+    builds = [
+        Build(entry.name, block, dtype, False)
+        for dtype in entry.dtypes
+        for block in entry.block_sizes or (None,)
+    ]
+    progress = Progress(f"nvcc {nvcc_version(nvcc)}", len(builds) * len(names), "kernels built")
+
+    def one(item: tuple[Build, str]) -> BuildResult:
+        build, name = item
+        return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
+
+    items = [(build, name) for build in builds for name in names]
+    cores = len(os.sched_getaffinity(0))
+    results = run_all(one, items, cores, lambda done, last: progress.show_share(last[1], done))
+    progress.end()
+    yield f"machine code by nvcc {nvcc_version(nvcc)}"
+    heads = ["architecture", "type", "B", "registers", "shared bytes", "spilled bytes"]
+    heads += ["occupancy", "FMA share of loop", "K per iteration", "widest loads"]
+    yield from table([heads, *(_machine_code(entry, result) for result in results)])
+    if find_disassembler(nvcc) is None:
+        yield "  instructions not read: no nvdisasm; `make setup STUDY=full` installs it"
+
+
+def _machine_code(entry: UserKernel, result: BuildResult) -> list[str]:
+    product = Product(entry.name, result.dtype, Shape.square(_SIZE), result.block_size)
+    launch = product.launch
+    shared = result.static_shared_bytes + launch.dynamic_shared_bytes
+    cells = [result.architecture, result.dtype, str(result.block_size or ABSENT)]
+    cells += [str(result.registers_per_thread), str(shared), str(result.spill_store_bytes)]
+    capability = compute_capability(result.architecture)
+    if capability in LIMITS:
+        used = (result.registers_per_thread, result.static_shared_bytes)
+        found = occupancy(capability, launch.threads_per_block, *used, launch.dynamic_shared_bytes)
+        cells.append(f"{found.share:.0%} by {found.limiter}" if found.fits else "does not fit")
+    else:
+        cells.append(ABSENT)
+    counts = result.instructions
+    if not counts:
+        return [*cells, ABSENT, ABSENT, ABSENT]
+    share = fma_share(counts, LOOP)
+    steps = unrolling(counts, max(1, product.sums_per_thread))
+    widths = {kind: loads_by_width(counts, "kernel", kind) for kind in ("LDG", "LDS")}
+    widest = [f"{kind} {max(bits)}" for kind, bits in widths.items() if bits]
+    texts = [ABSENT if share is None else f"{share:.0%}", f"{steps:g}" if steps else ABSENT]
+    return [*cells, *texts, ", ".join(widest) or ABSENT]

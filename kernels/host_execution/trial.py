@@ -1,0 +1,113 @@
+"""The check of a user-supplied kernel on the CPU, within limits of time and memory."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from math import lcm
+from time import monotonic
+
+from base.command_line import ABSENT, table
+from kernels.catalog.product import Product
+from kernels.catalog.variant import UserKernel
+from kernels.host_execution.binding import KernelFault
+from kernels.host_execution.check import check, check_largest, execute, launch_of, sums
+from kernels.host_execution.limited import limited
+from kernels.products.shape import Shape
+from kernels.theory.cost import OPERATIONS, Total
+from kernels.theory.tiles import BlockSize
+
+SECONDS, MEMORY_BYTES = 35.0, 2**31  # of the whole check; compiling for GPUs takes the rest
+# Sizes of the counts, about this and twice this one, and the least sizes of the check.
+_COUNTED, _DIVISIBLE, _UNEVEN = 64, 64, 70
+# A race may first show in a later iteration: double buffers alternate, pipelines have more stages.
+_ITERATIONS = 5
+
+Totals = dict[str, Total]
+Counted = dict[Product, Totals]
+
+
+def checked(entry: UserKernel) -> Generator[str, None, Counted]:
+    """Check every build of the kernel; yield lines; return the counts at two sizes.
+
+    Two sizes suffice: the accesses of a square product grow as a·N³ + b·N². Raise KernelFault,
+    NotSupported, and LimitReached if the check does not end within `SECONDS` and `MEMORY_BYTES`.
+    """
+    end = monotonic() + SECONDS
+    counted: Counted = {}
+    for dtype in entry.dtypes:
+        for block in entry.block_sizes or (None,):
+            products = [Product(entry.name, dtype, each, block) for each in shapes(entry, block)]
+            width = lcm(*entry.tile(block))
+            small = replace(products[0], shape=Shape.square(width * -(-_COUNTED // width)))
+            twice = replace(small, shape=Shape.square(2 * small.shape.n))
+
+            def work(
+                products: Sequence[Product] = products, sizes: Sequence[Product] = (small, twice)
+            ) -> list[Totals]:
+                for product in products:
+                    _check(product)
+                check_largest(products[0])
+                return [sums(execute(product, "counted")[1]) for product in sizes]
+
+            found = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
+            names = ", ".join(str(product.shape) for product in products)
+            build = " ".join(filter(None, [dtype, f"B={block}" if block else ""]))
+            how = "bit for bit equal to" if entry.in_order else "within the error bound of"
+            yield f"checked on the CPU, {build}: {how} the reference at {names}; no race, in bounds"
+            yield from _accesses(small, found[0])
+            if dtype == "float32":
+                counted[small], counted[twice] = found
+    return counted
+
+
+def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
+    """Return the shapes of a check, each with at least five iterations over K.
+
+    The tile divides the first one and no other. Rectangular and batched shapes follow if the kernel
+    takes them.
+    """
+    tile = entry.tile(block)
+    width, depth = lcm(*tile), _ITERATIONS * tile[2]
+    size = width * -(-max(_DIVISIBLE, depth) // width)
+    uneven = max(_UNEVEN, depth + 6)
+    while any(edge > 1 and uneven % edge == 0 for edge in tile):
+        uneven += 1
+    found = [Shape.square(size), Shape.square(uneven)]
+    if entry.shapes != "square":
+        found.append(Shape(3 if entry.shapes == "batched" else 1, 17, 33, uneven))
+    return found
+
+
+def _check(product: Product) -> None:
+    try:
+        check(product)
+    except KernelFault as fault:
+        if not product.is_guarded:
+            raise
+        # The tile divides the first size, and the kernel passed there.
+        raise KernelFault(
+            f"{fault} (at size {product.shape}, which the tile does not divide: add bounds checks, "
+            "at least #if GUARDED)"
+        ) from None
+
+
+def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
+    launch = launch_of(product)
+    threads = launch.threads_per_block * launch.blocks
+    entry = product.entry
+    claims = entry.claims if isinstance(entry, UserKernel) else {}
+    per_request = "sectors or wavefronts per request"
+    rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]
+    for operation in OPERATIONS:
+        total = totals[operation]
+        if not total.accesses:
+            continue
+        shared = operation.startswith("shared")
+        rows.append(
+            [
+                f"{operation.replace('_', ' ')}s",
+                f"{total.accesses / threads:g}{' as declared' if operation in claims else ''}",
+                f"{total.transactions / total.requests:.3g}",
+                f"{(total.transactions - total.ideal) / total.requests:.3g}" if shared else ABSENT,
+            ]
+        )
+    return table(rows)
