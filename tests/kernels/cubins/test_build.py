@@ -24,6 +24,7 @@ from kernels.cubins.machine_code import InstructionCount, fmas, unrolling
 from kernels.cubins.occupancy import limits_of
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
+from kernels.theory.tiles import number_of
 from measurement.recording.recording import TABLES
 from tests.support import ROOT
 from tests.support.cache import code, made
@@ -105,14 +106,13 @@ def built(nvcc):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_variant_compiles_exact_and_guarded(built, architecture):
     folder, results = built
-    names = [
-        (r.architecture, r.variant, r.dtype, r.block_size, r.build) for r in results[architecture]
-    ]
     wanted = ARCHITECTURES[architecture]
-    assert names == [(architecture, b.variant, b.dtype, b.block_size, b.kind) for b in wanted]
     written = {path.name for path in (folder / architecture).iterdir()}
     assert written == {f"{b.stem}{suffix}" for b in wanted for suffix in (".cubin", ".json")}
     for build, result in zip(wanted, results[architecture], strict=True):
+        assert (result.architecture, result.variant) == (architecture, build.variant)
+        assert (result.dtype, result.build) == (build.dtype, build.kind)
+        assert result.block_size == number_of(build.block_size)
         cubin = folder / architecture / f"{build.stem}.cubin"
         content = cubin.read_bytes()
         assert content.startswith(b"\x7fELF")
@@ -163,31 +163,29 @@ def test_guard_type_and_architecture_change_the_code(built):
     assert len(set(hashes)) == len(hashes) == len(WANTED) + len(OLDEST)
 
 
-def test_the_command_has_block_size_guard_type_and_architecture(tmp_path):
-    nvcc, out = Path("nvcc"), tmp_path / "x.cubin"
-    line = building.command(nvcc, Build("block", 8, "float32", True), "sm_86", out)
-    assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(line)
-    assert line[-1] == str(ROOT / "kernels" / "block.cu")
-    line = building.command(nvcc, Build("buffered_row", None, "float32", False), "sm_86", out)
-    assert "-DGUARDED=0" in line
-    assert not [word for word in line if "BLOCK" in word]
-    c_types = {"float32": "float", "float64": "double", "int32": "unsigned"}
-    for dtype, c_type in c_types.items():
-        line = building.command(nvcc, Build("mm_tile", 8, dtype, False), "sm_86", out)
-        assert f"-DELEMENT={c_type}" in line
+def line(build, architecture="sm_86"):
+    return building.command(Path("nvcc"), build, architecture, Path("x.cubin"))
+
+
+def test_the_command_has_block_size_guard_type_and_architecture():
+    words = line(Build("block", 8, "float32", True))
+    assert {"-cubin", "-arch=sm_86", "-DBLOCK=8", "-DGUARDED=1"} < set(words)
+    assert words[-1] == str(ROOT / "kernels" / "block.cu")
+    words = line(Build("buffered_row", None, "float32", False))
+    assert "-DGUARDED=0" in words
+    assert not [word for word in words + line(PROBES) if "BLOCK" in word]
+    assert line(PROBES)[-1] == str(ROOT / "kernels" / "probes.cu")
+    for dtype, c_type in {"float32": "float", "float64": "double", "int32": "unsigned"}.items():
+        assert f"-DELEMENT={c_type}" in line(Build("mm_tile", 8, dtype, False))
 
 
 TENSOR = Build("sgemm_tensor", None, "float32", False)
 
 
 def test_wgmma_takes_a_target_of_its_own():
-    def target(build, architecture):
-        line = building.command(Path("nvcc"), build, architecture, Path("x.cubin"))
-        return next(word for word in line if word.startswith("-arch="))
-
-    assert target(TENSOR, "sm_90") == "-arch=sm_90a"
-    assert target(TENSOR, "sm_80") == "-arch=sm_80"
-    assert target(EXACT, "sm_90") == target(PROBES, "sm_90") == "-arch=sm_90"
+    assert "-arch=sm_90a" in line(TENSOR, "sm_90")
+    for build, architecture in ((TENSOR, "sm_80"), (EXACT, "sm_90"), (PROBES, "sm_90")):
+        assert f"-arch={architecture}" in line(build, architecture)
 
 
 @pytest.mark.slow
@@ -207,12 +205,6 @@ def test_tensor_cores_multiply_as_the_architecture_can(nvcc, tmp_path, architect
         assert unrolling(result.instructions, 64) == 0
 
 
-def test_probes_are_compiled_from_their_own_source(tmp_path):
-    line = building.command(Path("nvcc"), PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
-    assert line[-1] == str(ROOT / "kernels" / "probes.cu")
-    assert not [word for word in line if "BLOCK" in word]
-
-
 def test_architecture_is_named_after_the_compute_capability():
     assert building.architecture("9.0") == "sm_90"
     assert building.architecture("12.1") == "sm_121"
@@ -222,39 +214,24 @@ def test_resource_use_is_read_from_what_ptxas_says(tmp_path):
     nvcc = stand_in(tmp_path / "nvcc", f'echo "$arguments" >"$out"\ncat >&2 <<"END"\n{PTXAS}END')
     out = tmp_path / "new" / "block-b32-float32-exact.cubin"
     result = build_cubin(nvcc, EXACT, "sm_90", out)
-    assert result == BuildResult(
-        architecture="sm_90",
-        variant="block",
-        dtype="float32",
-        block_size=32,
-        build="exact",
-        registers_per_thread=63,
-        static_shared_bytes=8192,
-        spill_store_bytes=16,
-        spill_load_bytes=24,
-        stack_bytes=40,
-        nvcc="13.9.7",
-        cubin_sha256=sha256(out),
-        instructions=COUNTS,
-    )
+    resources = {"registers_per_thread": 63, "static_shared_bytes": 8192, "stack_bytes": 40}
+    resources |= {"spill_store_bytes": 16, "spill_load_bytes": 24}
+    names = {"architecture": "sm_90", "variant": "block", "dtype": "float32", "block_size": 32}
+    made_of = {"build": "exact", "nvcc": "13.9.7", "cubin_sha256": sha256(out)}
+    assert result == BuildResult(**names, **made_of, **resources, instructions=COUNTS)
     assert "-arch=sm_90" in out.read_text()
     written = json.loads(out.with_suffix(".json").read_text())
     assert written | {"instructions": tuple(written["instructions"])} == asdict(result)
     assert read_result(out) == result
 
 
-def test_without_a_disassembler_no_instructions_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
-    nvcc = stand_in(tmp_path / "nvcc")
-    result = build_cubin(nvcc, EXACT, "sm_90", tmp_path / f"{EXACT.stem}.cubin")
-    assert result.instructions == ()
-    assert result.instruction_rows() == []
-
-
-def test_instructions_of_the_probes_are_not_counted(tmp_path):
+def test_no_instructions_are_counted_of_probes_and_without_a_disassembler(tmp_path, monkeypatch):
     nvcc = stand_in(tmp_path / "nvcc")
     result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / f"{PROBES.stem}.cubin")
     assert result.instructions == ()
+    monkeypatch.setattr(building, "find_disassembler", lambda _: None)
+    result = build_cubin(nvcc, EXACT, "sm_90", tmp_path / f"{EXACT.stem}.cubin")
+    assert (result.instructions, result.instruction_rows()) == ((), [])
 
 
 def test_of_several_kernels_the_most_counts(tmp_path):
@@ -262,15 +239,8 @@ def test_of_several_kernels_the_most_counts(tmp_path):
     for text in (PTXAS + small, small + PTXAS):
         nvcc = stand_in(tmp_path / "nvcc", f'echo >"$out"\ncat >&2 <<"END"\n{text}END')
         result = build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
-        assert result.registers_per_thread == 63
-        assert result.static_shared_bytes == 8192
+        assert (result.registers_per_thread, result.static_shared_bytes) == (63, 8192)
         assert result.spill_load_bytes == 24
-
-
-def test_broken_probes_are_named(tmp_path):
-    nvcc = stand_in(tmp_path / "nvcc", "echo 'error: no x' >&2; exit 1")
-    with pytest.raises(StudyError, match=r"^kernels/probes\.cu for sm_90: error: no x$"):
-        build_cubin(nvcc, PROBES, "sm_90", tmp_path / "probes-float32-exact.cubin")
 
 
 @pytest.mark.slow
@@ -308,24 +278,22 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
-        (
-            "echo note; echo 'a.cu(3): error: no x' >&2; echo 'more errors' >&2",
-            "a.cu(3): error: no x",
-        ),
+        ("echo note; echo 'a.cu(3): error: no x' >&2; echo more >&2", "a.cu(3): error: no x"),
         ("echo 'nvcc fatal : Unsupported gpu' >&2", "nvcc fatal : Unsupported gpu"),
         ("true", "nvcc failed without a message"),
     ],
 )
+@pytest.mark.parametrize("build", [EXACT, PROBES], ids=lambda build: build.variant)
 def test_failed_build_tells_the_first_complaint_and_keeps_the_older_cubin(
-    tmp_path, script, complaint
+    tmp_path, script, complaint, build
 ):
     nvcc = stand_in(tmp_path / "nvcc", f'echo half >"$out"; {script}; exit 1')
-    out = tmp_path / "out" / "block-b32-float32-exact.cubin"
+    out = tmp_path / "out" / f"{build.stem}.cubin"
     out.parent.mkdir()
     out.write_text("older")
     with pytest.raises(StudyError) as refused:
-        build_cubin(nvcc, EXACT, "sm_90", out)
-    assert str(refused.value) == f"kernels/block.cu for sm_90: {complaint}"
+        build_cubin(nvcc, build, "sm_90", out)
+    assert str(refused.value) == f"{build.source} for sm_90: {complaint}"
     assert out.read_text() == "older"
     assert list(out.parent.iterdir()) == [out]
 
@@ -344,30 +312,21 @@ def cubin(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("suffix", "spoil"),
     [
-        lambda cubin, _: cubin.write_bytes(b"cod"),
-        lambda cubin, _: cubin.write_bytes(b"Code"),
-        lambda cubin, _: cubin.unlink(),
-        lambda _, text: text.unlink(),
-        lambda _, text: text.write_text(text.read_text()[:-1]),
-        lambda _, text: text.write_text("[]"),
-        lambda _, text: text.write_text("null"),
-        lambda _, text: text.write_text("{}"),
-        lambda _, text: text.write_text(text.read_text().replace("nvcc", "gcc")),
-        lambda _, text: text.write_text(text.read_text().replace("opcode", "code")),
-        lambda _, text: text.write_bytes(b"\xff"),
-    ],
-    ids=[
-        *("cut", "altered", "gone", "no json", "cut json", "list", "null", "empty", "other key"),
-        *("other count", "binary"),
+        *((".cubin", lambda _, each=each: each) for each in (b"cod", b"Code", None)),
+        *((".json", lambda _, each=each: each) for each in (b"[]", b"null", b"{}", b"\xff", None)),
+        (".json", lambda content: content[:-1]),
+        (".json", lambda content: content.replace(b"nvcc", b"gcc")),
+        (".json", lambda content: content.replace(b"opcode", b"code")),
     ],
 )
-def test_cubin_that_is_not_the_described_one_is_refused(cubin, spoil):
-    spoil(cubin, cubin.with_suffix(".json"))
-    with pytest.raises(
-        StudyError, match=r"block-b32-float32-exact\.cubin: missing, or different .* build it"
-    ):
+def test_cubin_that_is_not_the_described_one_is_refused(cubin, suffix, spoil):
+    file = cubin.with_suffix(suffix)
+    content = spoil(file.read_bytes())
+    file.unlink() if content is None else file.write_bytes(content)
+    said = r"block-b32-float32-exact\.cubin: missing, or different .* build it"
+    with pytest.raises(StudyError, match=said):
         read_result(cubin)
 
 
@@ -385,12 +344,8 @@ def tree(tmp_path, monkeypatch):
         """Build all; return the compiled stems and the announcements."""
         (tmp_path / "log").write_text("")
         announced = []
-
-        def announce(done, one):
-            announced.append((done, one))
-
-        options = (wanted, name, tmp_path / "out", 2, tmp_path / "store", announce)
-        results = build_all(nvcc, *options)
+        options = (wanted, name, tmp_path / "out", 2, tmp_path / "store")
+        results = build_all(nvcc, *options, lambda *each: announced.append(each))
         for one, result in zip(wanted, results, strict=True):
             assert read_result(tmp_path / "out" / name / f"{one.stem}.cubin") == result
         assert [done for done, _ in announced] == [1, 2, 3]
@@ -414,6 +369,8 @@ def test_only_what_has_changed_is_compiled_again(tree):
     assert tree() == [], "earlier cubins are still in the store"
     shutil.rmtree(tree.folder / "out")
     assert tree() == [], "changes of the output do not matter"
+    next((tree.folder / "store" / "sm_90").glob("naive-*.cubin")).write_text("cut")
+    assert tree() == ["naive-b8-float32-exact"], "damaged in the store"
 
 
 def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch):
@@ -429,13 +386,6 @@ def test_all_is_compiled_again_for_what_goes_into_every_cubin(tree, monkeypatch)
     assert tree(nvcc=program(tree.folder / "newer", script)) == everything
     monkeypatch.setattr(building, "find_disassembler", lambda _: None)
     assert tree() == everything
-
-
-def test_a_damaged_cubin_of_the_store_is_compiled_again(tree):
-    tree()
-    kept = next((tree.folder / "store" / "sm_90").glob("naive-*.cubin"))
-    kept.write_text("cut")
-    assert tree() == ["naive-b8-float32-exact"]
 
 
 def test_a_build_that_fails_is_named_and_the_others_are_kept(tree):
@@ -532,17 +482,14 @@ def test_build_all_makes_every_cubin_of_a_study(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["kernels", "build", "--architecture", "sm_90", "--out", "x"],
-            "arguments are required: --build",
-        ),
-        (["kernels", "count"], "arguments are required: --variant"),
-        (["study", "count", "--config", "config.yaml"], "arguments are required: --out"),
-        (["study", "count", "--config", "none.yaml", "--out", "x"], "none.yaml: No such file"),
+        ("kernels build --architecture sm_90 --out x", "arguments are required: --build"),
+        ("kernels count", "arguments are required: --variant"),
+        ("study count --config config.yaml", "arguments are required: --out"),
+        ("study count --config none.yaml --out x", "none.yaml: No such file"),
     ],
 )
 def test_one_kernel_or_a_study_must_be_named(command, arguments, words):
-    done = command(*arguments)
+    done = command(*arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
     assert words in done.stderr
@@ -576,8 +523,7 @@ def test_wrong_input_of_build_is_one_line(run, tmp_path, changes, words):
         "--nvcc": nvcc,
     } | {key: value.format(file=file) for key, value in changes.items()}
     done = run("build", *(word for option in options.items() for word in option))
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
     assert words.format(file=file) in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
