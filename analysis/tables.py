@@ -17,7 +17,7 @@ from analysis.data import ceilings, user_supplied
 from analysis.data import recordings as data
 from analysis.data.frames import from_rows, stacked
 from analysis.data.published import Statement
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from analysis.decide import predictions
 from analysis.kernels import (
     accuracy,
@@ -61,7 +61,7 @@ class _Part:
 
     frames: Frames
     claims: list[claims.ClaimRow]
-    sources: list[Source]
+    sources: list[MeasuredSource]
 
 
 def compute(

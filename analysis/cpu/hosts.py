@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.frames import from_rows, stacked
-from analysis.data.recordings import Source, once_a_recording
+from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU
 from analysis.stats.estimates import grouped
 from measurement.recording.recording import CELL
@@ -17,7 +17,7 @@ _HOST = ("cpu_model", "logical_cpus", "usable_cpus", "usable_threads", "memory_b
 _BLAS = ("blas", "blas_version", "blas_architecture")
 
 
-def hosts_table(found: list[Source]) -> pd.DataFrame:
+def hosts_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per session: its host's CPU, data caches and BLAS; unknown values are empty.
 
     usable_threads: number of threads that can run at once.
@@ -40,7 +40,7 @@ def _facts(provenance: dict[str, Any]) -> dict[str, object]:
     return facts | {name: software.get(name) for name in _BLAS}
 
 
-def clock_table(found: list[Source]) -> pd.DataFrame:
+def clock_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the clock at the start and end of CPU runs, by number of threads.
 
     Medians and extremes are over the samples with a known clock. samples_clock_changed: samples
@@ -50,7 +50,7 @@ def clock_table(found: list[Source]) -> pd.DataFrame:
     """
     frames = []
     samples = ((source, source.own(source.recording.samples)) for source in found)
-    for source, own in once_a_recording(samples):
+    for source, own in once_per_recording(samples):
         rows = _clocks(own[(own["device"] == CPU) & own["cpu_clock_before_hz"].notna()])
         frames.append(pd.DataFrame(list(rows)).assign(recording=source.recording_id))
     return stacked("cpu_clock", frames)

@@ -4,7 +4,7 @@ import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, with_threads
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, once_a_recording
+from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU, verdict
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import ratios
@@ -25,7 +25,7 @@ STEPS = pd.DataFrame(
 )
 
 
-def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
+def cpu_ladder_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per step, size and recording; each side has its fastest block size.
 
     speedup: over the previous step, with an interval from the draws of both medians; verdict: as in
@@ -33,7 +33,7 @@ def cpu_ladder_table(found: list[Source]) -> pd.DataFrame:
     over number of threads.
     """
     frames = []
-    for source, cells in once_a_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in found):
         steps = _pairs(cells[cells["device"] == CPU])
         frames.append(_evaluated(source, steps).assign(recording=source.recording_id))
     return stacked("cpu_ladder", frames)
@@ -50,7 +50,7 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
     return steps.merge(before, on=["after_variant", "after_on", "n"])
 
 
-def _evaluated(source: Source, steps: pd.DataFrame) -> pd.DataFrame:
+def _evaluated(source: MeasuredSource, steps: pd.DataFrame) -> pd.DataFrame:
     """Return steps with speedup, verdict and parallel efficiency."""
     bounds = ratios(
         source.cells["total_s"], source.draws["total"], steps["after_row"], steps["row"]

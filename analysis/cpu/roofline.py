@@ -12,7 +12,7 @@ from analysis.cpu.hosts import LEVELS
 from analysis.cpu.traffic import fetched_bytes, is_bound, requested_bytes
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, once_a_recording
+from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU
 from analysis.kernels.roofline import nearest_bound
 
@@ -23,7 +23,7 @@ BY_FORMULA, AT_MOST = "by formula", "at most"
 
 
 def cpu_roofline_table(
-    found: list[Source], ceilings: pd.DataFrame, hosts: pd.DataFrame
+    found: list[MeasuredSource], ceilings: pd.DataFrame, hosts: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per CPU variant and number of threads: its fastest cell at its largest size.
 
@@ -35,7 +35,7 @@ def cpu_roofline_table(
     share_of_bound: its share of the time.
     """
     frames = []
-    for source, cells in once_a_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in found):
         cpu = cells[cells["device"] == CPU]
         if cpu.empty:
             continue

@@ -16,7 +16,7 @@ from analysis.cpu.cells import stages
 from analysis.data.cells import comparison_size, is_library
 from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, PUBLISHED, SOURCE_SIZE
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, percentile_interval
@@ -28,7 +28,7 @@ _SIDE = ["variant", "block_size", "threads", "time_s"]
 PartRow = dict[str, object]
 
 
-def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFrame:
+def cpu_split_table(published: pd.DataFrame, found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per part of each whole: published, then by GPU and kind of host memory.
 
     part: the step to the CPU stage of that name (`analysis.cpu.cells.stages`); `GPU`: to the
@@ -43,7 +43,7 @@ def cpu_split_table(published: pd.DataFrame, found: list[Source]) -> pd.DataFram
     return from_rows("cpu_split", rows)
 
 
-def _measured(source: Source) -> Iterator[PartRow]:
+def _measured(source: MeasuredSource) -> Iterator[PartRow]:
     cells = source.square_cells
     on_cpu = stages(cells)
     gpu = cells[(cells["device"] != CPU) & ~is_library(cells) & cells["total_s"].notna()]

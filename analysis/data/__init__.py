@@ -1,1 +1,1 @@
-"""Recordings and published tables as typed frames."""
+"""Recordings, published numbers and tables as typed frames."""

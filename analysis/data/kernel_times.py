@@ -23,9 +23,9 @@ def kernel_times(recording: Recording, kernel_only: bool = True) -> pd.DataFrame
     if not kernel_only or recording.kernels.empty:
         return in_run
     cells = in_run[CELL].drop_duplicates()
-    alone = cells.merge(recording.kernels[[*KERNEL, "session", "kernel_s"]], on=KERNEL)
-    known = alone[CELL].drop_duplicates()
+    measured = cells.merge(recording.kernels[[*KERNEL, "session", "kernel_s"]], on=KERNEL)
+    known = measured[CELL].drop_duplicates()
     found = in_run[CELL].merge(known, how="left", on=CELL, indicator="known")["known"]
     others = in_run[(found == "left_only").to_numpy()]
-    rows = pd.concat([alone.assign(kernel_timing=KERNEL_ONLY), others], ignore_index=True)
+    rows = pd.concat([measured.assign(kernel_timing=KERNEL_ONLY), others], ignore_index=True)
     return rows[[*_COLUMNS, "kernel_timing"]].astype({"kernel_timing": "string"})

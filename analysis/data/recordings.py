@@ -50,7 +50,7 @@ class _Samples:
 
 
 @dataclass(frozen=True)
-class Source:
+class MeasuredSource:
     """One GPU of a recording with the CPU of its host, or only that CPU (`device` is None).
 
     `label` is the recording's id; if the recording has several GPUs, with the device appended.
@@ -243,13 +243,13 @@ def load(paths: Mapping[str, Sequence[Path]]) -> dict[str, Recording]:
     return found
 
 
-def sources(recordings: Mapping[str, Recording]) -> list[Source]:
+def sources(recordings: Mapping[str, Recording]) -> list[MeasuredSource]:
     """Return one source per GPU, with its host's CPU, and per host without GPU.
 
     Raise StudyError if two have the same label.
     """
     found = [
-        Source(label, identifier, device, recording)
+        MeasuredSource(label, identifier, device, recording)
         for identifier, recording in recordings.items()
         for label, device in _labels(identifier, recording.provenance)
     ]
@@ -286,7 +286,7 @@ def _check_labels(found: Iterable[tuple[str, str]]) -> None:
         seen.add(label)
 
 
-def with_gpu(found: Iterable[Source]) -> list[Source]:
+def with_gpu(found: Iterable[MeasuredSource]) -> list[MeasuredSource]:
     """Return the sources that have a GPU."""
     return [source for source in found if source.device]
 
@@ -306,28 +306,28 @@ def is_live(recording: Recording, root: Path = ROOT) -> bool:
     return (root / "results" / "recordings").resolve() in recording.path.resolve().parents
 
 
-def summary_table(found: list[Source]) -> pd.DataFrame:
-    """Return one row per measured cell: `Source.cells`, build, series, and throughput in flop/s.
+def summary_table(found: list[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per measured cell: its medians, build, series, and throughput in flop/s.
 
     Throughput is 2·batch·m·n·k over the time, for integers in operations. CPU cells are listed once
     per recording, with a blank `gpu`.
     """
     frames = []
     labelled_cells = ((source, source.cells.assign(series=source.series)) for source in found)
-    for source, cells in once_a_recording(labelled_cells):
+    for source, cells in once_per_recording(labelled_cells):
         cells = cells.merge(source.builds, how="left", on=CELL, validate="1:1")
         flop = 2.0 * cells[list(SHAPE)].astype(float).prod(axis=1)
-        rates = {
+        throughput = {
             "flop_per_s": flop / cells["total_s"],
             "kernel_flop_per_s": flop / cells["kernel_s"],
         }
-        frames.append(labelled(source, cells.assign(**rates)))
+        frames.append(labelled(source, cells.assign(**throughput)))
     return stacked("summary", frames)
 
 
-def once_a_recording(
-    found: Iterable[tuple[Source, pd.DataFrame]],
-) -> Iterator[tuple[Source, pd.DataFrame]]:
+def once_per_recording(
+    found: Iterable[tuple[MeasuredSource, pd.DataFrame]],
+) -> Iterator[tuple[MeasuredSource, pd.DataFrame]]:
     """Yield sources with their rows; CPU rows only with the first source of a recording."""
     seen: set[str] = set()
     for source, rows in found:
@@ -335,13 +335,13 @@ def once_a_recording(
         seen.add(source.recording_id)
 
 
-def labelled(source: Source, rows: pd.DataFrame) -> pd.DataFrame:
+def labelled(source: MeasuredSource, rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of a source with recording and gpu (its label; blank for the CPU)."""
     gpu = pd.Series(source.label, rows.index, dtype="string").mask(rows["device"] == CPU)
     return rows.assign(recording=source.recording_id, gpu=gpu)
 
 
-def recordings_table(found: list[Source], root: Path = ROOT) -> pd.DataFrame:
+def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataFrame:
     """Return one row per source: hardware, dates, commits, number of cells, stale sources.
 
     Counts include the host's CPU and all sessions. A source without GPU has a blank `gpu`.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pandas as pd
 
 from analysis.data.cells import whole
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from base.errors import StudyError
 from kernels.catalog.user_supplied import adopting, variants
 from measurement.recording.files import user_supplied
@@ -45,7 +45,7 @@ def _builds(frame: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
         yield name, dtype, whole(block)
 
 
-def check_same(found: Iterable[Source]) -> None:
+def check_same(found: Iterable[MeasuredSource]) -> None:
     """Raise StudyError if two recordings contain different kernels of one name."""
     seen: dict[str, tuple[str, str]] = {}
     for source in found:

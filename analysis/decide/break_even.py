@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.data.cells import is_library
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.curves import CurveErrors, cpu_baselines, curve, leave_one_out
 from analysis.decide.predictors import Curve
 from analysis.schema import bounded
@@ -96,7 +96,7 @@ def side(cells: pd.DataFrame, draws: FloatArray, by: list[str]) -> Side | None:
     return Side(curves, drawn, CurveErrors.of(errors).spread, without)
 
 
-def break_even_table(found: list[Source]) -> pd.DataFrame:
+def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU, kind of host memory, kernels and CPU baseline.
 
     kernels: those of this `STUDY` or of a `LIBRARY`. location: of the break-even size, relative to

@@ -17,7 +17,7 @@ from scipy.stats import t as student_t
 from analysis.cpu.cells import ALL, OWN, baselines, fastest, with_threads
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, once_a_recording
+from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.decide.predictors import Curve, fill, square
 from analysis.schema import renaming
 from analysis.stats.estimates import CONFIDENCE, FloatArray
@@ -119,7 +119,7 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
     return CurveErrors(np.array(errors[1:-1]), np.array(errors[:1] + errors[-1:]))
 
 
-def curves_table(found: list[Source]) -> pd.DataFrame:
+def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the curves of each GPU's kernels and of the `CPU_BASELINES`, one row per size.
 
     filled_s: the time over `analysis.decide.predictors.fill` (CPU: the time). slope: d
@@ -130,7 +130,7 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
-    for source, rows in once_a_recording(on_cpu):
+    for source, rows in once_per_recording(on_cpu):
         for _, cells in rows.groupby("cpu_baseline", sort=False):
             own = _with_half_widths([_curve_rows(cells, None)])
             frames.append(own.assign(recording=source.recording_id))
@@ -144,7 +144,7 @@ def curves_table(found: list[Source]) -> pd.DataFrame:
     return stacked("curves", frames)
 
 
-def kernel_cells(source: Source) -> pd.DataFrame:
+def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the cells of a GPU's kernels at the fitted sizes, with kernel times as time_s.
 
     Variants with work on the host are excluded because no model describes that work. User-supplied
@@ -161,7 +161,7 @@ def kernel_cells(source: Source) -> pd.DataFrame:
     return cells.sort_values(["variant", "block_size", "n"])
 
 
-def cpu_baselines(source: Source) -> pd.DataFrame:
+def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
     """Return the fastest cell of each of `CPU_BASELINES` at each size; new column cpu_baseline.
 
     A host with one thread has no cells on all threads. The index is that of `source.cells`.

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.data.cells import is_library, whole
 from analysis.data.frames import from_rows, stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.break_even import break_even_table
 from analysis.decide.curves import curves_table
 from analysis.decide.predictors import CsvRow, Predictor, predictor
@@ -19,7 +19,7 @@ from analysis.schema import bounded, renaming
 ERROR_BOUND = 0.15
 
 
-def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
+def decision_tables(found: list[MeasuredSource]) -> dict[str, pd.DataFrame]:
     """Return the tables of break-even sizes and predictions by name."""
     transfers, points = transfer_tables(found)
     tables = {
@@ -32,7 +32,7 @@ def decision_tables(found: list[Source]) -> dict[str, pd.DataFrame]:
     return tables | {"predictions": predictions_table(found, tables)}
 
 
-def predictors_table(found: list[Source]) -> pd.DataFrame:
+def predictors_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the parameters of each GPU that predictions need besides the fits.
 
     launch_s: time of an empty kernel between two events, the minimum of a kernel time. least_n,
@@ -58,7 +58,9 @@ def as_text(frame: pd.DataFrame) -> list[CsvRow]:
     return list(csv.DictReader(io.StringIO(frame.to_csv(index=False))))
 
 
-def predictions_table(found: list[Source], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def predictions_table(
+    found: list[MeasuredSource], tables: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
     """Return one row per GPU cell at a held-out size: measured, and predicted from `tables`.
 
     error_share: predicted over measured, minus 1. inside: whether the prediction interval contains

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.decide.curves import rms
 from analysis.decide.predictors import ELEMENT_BYTES, MATRICES, Copies
 from analysis.decide.transfers import KNEE, LINE, PARAMETERS, Points, fit, interval, leave_one_out
@@ -31,7 +31,7 @@ _CEILINGS = {"h2d": "h2d_bytes_per_s", "d2h": "d2h_bytes_per_s"}
 _UPPER = (1 + CONFIDENCE) / 2
 
 
-def transfer_tables(found: list[Source]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def transfer_tables(found: list[MeasuredSource]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables transfers (the fits) and transfer_points (the copies).
 
     log_rms: of the fitted sizes. left_out_log_rms: of leave-one-out predictions. cells_log_sd: the
@@ -105,7 +105,7 @@ def _points(own: pd.DataFrame) -> Points:
     return Points(int(own["copies"].iloc[0]) if len(own) else 1, size, time_s)
 
 
-def points_table(source: Source) -> pd.DataFrame:
+def points_table(source: MeasuredSource) -> pd.DataFrame:
     """Return the copies of a GPU as in the table transfer_points, without predictions.
 
     A row of end-to-end runs is the median over the cells' medians at one size, a row of single
@@ -129,7 +129,7 @@ def points_table(source: Source) -> pd.DataFrame:
     return frame.assign(recording=source.recording_id, gpu=source.label)
 
 
-def run_cells(source: Source) -> pd.DataFrame:
+def run_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the GPU's cells of square float32 matrices without work on the host."""
     cells = source.cells[source.cells["device"] != CPU]
     square = (cells["m"] == cells["n"]) & (cells["k"] == cells["n"]) & (cells["batch"] == 1)

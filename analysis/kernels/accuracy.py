@@ -4,14 +4,14 @@ import pandas as pd
 
 from analysis.data.cells import is_library
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, labelled, with_gpu
+from analysis.data.recordings import MeasuredSource, labelled, with_gpu
 from analysis.domain import SHAPE
 from measurement.recording.recording import KERNEL
 
 _SAME = ["device", "dtype", *SHAPE, "matrices"]
 
 
-def accuracy_table(found: list[Source]) -> pd.DataFrame:
+def accuracy_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per kernel, tile shape and kind of matrices.
 
     worst_units, rms_units: maximum and root-mean-square error of the elements of C, in units of
@@ -21,7 +21,7 @@ def accuracy_table(found: list[Source]) -> pd.DataFrame:
     return stacked("accuracy", [labelled(source, _errors(source)) for source in with_gpu(found)])
 
 
-def _errors(source: Source) -> pd.DataFrame:
+def _errors(source: MeasuredSource) -> pd.DataFrame:
     own = source.own(source.recording.accuracy)
     errors = own.groupby([*KERNEL, "matrices"], dropna=False, sort=False, as_index=False)[
         ["worst_units", "rms_units"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.data.frames import concatenated, stacked
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from analysis.domain import CPU
 from base.errors import StudyError
 from kernels.catalog.product import Product
@@ -84,7 +84,7 @@ def counts_by_line_table(counted: pd.DataFrame) -> pd.DataFrame:
     return stacked("counts_by_line", [lines])
 
 
-def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame:
+def counts_table(counted: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return every total of a launch: theory, host execution and hardware counter.
 
     One row per kernel (`_KERNEL`), quantity and GPU with a counter; without a counter, one row with
@@ -108,7 +108,7 @@ def counts_table(counted: pd.DataFrame, found: Iterable[Source]) -> pd.DataFrame
 _QUANTITY = r"^((?:global|shared)_(?:load|store))_(.*)$"
 
 
-def counters(found: Iterable[Source]) -> pd.DataFrame:
+def counters(found: Iterable[MeasuredSource]) -> pd.DataFrame:
     """Return the counters of every GPU, one row per launch and counter.
 
     Columns: recording, gpu, `KERNEL` without the device, ncu_metric, counter (the median of

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, verdict
 from analysis.kernels.machine_code import rows_of
 from analysis.schema import bounded
@@ -30,7 +30,7 @@ _SIDE = ["variant", "block_size", "build", "row", "time_s"]
 
 
 def ladder_table(
-    found: list[Source], machine_code: pd.DataFrame, energy: pd.DataFrame
+    found: list[MeasuredSource], machine_code: pd.DataFrame, energy: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per step, shape, data type, host memory, quantity and GPU.
 
@@ -51,7 +51,7 @@ def ladder_table(
     return stacked("ladder", [ladder.merge(read, how="left", on=[*_KERNEL, "quantity"])])
 
 
-def _steps(source: Source, quantity: str) -> pd.DataFrame:
+def _steps(source: MeasuredSource, quantity: str) -> pd.DataFrame:
     """Return the steps of one GPU and quantity; `row` is the index of the step's cell."""
     cells = source.cells[source.cells["device"] != CPU]
     cells = cells.merge(source.builds[["build", *_KEY]], how="left", on=_KEY).set_index(cells.index)
@@ -102,7 +102,7 @@ def _measured_before(name: str, measured: set[str]) -> str | None:
     return before
 
 
-def _changes(source: Source, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:
+def _changes(source: MeasuredSource, steps: pd.DataFrame, machine_code: pd.DataFrame) -> list[str]:
     """Return the differences between the builds of each step and its previous step, as text."""
     where = (source.recording_id, architecture(source.gpu["compute_capability"]))
     sides = []

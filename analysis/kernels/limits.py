@@ -3,7 +3,7 @@
 import pandas as pd
 
 from analysis.data.frames import from_rows
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from kernels.cubins.occupancy import LIMITS, WARP_SIZE
 
 _SM, _SHARED = "per_multiprocessor", "shared_bytes_per_block"
@@ -26,7 +26,7 @@ _LIMITS: tuple[tuple[str, str, str | None, str | None], ...] = (
 )
 
 
-def limits_table(found: list[Source]) -> pd.DataFrame:
+def limits_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per GPU and limit.
 
     documented_value: from `kernels.cubins.occupancy.LIMITS`; driver_value: as reported during the

@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.data.ceilings import rates_of
 from analysis.data.cells import product_of, without_swept_naive
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.kernels.counts import Launch, launches
 from analysis.kernels.machine_code import intensities
 from kernels.catalog.product import Product
@@ -34,7 +34,7 @@ BOUNDS = {
 
 
 def roofline_table(
-    found: list[Source], ceilings: pd.DataFrame, counts: pd.DataFrame
+    found: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
@@ -55,7 +55,7 @@ def roofline_table(
     return stacked("roofline", frames)
 
 
-def fastest(source: Source) -> pd.DataFrame:
+def fastest(source: MeasuredSource) -> pd.DataFrame:
     """Return the cell of each variant with the fastest kernel at its largest size.
 
     The naive kernel has only blocks of 32×32.

@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.data.ceilings import ceilings_table, rates_of
 from analysis.data.cells import product_of
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from analysis.kernels.counts import Launch
 from analysis.kernels.roofline import fastest, placed
 from kernels.catalog.entries import LIBRARIES, VARIANTS
@@ -19,13 +19,15 @@ from kernels.theory.cost import Total
 NEIGHBOURS = 2  # kernels on either side, by attainable throughput
 
 
-def largest_size(source: Source) -> int:
+def largest_size(source: MeasuredSource) -> int:
     """Return the largest matrix size of a GPU's timed kernels."""
     return int(fastest(source)["n"].max())
 
 
 def standing(
-    source: Source, counted: Mapping[Product, Mapping[str, Total]], also: Collection[str] = ()
+    source: MeasuredSource,
+    counted: Mapping[Product, Mapping[str, Total]],
+    also: Collection[str] = (),
 ) -> pd.DataFrame:
     """Return the kernels of `counted` on a GPU's roofline, their neighbours, and `also`.
 

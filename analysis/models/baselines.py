@@ -70,19 +70,19 @@ def _constants(data: Data, n: FloatArray, count: int) -> Baseline:
 _Line = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
-def _power_law(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> FloatArray:
+def _power_law(log_n: FloatArray, log_s: FloatArray, wanted: FloatArray) -> FloatArray:
     middle = log_n.mean()
     slope = (log_n - middle) @ log_s / np.sum((log_n - middle) ** 2)
-    return np.asarray(log_s.mean() + slope * (asked - middle))
+    return np.asarray(log_s.mean() + slope * (wanted - middle))
 
 
-def _interpolated(log_n: FloatArray, log_s: FloatArray, asked: FloatArray) -> FloatArray:
+def _interpolated(log_n: FloatArray, log_s: FloatArray, wanted: FloatArray) -> FloatArray:
     """Interpolate; beyond the sizes, extrapolate from the last two."""
     order = np.argsort(log_n)
     log_n, log_s = log_n[order], log_s[order]
-    left = np.clip(np.searchsorted(log_n, asked) - 1, 0, len(log_n) - 2)
+    left = np.clip(np.searchsorted(log_n, wanted) - 1, 0, len(log_n) - 2)
     slope = (np.diff(log_s) / np.diff(log_n))[left]
-    return np.asarray(log_s[left] + slope * (asked - log_n[left]))
+    return np.asarray(log_s[left] + slope * (wanted - log_n[left]))
 
 
 def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
@@ -97,13 +97,13 @@ def _left_out(data: Data, n: FloatArray, line: _Line) -> FloatArray:
 
 
 def _at(data: Data, n: FloatArray, line: _Line) -> Callable[[IntArray, FloatArray], FloatArray]:
-    def at(kernels: IntArray, asked: FloatArray) -> FloatArray:
-        log_s = np.full(len(asked), np.nan)
+    def at(kernels: IntArray, wanted: FloatArray) -> FloatArray:
+        log_s = np.full(len(wanted), np.nan)
         for kernel in np.unique(kernels):
             own, chosen = data.kernels == kernel, kernels == kernel
             if own.sum() > 1:
                 known = np.log(n[own]), data.log_times[own]
-                log_s[chosen] = line(*known, np.log(asked[chosen]))
+                log_s[chosen] = line(*known, np.log(wanted[chosen]))
         return log_s
 
     return at

@@ -81,12 +81,12 @@ def errors(found: Sequence[Series], models: Mapping[str, str]) -> Figure:
     logarithmic in the logarithm of the factor.
     """
     shown = [name for name in models if any((one.rows["model"] == name).any() for one in found)]
-    place = {name: at for at, name in enumerate(shown)}
+    position = {name: at for at, name in enumerate(shown)}
     height = 1.3 + len(shown) * max(0.43, 0.07 * len(found))
     figure, (axis,) = style.new_figure(height=height)
     columns = ("left_out_log_rms", "left_out_log_rms_low", "left_out_log_rms_high")
     for number, one in enumerate(found):
-        y = [place[name] + rows.offset(number, len(found)) for name in one.rows["model"]]
+        y = [position[name] + rows.offset(number, len(found)) for name in one.rows["model"]]
         names = [f"{one.name}, {name}" for name in one.rows["model"]]
         rows.dots(axis, one.rows, columns, y, one.look, names, tell=_factor)
         rows.key(axis, one.look, one.name)
@@ -172,8 +172,8 @@ def _predicted(axis: Axes, cells: pd.DataFrame, one: Series) -> None:
         style.segments(axis, x, y, colour, alpha=0.25, linewidth=4)
         drawn = axis.scatter(outside["factor"], outside["y"], s=16, facecolors="none", **how)
         values = outside[["factor", "low", "high"]].to_numpy()
-        said = zip(style.cell_names(outside), values, strict=True)
-        hover(drawn, [style.tooltip(f"{one.name}, {name}", *each) for name, each in said])
+        named = zip(style.cell_names(outside), values, strict=True)
+        hover(drawn, [style.tooltip(f"{one.name}, {name}", *each) for name, each in named])
     found = cells.groupby("variant")["factor"].agg(["count", "median", "min", "max"])
     if len(found):
         y = cells.groupby("variant")["y"].first()
@@ -199,9 +199,9 @@ def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
         factor=np.exp(cells["log_residual"]),
         block=cells["block_size"].astype(float).fillna(_NO_BLOCK),
     )
-    for place, model in enumerate(models):
+    for row, model in enumerate(models):
         own = cells[cells["model"] == model]
-        for axis, column in zip(axes[2 * place : 2 * place + 2], ("block", "n"), strict=True):
+        for axis, column in zip(axes[2 * row : 2 * row + 2], ("block", "n"), strict=True):
             axis.axhline(1, color=INK, linewidth=1)
             for name, group in own.groupby("variant"):
                 look = looks[False, str(name)]
@@ -209,20 +209,20 @@ def residuals(cells: pd.DataFrame, models: Sequence[str]) -> Figure:
                 drawn = axis.scatter(
                     group[column], group["factor"], linewidths=0, label=label(name), **how
                 )
-                said = zip(style.cell_names(group), group["factor"], strict=True)
-                hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in said])
+                texts = zip(style.cell_names(group), group["factor"], strict=True)
+                hover(drawn, [f"{text}: {rounded(factor)}" for text, factor in texts])
             style.factor_axis(axis, "y")
             _by(axis, own[column], "block size B" if column == "block" else "matrix size N", model)
-        axes[2 * place].set_ylabel("predicted / measured time\n(logarithmic)")
+        axes[2 * row].set_ylabel("predicted / measured time\n(logarithmic)")
     style.legend(figure, axes, columns=4)
     return figure
 
 
 def _by(axis: Axes, column: pd.Series, text: str, model: str) -> None:
     """Label an axis of block or matrix sizes; "none" is for cells without block size."""
-    places = sorted(set(column))
+    positions = sorted(set(column))
     axis.set_title(f"{model}, by {text[-1]}")
     axis.set_xlabel(f"{text} (logarithmic)")
-    style.ticks_at(axis, places)
-    if places[0] == _NO_BLOCK:
-        axis.set_xticks(places, ["none", *(plain_number(place) for place in places[1:])])
+    style.ticks_at(axis, positions)
+    if positions[0] == _NO_BLOCK:
+        axis.set_xticks(positions, ["none", *(plain_number(each) for each in positions[1:])])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from analysis.models.definitions import RHO
 from analysis.schema import bounded
 from analysis.stats.estimates import bootstrap_medians, percentile_interval, seeded
@@ -26,7 +26,7 @@ _BANDWIDTHS = {
 }
 
 
-def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFrame:
+def ratios_table(sources: Sequence[MeasuredSource], models: pd.DataFrame) -> pd.DataFrame:
     """Return ratios of the cost of a global access to that of a shared access.
 
     `of` is the model that defines ρ (its fit to the most kernels), or the memory that serves the
@@ -44,7 +44,7 @@ def ratios_table(sources: Sequence[Source], models: pd.DataFrame) -> pd.DataFram
     return stacked("model_ratios", frames)
 
 
-def _of_ceilings(source: Source) -> pd.DataFrame:
+def _of_ceilings(source: MeasuredSource) -> pd.DataFrame:
     ceilings = source.recording.ceilings
     own = ceilings[(ceilings["device"] == source.device) & ceilings["host_memory"].isna()]
     rounds = {str(name): group["value"].to_numpy() for name, group in own.groupby("quantity")}

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import PUBLISHED
 from analysis.kernels.counts import counters
 from analysis.models.baselines import baselines
@@ -75,7 +75,7 @@ class Case:
 
 def model_tables(
     published: pd.DataFrame,
-    sources: Sequence[Source],
+    sources: Sequence[MeasuredSource],
     code: pd.DataFrame,
     progress: Callable[[str], None],
 ) -> dict[str, pd.DataFrame]:
@@ -99,7 +99,7 @@ def model_tables(
 
 
 def _cases(
-    published: pd.DataFrame, sources: Sequence[Source], code: pd.DataFrame
+    published: pd.DataFrame, sources: Sequence[MeasuredSource], code: pd.DataFrame
 ) -> Iterator[Case]:
     for machine, rows in published.groupby("machine"):
         cells = _published_cells(rows)
@@ -144,7 +144,7 @@ def _published_cells(rows: pd.DataFrame) -> pd.DataFrame:
     return with_work(cells[is_modelled(cells)].reset_index(drop=True), None)
 
 
-def _measured_cells(source: Source) -> pd.DataFrame:
+def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the kernel times of a GPU's square cells; the index is the row in `source.cells`.
 
     Kernels without theory (as of a library) and kernels on tensor cores are omitted: no model has a
@@ -161,14 +161,14 @@ def _measured_cells(source: Source) -> pd.DataFrame:
     return cells.rename(columns=renaming("kernel_s", "time_s")).assign(role=role)[_CELLS]
 
 
-def _clock_hz(source: Source) -> float:
+def _clock_hz(source: MeasuredSource) -> float:
     """Return the median clock of a GPU's multiprocessors over its samples."""
     samples = source.recording.samples
     clocks = samples.loc[samples["device"] == source.device, "sm_clock_hz"].dropna()
     return float(clocks.median()) if len(clocks) else float("nan")
 
 
-def facts_of(source: Source, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
+def facts_of(source: MeasuredSource, code: pd.DataFrame, counted: pd.DataFrame) -> GpuFacts:
     """Return the facts of a source's GPU; `counted` is `analysis.kernels.counts.counters`."""
     gpu = source.gpu
     architecture = f"sm_{gpu['compute_capability'].replace('.', '')}"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import IN_RUN, NO_INTERVAL, ONE_SESSION
 from analysis.schema import with_bounds
 from analysis.stats.estimates import DRAWS, FloatArray, IntArray, ratio_intervals, seeded
@@ -26,7 +26,7 @@ TOGETHER, SEVERAL, FROM_OTHERS = "same sessions", "several sessions", "deviation
 
 
 def gpu_comparison_table(
-    sources: list[Source], summary: pd.DataFrame, sessions: pd.DataFrame
+    sources: list[MeasuredSource], summary: pd.DataFrame, sessions: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the fastest implementation on each GPU and size, relative to the first GPU.
 
@@ -117,7 +117,9 @@ def verdict(low: float, high: float) -> str:
     return SAME if 1 / limit <= low and high <= limit else UNDECIDED
 
 
-def _fastest(source: Source, summary: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
+def _fastest(
+    source: MeasuredSource, summary: pd.DataFrame
+) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
     """Yield for each quantity the fastest cells by host memory and size, with bootstrap draws."""
     gpu = of_sizes(summary[summary["gpu"] == source.label])
     for quantity in ("total", "kernel"):

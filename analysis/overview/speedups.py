@@ -4,7 +4,7 @@ import pandas as pd
 
 from analysis.cpu.cells import BASELINES, baselines
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU
 from analysis.schema import bounded
 from analysis.stats.estimates import FloatArray, ratios
@@ -19,7 +19,7 @@ _CHOSEN: dict[str, tuple[str, ...]] = {
 _NO_ROW = -1  # an index without a cell: pandas cannot look up an index of only NA
 
 
-def speedups_table(sources: list[Source]) -> pd.DataFrame:
+def speedups_table(sources: list[MeasuredSource]) -> pd.DataFrame:
     """Return `speedups` of every GPU, with the columns source and machine first."""
     frames = []
     for source in with_gpu(sources):
@@ -31,8 +31,8 @@ def speedups_table(sources: list[Source]) -> pd.DataFrame:
 def speedups(cells: pd.DataFrame, draws: dict[str, FloatArray]) -> pd.DataFrame:
     """Return the speedups of every GPU cell, with 95 % bootstrap intervals of ratios of medians.
 
-    `cells` is `analysis.data.recordings.Source.square_cells`; `draws` has the bootstrap medians of
-    "total" and "kernel", shape (rows, draws); the index of `cells` selects the rows.
+    `cells` are `MeasuredSource.square_cells`; `draws` has the bootstrap medians of "total" and
+    "kernel", shape (rows, draws); the index of `cells` selects the rows.
 
     total_speedup, kernel_speedup: over the naive kernel in blocks of 32×32 at the same size and
     host memory. cpu_NAME_speedup: end-to-end, over that CPU baseline (`analysis.cpu.cells`) at the

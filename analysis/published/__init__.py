@@ -1,1 +1,1 @@
-"""What the sources print, beside what was measured here: Tables 1–6 and the systems."""
+"""The sources: Tables 1–6 and Figure 2, systems, claims, and an audit of their numbers."""

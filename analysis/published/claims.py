@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.frames import from_rows
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, NOT_MEASURED, UNDECIDED
 from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
@@ -204,7 +204,7 @@ def _farthest(claim: Claim, values: list[float]) -> ClaimRow:
     return {"value": value, "cases": len(values), "verdict": verdict}
 
 
-def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
+def on_registers(found: list[MeasuredSource], machine_code: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims that unrolling takes no more registers, per recording."""
     for position, source, unrolled, plain, block in (
         (ON_REGISTERS, "V", "block_unroll4", "block", 32),
@@ -233,7 +233,7 @@ def on_registers(found: list[Source], machine_code: pd.DataFrame) -> Iterator[Cl
             yield row | (_farthest(claim, [value]) if known else {})
 
 
-def on_times(found: list[Source]) -> Iterator[ClaimRow]:
+def on_times(found: list[MeasuredSource]) -> Iterator[ClaimRow]:
     """Yield the claims on ratios of two variants' times, per GPU."""
     for source in with_gpu(found):
         timed = {quantity: _timed(source, quantity) for quantity in _BOTH}
@@ -242,7 +242,7 @@ def on_times(found: list[Source]) -> Iterator[ClaimRow]:
                 yield _on_times(source, timed[quantity], claim, quantity)
 
 
-def _timed(source: Source, quantity: str) -> pd.DataFrame:
+def _timed(source: MeasuredSource, quantity: str) -> pd.DataFrame:
     """Return the cells of a GPU to compare, in the preferred host memory of the quantity.
 
     `row` is the row in `source.cells`.
@@ -254,7 +254,9 @@ def _timed(source: Source, quantity: str) -> pd.DataFrame:
     return cells.astype({"block_size": float, "variant": object})
 
 
-def _on_times(source: Source, timed: pd.DataFrame, claim: _RatioClaim, quantity: str) -> ClaimRow:
+def _on_times(
+    source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
+) -> ClaimRow:
     """Return the row of a claim on the ratio of two variants' times."""
     row = claim.row(
         ON_TIMES,
@@ -275,7 +277,9 @@ def _on_times(source: Source, timed: pd.DataFrame, claim: _RatioClaim, quantity:
     return row | claim.result(chosen["ratio"], *bounds, len(pairs) if claim.largest else 1)
 
 
-def _pairs(source: Source, timed: pd.DataFrame, claim: _RatioClaim, quantity: str) -> pd.DataFrame:
+def _pairs(
+    source: MeasuredSource, timed: pd.DataFrame, claim: _RatioClaim, quantity: str
+) -> pd.DataFrame:
     """Return the ratio of the two variants at every common shape, with its interval."""
     sides = []
     for name, block in zip((claim.above, claim.below), claim.blocks, strict=True):

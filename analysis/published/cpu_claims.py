@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
 from analysis.cpu.split import CLAIMED_CACHE_SPEEDUP, WHOLE
-from analysis.data.recordings import Source, once_a_recording, with_gpu
+from analysis.data.recordings import MeasuredSource, once_per_recording, with_gpu
 from analysis.domain import SOURCE_SIZE
 from analysis.published.claims import ABOUT, ABOVE, ON_CPU, ON_GPU_AND_CPU, Claim, ClaimRow
 from analysis.schema import with_bounds
@@ -30,12 +30,12 @@ OVER_CACHE = Claim("a GPU is about 60× faster than a cache-optimised CPU", "V",
 _WHOLES = {"naive": OVER_NAIVE, "source": OVER_CACHE}
 
 
-def on_cpus(found: list[Source], split: pd.DataFrame) -> Iterator[ClaimRow]:
+def on_cpus(found: list[MeasuredSource], split: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims on CPUs, one row per recording, and on GPUs over CPUs, one row per GPU.
 
     `split` is the table cpu_split.
     """
-    for source, cells in once_a_recording((source, source.square_cells) for source in found):
+    for source, cells in once_per_recording((source, source.square_cells) for source in found):
         one = cells[with_threads(cells, ONE)]
         if not one.empty:
             yield from _on_cpu(source, one)
@@ -43,7 +43,7 @@ def on_cpus(found: list[Source], split: pd.DataFrame) -> Iterator[ClaimRow]:
         yield from (_on_whole(source, split, start) for start in _WHOLES)
 
 
-def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[ClaimRow]:
+def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
     """Yield the claims on one thread of a CPU; `one` are its cells."""
     naive = fastest(one[one["variant"] == NAIVE])
     optimised = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
@@ -58,7 +58,9 @@ def _on_cpu(source: Source, one: pd.DataFrame) -> Iterator[ClaimRow]:
     yield CACHE_RATE.row(ON_CPU, "GFLOP/s", **head) | _rate(optimised)
 
 
-def _ratio(source: Source, claim: Claim, above: pd.DataFrame, below: pd.DataFrame) -> ClaimRow:
+def _ratio(
+    source: MeasuredSource, claim: Claim, above: pd.DataFrame, below: pd.DataFrame
+) -> ClaimRow:
     """Return the columns of the ratio of two cells' times; none without a common size.
 
     `above` and `below` have one cell per size.
@@ -96,7 +98,7 @@ def _rate(optimised: pd.DataFrame) -> ClaimRow:
     )
 
 
-def _on_whole(source: Source, split: pd.DataFrame, start: str) -> ClaimRow:
+def _on_whole(source: MeasuredSource, split: pd.DataFrame, start: str) -> ClaimRow:
     """Return a claim on a GPU's speedup over a version of its host's CPU."""
     claim, memory = _WHOLES[start], source.memory("total")
     head = {"recording": source.recording_id, "gpu": source.label, "quantity": "total"}

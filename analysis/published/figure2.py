@@ -4,7 +4,7 @@ import pandas as pd
 
 from analysis.data.cells import comparison_size, of_sizes
 from analysis.data.frames import from_rows, stacked
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU
 from analysis.schema import bounded, interval_columns
 from kernels.catalog.entries import VARIANTS
@@ -17,7 +17,7 @@ _PARTS = {"kernel": "kernel", "pinned": "total", "pageable": "total"}
 
 
 def figure2_table(
-    found: list[Source], summary: pd.DataFrame, ceilings: pd.DataFrame
+    found: list[MeasuredSource], summary: pd.DataFrame, ceilings: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per GPU: throughput of the fastest kernels of source V, and GPU properties.
 

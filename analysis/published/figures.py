@@ -23,7 +23,7 @@ _SWEPT = {
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 _PRINTED = "published, GTX 770"
 # Range of most GPUs in the text of source V on its Figure 2, in GFLOP/s.
-_MOST_CARDS = (100, 300)
+_MOST_GPUS = (100, 300)
 # Columns of figure2.csv, with label and look.
 _PERFORMANCE = {
     "kernel": ("kernel-only", palette.Look(palette.ORANGE, "D", "-")),
@@ -37,15 +37,15 @@ def speedup_block(store: Store, devices: Devices) -> Figure | None:
 
     At the source's matrix size, a panel for each of its swept kernels.
     """
-    cards = list(devices.gpus[: style.MOST_COLOURS])
-    looks = palette.gpu_looks([gpu.label for gpu in cards])
+    gpus = list(devices.gpus[: style.MOST_COLOURS])
+    looks = palette.gpu_looks([gpu.label for gpu in gpus])
     found = {name: _printed_speedups(store, name) for name in _SWEPT}
     figure, axes = style.panels(len(_SWEPT), height=3.0)
     for axis, (name, printed) in zip(axes, found.items(), strict=True):
         if len(printed):
             look = palette.Look(INK, "X", ":")
             style.points(axis, printed, "block_size", _SPEEDUP, look, _PRINTED, tell=style.times)
-        for gpu in cards:
+        for gpu in gpus:
             rows = _measured_speedups(store, gpu.label, name)
             if len(rows):
                 look = looks[gpu.label]
@@ -87,16 +87,16 @@ def figure2(store: Store, devices: Devices) -> Figure | None:
     The fastest GPU is at the top.
     """
     titles = {gpu.label: gpu.short for gpu in devices.gpus}
-    cards = store["figure2"]
-    cards = cards[cards["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")
-    if cards.empty:
+    gpus = store["figure2"]
+    gpus = gpus[gpus["gpu"].isin(titles)].sort_values("kernel_flop_per_s", kind="stable")
+    if gpus.empty:
         return None
-    n = int(cards["n"].iloc[0])
-    places = {gpu: place for place, gpu in enumerate(cards["gpu"], start=1)}
+    n = int(gpus["n"].iloc[0])
+    places = {gpu: place for place, gpu in enumerate(gpus["gpu"], start=1)}
     figure, (axis,) = style.new_figure(width=8.0, height=1.5 + 0.26 * len(places))
-    axis.axvspan(*_MOST_CARDS, color=palette.GREY, alpha=0.25, lw=0, label="source V, most GPUs")
+    axis.axvspan(*_MOST_GPUS, color=palette.GREY, alpha=0.25, lw=0, label="source V, most GPUs")
     for name, (text, look) in _PERFORMANCE.items():
-        rows = cards[cards[f"{name}_flop_per_s"].notna()]
+        rows = gpus[gpus[f"{name}_flop_per_s"].notna()]
         cells = rows.rename(columns={f"{name}_{c}": c for c in ("variant", "block_size")})
         names = [f"{text}, {each}" for each in style.cell_names(cells)]
         heights = list(rows["gpu"].map(places))

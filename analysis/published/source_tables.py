@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.data.published import MACHINES
-from analysis.data.recordings import Source, published_times
+from analysis.data.recordings import MeasuredSource, published_times
 from analysis.domain import PUBLISHED
 from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import FloatArray, ratios
@@ -17,8 +17,8 @@ from analysis.stats.estimates import FloatArray, ratios
 class Entry:
     """One implementation in a table; its columns start with `name`.
 
-    `speedup` is the column of its speedup over the table's first entry (blank: none); `rate`: the
-    table prints flop/s.
+    `speedup` is the column of its speedup over the table's first entry (blank: none); `rate`:
+    the table prints flop/s.
     """
 
     name: str
@@ -46,7 +46,13 @@ LAYOUTS: dict[int, tuple[Entry, ...]] = {
     3: (_NAIVE, Entry("buffered_column", "gpu_buffered_column", speedup="buffered_column_speedup")),
     4: (
         Entry("naive", "gpu_naive", rate=True),
-        Entry("buffered_column", "gpu_buffered_column", None, "buffered_column_speedup", rate=True),
+        Entry(
+            "buffered_column",
+            "gpu_buffered_column",
+            None,
+            "buffered_column_speedup",
+            rate=True,
+        ),
         Entry("buffered_row", "gpu_buffered_row", None, "buffered_row_speedup", rate=True),
     ),
     5: (_NAIVE, *_swept("block", (1, 2, 4, 8, 16, 32))),
@@ -54,7 +60,7 @@ LAYOUTS: dict[int, tuple[Entry, ...]] = {
 }
 
 
-def tables(published: pd.DataFrame, sources: list[Source]) -> dict[int, pd.DataFrame]:
+def tables(published: pd.DataFrame, sources: list[MeasuredSource]) -> dict[int, pd.DataFrame]:
     """Return Tables 1–6, first the published rows, then those of every source."""
     measured = [(source, source.times("total")) for source in sources]
     found = {}

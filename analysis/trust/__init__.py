@@ -1,1 +1,1 @@
-"""How far the numbers can be trusted."""
+"""Repeatability of the numbers, and threats to their validity."""

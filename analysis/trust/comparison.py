@@ -35,7 +35,7 @@ from scipy import stats
 
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
-from analysis.data.recordings import Source, with_gpu
+from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
 from analysis.stats.estimates import (
@@ -57,10 +57,10 @@ from measurement.recording.recording import CELL, KERNEL, Recording
 GPU, HOST = "GPU", "host"
 OTHER_HOST = "other host"
 # Kinds of configurations in the table agreement, and the times compared of each.
-ALONE, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
+GPU_KERNEL, PINNED, PAGEABLE = "GPU, kernel-only", "GPU, pinned", "GPU, pageable"
 BATCHES, ON_CPU = "GPU, back to back", "CPU"
 _QUANTITIES = {
-    ALONE: ("kernel",),
+    GPU_KERNEL: ("kernel",),
     PINNED: ("total", "kernel"),
     PAGEABLE: ("total", "kernel"),
     BATCHES: ("kernel_batch",),
@@ -206,7 +206,7 @@ def _comparison(
 
 
 def agreement_tables(
-    found: list[Source], frames: Mapping[str, pd.DataFrame]
+    found: list[MeasuredSource], frames: Mapping[str, pd.DataFrame]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables agreement and agreement_cells.
 
@@ -215,13 +215,13 @@ def agreement_tables(
     The second lists the others with ratio B/A, bootstrap interval and, on a GPU, both `STATE`.
     Unlike an interval of one recording, these ratios contain the variation between recordings.
     """
-    known, asked = medians(frames), _asked(found)
-    both = ratios(asked, known).assign(agrees=lambda rows: within(rows["ratio"], THRESHOLD))
+    known, compared = medians(frames), _compared(found)
+    both = ratios(compared, known).assign(agrees=lambda rows: within(rows["ratio"], THRESHOLD))
     counts = both.groupby("pair")["agrees"].agg(cells="size", cells_agreeing="sum")
     share = counts["cells_agreeing"] / counts["cells"]
-    counted = asked.join(counts.assign(tolerance=THRESHOLD, share=share), how="inner")
+    counted = compared.join(counts.assign(tolerance=THRESHOLD, share=share), how="inner")
     apart = both[~both["agrees"]].reset_index(drop=True)
-    listed = asked.loc[apart["pair"]].reset_index(drop=True)
+    listed = compared.loc[apart["pair"]].reset_index(drop=True)
     listed[_KEY] = known.loc[apart["row_a"], _KEY].reset_index(drop=True)
     for side in "ab":
         names = {"samples": f"samples_{side}", **renaming("median_s", f"median_{side}_s")}
@@ -237,12 +237,12 @@ def agreement_tables(
     return stacked("agreement", [counted]), stacked("agreement_cells", [listed])
 
 
-def pairs(found: list[Source]) -> list[tuple[Source, Source]]:
+def pairs(found: list[MeasuredSource]) -> list[tuple[MeasuredSource, MeasuredSource]]:
     """Return pairs of GPUs of one name from two recordings, GPUs of the same index first.
 
     Each GPU has at most one partner per other recording.
     """
-    recordings: dict[str, list[Source]] = {}
+    recordings: dict[str, list[MeasuredSource]] = {}
     for source in found:
         recordings.setdefault(source.recording_id, []).append(source)
     paired = []
@@ -257,7 +257,7 @@ def pairs(found: list[Source]) -> list[tuple[Source, Source]]:
     return paired
 
 
-def _asked(found: list[Source]) -> pd.DataFrame:
+def _compared(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return `_PAIR` of every comparison; CPUs are compared once per two recordings."""
     rows, hosts = [], set()
     for a, b in pairs(found):
@@ -271,7 +271,7 @@ def _asked(found: list[Source]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_PAIR, dtype=object)
 
 
-def _cpu_conditions(source: Source) -> tuple[str, dict[str, Any]]:
+def _cpu_conditions(source: MeasuredSource) -> tuple[str, dict[str, Any]]:
     """Return the CPU model and protocol; CPU times with warm and with cold caches differ."""
     provenance = source.recording.provenance
     protocol = provenance["configuration"].get("protocol", {})
@@ -291,13 +291,13 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     in_run = gpu.assign(kernel_s=gpu["kernel_s"].where(gpu["kernel_timing"] == IN_RUN))
     batches = frames["back_to_back"]
     kinds = {
-        ALONE: once_per_kernel(gpu[gpu["kernel_timing"] == KERNEL_ONLY], ["gpu", *KERNEL]),
+        GPU_KERNEL: once_per_kernel(gpu[gpu["kernel_timing"] == KERNEL_ONLY], ["gpu", *KERNEL]),
         PINNED: in_run[in_run["host_memory"] == "pinned"],
         PAGEABLE: in_run[in_run["host_memory"] == "pageable"],
         BATCHES: batches.assign(label=batches["gpu"], host_memory=None, threads=None),
         ON_CPU: cells[cells["device"] == CPU],
     }
-    counts = {ALONE: "kernel_samples", BATCHES: "rounds"}
+    counts = {GPU_KERNEL: "kernel_samples", BATCHES: "rounds"}
     columns = ["label", "kind", "quantity", *CELL, "samples", *with_bounds("median_s"), *STATE]
     parts = []
     for kind, quantities in _QUANTITIES.items():
@@ -310,18 +310,18 @@ def medians(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).astype(types)
 
 
-def ratios(asked: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def ratios(compared: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     """Return the configurations that both sides of each comparison contain.
 
-    `asked` has `_PAIR`, `known` is `medians`. Columns: pair (row of `asked`), row_a and row_b (rows
-    of `known`) and ratio B/A.
+    `compared` has `_PAIR`, `known` is `medians`. Columns: pair (row of `compared`), row_a and row_b
+    (rows of `known`) and ratio B/A.
     """
     on = ["label", "kind", "quantity"]
     cell = known.groupby(_KEY, dropna=False).ngroup()
     codes = known[on].astype(object).assign(cell=cell, row=known.index)
-    both = asked[["kind", "quantity"]].astype(object).assign(pair=asked.index)
+    both = compared[["kind", "quantity"]].astype(object).assign(pair=compared.index)
     for side, key in (("a", on), ("b", [*on, "cell"])):
-        label = asked[f"gpu_{side}"].fillna(asked[f"recording_{side}"]).astype(object)
+        label = compared[f"gpu_{side}"].fillna(compared[f"recording_{side}"]).astype(object)
         both["label"] = label.loc[both["pair"]].to_numpy()
         both = both.merge(codes.rename(columns={"row": f"row_{side}"}), on=key)
     ratio = known["median_s"].to_numpy()
@@ -329,9 +329,11 @@ def ratios(asked: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     return both[["pair", "row_a", "row_b"]].assign(ratio=ratio)
 
 
-def _draws(rows: pd.DataFrame, found: list[Source]) -> dict[int, FloatArray]:
+def _draws(rows: pd.DataFrame, found: list[MeasuredSource]) -> dict[int, FloatArray]:
     """Return bootstrap draws of some `medians`, by their row."""
-    sources: dict[tuple[bool, str], Source] = {(True, each.recording_id): each for each in found}
+    sources: dict[tuple[bool, str], MeasuredSource] = {
+        (True, each.recording_id): each for each in found
+    }
     sources |= {(False, source.label): source for source in with_gpu(found)}
     draws: dict[int, FloatArray] = {}
     for (label, kind, quantity), cells in rows.groupby(["label", "kind", "quantity"]):

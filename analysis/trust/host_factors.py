@@ -24,8 +24,8 @@ def host_factors(a: Recording, b: Recording) -> pd.DataFrame:
     """
     both = _medians(a.ceilings).merge(_medians(b.ceilings), on=["device", *_KEY])
     slower = both["value_y"] / both["value_x"]
-    rates = both["quantity"].str.endswith("_per_s")
-    factors = both.assign(factor=slower.mask(rates, 1 / slower))
+    per_s = both["quantity"].str.endswith("_per_s")
+    factors = both.assign(factor=slower.mask(per_s, 1 / slower))
     return factors[[*_KEY, "factor"]]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, labelled
+from analysis.data.recordings import MeasuredSource, labelled
 from analysis.schema import with_bounds
 from analysis.stats.estimates import (
     CONFIDENCE,
@@ -31,7 +31,7 @@ _PAIR = ["session", "round"]
 _ROWS = [*CELL, "neighbours", "quantity", "pairs", *_TIMES, *_OUTCOME]
 
 
-def interference_table(found: list[Source]) -> pd.DataFrame:
+def interference_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return one row per cell, number of neighbours and quantity of `QUANTITIES`.
 
     isolated_s and with_traffic_s are medians over the pairs, ratio is with_traffic_s over

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.frames import concatenated, stacked
-from analysis.data.recordings import Source, labelled, once_a_recording
+from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.schema import with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, ratio_intervals
 from measurement.recording.recording import CELL, KERNEL
@@ -18,7 +18,7 @@ COLD_PARTS = ("init", "context", "module", "allocation", "h2d", "in_run_kernel",
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 
 
-def back_to_back_table(found: list[Source]) -> pd.DataFrame:
+def back_to_back_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the median times of kernels launched back to back and launched singly.
 
     kernel_s is the median of `host_memory`: pinned, or pageable without pinned times. ratio is
@@ -28,7 +28,7 @@ def back_to_back_table(found: list[Source]) -> pd.DataFrame:
     return stacked("back_to_back", [labelled(source, _batches(source)) for source in gpus])
 
 
-def _batches(source: Source) -> pd.DataFrame:
+def _batches(source: MeasuredSource) -> pd.DataFrame:
     own = source.own(source.recording.back_to_back)
     kernels = Groups.of(own, KERNEL)
     rows = kernels.keys.assign(
@@ -64,7 +64,7 @@ def _with_ratio(
     return rows
 
 
-def cold_starts_table(found: list[Source]) -> pd.DataFrame:
+def cold_starts_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the times of a new process until its first product, and of a warm run of that cell.
 
     Times are medians over the processes; ratio is total_s over warm_total_s.
@@ -73,7 +73,7 @@ def cold_starts_table(found: list[Source]) -> pd.DataFrame:
     return stacked("cold_starts", [labelled(source, _cold_starts(source)) for source in gpus])
 
 
-def _cold_starts(source: Source) -> pd.DataFrame:
+def _cold_starts(source: MeasuredSource) -> pd.DataFrame:
     own = source.own(source.recording.cold_starts)
     cells = Groups.of(own, CELL)
     rows = cells.keys.assign(processes=cells.counts)
@@ -89,17 +89,17 @@ def _cold_starts(source: Source) -> pd.DataFrame:
     return _with_ratio(rows, ratio, known, cold, bootstrap_cells(runs, "total_s", seed="warm"))
 
 
-def phases_table(found: list[Source]) -> pd.DataFrame:
+def phases_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return the wall time of every phase of a measurement and the time its device was busy.
 
     share_not_busy is the share of wall time without transfer or kernel (on a CPU, without product).
     A row `TOTAL` per session and device is the sum of its phases.
     """
     own = ((source, _phases(source)) for source in found)
-    return stacked("phases", [labelled(*rows) for rows in once_a_recording(own)])
+    return stacked("phases", [labelled(*rows) for rows in once_per_recording(own)])
 
 
-def _phases(source: Source) -> pd.DataFrame:
+def _phases(source: MeasuredSource) -> pd.DataFrame:
     columns = ["session", "device", "phase", "wall_s", "busy_s"]
     sessions = enumerate(source.recording.sessions)
     steps = [{**phase, "session": at} for at, session in sessions for phase in session["phases"]]

@@ -14,11 +14,11 @@ from analysis.drawing.palette import Look
 from analysis.drawing.style import plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.significance import within
-from analysis.trust.comparison import ALONE, BATCHES, ON_CPU, PAGEABLE, PINNED
+from analysis.trust.comparison import BATCHES, GPU_KERNEL, ON_CPU, PAGEABLE, PINNED
 
 # Label and look of each kind of cell and quantity.
 _KINDS = {
-    (ALONE, "kernel"): ("kernel-only", Look(palette.GREEN, "o", "-")),
+    (GPU_KERNEL, "kernel"): ("kernel-only", Look(palette.GREEN, "o", "-")),
     (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),
     (PINNED, "total"): ("end-to-end, pinned memory", Look(palette.BLUE, "s", "--")),
     (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(palette.ORANGE, "^", "-")),
@@ -68,12 +68,12 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
     marked = ratios.quantile(list(_MARKED))
     drawn = axis.scatter(marked, _MARKED, s=22, marker=look.marker, color=look.colour, zorder=3)
     share_within = within(ratios, tolerance).mean()
-    told = f"{100 * share_within:.0f} % of {len(ratios)} configurations "
-    told += f"within {100 * tolerance:g} %"
+    agreeing = f"{100 * share_within:.0f} % of {len(ratios)} configurations "
+    agreeing += f"within {100 * tolerance:g} %"
     hover(
         drawn,
         [
-            f"{text}: {100 * share:g} % at {plain_number(round(ratio, 3))} or less; {told}"
+            f"{text}: {100 * share:g} % at {plain_number(round(ratio, 3))} or less; {agreeing}"
             for share, ratio in marked.items()
         ],
     )
@@ -81,16 +81,16 @@ def _distribution(axis: Axes, ratios: pd.Series, tolerance: float, text: str, lo
     axis.plot([], [], look.line, color=look.colour, label=text, **how)
 
 
-def launches(by_card: Mapping[str, pd.DataFrame]) -> Figure:
+def launches(by_gpu: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the ratio over the time of a launch among back-to-back launches, a colour per GPU."""
     figure, (axis,) = style.new_figure(height=3.6)
-    looks = palette.gpu_looks(by_card)
+    looks = palette.gpu_looks(by_gpu)
     axis.axhline(1, color=INK, linewidth=1)
-    for card, own in by_card.items():
-        names = [f"{card}, {cell}" for cell in style.cell_names(own)]
+    for gpu, own in by_gpu.items():
+        names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
         columns = ("ratio", "ratio_low", "ratio_high")
         style.points(
-            axis, own, "kernel_batch_s", columns, looks[card], card, False, names, style.times
+            axis, own, "kernel_batch_s", columns, looks[gpu], gpu, False, names, style.times
         )
     axis.set_xlabel("kernel time, back to back (logarithmic)")
     axis.set_ylabel("single launch / back to back\n(logarithmic)")

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, labelled, once_a_recording
+from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.domain import CPU
 
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
 
-def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
+def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     """Return one row per source with several sessions, part of its times, and kind of cell.
 
     Kinds and standard deviations of log time are defined in `analysis.stats.sessions`: between
@@ -21,10 +21,10 @@ def sessions_table(found: Sequence[Source]) -> pd.DataFrame:
     interval of the other sessions contains, leaving out one session at a time (needs three).
     """
     frames = ((source, _scatters(source)) for source in found)
-    return stacked("sessions", [labelled(*rows) for rows in once_a_recording(frames)])
+    return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
 
 
-def _scatters(source: Source) -> pd.DataFrame:
+def _scatters(source: MeasuredSource) -> pd.DataFrame:
     several = {part: source.sessions(part) for part in _PARTS}
     scatters = [times.scatters(part) for part, times in several.items() if times]
     if not scatters:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.frames import stacked
-from analysis.data.recordings import Source, labelled
+from analysis.data.recordings import MeasuredSource, labelled
 from analysis.domain import CPU
 from analysis.schema import with_bounds
 from analysis.stats.estimates import Groups
@@ -12,7 +12,7 @@ from measurement.recording.recording import CELL
 from measurement.recording.throttling import THROTTLE_REASONS
 
 
-def telemetry_table(found: list[Source]) -> pd.DataFrame:
+def telemetry_table(found: list[MeasuredSource]) -> pd.DataFrame:
     """Return `telemetry` of every GPU."""
     own = ((source, source.own(source.recording.samples)) for source in found)
     gpu = ((source, rows[rows["device"] != CPU]) for source, rows in own)

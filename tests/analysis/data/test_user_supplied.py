@@ -9,7 +9,7 @@ import pytest
 
 from analysis.data import recordings as data
 from analysis.data import user_supplied
-from analysis.data.recordings import Source
+from analysis.data.recordings import MeasuredSource
 from analysis.data.store import Store
 from analysis.render.check import check
 from base.errors import StudyError
@@ -74,11 +74,11 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
 
 def test_two_kernels_of_one_name_are_refused(made):
     other = changed(made, sources=made.provenance["sources"] | {PATH: "0" * 64})
-    a, b = (Source(name, name, "gpu0", made) for name in "ab")
+    a, b = (MeasuredSource(name, name, "gpu0", made) for name in "ab")
     user_supplied.check_same([a, b])
     said = r"^recording 'c': its mine differs from that of recording 'a'; remove one"
     with pytest.raises(StudyError, match=said):
-        user_supplied.check_same([a, b, Source("c", "c", "gpu0", other)])
+        user_supplied.check_same([a, b, MeasuredSource("c", "c", "gpu0", other)])
 
 
 def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):

@@ -180,7 +180,7 @@ def test_kernels_timed_alone_are_compared_once(make_recording, tmp_path):
     assert (comparison.PINNED, "kernel") not in kinds.index
     assert (comparison.PAGEABLE, "kernel") not in kinds.index
     kernels = made["a"].kernels.groupby(KERNEL, dropna=False).ngroups
-    own = kinds.loc[(comparison.ALONE, "kernel")]
+    own = kinds.loc[(comparison.GPU_KERNEL, "kernel")]
     assert (own["cells"], own["share"]) == (kernels, 1.0)
     assert (comparison.PINNED, "total") in kinds.index
-    assert comparison.ALONE not in set(cells["kind"])
+    assert comparison.GPU_KERNEL not in set(cells["kind"])
