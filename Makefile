@@ -43,7 +43,7 @@ ro-crate: report
 
 bundle: LAYERS += $(if $(ARCHITECTURES),compiler gpu)
 bundle: setup
-	@$(RUN) python workflow/bundle.py $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
+	@$(RUN) python -m measurement.recorder.bundle $(if $(ARCHITECTURES),--architecture $(ARCHITECTURES))
 
 # Where there is a Chromium, the report is opened in it.
 # Where there is a Slurm, the study is run through one.

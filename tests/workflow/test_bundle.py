@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from measurement.recording import recording
-from tests.support import ROOT
 from tests.support.fakes import CONFIG
 from tests.support.studies import CPU
 
@@ -24,7 +23,8 @@ def unpacked(tmp_path_factory):
     if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("network namespaces are not allowed here")
     base = tmp_path_factory.mktemp("bundle")
-    command = [sys.executable, ROOT / "workflow" / "bundle.py", "--out", base / "bundle.tar.gz"]
+    command = [sys.executable, "-m", "measurement.recorder.bundle"]
+    command += ["--out", base / "bundle.tar.gz"]
     subprocess.run(command, check=True, capture_output=True)
     with tarfile.open(base / "bundle.tar.gz") as archive:
         archive.extractall(base, filter="data")

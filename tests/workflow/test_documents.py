@@ -6,10 +6,10 @@ import re
 import pytest
 from pydantic import BaseModel
 
+from docs.cli_reference import reference
 from study import config
 from tests.support import ROOT
 from tests.test_route import ROUTE, path_of
-from workflow.cli_reference import reference
 
 METHODS = (ROOT / "docs" / "explanation" / "methods.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("kernels/*.md")]
@@ -75,7 +75,7 @@ def test_code_and_templates_name_documents_that_exist():
 
 def test_the_reference_of_commands_is_current():
     written = TEXTS["docs/reference/cli.md"]
-    assert written == reference(), "run: python -m workflow.cli_reference > docs/reference/cli.md"
+    assert written == reference(), "run: python -m docs.cli_reference > docs/reference/cli.md"
 
 
 def test_every_key_of_the_configuration_is_described():

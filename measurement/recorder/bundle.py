@@ -1,10 +1,10 @@
-"""Pack what records on a host without a network: what ``make bundle`` runs.
+"""A package that records on a host without a network: ``make bundle``.
 
-    python workflow/bundle.py [--architecture sm_90 …] [--out results/bundle.tar.gz]
+    python -m measurement.recorder.bundle [--architecture sm_90 …] [--out results/bundle.tar.gz]
 
-The archive holds this tree, the study's cubins for the architectures, and the packages that the
-recorder needs, as they lie in this environment: locked by hash. Unpacked, ``./record`` measures
-that host; it needs the same Python as this, gcc and, for GPUs, NVIDIA's driver.
+The archive contains the tree, the study's cubins for the architectures, and the packages of the
+recorder from this environment. Unpacked, ``./record`` measures that host. The host needs the same
+Python version, gcc and, for GPUs, NVIDIA's driver.
 """
 
 import argparse
@@ -18,36 +18,26 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from packaging.requirements import Requirement  # noqa: E402
-from packaging.utils import canonicalize_name  # noqa: E402
+from base.errors import StudyError, exit_status
+from base.files import atomic_writer
+from base.paths import ROOT
+from kernels.cubins.compile import build_all
+from kernels.cubins.toolchain import find_nvcc
+from measurement.recorder.provenance import git
+from study.config import load
+from study.plan import builds
 
-from base.errors import StudyError, exit_status  # noqa: E402
-from base.files import atomic_writer  # noqa: E402
-from kernels.cubins.compile import build_all  # noqa: E402
-from kernels.cubins.toolchain import find_nvcc  # noqa: E402
-from measurement.recorder.provenance import git  # noqa: E402
-from study.config import load  # noqa: E402
-from study.plan import builds  # noqa: E402
-
-# What the recorder imports, and what host execution does; PyCUDA where there are cubins.
+# Packages of the recorder and of host execution; PyCUDA is added with cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
-TREE = (
-    "analysis",
-    "base",
-    "cpu_reference",
-    "kernels",
-    "measurement",
-    "report",
-    "study",
-    "workflow",
-)
+TREE = ("analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study")
+TREE += ("workflow",)
 FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh
-# Measures this host into the folder `recording`; options are those of `measurement record`.
+# Measures this host into the folder `recording`. Options: `python -m measurement record --help`.
 cd "$(dirname "$0")" || exit
 for python in python{version} python3 python; do
   if "$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "{version}")' 2>/dev/null
@@ -57,14 +47,16 @@ for python in python{version} python3 python; do
       --out recording "$@"
   fi
 done
-echo "error: this bundle was made for Python {version}, and none runs here; make one with yours" >&2
+echo "error: the bundle needs Python {version}; install it, or make another bundle" >&2
 exit 2
 """
 
 
 def main() -> None:
-    """Run the command; raises StudyError."""
-    parser = argparse.ArgumentParser(prog="workflow/bundle.py", description=__doc__)
+    """Run the command; raise StudyError."""
+    parser = argparse.ArgumentParser(
+        prog="python -m measurement.recorder.bundle", description=__doc__
+    )
     parser.add_argument("--architecture", nargs="*", default=[], help="of GPUs, for example sm_90")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "bundle.tar.gz")
     arguments = parser.parse_args()
@@ -77,11 +69,11 @@ def main() -> None:
         ):
             archive.add(folder, NAME)
     size = arguments.out.stat().st_size
-    print(f"The bundle: {arguments.out} ({size / 1e6:.0f} MB); unpacked, run {NAME}/record")
+    print(f"bundle: {arguments.out} ({size / 1e6:.0f} MB); unpack it and run {NAME}/record")
 
 
 def pack(folder: Path, architectures: list[str]) -> None:
-    """Fill a folder with what records; raises StudyError."""
+    """Fill a folder with the content of the archive; raise StudyError."""
     for name in TREE:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
@@ -109,7 +101,7 @@ def pack(folder: Path, architectures: list[str]) -> None:
 
 
 def with_dependencies(names: set[str]) -> Iterator[importlib.metadata.Distribution]:
-    """Yield the installed distributions of these names, and what they require here."""
+    """Yield the installed distributions of these names and of their requirements."""
     left, seen = sorted(names), {*names}
     while left:
         name = left.pop()
@@ -128,7 +120,7 @@ def with_dependencies(names: set[str]) -> Iterator[importlib.metadata.Distributi
 
 
 def copy_package(distribution: importlib.metadata.Distribution, folder: Path) -> None:
-    """Copy the files of an installed distribution, but for programs and bytecode."""
+    """Copy the files of an installed distribution, except programs and bytecode."""
     for file in distribution.files or []:
         if ".." in file.parts or "__pycache__" in file.parts:
             continue
