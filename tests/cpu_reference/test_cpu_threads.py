@@ -18,39 +18,24 @@ from measurement.recording import recording
 from study.cells import CPU, cell
 from tests.support import ROOT
 from tests.support.builds import cpu_library
+from tests.support.studies import config_text
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """
-study:
-  seed: 3
-  dtypes: [float32]
-  sizes: [8]
-  holdout_sizes: []
-  variants: [naive]
-  block_sizes: [32]
-  host_memory: [pinned]
-  cpu:
-    variants: [naive, packed, blas]
-    sizes: [200, 800]
-    size_limits: [{ variant: naive, largest_size: 200 }]
-    block_sizes: [8]
-    threads: [1, all]
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.01
-    min_samples: 6
-    max_samples: 8
-    gpu_cell_budget_s: 1
-    cpu_cell_budget_s: 0.1
-    single_run_s: 10
-    warm_up_s: 0.001
-    cpu_warm_run_s: 0
-    cold_starts: 0
-    hang_limit_s: 60
-gpus:
-  - { id: local, device: auto }
-"""
+CONFIG = config_text(
+    {
+        "variants": ["naive"],
+        "block_sizes": [32],
+        "cpu": {
+            "variants": ["naive", "packed", "blas"],
+            "sizes": [200, 800],
+            "size_limits": [{"variant": "naive", "largest_size": 200}],
+            "block_sizes": [8],
+            "threads": [1, "all"],
+        },
+    },
+    {"relative_half_width": 0.01, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
+)
 NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -29,40 +29,32 @@ from measurement.devices.session import CellError, DeviceError, KernelTime, Timi
 from measurement.devices.telemetry import Reading
 from measurement.recorder.hardware import Host
 from study.plan import builds
+from tests.support.studies import CPU, config_text
 
-CONFIG = """
-study:
-  seed: 11
-  dtypes: [float32]
-  sizes: [8]
-  holdout_sizes: [70]
-  variants: [naive, buffered_row, block]
-  block_sizes: [4, 32]
-  block_size_limits: [{ block_size: 32, largest_size: 1 }] # these GPUs cannot launch the baseline
-  series:
-    - variants: [bmm_tile]
-      dtypes: [float64, int32]
-      block_sizes: [8]
-      shapes: [2x3x5x4]
-  host_memory: [pinned, pageable]
-  cpu: { variants: [naive, blocked], sizes: [8, 12], block_sizes: [4, 8], threads: [1] }
-  interference: { variant: block, block_size: 4 }
-  energy: { sizes: [8], length_s: 0.5 }
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.5
-    min_samples: 6
-    max_samples: 8
-    gpu_cell_budget_s: 10
-    cpu_cell_budget_s: 10
-    single_run_s: 10
-    warm_up_s: 0
-    cpu_warm_run_s: 0
-    cold_starts: 2
-    hang_limit_s: 20
-gpus:
-  - { id: local, device: auto }
-"""
+CONFIG = config_text(
+    {
+        "seed": 11,
+        "holdout_sizes": [70],
+        "variants": ["naive", "buffered_row", "block"],
+        "block_sizes": [4, 32],
+        # These GPUs cannot launch the baseline.
+        "block_size_limits": [{"block_size": 32, "largest_size": 1}],
+        "series": [
+            {
+                "variants": ["bmm_tile"],
+                "dtypes": ["float64", "int32"],
+                "block_sizes": [8],
+                "shapes": ["2x3x5x4"],
+            }
+        ],
+        "host_memory": ["pinned", "pageable"],
+        "cpu": CPU | {"variants": ["naive", "blocked"], "sizes": [8, 12], "block_sizes": [4, 8]},
+        "interference": {"variant": "block", "block_size": 4},
+        "energy": {"sizes": [8], "length_s": 0.5},
+    },
+    {"gpu_cell_budget_s": 10, "cpu_cell_budget_s": 10, "single_run_s": 10}
+    | {"cold_starts": 2, "hang_limit_s": 20},
+)
 # Of 64 threads per block: buffered_row runs at n = 8 and not at n = 70.
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)

@@ -1,4 +1,6 @@
-"""Studies that take no time, to be changed by a test."""
+"""A small study, which tests change."""
+
+import yaml
 
 from study.config import CpuStudy, Study
 
@@ -29,10 +31,17 @@ SMALL = {
 
 
 def study(changes):
-    """Return the small study with other values of some keys."""
+    """Return the small study with changed keys."""
     return Study.model_validate(SMALL | changes)
 
 
 def cpu_study(changes):
-    """Return its part for the CPU, likewise."""
+    """Return its CPU part with changed keys."""
     return CpuStudy.model_validate(CPU | changes)
+
+
+def config_text(changes, protocol, gpus=({"id": "local", "device": "auto"},), **sections):
+    """Return a config.yaml of the small study with changed keys."""
+    own = SMALL | changes | {"protocol": SMALL["protocol"] | protocol}
+    whole = {"study": own, "gpus": list(gpus)} | sections
+    return yaml.safe_dump(whole, sort_keys=False, default_flow_style=None, width=1000)

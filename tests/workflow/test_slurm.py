@@ -18,36 +18,13 @@ from measurement.recording import recording
 from tests.support import ROOT
 from tests.support.compilers import stand_in
 from tests.support.fakes import FakeHardware
+from tests.support.studies import config_text
 
 PARTS = ["analysis", "base", "cpu_reference", "data/published", "kernels", "measurement", "report"]
 PARTS += ["study", "tests/support", "workflow", "CITATION.cff", "README.md", "Snakefile"]
-CONFIG = """
-study:
-  seed: 1
-  dtypes: [float32]
-  sizes: [8]
-  holdout_sizes: []
-  variants: [block]
-  block_sizes: [4]
-  host_memory: [pinned]
-  cpu: {{ variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }}
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.5
-    min_samples: 6
-    max_samples: 6
-    gpu_cell_budget_s: 0.1
-    cpu_cell_budget_s: 0.1
-    single_run_s: 100
-    warm_up_s: 0
-    cpu_warm_run_s: 0
-    cold_starts: 0
-    hang_limit_s: 600
-gpus:
-  - {{ id: killed, slurm: h100 }}
-  - {{ id: kept, slurm: h100 }}
-toolchain: {{ nvcc: {nvcc} }}
-"""
+PROTOCOL = {"max_samples": 6, "gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1}
+PROTOCOL |= {"single_run_s": 100, "hang_limit_s": 600}
+GPUS = [{"id": name, "slurm": "h100"} for name in ("killed", "kept")]
 # Replaces the node's hardware: one GPU, on which a run of `killed` takes too long.
 HARDWARE = """
 import sys
@@ -94,7 +71,8 @@ def project(tmp_path_factory):
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         (project / part).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / part, project / part)
-    (project / "config.yaml").write_text(CONFIG.format(nvcc=stand_in(base / "bin" / "nvcc")))
+    nvcc = {"nvcc": str(stand_in(base / "bin" / "nvcc"))}
+    (project / "config.yaml").write_text(config_text({}, PROTOCOL, GPUS, toolchain=nvcc))
     (project / "stand_in.py").write_text(HARDWARE)
     script = project / "measurement" / "recorder" / "on_node.py"
     real = "from measurement.recorder.hardware import Host\n"

@@ -19,39 +19,30 @@ from kernels.cubins.build import INSTRUMENTS
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording import recording
 from tests.support import ROOT, warm
+from tests.support.studies import CPU, config_text
 
 pytestmark = pytest.mark.slow
 PARTS = ["Snakefile", "CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml"]
 PARTS += ["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"]
 PARTS += ["workflow", "uv.lock"]
-CONFIG = """
-study:
-  seed: 1
-  dtypes: [float32]
-  sizes: [32, 48]
-  holdout_sizes: []
-  variants: [naive, block]
-  block_sizes: [16, 32]
-  series:
-    - { variants: [bmm_tile], dtypes: [int32], block_sizes: [16], shapes: [3x17x33x65] }
-  host_memory: [pinned]
-  cpu: { variants: [naive, blocked], sizes: [32, 48], block_sizes: [16], threads: [1] }
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.5
-    min_samples: 6
-    max_samples: 8
-    gpu_cell_budget_s: 0.1
-    cpu_cell_budget_s: 0.1
-    single_run_s: 1
-    warm_up_s: 0.001
-    cpu_warm_run_s: 0
-    cold_starts: 0
-    hang_limit_s: 60
-gpus:
-  - { id: GPU, recording: data/recordings/card }
-  - { id: local, device: auto }
-"""
+CONFIG = config_text(
+    {
+        "sizes": [32, 48],
+        "variants": ["naive", "block"],
+        "block_sizes": [16, 32],
+        "series": [
+            {
+                "variants": ["bmm_tile"],
+                "dtypes": ["int32"],
+                "block_sizes": [16],
+                "shapes": ["3x17x33x65"],
+            }
+        ],
+        "cpu": CPU | {"variants": ["naive", "blocked"], "sizes": [32, 48], "block_sizes": [16]},
+    },
+    {"gpu_cell_budget_s": 0.1, "cpu_cell_budget_s": 0.1, "single_run_s": 1, "warm_up_s": 0.001},
+    [{"id": "GPU", "recording": "data/recordings/card"}, {"id": "local", "device": "auto"}],
+)
 
 
 @pytest.fixture(scope="module")
@@ -207,16 +198,14 @@ def test_second_run_does_nothing(finished):
 def test_editing_the_list_of_gpus_measures_nothing_again(finished):
     undo = edit(
         finished / "config.yaml",
-        lambda text: text.replace(
-            "  - { id: local", "  - { id: new, device: auto }\n  - { id: local"
-        ),
+        lambda text: text.replace("- {id: local", "- {id: new, device: auto}\n- {id: local"),
     )
     added = planned(finished)
     undo()
     assert added["measure"] == 1  # the new entry alone
     undo = edit(
         finished / "config.yaml",
-        lambda text: text.replace("  - { id: GPU, recording: data/recordings/card }\n", ""),
+        lambda text: text.replace("- {id: GPU, recording: data/recordings/card}\n", ""),
     )
     removed = planned(finished)
     undo()

@@ -23,32 +23,12 @@ from study.config import validate
 from tests.support import ROOT
 from tests.support.fake_cuda import FakeCuda, FakeNvml
 from tests.support.fakes import FakeHardware
+from tests.support.studies import config_text
 
-CONFIG = """
-study:
-  seed: 1
-  dtypes: [float32]
-  sizes: [8]
-  holdout_sizes: []
-  variants: [naive]
-  block_sizes: [32]
-  host_memory: [pinned]
-  cpu: { variants: [naive], sizes: [8], block_sizes: [4], threads: [1] }
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.5
-    min_samples: 1
-    max_samples: 1
-    gpu_cell_budget_s: 1
-    cpu_cell_budget_s: 1
-    single_run_s: 3
-    warm_up_s: 0.001
-    cpu_warm_run_s: 0
-    cold_starts: 0
-    hang_limit_s: 60
-gpus:
-  - { id: local, device: auto }
-"""
+CONFIG = config_text(
+    {"variants": ["naive"], "block_sizes": [32]},
+    {"min_samples": 1, "max_samples": 1, "warm_up_s": 0.001},
+)
 
 
 def test_host_is_described():
