@@ -47,6 +47,7 @@ EXCEPTIONS = {
     "docs/reference/glossary.md": ["A fused multiply-add, the main instruction"],
     "analysis/render/glossary.py": ["A fused multiply-add, the main instruction"],
     "docs/results/recordings.md": ["h200-sxm-two-in-turn"],
+    "analysis/models/evaluation.py": ["left out"],  # seeds of the bootstrap
     "workflow/command.py": ["--card is now"],  # the hint that a former option gets
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
