@@ -12,6 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from base.errors import StudyError, exit_status
+from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import BUILDS
 from measurement.devices.discovery import CudaDevice, cuda_devices
 from measurement.recording import recording
@@ -130,3 +131,12 @@ def card() -> CudaDevice:
     if not cards:
         pytest.skip("no NVIDIA GPU on this host")
     return cards[0]
+
+
+@pytest.fixture(scope="session")
+def nvcc() -> Path:
+    """The CUDA compiler of this host; tests without it are skipped."""
+    try:
+        return find_nvcc()
+    except StudyError as error:
+        pytest.skip(str(error))

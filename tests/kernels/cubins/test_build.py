@@ -71,15 +71,6 @@ ptxas info    : Used 63 registers, used 1 barriers, 8192 bytes smem, 380 bytes c
 
 
 @pytest.fixture(scope="module")
-def nvcc():
-    """The real compiler of this host."""
-    try:
-        return toolchain.find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
 def built(nvcc):
     """The cubins of ARCHITECTURES and their results; not to be changed."""
     read = building._instructions

@@ -1,5 +1,6 @@
 """Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from kernels.cubins.machine_code import (
     parse,
     unrolling,
 )
-from kernels.cubins.toolchain import find_disassembler, find_nvcc
+from kernels.cubins.toolchain import find_disassembler
 from tests.support import ROOT
 from tests.support.builds import cubin
+from tests.support.compilers import program
 
 ARCHITECTURES = ["sm_75", "sm_90", "sm_120"]
 
@@ -94,10 +96,6 @@ def listing(text, function="f"):
     return parse("\n".join(lines), function)
 
 
-def names(code, indices):
-    return [code.instructions[index].name for index in sorted(indices)]
-
-
 @pytest.fixture
 def said(monkeypatch):
     """Make the disassembler print the lines in the list."""
@@ -109,34 +107,19 @@ def said(monkeypatch):
 def test_instructions_are_counted_in_the_kernel_and_in_its_main_loop(said):
     said += [OUTER_PRODUCT, OTHER]
     counts = instructions(Path("x.cubin"), Path("nvdisasm"), "outer_product")
-    kernel = {(c.opcode, c.bits): c.count for c in counts if c.scope == "kernel"}
-    loop = {(c.opcode, c.bits): c.count for c in counts if c.scope == "loop"}
-    assert kernel == {
-        ("BAR", 0): 2,
-        ("BRA", 0): 3,
-        ("EXIT", 0): 1,
-        ("FFMA", 0): 2,
-        ("HFMA2", 0): 1,
-        ("IMAD", 0): 1,
-        ("IMAD.WIDE", 0): 3,
-        ("ISETP", 0): 1,
-        ("LDC", 0): 1,
-        ("LDG", 32): 2,
-        ("LDS", 32): 1,
-        ("LDS", 128): 1,
-        ("S2R", 0): 1,
-        ("STG", 32): 1,
-        ("STS", 32): 1,
-        ("UIADD3", 0): 1,
-    }
-    assert loop == {
-        ("BRA", 0): 1,
-        ("FFMA", 0): 2,
-        ("IMAD.WIDE", 0): 1,
-        ("LDG", 32): 1,
-        ("LDS", 32): 1,
-        ("LDS", 128): 1,
-    }
+    kernel, loop = (
+        " ".join(
+            f"{c.opcode}{f'/{c.bits}' if c.bits else ''}={c.count}"
+            for c in counts
+            if one == c.scope
+        )
+        for one in ("kernel", "loop")
+    )
+    assert kernel == (
+        "BAR=2 BRA=3 EXIT=1 FFMA=2 HFMA2=1 IMAD=1 IMAD.WIDE=3 ISETP=1 LDC=1 LDG/32=2 LDS/32=1 "
+        "LDS/128=1 S2R=1 STG/32=1 STS/32=1 UIADD3=1"
+    )
+    assert loop == "BRA=1 FFMA=2 IMAD.WIDE=1 LDG/32=1 LDS/32=1 LDS/128=1"
     assert counts == sorted(counts, key=lambda c: (c.scope, c.opcode, c.bits))
 
 
@@ -153,27 +136,18 @@ def test_kernels_of_a_cubin_are_kept_apart(said):
     ]
 
 
+WIDTHS = {
+    8: "LDG.E.U8",
+    16: "LDG.E.S16",
+    32: "LDG.E LDG.E.SYS LDS.U",
+    64: "LDG.E.64.STRONG.GPU LDG.E.LTC128B.64.CONSTANT STS.64 LDL.64",
+    128: "LDG.E.128.SYS LDS.U.128 STG.E.128",
+    0: "LDC.64 ULDC.64 IMAD.U32 FFMA CS2R.32",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "bits"),
-    [
-        ("LDG.E", 32),
-        ("LDG.E.SYS", 32),
-        ("LDG.E.64.STRONG.GPU", 64),
-        ("LDG.E.128.SYS", 128),
-        ("LDG.E.LTC128B.64.CONSTANT", 64),
-        ("LDG.E.U8", 8),
-        ("LDG.E.S16", 16),
-        ("LDS.U", 32),
-        ("LDS.U.128", 128),
-        ("STS.64", 64),
-        ("STG.E.128", 128),
-        ("LDL.64", 64),
-        ("LDC.64", 0),
-        ("ULDC.64", 0),
-        ("IMAD.U32", 0),
-        ("FFMA", 0),
-        ("CS2R.32", 0),
-    ],
+    ("name", "bits"), [(name, bits) for bits, names in WIDTHS.items() for name in names.split()]
 )
 def test_width_of_an_access(name, bits):
     assert Instruction(name, False, "R0, [R2]").bits == bits
@@ -221,146 +195,62 @@ def test_where_an_instruction_may_lead(line, target, falls_through):
     assert (found.target, found.falls_through) == (target, falls_through)
 
 
+SHORT = {
+    "S": "S2R R0, SR_TID.X",
+    "F": "FFMA R1, R2, R3, R1",
+    "IADD": "IADD3 R0, R0, 0x1, RZ",
+    "IMAD": "IMAD R1, R2, R3, R1",
+    "IMAD8": "IMAD R9, R9, 0x8, R9",
+    "IMADc": "IMAD R9, R8, c[0x0][0x17c], R7",
+    "BAR": "BAR.SYNC 0x0",
+    "LDG": "LDG.E R2, [R4]",
+    "LDS": "LDS R2, [R4]",
+    "STG": "STG.E [R2], R1",
+    "X": "EXIT",
+}
+
+
+def short(text):
+    """Parse words: 1: is a label, @1 a branch to it of some threads, >1 a branch of all."""
+    lines = [re.sub(r"^(\d):$", r".L_\1:", SHORT.get(word, word)) for word in text.split()]
+    lines = [re.sub(r"^@(\d)$", r"@P0 BRA `(.L_\1)", line) for line in lines]
+    return listing("\n".join(re.sub(r"^>(\d)$", r"BRA `(.L_\1)", line) for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "starts", "main"),
+    [
+        ("S 1: F @1 2: F F @2 3: F @3 X", [1, 3, 6], {3, 4, 5}),  # the most unrolled copy
+        ("S 1: F IADD @1 2: F @2 3: F @3 X", [1, 4, 6], {4, 5}),  # the fewest instructions
+        ("S 1: BAR F F 2: F @2 BAR @1 X", [1, 4], {1, 2, 3, 6, 7}),  # without its inner loop
+        ("S 1: F @9 2: F @1 STG X 9: LDG >2", [1], {1, 2, 3, 4, 7, 8}),  # with code out of line
+        ("S 1: F @2 LDG >1 2: LDS @1 X", [1], {1, 2, 3, 4, 5, 6}),  # two branches to one label
+        ("S 1: F >1 NOP", [1], {1, 2}),  # a loop at the end that does something
+        ("S 1: LDG @1 X", [1], set()),  # no FMA in a loop
+        ("LDG F X", [], set()),
+        ("IMADc 1: IMAD @1 2: IMAD8 IMAD8 @2 X", [1, 3], {1, 2}),  # IMAD where nothing else
+        ("F 1: IMAD @1 X", [1], set()),  # multiplies and adds
+    ],
+)
+def test_main_loop_is_found(text, starts, main):
+    code = short(text)
+    assert sorted(loops(code)) == starts
+    assert main_loop(code) == main
+    if len(starts) == 1 and main:
+        assert loops(code) == {starts[0]: main}
+
+
 def test_end_of_the_code_is_not_counted():
-    code = listing("NOP\n FADD R0, R1, R2\n EXIT\n .L_3:\n BRA `(.L_3)\n NOP\n NOP")
-    assert names(code, range(len(code.instructions))) == ["NOP", "FADD", "EXIT"]
-    last = listing("S2R R0, SR_TID.X\n .L_3:\n FADD R0, R1, R2\n BRA `(.L_3)\n NOP")
-    assert names(last, loops(last)[1]) == ["FADD", "BRA"], "a loop that does something is code"
+    code = short("NOP F X 3: >3 NOP NOP")
+    assert [instruction.name for instruction in code.instructions] == ["NOP", "FFMA", "EXIT"]
 
 
-def test_most_unrolled_copy_of_a_loop_is_the_main_one():
-    code = listing("""
-        S2R R0, SR_TID.X
-        .L_1:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_1)
-        .L_2:
-        FFMA R1, R2, R3, R1
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_2)
-        .L_3:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_3)
-        EXIT
-    """)
-    assert sorted(loops(code)) == [1, 3, 6]
-    assert main_loop(code) == {3, 4, 5}
-
-
-def test_of_equal_loops_the_one_with_fewer_instructions_is_the_main_one():
-    code = listing("""
-        S2R R0, SR_TID.X
-        .L_1:
-        FFMA R1, R2, R3, R1
-        IADD3 R0, R0, 0x1, RZ
-        @P0 BRA `(.L_1)
-        .L_2:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_2)
-        .L_3:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_3)
-        EXIT
-    """)
-    assert main_loop(code) == {4, 5}
-
-
-def test_of_a_loop_only_its_own_instructions_count():
-    """Two steps of the loop over k are unrolled in the tile loop, one is left to an inner loop."""
-    code = listing("""
-        S2R R0, SR_TID.X
-        .L_tile:
-        BAR.SYNC 0x0
-        FFMA R1, R2, R3, R1
-        FFMA R1, R2, R3, R1
-        .L_rest:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_rest)
-        BAR.SYNC 0x0
-        @P1 BRA `(.L_tile)
-        EXIT
-    """)
-    assert names(code, main_loop(code)) == ["BAR.SYNC", "FFMA", "FFMA", "BAR.SYNC", "BRA"]
-
-
-def test_code_out_of_line_belongs_to_the_loop_that_branches_to_it():
-    code = listing("""
-        S2R R0, SR_TID.X
-        .L_1:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_aside)
-        .L_2:
-        FFMA R1, R2, R3, R1
-        @P1 BRA `(.L_1)
-        STG.E [R2], R1
-        EXIT
-        .L_aside:
-        LDG.E R2, [R4]
-        BRA `(.L_2)
-    """)
-    assert list(loops(code)) == [1], "branching back from aside makes no loop"
-    assert names(code, main_loop(code)) == ["FFMA", "BRA", "FFMA", "BRA", "LDG.E", "BRA"]
-
-
-def test_branches_to_one_label_are_one_loop():
-    code = listing("""
-        S2R R0, SR_TID.X
-        .L_1:
-        FFMA R1, R2, R3, R1
-        @P0 BRA `(.L_2)
-        LDG.E R2, [R4]
-        BRA `(.L_1)
-        .L_2:
-        LDS R2, [R4]
-        @P1 BRA `(.L_1)
-        EXIT
-    """)
-    assert loops(code) == {1: {1, 2, 3, 4, 5, 6}}
-
-
-def test_kernel_without_fmas_in_a_loop_has_no_main_loop():
-    chase = listing("S2R R0, SR_TID.X\n .L_1:\n LDG.E.64 R2, [R2]\n @P0 BRA `(.L_1)\n EXIT")
-    assert len(loops(chase)) == 1
-    assert main_loop(chase) == set()
-    straight = listing("LDG.E R2, [R2]\n FFMA R1, R2, R3, R1\n EXIT")
-    assert loops(straight) == {}
-    assert main_loop(straight) == set()
-
-
-def test_imad_counts_where_nothing_else_multiplies_and_adds():
-    integers = listing("""
-        IMAD R9, R8, c[0x0][0x17c], R7
-        .L_1:
-        IMAD R1, R2, R3, R1
-        @P0 BRA `(.L_1)
-        .L_2:
-        IMAD R9, R9, 0x8, R9
-        IMAD R9, R9, 0x8, R9
-        @P0 BRA `(.L_2)
-        EXIT
-    """)
-    assert main_loop(integers) == {1, 2}
-    floats = listing("""
-        FFMA R1, R2, R3, R1
-        .L_1:
-        IMAD R1, R2, R3, R1
-        @P0 BRA `(.L_1)
-        EXIT
-    """)
-    assert main_loop(floats) == set()
-
-
+IN_KERNEL = {("FFMA", 0): 70, ("IMAD", 0): 9, ("LDG", 128): 4, ("BAR", 0): 3}
+IN_LOOP = {("BAR", 0): 1, ("FFMA", 0): 64, ("IMAD", 0): 2, ("LDG", 32): 3, ("LDG", 128): 2}
 COUNTS = [
-    InstructionCount("kernel", "FFMA", 0, 70),
-    InstructionCount("kernel", "IMAD", 0, 9),
-    InstructionCount("kernel", "LDG", 128, 4),
-    InstructionCount("kernel", "BAR", 0, 3),
-    InstructionCount("loop", "BAR", 0, 1),
-    InstructionCount("loop", "FFMA", 0, 64),
-    InstructionCount("loop", "IMAD", 0, 2),
-    InstructionCount("loop", "LDG", 32, 3),
-    InstructionCount("loop", "LDG", 128, 2),
-    InstructionCount("loop", "LDS", 128, 8),
+    InstructionCount(scope, *name, count)
+    for scope, counts in (("kernel", IN_KERNEL), ("loop", IN_LOOP | {("LDS", 128): 8}))
+    for name, count in counts.items()
 ]
 
 
@@ -383,24 +273,17 @@ def test_kernel_without_main_loop_is_not_unrolled():
     assert loads_by_width(counts, "loop") == {}
 
 
-def program(path, script="exit 0"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
 def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     paths = {"purelib": str(tmp_path / "site")}
     monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)
-    real = program(tmp_path / "toolkit" / "nvcc")
+    real = program(tmp_path / "toolkit" / "nvcc", "")
     (tmp_path / "bin").mkdir()
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.symlink_to(real)
     wheel = tmp_path / "site" / "nvidia" / "cu13" / "bin"
     folders = [nvcc.parent, real.parent, tmp_path / "path", wheel]
-    found = [program(folder / "nvdisasm") for folder in folders]
+    found = [program(folder / "nvdisasm", "") for folder in folders]
     for disassembler in found:
         assert find_disassembler(nvcc) == disassembler
         disassembler.unlink()
@@ -410,10 +293,7 @@ def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (
-            "echo 'nvdisasm fatal   : no SM99' >&2; exit 1",
-            r"cannot read it \(nvdisasm fatal   : no",
-        ),
+        ("echo 'fatal   : no SM99' >&2; exit 1", r"cannot read it \(fatal   : no SM99"),
         ("exit 1", r"cannot read it \(no message\); install the nvdisasm of nvcc's release"),
         ("echo .text.other:", "finds no kernel naive; build it again, or install"),
     ],
@@ -433,15 +313,11 @@ def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def read():
+def read(nvcc):
     """Compile a source for an architecture and return the counts of one of its kernels.
 
     A cubin of several kernels is turned into text once.
     """
-    try:
-        nvcc = find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
     disassembler = find_disassembler(nvcc)
     if disassembler is None:
         pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")

@@ -140,12 +140,8 @@ int active_blocks(int major, int minor, int threads_per_sm, int shared_per_sm, i
 
 
 @pytest.fixture(scope="module")
-def calculator(tmp_path_factory):
+def calculator(nvcc, tmp_path_factory):
     """CUDA's occupancy calculator: active blocks for a capability and a kernel's demands."""
-    try:
-        nvcc = find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("calculator")
     source, library = folder / "calculator.c", folder / "calculator.so"
     source.write_text(CALCULATOR)

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import StudyError
 from kernels.cubins import machine_code
 from kernels.cubins.build import PROBES, TENSOR_PROBE
 from kernels.cubins.compile import architecture, build_cubin
-from kernels.cubins.toolchain import find_disassembler, find_nvcc
+from kernels.cubins.toolchain import find_disassembler
 from measurement.devices import ceilings, probes
 from measurement.devices.ceilings import ROUNDS, Ceiling, gpu_ceilings, timer_ceilings
 from measurement.devices.discovery import driver
@@ -298,15 +297,6 @@ def test_clock_of_this_host():
     assert (resolution < 1e-3).all()
     assert (empty >= 0).all()
     assert (empty < 1e-3).all()
-
-
-@pytest.fixture(scope="module")
-def nvcc():
-    """The real compiler of this host."""
-    try:
-        return find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

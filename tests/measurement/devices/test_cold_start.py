@@ -10,10 +10,8 @@ from dataclasses import asdict, astuple, replace
 import numpy as np
 import pytest
 
-from base.errors import StudyError
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_cubin
-from kernels.cubins.toolchain import find_nvcc
 from measurement.devices import cold_start as module
 from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_start
 from measurement.devices.session import CellError
@@ -171,12 +169,8 @@ def test_stretches_are_timed_apart():
 
 
 @pytest.fixture(scope="module")
-def real(card, tmp_path_factory):
+def real(card, nvcc, tmp_path_factory):
     """A request for the block kernel on the first GPU of this host."""
-    try:
-        nvcc = find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
     product = product_of("block", 1024, 32)
     build = build_for(product)
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"

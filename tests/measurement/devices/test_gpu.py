@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from base.errors import StudyError
 from benchmarks.nvbench_kernels import stamps
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import read
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import Build, build_for
 from kernels.cubins.compile import architecture, build_all
-from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.check import execute
 from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
@@ -49,12 +47,8 @@ KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 
 @pytest.fixture(scope="module")
-def cubins(card, tmp_path_factory):
+def cubins(card, nvcc, tmp_path_factory):
     """The study's kernels for the card: their folder and their builds; not to be changed."""
-    try:
-        nvcc = find_nvcc()
-    except StudyError as error:
-        pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
