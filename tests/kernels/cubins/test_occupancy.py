@@ -3,7 +3,6 @@
 import ctypes
 import os
 import subprocess
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from base.errors import StudyError
 from kernels.cubins.build import build_for
 from kernels.cubins.compile import architecture, build_all
 from kernels.cubins.occupancy import LIMITERS, LIMITS, WARP_SIZE, Occupancy, limits_of, occupancy
-from kernels.cubins.toolchain import find_nvcc
 from kernels.products.shape import Shape
 from measurement.devices.discovery import driver
 from tests.support.products import product_of
@@ -42,12 +40,17 @@ KIB = 1024
         (("9.0", 128, 32, 48 * KIB), (4, 16, 64, 0.25, "shared memory")),
         # Two warps a block with 200 registers: two warps in each of four parts, not 9.75 in all.
         (("8.9", 64, 200, 0), (4, 8, 48, 1 / 6, "registers")),
+        # Of equal limits the first is named.
+        (("9.0", 64, 16, 0), (32, 64, 64, 1.0, "warps")),
+        (("9.0", 1024, 32, 0), (2, 64, 64, 1.0, "warps")),
+        (("9.0", 32, 64, 0), (32, 32, 64, 0.5, "blocks")),
     ],
 )
 def test_occupancy_of_known_cases(asked, expected):
     found = occupancy(*asked)
     assert found == Occupancy(*expected)
     assert found.fits
+    assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
 
 
 @pytest.mark.parametrize(
@@ -71,16 +74,6 @@ def test_what_does_not_fit_says_why(asked, limiter):
     assert found.limiter == limiter
 
 
-def test_of_equal_limits_the_first_is_named():
-    blocks_and_warps = occupancy("9.0", 64, 16, 0)
-    assert blocks_and_warps == Occupancy(32, 64, 64, 1.0, "warps")
-    warps_and_registers = occupancy("9.0", 1024, 32, 0)
-    assert warps_and_registers.limiter == "warps"
-    blocks_and_registers = occupancy("9.0", 32, 64, 0)
-    assert blocks_and_registers == Occupancy(32, 32, 64, 0.5, "blocks")
-    assert LIMITERS == ("warps", "blocks", "registers", "shared memory")
-
-
 def test_unknown_compute_capability_is_refused_with_those_known():
     with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* which has 7\.5, 8\.0, "):
         occupancy("6.1", 32, 16, 0)
@@ -100,18 +93,14 @@ def test_limits_are_those_of_an_sm(capability):
 CALCULATOR = """
 #include <limits.h>
 #include <stddef.h>
-#include <string.h>
 #include "cuda_occupancy.h"
 
 int active_blocks(int major, int minor, int threads_per_sm, int shared_per_sm, int shared_opt_in,
                   int reserved, int threads, int registers, int static_shared, int dynamic_shared) {
-    cudaOccDeviceProp device;
-    cudaOccFuncAttributes function;
-    cudaOccDeviceState state;
+    cudaOccDeviceProp device = {0};
+    cudaOccFuncAttributes function = {0};
+    cudaOccDeviceState state = {0};
     cudaOccResult result;
-    memset(&device, 0, sizeof device);
-    memset(&function, 0, sizeof function);
-    memset(&state, 0, sizeof state);
     device.computeMajor = major;
     device.computeMinor = minor;
     device.maxThreadsPerBlock = 1024;
@@ -145,11 +134,8 @@ def calculator(nvcc, tmp_path_factory):
     folder = tmp_path_factory.mktemp("calculator")
     source, library = folder / "calculator.c", folder / "calculator.so"
     source.write_text(CALCULATOR)
-    done = subprocess.run(
-        [nvcc, "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-o", library, source],
-        capture_output=True,
-        text=True,
-    )
+    flags = ["-shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-o", library]
+    done = subprocess.run([nvcc, *flags, source], capture_output=True, text=True)
     if "cuda_occupancy.h: No such file" in done.stderr:
         pytest.skip("this CUDA toolkit comes without cuda_occupancy.h")
     assert done.returncode == 0, done.stderr
@@ -172,31 +158,22 @@ def calculator(nvcc, tmp_path_factory):
 @pytest.mark.slow
 @given(
     st.sampled_from(list(LIMITS)),
-    st.integers(1, 1100),
-    st.integers(0, 255),
-    st.integers(0, 48 * KIB),
+    st.tuples(st.integers(1, 1100), st.integers(0, 255), st.integers(0, 48 * KIB)),
     st.one_of(st.just(0), st.integers(0, 230 * KIB)),
 )
-def test_occupancy_is_that_of_cudas_calculator(
-    calculator, capability, threads, registers, static, dynamic
+def test_occupancy_is_that_of_cudas_calculator(calculator, capability, demands, dynamic):
+    found = occupancy(capability, *demands, dynamic).blocks_per_multiprocessor
+    assert found == calculator(capability, *demands, dynamic)
+
+
+@pytest.mark.parametrize("capability", LIMITS)
+def test_every_warp_register_and_step_of_shared_memory_is_that_of_the_calculator(
+    calculator, capability
 ):
-    demands = (threads, registers, static, dynamic)
-    found = occupancy(capability, *demands)
-    assert found.blocks_per_multiprocessor == calculator(capability, *demands)
-
-
-@pytest.mark.parametrize("capability", LIMITS)
-def test_every_whole_warp_and_register_count_is_that_of_cudas_calculator(calculator, capability):
-    for threads in range(WARP_SIZE, 1025, WARP_SIZE):
-        for registers in range(1, 256):
-            found = occupancy(capability, threads, registers, 0).blocks_per_multiprocessor
-            assert found == calculator(capability, threads, registers, 0, 0), (threads, registers)
-
-
-@pytest.mark.parametrize("capability", LIMITS)
-def test_every_step_of_shared_memory_is_that_of_cudas_calculator(calculator, capability):
     most = LIMITS[capability].max_shared_bytes_per_block
-    demands = [(32, 16, static, 0) for static in range(0, 48 * KIB + 1, 64)]
+    warps = range(WARP_SIZE, 1025, WARP_SIZE)
+    demands = [(threads, registers, 0, 0) for threads in warps for registers in range(1, 256)]
+    demands += [(32, 16, static, 0) for static in range(0, 48 * KIB + 1, 64)]
     demands += [(32, 16, static + 1, 0) for static in range(0, 48 * KIB, 64)]
     demands += [(32, 16, 100, dynamic) for dynamic in range(0, most + 256, 64)]
     for asked in demands:
@@ -227,71 +204,53 @@ CASES = [
 ]
 
 
-class Libcuda:
-    """The CUDA driver, called by name; a status other than success is an error."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def __call__(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
-        assert status == 0, f"{name}: CUDA error {status}"
-
-
-@contextmanager
-def current_context(cuda, device):
-    """Make the device's primary context current."""
-    context = ctypes.c_void_p()
-    cuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    cuda("cuCtxPushCurrent_v2", context)
-    try:
-        yield
-    finally:
-        cuda("cuCtxPopCurrent_v2", ctypes.byref(context))
-        cuda("cuDevicePrimaryCtxRelease_v2", device)
+def libcuda(name, *arguments):
+    """Call the CUDA driver; a status other than success is an error."""
+    status = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
+    assert status == 0, f"{name}: CUDA error {status}"
 
 
 @pytest.fixture
-def gpu_by_driver(card):
-    """The driver, and its handle of the first GPU of this host."""
-    driver()  # numbers the GPUs as `GPU` was found
-    cuda, device = Libcuda(), ctypes.c_int()
-    cuda("cuDeviceGet", ctypes.byref(device), card.index)
-    return cuda, device
+def device(card):
+    """The driver's handle of the first GPU of this host."""
+    driver()  # numbers the GPUs as `card` was found
+    device = ctypes.c_int()
+    libcuda("cuDeviceGet", ctypes.byref(device), card.index)
+    return device
 
 
 @pytest.mark.gpu
-def test_limits_are_those_that_the_driver_reports(card, gpu_by_driver):
-    cuda, device = gpu_by_driver
+def test_limits_are_those_that_the_driver_reports(card, device):
     limits, value = limits_of(card.compute_capability), ctypes.c_int()
     for number, expected in ATTRIBUTES.items():
-        cuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        libcuda("cuDeviceGetAttribute", ctypes.byref(value), number, device)
         assert value.value == expected(limits), f"device attribute {number}"
 
 
 @pytest.mark.gpu
-def test_occupancy_is_that_of_the_driver(card, gpu_by_driver, tmp_path):
-    cuda, device = gpu_by_driver
+def test_occupancy_is_that_of_the_driver(card, nvcc, device, tmp_path):
     shape = Shape.square(1024)
-    builds = [build_for(product_of(name, shape, block)) for name, block in CASES]
+    asked = [product_of(name, shape, block) for name, block in CASES]
+    builds = [build_for(each) for each in asked]
     name = architecture(card.compute_capability)
-    results = build_all(find_nvcc(), builds, name, tmp_path, len(os.sched_getaffinity(0)))
-    with current_context(cuda, device):
-        for (kernel, block), build, result in zip(CASES, builds, results, strict=True):
-            launch = product_of(kernel, shape, block).launch
-            threads, dynamic = launch.threads[0] * launch.threads[1], launch.dynamic_shared_bytes
+    results = build_all(nvcc, builds, name, tmp_path, len(os.sched_getaffinity(0)))
+    context = ctypes.c_void_p()
+    libcuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    libcuda("cuCtxPushCurrent_v2", context)
+    try:
+        for product, build, result in zip(asked, builds, results, strict=True):
+            threads, dynamic = product.launch.threads_per_block, product.launch.dynamic_shared_bytes
             module, function, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
             cubin = tmp_path / name / f"{build.stem}.cubin"
-            cuda("cuModuleLoad", ctypes.byref(module), os.fsencode(cubin))
-            cuda("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
-            cuda(
-                "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-                ctypes.byref(blocks),
-                function,
-                threads,
-                ctypes.c_size_t(dynamic),
-            )
-            cuda("cuModuleUnload", module)
+            libcuda("cuModuleLoad", ctypes.byref(module), os.fsencode(cubin))
+            kernel = product.variant.encode()
+            libcuda("cuModuleGetFunction", ctypes.byref(function), module, kernel)
+            demand = (ctypes.byref(blocks), function, threads, ctypes.c_size_t(dynamic))
+            libcuda("cuOccupancyMaxActiveBlocksPerMultiprocessor", *demand)
+            libcuda("cuModuleUnload", module)
             registers, static = result.registers_per_thread, result.static_shared_bytes
             found = occupancy(card.compute_capability, threads, registers, static, dynamic)
             assert found.blocks_per_multiprocessor == blocks.value, build.stem
+    finally:
+        libcuda("cuCtxPopCurrent_v2", ctypes.byref(context))
+        libcuda("cuDevicePrimaryCtxRelease_v2", device)
