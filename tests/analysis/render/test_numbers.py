@@ -16,10 +16,7 @@ from tests.support.report_data import EVIL, gpu_cell, recording, tables
 
 PRINTED_S = Unit(1.0, "s", None)
 
-CELLS = [
-    gpu_cell("card", "block", 512, 0.0123456),
-    gpu_cell("card", EVIL, 512, 0.5, spread=None),
-]
+CELLS = [gpu_cell("card", "block", 512, 0.0123456), gpu_cell("card", EVIL, 512, 0.5, spread=None)]
 
 
 @pytest.fixture(scope="module")
