@@ -79,7 +79,7 @@ def test_medians_are_of_the_rounds():
     assert (found.ratio, found.flushed_ratio) == (0.99, 1.0)
     assert found.stamped_ratio == pytest.approx(1.98 / 1.9)
     assert found.within
-    assert np.isnan([found.ratio_low, found.ratio_high]).all()  # of three rounds there is none
+    assert np.isnan([found.ratio_low, found.ratio_high]).all()  # three rounds have no interval
     found = compare(("block", 32, 1024), 3 * rounds)
     assert (found.ratio_low, found.ratio_high) == pytest.approx((0.99, 1.04))
 

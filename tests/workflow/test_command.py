@@ -37,7 +37,7 @@ def test_its_commands_are_those_of_the_packages():
     assert set(own) == set(COMMANDS)
     for name, (module, arguments) in COMMANDS.items():
         if module in (run, command):
-            continue  # no other parser has these
+            continue  # only here
         theirs = parsers(module._parser())[name]
         assert own[name].parse_args(arguments) == theirs.parse_args(arguments), name
         assert own[name].get_default("run") is theirs.get_default("run")

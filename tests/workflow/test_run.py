@@ -54,7 +54,7 @@ def project(tmp_path):
 def start(project, *arguments, **options):
     command = [sys.executable, "-m", "workflow", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    pipes["env"] = os.environ | {"PYTHONPATH": str(ROOT)}  # what the project has no copy of
+    pipes["env"] = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
     return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
 
 

@@ -87,7 +87,7 @@ def test_a_file_becomes_a_variant(path):
     assert (launch.grid, launch.threads) == ((5, 7, 1), (8, 2))
     assert launch.dynamic_shared_bytes == 4 * 100 * 8
     assert parse_build("mine-b16-float64-guarded").source == str(path.resolve())
-    assert adopt(path).name == "mine"  # once more, as after an edit
+    assert adopt(path).name == "mine"  # a second time, as after an edit
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(pat
     ):
         wrong = [*lines[: number - 1], lines[number - 1].replace(old, new), *lines[number:]]
         message = refusal(path, "".join(wrong))
-        if message.endswith("(g++)"):  # whose words are not ours
+        if message.endswith("(g++)"):  # the compiler's text varies
             message = message[: message.index(" ")]
         assert f"error: {message}" in told
 
@@ -301,7 +301,7 @@ def test_a_source_that_no_recording_can_keep_is_refused_before_anything_is_measu
 
 @pytest.mark.slow
 def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
-    path.write_text(MINE.replace("float", "ELEMENT"))  # for every type of elements
+    path.write_text(MINE.replace("float", "ELEMENT"))  # for all dtypes
     broken = replace(card, faults=(Fault("wrong", "mine"),))
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
     rows = [next(told) for _ in range(3)]

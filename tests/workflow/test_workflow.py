@@ -1,4 +1,4 @@
-"""The real Snakefile, end to end in a copy of the project, with a study that takes seconds."""
+"""The real Snakefile in a copy of the project, with a study of seconds."""
 
 import os
 import re
@@ -56,11 +56,11 @@ def card(make_recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make_project(card):
-    """Return a function that lays out a copy of the project with its recording and CONFIG."""
+    """A function that copies the project with a recording and CONFIG."""
 
     def make(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for part in PARTS:  # with the bytecode
+        for part in PARTS:  # including bytecode
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
         shutil.copytree(ROOT / "data" / "published", folder / "data" / "published")
@@ -73,7 +73,7 @@ def make_project(card):
 
 @pytest.fixture(scope="module")
 def finished(make_project, tmp_path_factory):
-    """A project in which the report of the full study has been made."""
+    """A project with the report of the full study."""
     try:
         find_nvcc()
     except StudyError as error:
@@ -98,7 +98,7 @@ def snakemake(project, *arguments, environment=None):
 
 
 def planned(project, *arguments):
-    """Return how many jobs of each rule the workflow would run now."""
+    """Return the number of jobs per rule in a dry run."""
     done = snakemake(project, "report", "--dry-run", "--quiet", "rules", *arguments)
     assert done.returncode == 0, done.stderr
     jobs = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
@@ -106,7 +106,7 @@ def planned(project, *arguments):
 
 
 def edit(file, change):
-    """Change the text of a file; return what puts it back."""
+    """Change the text of a file; return a function that restores it."""
     before = file.read_text()
     file.write_text(change(before))
     return lambda: file.write_text(before)
@@ -202,7 +202,7 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
     )
     added = planned(finished)
     undo()
-    assert added["measure"] == 1  # the new entry alone
+    assert added["measure"] == 1  # only the new entry
     undo = edit(
         finished / "config.yaml",
         lambda text: text.replace("- {id: GPU, recording: data/recordings/card}\n", ""),
@@ -214,7 +214,7 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
 
 
 def test_a_study_that_is_another_here_measures_again(finished):
-    local = finished / "config.local.yaml"  # over config.yaml
+    local = finished / "config.local.yaml"  # overrides config.yaml
     local.write_text("study: { seed: 2 }\n")
     jobs = planned(finished)
     local.unlink()
@@ -292,7 +292,7 @@ def test_missing_table_is_made_again(finished):
 
 
 def refusal(project, environment=None):
-    """Return the one line with which the workflow refuses to start; nothing is left behind."""
+    """Return the one-line error of the workflow, which leaves no files."""
     before = sorted(project.rglob("results*"))
     done = snakemake(project, "report", environment=environment)
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""Ceilings: what is planned for a GPU, the arithmetic, the probes' code, and a real GPU."""
+"""Ceilings: plans, arithmetic, machine code of the probes, fake and real GPU."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ from tests.support.fake_cuda import FakeCuda
 SOURCE = (ROOT / PROBES.source).read_text()
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 H100 = (50 * MIB, 78 * GIB)
-LEVELS = ("shared", "l1", "l2")  # that are read by the whole GPU
+LEVELS = ("shared", "l1", "l2")  # read by the whole GPU
 
 
 @given(st.integers(1, 3000), st.integers(0, 10))
@@ -118,7 +118,7 @@ def test_sweeps_of_any_card_read_whole_tiles_within_the_l2(l2_bytes):
     [("shared", 128, 1.98e9), ("l1", 128, 1.755e9), ("l2", 24, 1.755e9), ("l2", 30, 1.98e9)],
 )
 def test_a_sweep_counts_16_bytes_a_thread_and_load_and_is_short(level, bytes_a_cycle, clock_hz):
-    """On an H100, whose SMs can get so many bytes in a cycle."""
+    """On an H100, with `bytes_a_cycle` per SM."""
     (sweep,) = (sweep for sweep in probes.plan_sweeps(H100[0]) if sweep.level == level)
     blocks = probes.filling_blocks(132, 2048)
     read = probes.sweep_bytes(sweep, blocks)
@@ -149,7 +149,7 @@ def test_copy_within_the_card_is_a_gibibyte_or_a_sixth():
 
 
 def test_rate_counts_two_operations_a_fma():
-    """On an H100 at its highest clock, one launch at the theoretical peak."""
+    """One launch on an H100 at its highest clock and theoretical peak."""
     blocks = probes.filling_blocks(132, 2048)
     assert blocks * probes.THREADS == 132 * 2048
     assert probes.filling_blocks(46, 1536) * probes.THREADS == 46 * 1536
@@ -192,7 +192,7 @@ def test_sum_of_the_chains_is_never_the_one_that_is_stored():
 
 
 def probed(capability=(9, 0)):
-    """Measure the ceilings of an H100 whose launches and copies take a second each."""
+    """Measure a fake H100 whose launches and copies take 1 s each."""
     cuda = FakeCuda(
         [("H100", capability)], H100[1], (1e3, 1e3, 1e3), moves_data=False, L2_CACHE_SIZE=H100[0]
     )
@@ -202,7 +202,7 @@ def probed(capability=(9, 0)):
 
 @pytest.fixture(scope="module")
 def faked():
-    """The fake GPU after its ceilings were measured, the ceilings, and the busy seconds."""
+    """The fake GPU, its ceilings, and the busy seconds."""
     cuda, found, busy_s = probed()
     return cuda, by_quantity(found), busy_s
 
@@ -277,7 +277,7 @@ def test_rounds_are_interleaved_and_the_first_is_not_kept():
 
 
 def by_quantity(found):
-    """Return values by quantity, host memory and size; each has one of every round."""
+    """Return the values of all rounds by quantity, host memory and size."""
     values = {}
     for ceiling in found:
         key = (ceiling.quantity, ceiling.host_memory, ceiling.size_bytes)
@@ -301,7 +301,7 @@ def test_clock_of_this_host():
 
 @pytest.fixture(scope="module")
 def built(nvcc, tmp_path_factory):
-    """Build the probes for an architecture, once; return what they use, and the cubin."""
+    """A function that builds the probes for an architecture; it returns result and cubin."""
 
     @cache
     def of(architecture):
@@ -321,14 +321,14 @@ def test_probes_are_built_like_a_variant(built, name, threads):
     assert result.registers_per_thread * threads <= 65536, "a full SM holds them all"
 
 
-# What a load through L1, and one past it, is called in machine code.
+# Machine-code suffixes of loads through L1, and of loads that bypass it.
 THROUGH_L1 = ("STRONG.SM", "STRONG.CTA")
 PAST_L1 = ("STRONG.GPU",)
 
 
 @pytest.fixture(scope="module")
 def machine_codes(nvcc, built):
-    """Return the machine code of every probe for an architecture, by its name."""
+    """A function that returns the machine code of each probe for an architecture."""
     disassembler = find_disassembler(nvcc)
     if not disassembler:
         pytest.skip("no nvdisasm on this host")
@@ -373,7 +373,7 @@ def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
         loads = [instruction.name for instruction in loop if instruction.opcode in ("LDG", "LDS")]
         assert len(loads) == 2 * probes.READ_LOADS, "of the two steps of one turn"
         assert set(loads) <= names
-        # An SM issues 16 instructions in the 4 cycles that the load of a warp takes at best.
+        # A warp's load takes at least 4 cycles, in which an SM issues 16 instructions.
         assert len(loop) <= 9 * len(loads)
 
 
@@ -390,7 +390,7 @@ def measured(card, nvcc, tmp_path_factory):
     try:
         stream = cuda.Stream()
         modules = [cuda.module_from_file(str(cubin)) for cubin in cubins]
-        gpu_ceilings(cuda, device, *modules, stream)  # what the driver keeps, it keeps from now on
+        gpu_ceilings(cuda, device, *modules, stream)  # the driver allocates its own memory
         free = cuda.mem_get_info()[0]
         begin = time.perf_counter()
         found, busy_s = gpu_ceilings(cuda, device, *modules, stream)
@@ -469,7 +469,7 @@ def test_rates_are_below_what_the_card_can_do_and_near_it(measured):
 
 @pytest.mark.gpu
 def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
-    """At most 128 bytes a cycle of an SM, and near it; the L2 is between L1 and memory."""
+    """L1 and shared memory: near 128 bytes per cycle and SM; the L2 is between L1 and memory."""
     values, _, _, device = measured
     names = driver().device_attribute
     cycles_per_s = device.get_attribute(names.CLOCK_RATE) * 1e3

@@ -1,4 +1,4 @@
-"""Cold starts: the process that is asked, what becomes of its answer, and the start itself."""
+"""Process cold starts: request, answer, errors, and a real start."""
 
 import json
 import os
@@ -35,7 +35,7 @@ TIMES = ColdStart(0.1, 0.2, 0.01, 0.02, 1e-4, 2e-4, 5e-5, 0.331)
 
 @pytest.fixture
 def child(monkeypatch):
-    """Return a function that puts a Python script in the place of the process that is started."""
+    """A function that replaces the started process by a Python script."""
 
     def put(script):
         monkeypatch.setattr(module, "_COMMAND", [sys.executable, "-c", script])
@@ -61,7 +61,7 @@ def test_process_is_asked_for_the_request(child, tmp_path, monkeypatch):
     cubin = str(tmp_path / "cubins" / "block-b32-float32-exact.cubin")
     monkeypatch.setattr(sys, "stdin", file.open())
     sys.stdin.readline()
-    lists = {"grid": [4, 4, 1], "threads": [32, 32], "arguments": [128]}  # what JSON has
+    lists = {"grid": [4, 4, 1], "threads": [32, 32], "arguments": [128]}  # JSON has no tuples
     assert module._read_request() == replace(REQUEST, cubin=cubin, **lists)
     assert json.loads(question)["cubin"] == cubin
 

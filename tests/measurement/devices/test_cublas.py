@@ -1,4 +1,4 @@
-"""cuBLAS: where it is found, how it is called, what its refusals say, and a product on a GPU."""
+"""cuBLAS: search, calls, errors, and a product on a GPU."""
 
 import ctypes
 import re
@@ -16,7 +16,7 @@ from tests.support.fake_cuda import STREAM, FakeCublas
 
 @pytest.fixture
 def library(monkeypatch):
-    """A library that does what it is asked to, or what its `statuses` say."""
+    """A fake library."""
     fake = FakeCublas()
     monkeypatch.setattr(cublas, "find_library", lambda: fake)
     return fake
@@ -85,7 +85,7 @@ def test_release_is_told(library):
 
 @pytest.fixture
 def host(monkeypatch, tmp_path):
-    """A host without cuBLAS whose loader takes what `loads` names; and what it was asked for."""
+    """A host whose loader finds only `loads`; `asked` contains the names in order."""
 
     class Host:
         loads = ()
@@ -98,7 +98,7 @@ def host(monkeypatch, tmp_path):
             return FakeCublas()
 
         def file(self, path):
-            """Make a file below the folder of this host and return its name."""
+            """Create a file in the folder of this host; return its path."""
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).touch()
             return str(tmp_path / path)
@@ -189,7 +189,7 @@ def test_library_of_this_host_tells_its_release(real):
 def test_product_of_a_card_is_that_of_numpy_in_full_precision(real, card, m, n, k):
     random = np.random.default_rng(1)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
-    c = np.ones(m * n + 100, np.float32)  # behind the product ones must be left
+    c = np.ones(m * n + 100, np.float32)  # ones behind the product must be unchanged
     cuda = driver()
     context = cuda.Device(card.index).make_context()
     try:
@@ -198,7 +198,7 @@ def test_product_of_a_card_is_that_of_numpy_in_full_precision(real, card, m, n, 
         buffers = [cuda.mem_alloc(matrix.nbytes) for matrix in (a, b, c)]
         for buffer, matrix in zip(buffers, (a, b, c), strict=True):
             cuda.memcpy_htod(buffer, matrix)
-        cuda.memset_d32(buffers[2], 0x7FC00000, m * n)  # NaN, which must not be added
+        cuda.memset_d32(buffers[2], 0x7FC00000, m * n)  # NaN, which must not be read
         sgemm.multiply(*map(int, buffers), m, n, k)
         stream.synchronize()
         cuda.memcpy_dtoh(c, buffers[2])

@@ -1,4 +1,4 @@
-"""Which GPUs are found, and one line for each thing that is missing."""
+"""The GPUs of a host, and one-line errors for missing parts."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ CARDS = [("NVIDIA H100", (9, 0)), ("NVIDIA RTX PRO 6000", (12, 0))]
 
 @pytest.fixture(autouse=True)
 def no_order(monkeypatch):
-    """The variable that numbers the GPUs, as it was after the test."""
+    """Restore the environment variable after the test."""
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "")
     monkeypatch.delenv("CUDA_DEVICE_ORDER")
 
@@ -86,7 +86,7 @@ def test_missing_libcuda_is_one_line(nvml, monkeypatch, tmp_path):
     (tmp_path / "pycuda" / "driver.py").write_text(
         "raise ImportError('libcuda.so.1: cannot open shared object file')\n"
     )
-    for name in ("pycuda", "pycuda.driver"):  # set first, so that what was there comes back
+    for name in ("pycuda", "pycuda.driver"):  # set first, so that monkeypatch restores both
         monkeypatch.setitem(sys.modules, name, None)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)

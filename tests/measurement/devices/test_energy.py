@@ -1,4 +1,4 @@
-"""Energy: what the steps of a counter tell, and launches while it is read."""
+"""Energy from the updates of a counter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kernels and the session on a real GPU; skipped where there is none."""
+"""The kernels and the session on a real GPU; skipped without one."""
 
 import itertools
 import os
@@ -39,7 +39,7 @@ STUDY = {
     "block_sizes": [1, 3, 4, 8, 16, 31, 32],
     "host_memory": ["pinned", "pageable"],
 }
-# Source L's awkward ones, alone and in batches.
+# Source L's shapes, single and in batches.
 SHAPES = [
     f"{batch}x{shape}" for batch in (1, 3, 16) for shape in ("17x33x65", "1x512x3", "640x320x1000")
 ]
@@ -48,7 +48,7 @@ KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 @pytest.fixture(scope="module")
 def cubins(card, nvcc, tmp_path_factory):
-    """The study's kernels for the card: their folder and their builds; not to be changed."""
+    """The study's kernels for this GPU: their folder and builds; not to be changed."""
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
@@ -57,12 +57,12 @@ def cubins(card, nvcc, tmp_path_factory):
 
 
 def study(**changes):
-    """Return the study with other values of some keys, unchecked: it has more than a config may."""
+    """Return the study with changed keys, without validation."""
     return studies.study({}).model_copy(update=STUDY | changes)
 
 
 def shapes_of(variants):
-    """Return the series of all awkward shapes, unchecked: some variants take none."""
+    """Return a series of all SHAPES, without validation: some variants support none."""
     return Series.model_construct(
         variants=variants, dtypes=list(ELEMENTS), block_sizes=[8, 16, 32], shapes=SHAPES
     )
@@ -104,7 +104,7 @@ def small_cells(variant):
 
 
 def awkward_cells(variant):
-    """Return the cells of a variant that takes any shape."""
+    """Return the cells of a variant that supports any shape."""
     awkward = {"sizes": [17], "holdout_sizes": [], "series": [shapes_of([variant])]}
     return gpu_cells(study(variants=[variant], **awkward), "gpu0")
 
@@ -114,7 +114,7 @@ def cell(variant, n, block, memory="pinned"):
 
 
 def passes(session, cells, inputs):
-    """Run the gate; return the checks by cell, and the timings of those that passed."""
+    """Run the gate; return the checks by cell, and the timings of passed cells."""
     opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))
@@ -146,7 +146,7 @@ def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, var
 
 @pytest.mark.parametrize("variant", ["mm_naive", "mm_tile", "bmm_naive", "bmm_tile"])
 def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
-    """Integers exactly: they are over all of their range, so that nearly every sum wraps around."""
+    """Integers use their whole range, so nearly every sum overflows; products are exact."""
     cells = awkward_cells(variant)
     assert {c.dtype for c in cells} == set(ELEMENTS)
     assert {c.shape.batch for c in cells} == ({1, 3, 16} if variant.startswith("bmm") else {1})
@@ -162,7 +162,7 @@ def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
 
 @pytest.mark.parametrize("variant", KERNELS)
 def test_kernels_stay_inside_the_matrices(session, variant):
-    """NaN behind A and B spoils the product where it is read; ones behind C must still be there."""
+    """NaN behind A and B would reach the product; ones behind C must be unchanged."""
     cells = [c for c in small_cells(variant) if c.host_memory == "pinned" and "float" in c.dtype]
     assert cells
     behind = np.empty(session._bytes[2] // 4, np.float32)
@@ -237,7 +237,7 @@ def test_the_gate_alone_needs_no_cubins_of_instruments(card, cubins, inputs, tmp
 
 
 def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
-    """The guarded build of another block size: the launch leaves elements of C unwritten."""
+    """A build of another block size leaves elements of C unwritten."""
     folder, results = cubins
     with GpuSession(card, inputs, results, folder) as session:
         asked = cell("naive", 31, 8)
@@ -300,7 +300,7 @@ def test_the_ceilings_are_measured_in_a_session(session):
     assert session.run(cell("block", 64, 8)).kernel_s > 0, "the buffers are still there"
 
 
-# What others run too is compared once; tensor cores sum in an order of their own.
+# One variant per kernel, without tensor cores, whose order of sums is undocumented.
 IN_ORDER = [
     name
     for name in KERNELS
@@ -310,14 +310,14 @@ IN_ORDER = [
 
 @pytest.mark.parametrize("variant", IN_ORDER)
 def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, tmp_path_factory):
-    """With fused FMAs, as ptxas makes them of every product and sum here."""
+    """With FMAs, which ptxas generates for all products and sums here."""
     folder = tmp_path_factory.getbasetemp() / "host_execution"
     others = awkward_cells(variant) if VARIANTS[variant].shapes != "square" else []
     for asked in (*small_cells(variant), *others):
         if asked.host_memory == "pageable" or session.not_launchable(asked):
             continue
         if asked.shape.flop > Shape.parse("640x320x1000").flop:
-            continue  # more of the same: the host would take a minute
+            continue  # the host would take a minute
         session.run(asked)
         expected, _ = execute(asked.product, "fused", folder=folder)
         np.testing.assert_array_equal(

@@ -1,4 +1,4 @@
-"""The session of a GPU on a driver that stands in: what is copied, launched, timed and refused."""
+"""GpuSession on a fake CUDA: copies, launches, times and errors."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ from measurement.devices.session import CellError, DeviceError, KernelTime, Timi
 from study.cells import cell, problems
 from tests.support.fake_cuda import STREAM, FakeCublas, FakeCuda, FakeGraphs
 
-MARGIN = 2**26  # that the session leaves free
+MARGIN = 2**26  # left free by the session
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def open_session(cuda, tmp_path):
-    """Return a function that opens a session for cells, whose builds are as ptxas might say."""
+    """A function that opens a session for cells with the given registers and shared memory."""
 
     def opened(*cells, registers=32, shared=0):
         built = {build_for(c.product) for c in cells} - {None}
@@ -233,7 +233,7 @@ def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(open_ses
     ],
 )
 def test_the_hosts_own_work_is_in_the_total_and_apart(open_session, monkeypatch, name, host_s):
-    """It lasts 10 ns before the copies and 3 ns after them, of 103 ns."""
+    """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
     one = asked(name)
     with open_session(one) as session:
         session.run(one)
@@ -291,7 +291,7 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
 
 def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session, cuda):
     wide, tall, small = (asked("mm_tile", shape) for shape in ("200x200x1", "1x200x200", 100))
-    cuda.free_bytes = MARGIN + 161600  # what either takes; each matrix has a third of it
+    cuda.free_bytes = MARGIN + 161600  # of either cell; each matrix gets a third
     with open_session(wide, tall, small) as session:
         third = "needs 160000 bytes for a matrix, a third of the GPU's memory is 53866"
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [third, third, None]
@@ -331,7 +331,7 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """A cell of a call from Python, which is in the catalog for the test."""
+    """A cell of a user-supplied Python function."""
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
     monkeypatch.setitem(VARIANTS, "called", read(path))

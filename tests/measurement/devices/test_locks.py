@@ -1,4 +1,4 @@
-"""One run at a time on a GPU; who it is, is told in one line."""
+"""GPU locks: one process at a time, and an error that names the owner."""
 
 import os
 import subprocess

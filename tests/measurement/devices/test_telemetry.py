@@ -1,4 +1,4 @@
-"""Telemetry: what NVML tells, in SI units, and throttling in any part of a run."""
+"""Telemetry: NVML's values in SI units, and throttling in any part of a run."""
 
 import pytest
 

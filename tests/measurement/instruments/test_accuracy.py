@@ -1,4 +1,4 @@
-"""Errors of products: what is multiplied, their unit, and how they come to a recording."""
+"""Errors of products: matrices, unit, and the table in the recording."""
 
 from contextlib import nullcontext
 
@@ -18,7 +18,7 @@ ORDER = 64
 
 
 class Multiplier:
-    """Multiplies in float32, or sums one by one in 16 bits; `of` are the variants that it can."""
+    """Multiplies in float32, the variants `rough` in float16."""
 
     def __init__(self, inputs, rough=()):
         self.inputs, self.rough, self.c = inputs, rough, None
@@ -80,7 +80,7 @@ def test_the_matrices_are_what_their_names_say():
 
 @pytest.fixture
 def card(make_recording, tmp_path, monkeypatch):
-    """A recording, and a GPU of its kind whose kernels are those that it holds."""
+    """A recording, and a GPU of the same name with the recorded kernels."""
     made = make_recording(tmp_path / "r", sizes=(64,), holdout=(), samples=2)
     study = made.provenance["configuration"] | {"variants": ["block", "naive", "cublas_sgemm"]}
     tables = {name: made.table(name) for name in recording.TABLES}

@@ -1,4 +1,4 @@
-"""Hardware counters: what ncu prints becomes rows of the recording, and nothing else does."""
+"""Hardware counters: from ncu's output to rows of the recording."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ HEADER = ["ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", *METRICS
 
 
 def ncu_output(launches, values=None, drop=None):
-    """Return what ncu prints: messages, a header, a line of units, a line a launch.
+    """Return ncu's output: messages, a header, a line of units, one line per launch.
 
     Launches are names with threads a block and blocks along either edge.
     """
@@ -79,7 +79,7 @@ def test_what_is_no_counter_is_refused(output, reason):
 
 @pytest.fixture
 def recorded(make_recording, tmp_path, monkeypatch):
-    """A recording of two GPUs whose cubins are those that this host builds."""
+    """A recording of two GPUs with the cubins that this host builds."""
     cubins = tmp_path / "cubins"
     configuration = {
         "variants": ["naive", "block", "block_padded", "cublas_sgemm"],
@@ -98,7 +98,9 @@ def recorded(make_recording, tmp_path, monkeypatch):
     }
     make_cubins(cubins, study(configuration))
     results = [read_result(path) for path in sorted((cubins / "sm_86").glob("*.cubin"))]
-    made = make_recording(tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, kernel_only=True)
+    made = make_recording(
+        tmp_path / "r", gpus=2, sizes=(64,), holdout=(), samples=2, kernel_only=True
+    )
     builds = made.builds.iloc[:0].copy()
     for result in results:
         builds.loc[len(builds)] = result.row()
@@ -121,7 +123,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
 
 @pytest.fixture
 def ncu(tmp_path, monkeypatch):
-    """An ncu that prints what is in a file, and keeps how it was called."""
+    """A fake ncu that prints a file and logs its arguments."""
     folder = tmp_path / "bin"
     folder.mkdir()
     tool = folder / "ncu"

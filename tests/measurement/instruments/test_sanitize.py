@@ -1,4 +1,4 @@
-"""compute-sanitizer over the kernels: what its outcomes mean, and the check that it watches."""
+"""compute-sanitizer: the meaning of its output, and the check that it runs."""
 
 import re
 
@@ -21,7 +21,7 @@ from tests.support.studies import SMALL
 CONFIG = validate(
     {"study": SMALL | {"block_sizes": [1, 8]}, "gpus": [{"id": "local", "device": 0}]}, "config"
 )
-# Behaves as the tool that is named by --tool: a file of that name says what it prints and returns.
+# Runs the script named like the tool after --tool.
 STAND_IN = """#!/bin/sh
 echo "$@" >> {folder}/commands
 while [ "$1" != --tool ]; do shift; done
@@ -53,7 +53,7 @@ echo '========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host with a GPU, a compiler and a compute-sanitizer that stand in; its folder."""
+    """A host with a fake GPU, compiler and compute-sanitizer; its folder."""
     monkeypatch.setattr(sanitizer, "select", lambda index: [CudaDevice(index, "Stand-in", "8.6")])
     monkeypatch.setattr(sanitizer, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(sanitizer, "find_nvcc", lambda _: tmp_path / "toolkit" / "nvcc")
@@ -108,7 +108,7 @@ def test_clean_kernels_pass_under_every_tool(host, capsys):
             "no result, exit status 0: Target application terminated before first",
         ),
         (
-            "memcheck",  # the tool is content with a check that died
+            "memcheck",  # the tool reports no error, but the check died
             "echo Segmentation fault; echo ========= ERROR SUMMARY: 0 errors",
             "0 errors, exit status 0: Segmentation fault",
         ),
@@ -201,7 +201,7 @@ def test_plan_has_every_type_and_shape_that_a_variant_takes():
 
 
 def run_check(tmp_path, capsys, *faults):
-    """Check a device that stands in; return the outcome and what was printed."""
+    """Check a fake device; return the outcome and the printed lines."""
     outcome = Outcome()
     for n in ("8", "70"):
         inputs = Inputs([("float32", Shape.parse(n))], seed=1)
@@ -244,7 +244,7 @@ def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
 
 @pytest.mark.parametrize(("faults", "status"), [((), 0), ((Fault("wrong"),), 1)])
 def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
-    """Cubins that stand in are read as they are; the session is a device that stands in."""
+    """With fake cubins and a fake device."""
     opened = []
 
     def session(device, inputs, builds, cubins):
@@ -260,8 +260,8 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
     command = ["check", "--device", "1", "--variants", "naive", "block", "bmm_tile", *options]
     monkeypatch.setattr("sys.argv", command)
     assert exit_status(checker.main) == status
-    # naive and block in blocks of 4 and 8, bmm_tile in blocks of 8 of both types.
-    # block at N = 8 is wrong in either of its block sizes.
+    # naive and block with B = 4 and 8, bmm_tile with B = 8 in both dtypes.
+    # block at N = 8 is wrong for both block sizes.
     assert lines(capsys)[-1] == f"check: 14 cells run, {2 * status} failed, 0 not launchable"
     assert [(index, sizes, c_bytes) for index, sizes, c_bytes, _ in opened] == [
         (1, {"float32": 30}, 4 * 24),

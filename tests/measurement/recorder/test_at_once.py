@@ -1,4 +1,4 @@
-"""Jobs at the same time: they wait for each other, and the first fault is what is told."""
+"""Concurrent jobs: the barrier, and the first error."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Faults: each costs its cell and no more, and what was measured is never lost."""
+"""Faults: only their cells fail, and no sample is lost."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def statuses(made):
 
 
 def content(made):
-    """Return what identifies every row of every table."""
+    """Return the key of each row of each table."""
     frames = {name: made.table(name) for name in MEASURED}
     return {
         name: sorted(map(str, frame[KEYS[name]].itertuples(index=False)))
@@ -102,7 +102,7 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
     config, fake_cubins, tmp_path, kind, reason, restarts
 ):
     if kind == "hang":
-        config["study"]["protocol"]["hang_limit_s"] = 5  # a process starts within it, too
+        config["study"]["protocol"]["hang_limit_s"] = 5  # also limits the start of a process
     made, hardware = measure(config, tmp_path, fake_cubins, Fault(kind), gpus=1)
     found = statuses(made)
     status, said = found.pop(("block", 8))
@@ -127,7 +127,7 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
 def test_a_fault_while_sampling_drops_the_cells_samples(
     config, fake_cubins, tmp_path, kind, number
 ):
-    """The first run is that of the check, the next six are the pilot's, then come the samples."""
+    """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
     made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=number), gpus=1)
     checks = made.checks[(made.checks["variant"] == "block") & (made.checks["n"] == 8)]
     assert set(checks["status"]) == {"failed"}
@@ -165,7 +165,7 @@ def start(folder, cubins):
 
 
 def start_warm(folder, cubins):
-    """Do the same in a process that need not import anything first."""
+    """Do the same in a forked process without imports."""
     process = warm.CONTEXT.Process(target=record_warm, args=(folder, folder / "r", cubins))
     process.start()
     return process
@@ -181,8 +181,8 @@ def test_killed_at_random_points_nothing_is_lost_or_measured_twice(config, fake_
     rows = {name: len(rows) for name, rows in content(whole).items()}
     counted = (SAMPLES, "checks.csv", "kernels.csv.gz", "energy.csv")
     lines = sum(rows[name] for name in counted) + rows["neighbours.csv"] // 2
-    lines += rows[SAMPLES] + rows["kernels.csv.gz"]  # the pilot's are as many here
-    # Each attempt is killed once the journal has so many lines, in whatever it is doing then.
+    lines += rows[SAMPLES] + rows["kernels.csv.gz"]  # here the pilot has as many rows
+    # Each attempt is killed when the journal has this number of lines.
     goals = sorted(rng.sample(range(1, lines), 8))
     kept = b""
     for goal in goals:
@@ -268,7 +268,7 @@ def test_two_recorders_on_one_folder(config, fake_cubins, tmp_path):
 def test_the_worker_dies_with_a_killed_recorder(fake_cubins, tmp_path):
     process = start(tmp_path, fake_cubins)
     log = tmp_path / "log"
-    # Cold starts are logged by the recorder itself, before there is a worker.
+    # The recorder logs cold starts itself, before it starts a worker.
     while not (log.exists() and "run gpu" in log.read_text()):
         time.sleep(0.01)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -289,7 +289,7 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
 
     def fill_the_disk(*arguments):
         library = cpu_library(*arguments)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1]))  # no file grows beyond it
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1]))  # maximum size of a file
         return library
 
     monkeypatch.setattr(recorder, "build_library", fill_the_disk)
@@ -317,7 +317,7 @@ def test_a_clock_set_back_changes_nothing_but_the_time_stamps(
     (tmp_path / "lost").unlink()
     header = tmp_path / "r.partial" / "header.json"
     facts = json.loads(header.read_text())
-    facts["facts"]["started_utc"] = "2099-01-01T00:00:00Z"  # the clock was ahead then
+    facts["facts"]["started_utc"] = "2099-01-01T00:00:00Z"  # a wrong clock
     header.write_text(json.dumps(facts))
     made, _ = measure(config, tmp_path, fake_cubins, gpus=1)
     assert made.provenance["started_utc"] == "2099-01-01T00:00:00Z"

@@ -1,4 +1,4 @@
-"""Kernels that go wrong on a real GPU: each costs its cells and no others."""
+"""Faulty kernels on a real GPU: only their cells fail."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def config():
 
 @pytest.fixture
 def spoilt(card, config, tmp_path, monkeypatch):
-    """Return a function that puts another kernel in the place of a build of the study."""
+    """Return a function that replaces a build of the study by another kernel."""
     monkeypatch.setattr(recorder, "CACHE", tmp_path / "references")
     name = architecture(card.compute_capability)
     nvcc = find_nvcc()

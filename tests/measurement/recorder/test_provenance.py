@@ -1,4 +1,4 @@
-"""Where a recording comes from: what is told, and what must not be."""
+"""Provenance: the facts recorded, and private facts that must not be."""
 
 import getpass
 import os
@@ -46,7 +46,7 @@ def test_times_are_utc():
 
 
 def record_one(tmp_path):
-    """Make a recording of this host's CPU; return the text of all that is readable in it."""
+    """Record this host's CPU; return the text of all files except gzipped ones."""
     hardware = FakeHardware(tmp_path, gpus=0, real_cpu=True)
     config = validate(yaml.safe_load(CONFIG), "config.yaml")
     made = recorder.record(config, "auto", tmp_path / "r", None, None, hardware)
@@ -104,7 +104,7 @@ def test_packages_are_told_with_their_versions():
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with one commit, in the place of the project; returns its git."""
+    """A git command in a repository with one commit, which replaces the project."""
     if not shutil.which("git"):
         pytest.skip("git: not found on PATH")
     monkeypatch.setattr(provenance, "ROOT", tmp_path)

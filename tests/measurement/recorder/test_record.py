@@ -1,4 +1,4 @@
-"""Making a recording: this host's CPU, stand-ins for GPUs, and what is refused beforehand."""
+"""The recorder with this host's CPU and fake GPUs, and errors before measuring."""
 
 import os
 import subprocess
@@ -47,31 +47,31 @@ def study(config):
 
 @pytest.fixture
 def gpus(tmp_path):
-    """Two GPUs of one kind, simulated at the boundary of the session."""
+    """Two fake GPUs of one model."""
     (tmp_path / "hardware").mkdir()
     return FakeHardware(tmp_path / "hardware")
 
 
 @pytest.fixture
 def no_gpu(tmp_path):
-    """A host without GPU, measured with its real CPU."""
+    """A host without GPU, with its real CPU."""
     (tmp_path / "hardware").mkdir()
     return FakeHardware(tmp_path / "hardware", gpus=0, real_cpu=True)
 
 
 def record(config, *arguments):
-    """Make a recording with a configuration as it stands in the file."""
+    """Record with an unvalidated config."""
     return recorder.record(validate(config, "config.yaml"), *arguments)
 
 
 @pytest.fixture
 def cubins(study, tmp_path):
-    """The cubins of the study, as they were built beforehand."""
+    """Prebuilt cubins of the study."""
     return make_cubins(tmp_path / "cubins", Study.model_validate(study))
 
 
 def cells_of(frame):
-    """Return the cells of a table as tuples, None for what a cell has not."""
+    """Return the cells of a table as tuples, with None for missing values."""
     table = frame[CELL].astype(object)
     return [tuple(row) for row in table.where(table.notna(), None).itertuples(index=False)]
 
@@ -261,7 +261,7 @@ def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_p
 def test_cpu_and_gpu_cells_have_budgets_of_their_own(config, study, gpus, cubins, tmp_path):
     study["protocol"] |= {"min_samples": 20, "max_samples": 20}
     study["protocol"] |= {"gpu_cell_budget_s": 29e-3, "cpu_cell_budget_s": 49e-3}
-    made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # passes take 4 ms
+    made = record(config, 0, tmp_path / "r", cubins, None, gpus)  # runs take 4 ms
     counts = made.samples.groupby(CELL, dropna=False).size().groupby("device").agg(set)
     assert counts.to_dict() == {"gpu0": {7}, "cpu": {12}}
 
@@ -276,7 +276,7 @@ def test_long_passes_are_sampled_once_at_the_gate(config, study, gpus, cubins, t
 
 
 def refusal(*arguments):
-    """Return the message with which a recording is refused."""
+    """Return the error message of a recording."""
     with pytest.raises(StudyError) as refused:
         record(*arguments)
     assert "\n" not in str(refused.value)
@@ -337,7 +337,7 @@ def test_command_records_and_sums_up(config, no_gpu, tmp_path, monkeypatch, caps
 
 
 def run(*arguments):
-    """Run the command line in a process of its own."""
+    """Run the command line in a separate process."""
     command = [sys.executable, "-m", "measurement", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

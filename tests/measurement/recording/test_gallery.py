@@ -1,4 +1,4 @@
-"""What a recording must be to travel with the project: those that do are checked here."""
+"""The requirements of committed recordings, checked on all of them."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 @pytest.fixture(scope="module")
 def measured(make_recording, tmp_path_factory):
-    """A small recording that passes for measured; not to be changed."""
+    """A small recording marked as measured; not to be changed."""
     folder = tmp_path_factory.mktemp("gallery") / "small"
     options = {"sizes": (32, 64), "holdout": (), "samples": 2, "simulated": False}
     return make_recording(folder, **options)

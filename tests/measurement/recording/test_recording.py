@@ -1,4 +1,4 @@
-"""Recordings: written whole or not at all, read as written, refused by name when broken."""
+"""Recordings: atomic writes, exact reads, and errors that name the fault."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ def small(make_recording, tmp_path_factory):
 
 @pytest.fixture
 def broken(small, tmp_path):
-    """A copy of the recording to be broken."""
+    """A copy of the recording, which tests break."""
     return shutil.copytree(small.path, tmp_path / "broken")
 
 
@@ -41,7 +41,7 @@ def one_of_each(source):
 
 
 def refusal(folder):
-    """Return what is wrong with the recording; the message names its folder and a remedy."""
+    """Return the fault in the error of reading, whose message names folder and remedy."""
     with pytest.raises(RecordingError) as refused:
         recording.read(folder)
     message = str(refused.value)

@@ -1,4 +1,4 @@
-"""The protocol on a device of scripted times and faults, and the interval of a median."""
+"""The protocol on a device with scripted times and faults, and median intervals."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ def cell(variant="block", shape=4, memory="pinned", dtype="float32"):
 
 
 class FakeSession:
-    """Multiplies with numpy; `times` and `faults` are scripts by cell, `limits` keeps from running.
+    """Multiplies by NumPy; `times`, `faults` and `limits` are scripts by cell.
 
     A fault spoils the product, or raises what the device would.
     """
@@ -66,7 +66,7 @@ class FakeSession:
         return self.c[cell]
 
 
-NOWHERE = Path("/dev/null/references")  # a cache that cannot be written is none
+NOWHERE = Path("/dev/null/references")  # an unwritable cache is ignored
 
 
 def worker_of(session, warm_up_s=0.0, warm_run_s=0.0):
@@ -124,7 +124,7 @@ def test_gate_checks_every_cell_once_on_a_poisoned_product():
 
 
 def test_cells_of_one_product_are_checked_together_whatever_their_type():
-    """So that the reference of each is needed once; the least work comes first."""
+    """Each reference is then needed once; the least work comes first."""
     shapes = ["2x3x5x4", 4, "3x4x5"]  # the work of 120, 64 and 60 multiplications
     cells = [
         cell(name, shape, dtype=dtype)
@@ -212,7 +212,7 @@ def test_fewer_than_six_samples_have_no_interval_at_95_percent():
 
 
 @pytest.mark.parametrize(
-    ("reach", "count"),  # of the pilot's interval over the wanted one, and samples
+    ("reach", "count"),  # pilot's half width / wanted half width; samples
     [(0.0, 9), (1.0, 9), (1.22, 9), (1.25, 10), (2.0, 24), (3.0, 54), (5.0, 100)],
 )
 def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
@@ -278,7 +278,7 @@ def test_passes_that_are_to_find_their_caches_warm_follow_one_of_their_own(monke
 
 
 def rounds_of(counts, seed=1, most=20, taken=None, measure=lambda cell: None):
-    """Measure a cell for each count as often; return the cells, and what each round measured."""
+    """Measure one cell per count, `count` times; return the cells and each round's steps."""
     cells = [cell(f"v{index}") for index in range(len(counts))]
     rounds = defaultdict(list)
     wanted = dict(zip(cells, counts, strict=True))
