@@ -97,9 +97,7 @@ def write_crate(content: Study | Recordings, out: Path) -> None:
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
-        raise StudyError(
-            "the package rocrate is not installed; run `make ro-crate` to install it"
-        ) from None
+        raise StudyError("the package rocrate is missing; run `make ro-crate`") from None
     with tempfile.TemporaryDirectory() as folder:
         crate = ROCrate(gen_preview=True, version="1.1")
         if isinstance(content, Study):
@@ -149,9 +147,8 @@ class _Packer:
         root = self.crate.root_dataset
         root["name"] = name
         root["version"] = self.citation.version
-        root["license"] = self._context(
-            f"{_SPDX}{self.citation.licence}", "CreativeWork", name=self.citation.licence
-        )
+        licence = self.citation.licence
+        root["license"] = self._context(f"{_SPDX}{licence}", "CreativeWork", name=licence)
         root["author"] = self._context("#authors", "Organization", name=self.citation.authors)
         root["conformsTo"] = [
             self._context(url, "CreativeWork", name=title, version=version)
@@ -279,12 +276,10 @@ class _StudyPacker(_Packer):
     def _folder(self, name: str, description: str) -> "Entity":
         """Add a folder of the tree without compiled Python."""
         copy = self.staging / name
-        shutil.copytree(
-            self.study.root / name, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-        )
-        return self.crate.add_dataset(
-            copy, f"{name}/", properties={"name": name, "description": description}
-        )
+        compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
+        shutil.copytree(self.study.root / name, copy, ignore=compiled)
+        about = {"name": name, "description": description}
+        return self.crate.add_dataset(copy, f"{name}/", properties=about)
 
     # ---- the workflow, its inputs and outputs
 

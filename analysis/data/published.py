@@ -117,22 +117,16 @@ def numbered_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[st
 def _problem(row: dict[str, str]) -> tuple[str, str] | None:
     """Return (column, problem) of the first wrong value of a row, None for a valid row."""
     has_block = _IMPLEMENTATIONS.get(row["implementation"])
+    size, block, rate = "must be a whole number above 0", row["block_size"], row["gflops_printed"]
+    fits = _is_size(block) if has_block else block == ""
     checks = [
         ("table", row["table"] in set("123456"), "must be 1 to 6"),
         ("machine", row["machine"] in MACHINES, f"must be one of {', '.join(MACHINES)}"),
         ("implementation", has_block is not None, f"must be one of {', '.join(_IMPLEMENTATIONS)}"),
-        ("n", _is_size(row["n"]), "must be a whole number above 0"),
-        (
-            "block_size",
-            _is_size(row["block_size"]) if has_block else row["block_size"] == "",
-            "must be a whole number above 0" if has_block else "must be empty",
-        ),
+        ("n", _is_size(row["n"]), size),
+        ("block_size", fits, size if has_block else "must be empty"),
         ("time_s", _is_positive(row["time_s"]), "must be a number of seconds above 0"),
-        (
-            "gflops_printed",
-            row["gflops_printed"] == "" or _is_positive(row["gflops_printed"]),
-            "must be a number above 0 or empty",
-        ),
+        ("gflops_printed", rate == "" or _is_positive(rate), "must be a number above 0 or empty"),
     ]
     wrong = ((column, rule) for column, valid, rule in checks if not valid)
     return next(((column, f"is {row[column]!r}; it {rule}") for column, rule in wrong), None)

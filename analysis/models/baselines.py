@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.models.comparison import left_out
-from analysis.stats.estimates import FloatArray
-from analysis.stats.fitting import Data, IntArray, fit, log_model, typical
+from analysis.stats.estimates import FloatArray, IntArray
+from analysis.stats.fitting import Data, fit, log_model, typical
 
 
 @dataclass(frozen=True)

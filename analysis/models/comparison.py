@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 
 from analysis.models.definitions import MODELS
 from analysis.schema import bounded, renaming
-from analysis.stats.estimates import FloatArray, percentile_interval, seeded
-from analysis.stats.fitting import Data, Fit, IntArray, log_model, solve
+from analysis.stats.estimates import FloatArray, IntArray, percentile_interval, seeded
+from analysis.stats.fitting import Data, Fit, log_model, solve
 
 # Verdicts on a model, by its error relative to the least error.
 BEST, NOT_WORSE, WORSE = "best", "not significantly worse", "worse"

@@ -12,8 +12,7 @@ from scipy.stats import t as student_t
 from analysis.models.baselines import Baseline
 from analysis.models.comparison import Candidate, left_out, ranked
 from analysis.models.definitions import HELD_OUT, MODELS, UNSEEN
-from analysis.stats.estimates import CONFIDENCE, FloatArray
-from analysis.stats.fitting import IntArray
+from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray
 
 # The tests, by what the predicting fit has not seen: one size at a time, sizes of no fit, one block
 # size of a variant at a time, one variant at a time, variants of no fit.

@@ -33,11 +33,6 @@ def exactly(low: float, high: float, expected: float) -> str:
     return HOLDS if low == high == expected else DOES_NOT_HOLD
 
 
-def at_most(low: float, high: float, expected: float) -> str:
-    """Return whether a value is at most the expected one."""
-    return HOLDS if high <= expected else DOES_NOT_HOLD
-
-
 def about(low: float, high: float, expected: float) -> str:
     """Return whether an interval meets the expected value within a factor of `NEAR`."""
     if np.isnan(low) or np.isnan(high):
@@ -69,14 +64,14 @@ class Rule:
 
 
 _EXACTLY = Rule(exactly, "holds if every case is exactly the expected value")
-_AT_MOST = Rule(at_most, "holds if the value is at most the expected one")
+_AT_MOST = Rule(
+    lambda low, high, expected: HOLDS if high <= expected else DOES_NOT_HOLD,
+    "holds if the value is at most the expected one",
+)
 ABOUT = Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
-ABOVE = Rule(
-    above, "holds if the interval is above the expected value, undecided if it contains it"
-)
-_NOT_ABOVE = Rule(
-    not_above, "holds if the interval is not above the expected value, undecided if it contains it"
-)
+_UNDECIDED = "undecided if it contains this value"
+ABOVE = Rule(above, f"holds if the interval is above the expected value, {_UNDECIDED}")
+_NOT_ABOVE = Rule(not_above, f"holds if the interval is not above the expected value, {_UNDECIDED}")
 
 
 @dataclass(frozen=True)
@@ -217,19 +212,13 @@ def on_registers(found: list[MeasuredSource], machine_code: pd.DataFrame) -> Ite
             builds = builds[size.isna() if block is None else (size == block).fillna(False)]
             registers = builds.set_index("variant")["registers_per_thread"]
             known = {unrolled, plain} <= set(registers.index)
-            value, expected = (
-                float(registers.loc[[name]].max()) if known else np.nan
-                for name in (unrolled, plain)
-            )
+            names = (unrolled, plain)
+            counts = (float(registers.loc[[name]].max()) if known else np.nan for name in names)
+            value, expected = counts
             claim = Claim(_REGISTERS.format(unrolled), source, _AT_MOST, expected)
-            row = claim.row(
-                position,
-                f"registers per thread, expected those of {plain}",
-                recording=recording,
-                above=unrolled,
-                below=plain,
-                block_size=block,
-            )
+            measured = f"registers per thread, expected those of {plain}"
+            pair = {"above": unrolled, "below": plain, "block_size": block}
+            row = claim.row(position, measured, recording=recording, **pair)
             yield row | (_farthest(claim, [value]) if known else {})
 
 

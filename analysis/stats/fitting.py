@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import OptimizeResult, brentq, least_squares, nnls
 
-from analysis.stats.estimates import FloatArray
-
-IntArray = npt.NDArray[np.intp]
+from analysis.stats.estimates import FloatArray, IntArray
 
 # Bounds of a parameter, as multiples of the value whose work alone takes the median time.
 SMALLEST, LARGEST = 1e-6, 1e3

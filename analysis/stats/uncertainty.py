@@ -15,14 +15,13 @@ import numpy as np
 from scipy.optimize import brentq, nnls
 from scipy.stats import norm
 
-from analysis.stats.estimates import CONFIDENCE, FloatArray, percentile_interval, seeded
+from analysis.stats.estimates import CONFIDENCE, FloatArray, IntArray, percentile_interval, seeded
 from analysis.stats.fitting import (
     LARGEST,
     SMALL,
     SMALLEST,
     Data,
     Fit,
-    IntArray,
     least_squares_beside,
     log_model,
     shares,
