@@ -75,9 +75,10 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=2000, metavar="N", help="simulations (default: 2000)"
     )
+    repeats = parser.parse_args().repeats
     print("| effects | sessions | one session | all sessions | further session |")
     print("|---|---|---|---|---|")
-    for name, sessions, *held in coverages(parser.parse_args().repeats):
+    for name, sessions, *held in coverages(repeats):
         print(f"| {name} | {sessions} | {' | '.join(f'{100 * each:.1f} %' for each in held)} |")
 
 

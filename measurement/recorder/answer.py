@@ -14,7 +14,7 @@ from measurement.recording.recording import KERNEL, Recording
 from study.cells import CPU
 
 _HEADS = ("kernel", "B", "size", "type", "kernel ms", "95 % interval", "TFLOP/s", "of cuBLAS")
-_TOTALS = ("pinned", "pageable")  # host memory
+_MEMORIES = ("pinned", "pageable")
 
 
 def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
@@ -32,9 +32,8 @@ def answer(recording: Recording, ladder_of: str | None = None) -> list[str]:
             continue
         rows = _rows(recording, device, ladder_of)
         if rows:
-            totals = (
-                [f"total ms ({memory})" for memory in _TOTALS] if device != CPU else ["total ms"]
-            )
+            kinds = [""] if device == CPU else [f" ({memory})" for memory in _MEMORIES]
+            totals = [f"end-to-end ms{kind}" for kind in kinds]
             lines += [f"{name} ({device})", *table([[*_HEADS, *totals], *rows])]
     failed = recording.checks[recording.checks["status"] != "passed"]
     failed = failed.drop_duplicates([*KERNEL, "reason"])
@@ -99,7 +98,7 @@ class _Kernel:
 
     def totals(self) -> Iterator[str]:
         memories = self.runs["host_memory"]
-        for memory in _TOTALS if self.cell["device"] != CPU else [None]:
+        for memory in _MEMORIES if self.cell["device"] != CPU else [None]:
             own = self.runs.loc[memories.isna() if memory is None else memories == memory]
             yield _ms(own["total_s"].median()) if len(own) else ABSENT
 
