@@ -29,7 +29,7 @@ from measurement.recording import recording
 from measurement.recording.journal import Journal, open_journal
 from measurement.recording.provenance_schema import FORMAT, lines_sha256
 from measurement.sampling.interference import interference_cells, measure_interference
-from measurement.sampling.measure import Measurement
+from measurement.sampling.measure import DeviceMeasurement
 from measurement.sampling.worker import Opening
 from study.cells import CPU, Cell, cpu_cells, gpu_cells, problems
 from study.config import Config, Study
@@ -156,7 +156,7 @@ def _measure(task: Task, journal: Journal) -> None:
         passed = [cell for cell, check in checks.items() if check["status"] == "passed"]
         cells = interference_cells(study.interference, passed)
         measure_interference(openings, cells, study, journal)
-    Measurement(CPU, task.cpu_cells(), study, journal).run(task.cpu_opening(), None)
+    DeviceMeasurement(CPU, task.cpu_cells(), study, journal).run(task.cpu_opening(), None)
 
 
 def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -> None:
@@ -166,7 +166,9 @@ def _measure_gpu(task: Task, journal: Journal, device: CudaDevice, meet: Meet) -
     def cold_start(cell: Cell, limit_s: float) -> Any:
         return task.hardware.cold_start(device, cell, task.cubins, study.seed, limit_s)
 
-    measurement = Measurement(_label(device), gpu_cells(study, _label(device)), study, journal)
+    measurement = DeviceMeasurement(
+        _label(device), gpu_cells(study, _label(device)), study, journal
+    )
     measurement.run(task.gpu_opening(device), cold_start, meet)
 
 

@@ -40,7 +40,7 @@ _Key = tuple[Any, ...]
 ColdStarter = Callable[[Cell, float], ColdStart]
 
 
-class Measurement:
+class DeviceMeasurement:
     """The measurement of one device, by its label, its cells and the study's settings."""
 
     def __init__(self, label: str, cells: list[Cell], study: Study, journal: Journal) -> None:
