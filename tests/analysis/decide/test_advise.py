@@ -18,31 +18,16 @@ import pytest
 from analysis import __main__ as cli
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
+from analysis.decide import predictors
 from analysis.decide.advise import TABLES, _outside, advise, break_even_text
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
-from analysis.decide.predictors import (
-    Copies,
-    Curve,
-    Kernel,
-    Prediction,
-    Predictor,
-    combined,
-    predictor,
-    ratio,
-)
 from analysis.decide.transfer_tables import transfer_tables
 from base.errors import exit_status
 from kernels.products.shape import Shape
 from study.cells import cell
 from tests.support.report_data import chain
 from tests.support.simulated import kernel_time_s
-
-
-@pytest.fixture(scope="module")
-def tables(computed):
-    """The tables of one simulated GPU; its size 1536 is held out."""
-    return computed
 
 
 @pytest.fixture
@@ -61,11 +46,11 @@ def run(monkeypatch, capsys):
 
 
 @pytest.fixture
-def edited(tables, tmp_path):
+def edited(computed, tmp_path):
     """Return a function that copies the tables and changes one of them."""
 
     def copy(name, change):
-        copied = shutil.copytree(tables, tmp_path / "tables")
+        copied = shutil.copytree(computed, tmp_path / "tables")
         frame = pd.read_csv(copied / f"{name}.csv", dtype=str)
         change(frame).to_csv(copied / f"{name}.csv", index=False)
         return copied
@@ -84,16 +69,12 @@ def truth_s(variant, block, n, memory):
 
 
 @pytest.fixture(scope="module")
-def fitted(tables):
+def fitted(computed):
+    texts = ((computed / f"{name}.csv").read_text() for name in TABLES[:3])
+    rows = [list(csv.DictReader(text.splitlines())) for text in texts]
     return {
-        memory: predictor("card", memory, *(rows(tables, name) for name in TABLES[:3]))
-        for memory in ("pinned", "pageable")
+        memory: predictors.predictor("card", memory, *rows) for memory in ("pinned", "pageable")
     }
-
-
-def rows(tables, name):
-    with (tables / f"{name}.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
@@ -113,8 +94,7 @@ def test_the_fastest_has_the_least_predicted_time(fitted):
     found = fitted["pinned"]
     kernel, predicted = found.fastest(1536)
     others = [found.predict(k, 1536).time_s for k in found.candidates(1536) if not k.is_library]
-    assert predicted.time_s == min(others)
-    assert kernel.variant == "register_tile_conflict_free"
+    assert (predicted.time_s, kernel.variant) == (min(others), "register_tile_conflict_free")
     library, _ = found.fastest(1536, library=True)
     assert library.variant == "cublas_sgemm"
 
@@ -131,12 +111,12 @@ def made_gpu(*kernels):
     """Return a GPU with kernels, each (seconds at 256, slopes beyond), linear from 256 to 1024."""
     sizes = np.array([256.0, 512.0, 1024.0])
     curves = [
-        Curve(np.log(sizes), np.log(time_s * sizes / 256), np.ones(3), np.array(outer))
+        predictors.Curve(np.log(sizes), np.log(time_s * sizes / 256), np.ones(3), np.array(outer))
         for time_s, outer in kernels
     ]
-    copies = dict.fromkeys(("h2d", "d2h", "overhead"), Copies(1e-6, 1e10))
-    made = [Kernel("cublas_sgemm", None, curve) for curve in curves]
-    return Predictor("card", "Card", 100, 2**34, 2e-6, copies, made)
+    copies = dict.fromkeys(("h2d", "d2h", "overhead"), predictors.Copies(1e-6, 1e10))
+    made = [predictors.Kernel("cublas_sgemm", None, curve) for curve in curves]
+    return predictors.Predictor("card", "Card", 100, 2**34, 2e-6, copies, made)
 
 
 def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
@@ -155,22 +135,21 @@ def test_a_kernel_never_takes_less_than_an_empty_one():
 
 
 def test_intervals_of_independent_parts_add_in_squares():
-    predicted = combined({"a": 3.0, "b": 4.0}, {"a": 0.1, "b": 0.1})
-    assert predicted.time_s == 7
-    assert predicted.half_width == pytest.approx(math.hypot(0.3, 0.4) / 7)
+    predicted = predictors.combined({"a": 3.0, "b": 4.0}, {"a": 0.1, "b": 0.1})
+    assert (predicted.time_s, predicted.half_width) == (7, pytest.approx(math.hypot(0.3, 0.4) / 7))
     above, below = (
-        Prediction(t, t * math.exp(-w), t * math.exp(w), {}) for t, w in ((6, 0.3), (2, 0.4))
+        predictors.Prediction(t, t * math.exp(-w), t * math.exp(w), {})
+        for t, w in ((6, 0.3), (2, 0.4))
     )
-    value, low, high = ratio(above, below)
-    assert value == 3
-    assert math.log(high / low) / 2 == pytest.approx(0.5)
+    value, low, high = predictors.ratio(above, below)
+    assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
 
 
 # ---- held-out sizes
 
 
-def test_held_out_sizes_are_predicted_within_their_intervals(tables):
-    frame = pd.read_csv(tables / "predictions.csv")
+def test_held_out_sizes_are_predicted_within_their_intervals(computed):
+    frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
     assert frame["error_share"].abs().median() < 0.05
     assert frame["inside"].mean() >= 0.95
@@ -181,19 +160,15 @@ def test_held_out_sizes_are_predicted_within_their_intervals(tables):
     assert "tile_transposed_b" not in set(frame["variant"])
     for _, own in frame.groupby("host_memory"):
         fastest = list(own.loc[own["is_predicted_fastest"], "variant"])
-        assert fastest == ["register_tile_conflict_free"]
-        assert own["is_fastest"].sum() == 1
+        assert (fastest, own["is_fastest"].sum()) == (["register_tile_conflict_free"], 1)
         assert not own.loc[own["is_fastest"], "is_library"].any()
 
 
 def predicted(recorded):
     """Return the tables of fits, and the predictions from them."""
     found = data.sources({"card": recorded})
-    made = {
-        "predictors": predictors_table(found),
-        "transfers": transfer_tables(found)[0],
-        "curves": curves_table(found),
-    }
+    made = {"predictors": predictors_table(found), "curves": curves_table(found)}
+    made["transfers"] = transfer_tables(found)[0]
     return made, predictions_table(found, made)
 
 
@@ -215,15 +190,13 @@ def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
 # ---- the command
 
 
-def test_it_answers_with_time_speedups_and_break_even(run, tables):
-    status, out, err = run(tables, 1536)
+def test_it_answers_with_time_speedups_and_break_even(run, computed):
+    status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "Simulated GPU (card), two float32 matrices, N = 1536, pageable host memory"
-    first = re.fullmatch(
-        r"register_tile_conflict_free: ([\d.]+) ms \(([\d.]+) ms to ([\d.]+) ms\), .* TFLOP/s",
-        lines[2],
-    )
+    times = r"([\d.]+) ms \(([\d.]+) ms to ([\d.]+) ms\)"
+    first = re.fullmatch(rf"register_tile_conflict_free: {times}, .* TFLOP/s", lines[2])
     truth = 1e3 * truth_s("register_tile_conflict_free", None, 1536, "pageable")
     value, low, high = map(float, first.groups())
     assert low <= truth <= high
@@ -239,16 +212,16 @@ def test_it_answers_with_time_speedups_and_break_even(run, tables):
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
-    pinned = run(tables, 1536, "--host-memory", "pinned")[1]
+    pinned = run(computed, 1536, "--host-memory", "pinned")[1]
     assert "pinned host memory" in pinned
     assert pinned != out
 
 
-def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, tables):
-    inside = run(tables, 512)[1]
+def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):
+    inside = run(computed, 512)[1]
     assert "extrapolated: N = 512" not in inside
     assert "note:" not in inside
-    outside = run(tables, 5000)[1]
+    outside = run(computed, 5000)[1]
     assert "note: extrapolated: N = 5000 is outside the measured sizes, N = 256 to 2048" in outside
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
@@ -273,8 +246,7 @@ def test_a_single_measured_size_is_named():
 
 
 def test_an_extrapolation_from_two_sizes_has_no_interval(run, edited):
-    tables = edited("curves", lambda curves: curves.assign(half_width_beyond="inf"))
-    status, out, _ = run(tables, 5000)
+    status, out, _ = run(edited("curves", lambda rows: rows.assign(half_width_beyond="inf")), 5000)
     assert status == 0
     assert out.count("(no interval)") > 2
 
@@ -283,15 +255,13 @@ LARGEST = math.isqrt(2**34 // 12)
 
 
 @pytest.mark.parametrize("n", [1, LARGEST])
-def test_the_smallest_and_the_largest_size_are_answered(run, tables, n):
-    assert run(tables, n)[0] == 0
+def test_the_smallest_and_the_largest_size_are_answered(run, computed, n):
+    assert run(computed, n)[0] == 0
 
 
 def fails_with(result, *words):
     status, out, err = result
-    assert (status, out) == (2, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
+    assert (status, out, err[:7], err.count("\n")) == (2, "", "error: ", 1), err
     assert all(word in err for word in words), err
 
 
@@ -305,16 +275,15 @@ def fails_with(result, *words):
         (LARGEST + 1, [], [f"use {LARGEST} or less"]),
     ],
 )
-def test_an_error_is_one_line(run, tables, n, more, words):
-    fails_with(run(tables, n, *more), *words)
+def test_an_error_is_one_line(run, computed, n, more, words):
+    fails_with(run(computed, n, *more), *words)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_missing_table_names_the_command_that_makes_it(run, edited, name):
-    tables = edited(name, lambda frame: frame)
-    path = tables / f"{name}.csv"
+    path = edited(name, lambda frame: frame) / f"{name}.csv"
     path.unlink()
-    fails_with(run(tables, 512), f"error: {path} is missing; make it with `make report`\n")
+    fails_with(run(path.parent, 512), f"error: {path} is missing; make it with `make report`\n")
 
 
 def test_an_invalid_table_is_one_line(run, edited):
@@ -331,33 +300,30 @@ def test_a_gpu_without_fit_is_refused(run, edited):
 @pytest.mark.parametrize(
     ("n", "more"), [("half", []), ("1.5", []), (None, []), (512, ["--host-memory", "x"])]
 )
-def test_invalid_arguments_are_refused(run, tables, n, more, capsys):
+def test_invalid_arguments_are_refused(run, computed, n, more, capsys):
     with pytest.raises(SystemExit) as exit_:
-        run(tables, n, *more)
+        run(computed, n, *more)
     assert exit_.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_it_imports_no_slow_library(tables):
+def test_it_imports_no_slow_library(computed):
     script = (
         "import sys, runpy; sys.argv[1:] = ['advise', '--gpu', 'card', '--n', '512', '--tables', "
-        f"{str(tables)!r}]\n"
+        f"{str(computed)!r}]\n"
         "try: runpy.run_module('analysis', run_name='__main__')\n"
         "except SystemExit as end: assert not end.code\n"
         "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     )
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    loaded = json.loads(done.stdout.splitlines()[-1])
+    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "cwd": ROOT, "text": True}
+    done = subprocess.check_output([sys.executable, "-c", script], **options)
+    loaded = json.loads(done.splitlines()[-1])
     assert "numpy" in loaded
     assert not {"pandas", "scipy", "matplotlib", "seaborn", "pydantic", "jinja2"} & set(loaded)
 
 
 def test_a_recording_without_cpu_has_no_speedup(edited):
-    tables = edited("curves", lambda curves: curves[curves["cpu_baseline"].isna()])
+    tables = edited("curves", lambda rows: rows[rows["cpu_baseline"].isna()])
     assert "No CPU baseline has enough measured sizes" in advise(tables, "card", 512, "pinned")
 
 
@@ -380,8 +346,7 @@ def test_a_break_even_in_words(location, n, low, high, text):
 @pytest.mark.slow
 def test_each_gpu_of_a_recording_is_answered(make_recording, tmp_path, run):
     pair = make_recording(tmp_path / "pair", gpus=2, sizes=(256, 512, 1024), samples=6)
-    folder = chain({"pair": pair.path})
     for label in ("pair-gpu0", "pair-gpu1"):
-        status, out, _ = run(folder, 700, "--gpu", label)
+        status, out, _ = run(chain({"pair": pair.path}), 700, "--gpu", label)
         assert status == 0
         assert "BLAS, all threads" in out
