@@ -223,10 +223,7 @@ RECORDINGS = {
     ),
     "a date that is none": (facts("started_utc", "2024-13-41T00:00:00Z"), "started_utc: "),
     "a source elsewhere": (facts("sources", {"../../passwd.cu": "0" * 64}), "sources[.][.][.]/"),
-    "Python of the tree": (
-        facts("sources", {"analysis/tables.py": "0" * 64}),
-        "sources[.]analysis",
-    ),
+    "Python of the tree": (facts("sources", {"analysis/tables.py": "0" * 64}), "sources[.]anal"),
     "limits that are texts": (facts("devices", 0, "limits", {"warp_size": "32"}), "limits.warp_"),
     "sizes that are texts": (facts("configuration", "sizes", "all"), "configuration.sizes: "),
     "flags that are no list": (facts("compile", "nvcc_flags", "-O3"), "compile.nvcc_flags: "),
@@ -243,10 +240,7 @@ RECORDINGS = {
         text("ceilings.csv", lambda t: t.splitlines()[0] + "\n" + 100_000 * "cpu,x,,,1,1,1\n"),
         "its 100001 lines are too short: 14 bytes on average",
     ),
-    "too much provenance": (
-        bytes_of("provenance.json", b" " * 2**21),
-        "has 2097152 bytes, more than",
-    ),
+    "too much provenance": (bytes_of("provenance.json", b" " * 2**21), "has 2097152 bytes, more"),
     "more cells than columns": (text(CHECKS, lambda t: t.replace("\n", ",1\n")), "has the columns"),
     "a link": (linked(CHECKS), "checks.csv is not a plain file"),
     "a link to a manifest": (linked("MANIFEST.sha256"), "MANIFEST.sha256 is not a plain file"),
@@ -300,14 +294,8 @@ ORDER_SAID = "use a whole number from 1 to 46340"
 CONFIGS = {
     "an order of a million": (setting("study", "sizes", [10**6]), ORDER_SAID),
     "a CPU's of a billion": (setting("study", "cpu", "sizes", [10**9]), ORDER_SAID),
-    "a shape of 1e12": (
-        setting("study", "series", 0, "shapes", ["1x1000000x1000000"]),
-        "less than 2.31",
-    ),
-    "a shape of 5,000 digits": (
-        setting("study", "series", 0, "shapes", ["1" * 5000]),
-        "less than 2.31",
-    ),
+    "a shape of 1e12": (shapes("1x1000000x1000000"), "less than 2.31"),
+    "a shape of 5,000 digits": (shapes("1" * 5000), "less than 2.31"),
     "a nanosecond to answer": (setting("study", "protocol", "hang_limit_s", 1e-9), "from 1 to 1e6"),
     "a seed that no file holds": (setting("study", "seed", 2**64), "from 0 to 2.53"),
     "a billion samples": (setting("study", "protocol", "max_samples", 10**9), "from 1 to 1000000"),

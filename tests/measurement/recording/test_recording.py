@@ -47,13 +47,10 @@ def refusal(folder):
     message = str(refused.value)
     assert isinstance(refused.value, StudyError)
     assert "\n" not in message
-    start, end = (
-        f"recording {folder}: ",
-        "; restore the folder from version control or record it again",
-    )
-    assert message.startswith(start)
+    end = "; restore the folder from version control or record it again"
+    assert message.startswith(f"recording {folder}: ")
     assert message.endswith(end)
-    return message.removeprefix(start).removesuffix(end)
+    return message.removeprefix(f"recording {folder}: ").removesuffix(end)
 
 
 def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
@@ -221,13 +218,10 @@ def test_content_that_breaks_the_format_is_not_written(small, broken, tmp_path, 
 
 
 def test_missing_folder_is_named(tmp_path):
-    with pytest.raises(
-        RecordingError, match=r"recording .*/none: no such folder; correct the path"
-    ):
-        recording.read(tmp_path / "none")
     (tmp_path / "file").write_text("")
-    with pytest.raises(RecordingError, match="file: no such folder"):
-        recording.read(tmp_path / "file")
+    for name in ("none", "file"):
+        with pytest.raises(RecordingError, match=f"recording .*/{name}: no such folder; correct"):
+            recording.read(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -254,10 +248,9 @@ def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
 
 
 def test_manifest_missing_or_no_manifest_is_named(broken):
-    (broken / MANIFEST).write_text("hash name\n")
-    assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
-    (broken / MANIFEST).write_bytes(b"\xff  x\n")
-    assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
+    for data in (b"hash name\n", b"\xff  x\n"):
+        (broken / MANIFEST).write_bytes(data)
+        assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
     (broken / MANIFEST).unlink()
     assert refusal(broken) == f"{MANIFEST} is missing"
 
@@ -335,36 +328,16 @@ def test_unreadable_samples_are_named(broken, data):
     ("path", "value", "fault"),
     [
         (["format"], 2, "format: 2 is not allowed; input should be 4"),
-        (
-            ["started_utc"],
-            "yesterday",
-            "started_utc: 'yesterday' is not allowed; string should match",
-        ),
+        (["started_utc"], "yesterday", "started_utc: 'yesterday' is not allowed; string should "),
         (["simulated"], "no", "simulated: 'no' is not allowed; input should be a valid boolean"),
-        (
-            ["host", "logical_cpus"],
-            0,
-            "host.logical_cpus: 0 is not allowed; input should be greater",
-        ),
+        (["host", "logical_cpus"], 0, "host.logical_cpus: 0 is not allowed; input should be gr"),
         (["host", "caches"], [{"level": 1}], "host.caches[0]: missing bytes, shared_by; add it ("),
         (["phases", 0, "wall_s"], -1.0, "phases[0].wall_s: -1.0 is not allowed; input"),
         (["devices", 0, "device"], "cpu", "devices[0].device: 'cpu' is not allowed; string should"),
         (["devices", 0, "limits"], None, "devices[0].limits: None is not allowed; input should"),
-        (
-            ["sources", "kernels/block.cu"],
-            "abc",
-            "sources.kernels/block.cu: 'abc' is not allowed; ",
-        ),
-        (
-            ["git", "dirty"],
-            "yes",
-            "git.dirty: 'yes' is not allowed; input should be a valid boolean",
-        ),
-        (
-            ["machine"],
-            "x",
-            "the file: unknown key machine; allowed: format, simulated, started_utc, ",
-        ),
+        (["sources", "kernels/block.cu"], "abc", "sources.kernels/block.cu: 'abc' is not allowed"),
+        (["git", "dirty"], "yes", "git.dirty: 'yes' is not allowed; input should be a valid bool"),
+        (["machine"], "x", "the file: unknown key machine; allowed: format, simulated, started"),
         (["counters"], None, "the file: counters has no value; give it a value or remove the key"),
     ],
 )
