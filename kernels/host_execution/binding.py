@@ -283,6 +283,7 @@ _TEXTS = {
     12: "{signal}",
     13: "a signed integer overflows",
     10: "makes more than 500,000 steps without a barrier: does this loop end?",
+    14: "waits at more than 8,192 barriers: does this loop end?",
 }
 
 

@@ -15,7 +15,14 @@
 // Each worker has shared memory of its own: it runs one block at a time.
 #define __shared__ thread_local
 
-typedef __SIZE_TYPE__ size_t;
+#include <stddef.h>
+#include <stdint.h>
+
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+constexpr int warpSize = 32;
 
 struct uint3 {
     unsigned x, y, z;
@@ -88,7 +95,9 @@ float rintf(float);
 float sqrtf(float);
 double sqrt(double);
 float floorf(float);
+double floor(double);
 float ceilf(float);
+double ceil(double);
 void __syncthreads();
 int __syncthreads_or(int);
 // A word of shared memory that tensor cores read: checked as any load, but not counted.

@@ -12,21 +12,22 @@
 #include SOURCE
 
 template <int... Indices>
-struct Sequence {};
+struct HostSequence {};
 
 template <typename... Parameters, int... Indices>
-__attribute__((no_sanitize("thread"))) static void call(void (*kernel)(Parameters...),
-                                                        void **arguments, Sequence<Indices...>) {
+__attribute__((no_sanitize("thread"))) static void host_call(void (*kernel)(Parameters...),
+                                                             void **arguments,
+                                                             HostSequence<Indices...>) {
     kernel(*static_cast<Parameters *>(arguments[Indices])...);
 }
 
 template <typename... Parameters>
-static void call(void (*kernel)(Parameters...), void **arguments) {
-    call(kernel, arguments, Sequence<__integer_pack(sizeof...(Parameters))...>());
+static void host_call(void (*kernel)(Parameters...), void **arguments) {
+    host_call(kernel, arguments, HostSequence<__integer_pack(sizeof...(Parameters))...>());
 }
 
 extern "C" void host_entry(void **arguments) {
-    call(KERNEL, arguments);
+    host_call(KERNEL, arguments);
 }
 
 // Where the linker puts what is declared __constant__.

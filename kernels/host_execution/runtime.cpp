@@ -208,8 +208,9 @@ uint32_t run_to_barrier(Worker &w) {
     return ended;
 }
 
-// All threads of a block must wait at one and the same barrier, or all must have ended.
-void check_barrier(Worker &w, uint32_t ended) {
+// All threads of a block must wait at one and the same barrier, or all must have ended; and
+// `barriers`, those that they have passed, must not be too many for a loop that ends.
+void check_barrier(Worker &w, uint32_t ended, uint32_t barriers) {
     uint32_t waits = 0, other = 0;
     while (!w.fibers[waits].waiting)
         ++waits;
@@ -221,9 +222,15 @@ void check_barrier(Worker &w, uint32_t ended) {
     } else if (w.launch->instrumented) {  // without optimisation a barrier has one address
         while (other < w.threads && w.fibers[other].barrier == w.fibers[waits].barrier)
             ++other;
-        if (other == w.threads) return;
-        fault.kind = DIFFERENT_BARRIERS;
-        fault.other_code = w.fibers[other].barrier;
+        if (other < w.threads) {
+            fault.kind = DIFFERENT_BARRIERS;
+            fault.other_code = w.fibers[other].barrier;
+        } else if (barriers < MAX_BARRIERS) {
+            return;
+        } else {
+            fault.kind = ENDLESS_BARRIERS;
+            other = waits;
+        }
     } else {
         return;
     }
@@ -237,10 +244,10 @@ void check_barrier(Worker &w, uint32_t ended) {
 void run_block(Worker &w) {
     w.block_start = ++w.epoch;
     w.vote = 0;
-    for (;;) {
+    for (uint32_t barriers = 0;; ++barriers) {
         const uint32_t ended = run_to_barrier(w);
         if (w.launch->fault.kind || ended == w.threads) return;
-        check_barrier(w, ended);
+        check_barrier(w, ended, barriers);
         if (w.launch->fault.kind) return;
         ++w.epoch;
         w.outcome = w.vote;

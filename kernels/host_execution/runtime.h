@@ -47,6 +47,7 @@ enum FaultKind : int32_t {
     STACK_OVERFLOW,
     SIGNAL,    // `bytes` is its number
     OVERFLOW,  // of a signed integer
+    ENDLESS_BARRIERS,
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -120,6 +121,7 @@ using Trace = std::vector<uint64_t>;
 constexpr uint64_t ACCESS = 1ull << 63;
 // A trace of this length takes 8 MiB, those of a warp 256 MiB.
 constexpr size_t MAX_TRACE = 1 << 20;
+constexpr uint32_t MAX_BARRIERS = 1 << 13;  // of a block that is counted
 
 struct Fiber {
     jmp_buf place;
