@@ -22,7 +22,8 @@ BUILDS = RESULTS / "host_execution"
 
 _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
 # The stack of a fiber is only slightly larger than this frame.
-_KERNEL = ["-fno-extern-tls-init", "-Werror=frame-larger-than=32768"]
+# Shared memory of a template belongs to one library, also if a process loads several.
+_KERNEL = ["-fno-gnu-unique", "-fno-extern-tls-init", "-Werror=frame-larger-than=32768"]
 _RUNTIME = ["-O2", "-ffp-contract=off"]
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.

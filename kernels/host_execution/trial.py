@@ -62,19 +62,27 @@ def checked(entry: UserKernel) -> Generator[str, None, Counted]:
 def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
     """Return the shapes of a check, each with at least five iterations over K.
 
-    The tile divides the first one and no other. Rectangular and batched shapes follow if the kernel
-    takes them.
+    The tile divides the first one. The next two are odd, and twice an odd number: vectors of two
+    and of four elements fit neither or one of them. Rectangular and batched shapes follow if the
+    kernel takes them.
     """
     tile = entry.tile(block)
     width, depth = lcm(*tile), _ITERATIONS * tile[2]
     size = width * -(-max(_DIVISIBLE, depth) // width)
-    uneven = max(_UNEVEN, depth + 6)
-    while any(edge > 1 and uneven % edge == 0 for edge in tile):
-        uneven += 1
-    found = [Shape.square(size), Shape.square(uneven)]
+    least = max(_UNEVEN, depth + 6)
+    odd, even = (
+        next(n for n in range(least, 8 * least) if n % 4 == rest and not _divided(n, tile))
+        for rest in (3, 2)
+    )
+    found = [Shape.square(size), Shape.square(even), Shape.square(odd)]
     if entry.shapes != "square":
-        found.append(Shape(3 if entry.shapes == "batched" else 1, 17, 33, uneven))
+        found.append(Shape(3 if entry.shapes == "batched" else 1, 17, 33, odd))
     return found
+
+
+def _divided(size: int, tile: tuple[int, int, int]) -> bool:
+    """Say whether an edge of the tile above 2 divides a size."""
+    return any(edge > 2 and size % edge == 0 for edge in tile)
 
 
 def _check(product: Product) -> None:

@@ -38,7 +38,9 @@ def test_a_signal_is_an_error(number):
         limited(lambda: ended(number), 10, GIB)
 
 
-@pytest.mark.parametrize("work", [lambda: time.sleep(60), lambda: subprocess.run(["sleep", "61.5"])])
+@pytest.mark.parametrize(
+    "work", [lambda: time.sleep(60), lambda: subprocess.run(["sleep", "61.5"])]
+)
 def test_time_is_limited_and_nothing_runs_on(work):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with pytest.raises(LimitReached, match=r"more than 0\.5 s"):

@@ -13,9 +13,6 @@ MISJUDGED = {
     "coalesced: unsigned offsets in bytes wrap around": (
         "unsigned overflow is defined, and the largest matrices contain only zeros"
     ),
-    "smem: depth is not declared: no barrier before the sum of iteration 5": (
-        "the sizes assume a depth of 1: the loop over K has at most five iterations"
-    ),
     "smem: edges are neither filled nor used": (
         "reading an unwritten shared word is a fault even if no result depends on it"
     ),
@@ -27,14 +24,14 @@ MISJUDGED = {
     "sample": "an offset overflows after its last use, only at the largest size",
 }
 
-# What the message of each kind of fault says.
+# Messages by kind of fault.
 BOUNDS = "is out of bounds"
 INDEX = "is outside its array"
 RACE = "no barrier is between them"
 BLOCKS_RACE = "of this or an earlier block"
-UNWRITTEN = "no thread of the block has written"
-EARLY_END = "which .* does not reach: it has ended"
-TWO_BARRIERS = "while .* waits at the one in line"
+UNWRITTEN = "no thread of the block wrote it"
+EARLY_END = "has ended without it"
+TWO_BARRIERS = "while .* waits at the barrier at line"
 MISALIGNED = "is misaligned"
 WRONG = "stores C.* bit for bit .* are wrong"
 MISSING = "does not store C.* are wrong"
@@ -1172,7 +1169,7 @@ fault(
     "leading dimension of another matrix",
     "{b, n}",
     "{b, k}",
-    "params.C.at",
+    "params.B.at",
     f"{BOUNDS}|{WRONG}",
 )
 fault(
