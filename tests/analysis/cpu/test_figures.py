@@ -15,8 +15,7 @@ def part(gpu, name, factor, memory="pageable", **more):
 
 
 def split_of(folder, rows):
-    store = stored(folder, recordings=[device("a")], cpu_split=rows)
-    return FIGURES["cpu-split"], store
+    return FIGURES["cpu-split"], stored(folder, recordings=[device("a")], cpu_split=rows)
 
 
 def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
@@ -43,8 +42,7 @@ def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
 
 @pytest.mark.parametrize("pinned", [2.0, 1.0])
 def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path, pinned):
-    rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
-    shown = drawn(*split_of(tmp_path, rows))
+    shown = drawn(*split_of(tmp_path, [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]))
     assert shown.tooltips == ["a, GPU, copies included (gpu): about 2×"]
 
 
@@ -56,8 +54,7 @@ def test_split_of_one_kind_of_memory_names_it_and_may_be_slower(tmp_path):
 
 
 def test_a_published_split_only_is_not_drawn(tmp_path):
-    rows = [part(None, "source", 35.0)]
-    assert nothing(*split_of(tmp_path, rows))
+    assert nothing(*split_of(tmp_path, [part(None, "source", 35.0)]))
 
 
 def cell(host, variant, n, gflops, threads=1, **more):
