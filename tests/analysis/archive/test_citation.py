@@ -32,8 +32,7 @@ def manifest(folder, text):
 def test_citation_is_that_of_the_file_with_the_year_of_the_last_recording(root):
     found = citation({}, ["2024-12-31T23:59:59Z", "2023-01-01T00:00:00Z"], root)
     assert (found.title, found.version, found.licence) == ("A study", "1.2.3", "MIT")
-    assert found.authors == "Ada Lovelace, The others"
-    assert found.year == "2024"
+    assert (found.authors, found.year) == ("Ada Lovelace, The others", "2024")
     assert citation({}, [], root).year == ""
 
 

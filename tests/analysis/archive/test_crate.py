@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,36 +57,40 @@ def packed(study, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def graph(packed):
-    """The described entities by their id."""
+def contents(packed):
+    """The bytes of each entry by its name."""
     with zipfile.ZipFile(packed) as archive:
-        described = json.loads(archive.read("ro-crate-metadata.json"))
-    return {entity["@id"]: entity for entity in described["@graph"]}
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(packed, study):
-    with zipfile.ZipFile(packed) as archive:
-        names = [name for name in archive.namelist() if name.startswith("data/recordings/card/")]
+def entities(metadata):
+    """Return the described entities by their id."""
+    return {entity["@id"]: entity for entity in json.loads(metadata)["@graph"]}
+
+
+@pytest.fixture(scope="module")
+def graph(contents):
+    return entities(contents["ro-crate-metadata.json"])
+
+
+def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(contents, study):
+    names = [name for name in contents if name.startswith("data/recordings/card/")]
     files = files_of(study.recordings["card"])
     assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
 
 
-def test_every_package_is_in_the_bill_of_materials_with_a_licence(packed):
-    with zipfile.ZipFile(packed) as archive:
-        bill = json.loads(archive.read("sbom.cdx.json"))
+def test_every_package_is_in_the_bill_of_materials_with_a_licence(contents):
+    bill = json.loads(contents["sbom.cdx.json"])
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     named = {one["name"]: one for one in bill["components"]}
     assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
     packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    needs = {
-        one["name"]: [each["name"] for each in one.get("dependencies", [])] for one in packages
-    }
+    needs = {one["name"]: {n["name"] for n in one.get("dependencies", ())} for one in packages}
     locked = {"matmul-study"}  # and what it needs without extras and groups
     while more := {each for name in locked for each in needs[name]} - locked:
         locked |= more
     assert len(locked & set(named)) > 20
-    unknown = [n for n in locked if n in named and "unknown" in str(named[n]["licenses"])]
-    assert unknown == []
+    assert not [n for n in locked & set(named) if "unknown" in str(named[n]["licenses"])]
 
 
 def ids(value):
@@ -102,27 +108,11 @@ def context():
     data = importlib.resources.files("rocrate") / "data" / "ro-crate.jsonld"
     document = json.loads(data.read_text())
     del document["@context"]["sha256"]
-    for term, place in {
-        "ComputationalWorkflow": "ComputationalWorkflow",
-        "FormalParameter": "FormalParameter",
-        "input": "ComputationalWorkflow#input",
-        "output": "ComputationalWorkflow#output",
-    }.items():
-        document["@context"][term] = f"https://bioschemas.org/{place}"
+    for term in ("ComputationalWorkflow", "FormalParameter"):
+        document["@context"][term] = f"https://bioschemas.org/{term}"
+    for term in ("input", "output"):
+        document["@context"][term] = f"https://bioschemas.org/ComputationalWorkflow#{term}"
     return document
-
-
-class Response:
-    """What the validator gets in place of an answer from the network."""
-
-    status_code = 200
-    headers = {"Content-Type": "application/ld+json"}  # noqa: RUF012
-
-    def __init__(self, document):
-        self.text = json.dumps(document)
-
-    def json(self):
-        return json.loads(self.text)
 
 
 @pytest.fixture
@@ -134,27 +124,24 @@ def issues(monkeypatch):
 
     def get(_self, url, *_arguments, **_options):
         assert url == CONTEXT, "nothing else is fetched"
-        return Response(context())
+        facts = {"status_code": 200, "headers": {"Content-Type": "application/ld+json"}}
+        return SimpleNamespace(**facts, text=json.dumps(context()), json=context)
 
     monkeypatch.setattr(HttpRequester, "get", get, raising=False)
 
     def validate(path, profile="workflow-run-crate"):
-        settings = services.ValidationSettings(
-            rocrate_uri=str(path),
-            profile_identifier=profile,
-            requirement_severity=models.Severity.RECOMMENDED,
-        )
-        found = services.validate(settings).get_issues()
-        return {
-            severity: {issue.message for issue in found if issue.severity.name == severity}
-            for severity in ("REQUIRED", "RECOMMENDED")
-        }
+        options = {"requirement_severity": models.Severity.RECOMMENDED}
+        options |= {"rocrate_uri": str(path), "profile_identifier": profile}
+        found = services.validate(services.ValidationSettings(**options)).get_issues()
+        messages = {"REQUIRED": set(), "RECOMMENDED": set()}
+        for issue in found:
+            messages[issue.severity.name].add(issue.message)
+        return messages
 
     return validate
 
 
-# Who ran what is not recorded, the study has no home page, and what a crate's publisher is nobody
-# knows before it is published.
+# The recordings name no person, the study has no home page, and the publisher is not known.
 NOT_KNOWN = {
     "The Action SHOULD have an agent that is a Person or Organization",
     "The Application SHOULD have a url",
@@ -178,9 +165,8 @@ def test_recordings_alone_are_a_crate_with_the_hash_that_they_are_cited_by(
     assert done.returncode == 0, done.stderr
     assert issues(out, "process-run-crate")["REQUIRED"] == set()
     with zipfile.ZipFile(out) as archive:
-        described = json.loads(archive.read("ro-crate-metadata.json"))
         archive.extractall(tmp_path)
-    card = next(one for one in described["@graph"] if one["@id"] == "data/recordings/card/")
+    card = entities((tmp_path / "ro-crate-metadata.json").read_text())["data/recordings/card/"]
     manifest = (tmp_path / "data" / "recordings" / "card" / "MANIFEST.sha256").read_bytes()
     assert card["identifier"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     assert {Path(name).name for name in ids(card["hasPart"])} == set(files_of(folder))
@@ -207,14 +193,12 @@ def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):
 # ---- what is in it
 
 
-def test_every_file_has_the_hash_and_the_size_that_it_names(packed, graph):
+def test_every_file_has_the_hash_and_the_size_that_it_names(contents, graph):
     files = {name: entity for name, entity in graph.items() if "sha256" in entity}
     assert len(files) > 40
-    with zipfile.ZipFile(packed) as archive:
-        for name, entity in files.items():
-            data = archive.read(name)
-            assert entity["sha256"] == hashlib.sha256(data).hexdigest()
-            assert entity["contentSize"] == str(len(data))
+    for name, entity in files.items():
+        assert entity["sha256"] == hashlib.sha256(contents[name]).hexdigest()
+        assert entity["contentSize"] == str(len(contents[name]))
 
 
 def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph, study):
@@ -235,9 +219,8 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
     taken = (examples[name] for name in ("config", "recordings", *published))
     assert ids(run["object"]) == set.union(*taken)
     assert ids(run["result"]) == examples["report"] | examples["tables"]
-    card = graph["data/recordings/card/"]
-    names = {Path(name).name for name in ids(card["hasPart"])}
-    assert names == set(files_of(study.recordings["card"]))
+    parts = {Path(name).name for name in ids(graph["data/recordings/card/"]["hasPart"])}
+    assert parts == set(files_of(study.recordings["card"]))
 
 
 def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_software(graph):
@@ -271,13 +254,11 @@ def test_licence_version_and_authors_are_those_of_the_citation_and_no_person_is_
     assert "Simulated GPU (simulated)" in root["description"]
 
 
-def test_no_path_of_this_machine_is_in_it(packed, study):
-    with zipfile.ZipFile(packed) as archive:
-        for name in ("ro-crate-metadata.json", "ro-crate-preview.html"):
-            text = archive.read(name).decode()
-            for path in (ROOT, study.tables.parent):
-                assert str(path) not in text
-        assert not [name for name in archive.namelist() if "__pycache__" in name]
+def test_no_path_of_this_machine_is_in_it(contents, study):
+    for name in ("ro-crate-metadata.json", "ro-crate-preview.html"):
+        for path in (ROOT, study.tables.parent):
+            assert str(path) not in contents[name].decode()
+    assert not [name for name in contents if "__pycache__" in name]
 
 
 def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
@@ -302,17 +283,13 @@ def test_the_same_study_gives_the_same_crate(packed, study, tmp_path):
 # ---- mistakes
 
 
-def changed(study, **changes):
-    return Study(**{**vars(study), **changes})
-
-
 @pytest.mark.parametrize(
     ("field", "words"),
     [("report", "report.html is missing"), ("config", "missing"), ("tables", "no tables")],
 )
 def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, words):
     with pytest.raises(StoreError, match=words) as error:
-        write_crate(changed(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
+        write_crate(replace(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out.zip").exists()
 
