@@ -50,22 +50,15 @@ def test_a_row_has_its_place_and_its_values(summary):
 )
 def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
     chosen = summary.where(**equal)
-    assert places(chosen) == found
-    assert len(chosen) == len(found)
-    assert chosen.filters == equal
+    assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
     assert len(summary) == len(CELLS), "the rows asked are left as they are"
 
 
 def test_filters_are_kept_only_for_equalities(summary):
     assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
-    for other in (
-        summary.known("total_low_s"),
-        summary.between("n", low=600),
-        summary.sort("n"),
-        summary.best_of("total_s", "n"),
-    ):
-        assert other.filters is None
-        assert other.where(n=512).filters is None
+    others = [summary.known("total_low_s"), summary.between("n", low=600), summary.sort("n")]
+    for other in (*others, summary.best_of("total_s", "n")):
+        assert other.filters is other.where(n=512).filters is None
 
 
 def test_known_between_sort_and_best_of(summary):
@@ -80,10 +73,8 @@ def test_known_between_sort_and_best_of(summary):
 
 
 def test_extremes_and_values_skip_blanks(summary):
-    assert summary.most("total_high_s").place[1] == 5
-    assert summary.least("total_s").place[1] == 2
-    assert summary.values("block_size") == [32, 16]
-    assert summary.values("gpu") == ["card"]
+    assert (summary.most("total_high_s").place[1], summary.least("total_s").place[1]) == (5, 2)
+    assert (summary.values("block_size"), summary.values("gpu")) == ([32, 16], ["card"])
     nothing = summary.where(n=3)
     assert (nothing.first, nothing.most("total_s"), nothing.least("total_s")) == (None,) * 3
     assert nothing.values("variant") == []
