@@ -12,7 +12,6 @@ from cpu_reference.cores import caches, granted_cpus, usable_threads, wait_until
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A function that writes the files of a host whose process may use 8 CPUs."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
 
     def fill(**files):
@@ -31,13 +30,11 @@ VERSION_1 = "5:memory:/job\n2:cpu,cpuacct:/job/step\n1:name=systemd:/\n0::/job\n
 
 
 def quota(folder, quota_us, period_us):
-    """Return the files of a limit of version 1."""
     values = {"quota": quota_us, "period": period_us}
     return {f"{GROUPS}/{folder}/cpu.cfs_{key}_us": f"{value}\n" for key, value in values.items()}
 
 
 def limited(own, limits=()):
-    """Return the files of limits of version 2, by folder."""
     files = {f"{GROUPS}/{folder}cpu.max": f"{text}\n" for folder, text in dict(limits).items()}
     return {SELF: f"0::/{own}\n"} | files
 

@@ -40,14 +40,12 @@ NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def environment(value):
-    """Return this environment with all thread counts set to `value` (None: unset)."""
     others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
     others["CUDA_VISIBLE_DEVICES"] = ""
     return others if value is None else others | dict.fromkeys(NUMBERS, value)
 
 
 def recorded(folder, command, value):
-    """Run a command that records this host's CPU; return the recording."""
     (folder / "config.yaml").write_text(CONFIG)
     done = subprocess.run(
         [sys.executable, "-m", *command],
@@ -150,7 +148,6 @@ def test_several_threads_may_use_all_cores_and_one_stays_on_its_own(library):
 
 
 def spied(library, session, asked):
-    """Run a cell; return the affinity mask of its product."""
     seen = []
     prepare = library.prepare
 

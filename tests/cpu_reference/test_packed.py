@@ -133,7 +133,6 @@ def run(*command, check=True, **options):
 
 
 def compile_driver(folder, text, flags):
-    """Compile a program that includes the source of `packed`; return its path."""
     source = folder / "driver.c"
     source.write_text(text)
     others = [ROOT / v.source for v in VARIANTS.values() if v.source and v.name != "packed"]
@@ -226,7 +225,6 @@ def test_tile_stays_in_registers(tmp_path, flags):
 
 @pytest.fixture(scope="module")
 def narrower(tmp_path_factory):
-    """The library for AVX2 with FMAs, and for baseline x86-64."""
     folders = (tmp_path_factory.mktemp("narrow") for _ in range(2))
     every = zip(folders, (NARROW, ["-O3"]), strict=True)
     return [Library(build_library(find_gcc(), folder, flags)) for folder, flags in every]

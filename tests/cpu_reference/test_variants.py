@@ -35,7 +35,6 @@ pytestmark = pytest.mark.slow
 
 
 def installed(name):
-    """Return whether a variant can run here: MKL and BLIS are optional."""
     try:
         return VARIANTS[name].compiled or bool(LIBRARIES[name]())
     except StudyError:
@@ -56,14 +55,11 @@ GUARD = 16
 
 @pytest.fixture(scope="module")
 def library():
-    """The compiled variants, as measured; built once."""
     return Library(cpu_library())
 
 
 @pytest.fixture(scope="module")
 def gate():
-    """A function of N: matrices A and B, their product and the bound on its error."""
-
     @cache
     def of(n):
         a, b = Inputs([("float32", Shape.square(n))], seed=n).pair("float32", Shape.square(n))

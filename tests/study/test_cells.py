@@ -33,7 +33,6 @@ SERIES = {
 
 
 def cells_of(device, products, memories):
-    """Return a cell of each of (variant, type of elements, shape, block size) and memory."""
     return {
         planning.cell(device, name, dtype, Shape.parse(shape), block, memory)
         for name, dtype, shape, block in products

@@ -35,7 +35,6 @@ def config():
 
 
 def set_at(config, path, value):
-    """Return the configuration with `value` at a path such as study.sizes[2]."""
     changed = place = copy.deepcopy(config)
     *steps, last = (int(s) if s.isdigit() else s for s in re.findall(r"\w+", path))
     for step in steps:
@@ -48,7 +47,6 @@ def set_at(config, path, value):
 
 
 def fault(config):
-    """Return the message with which a configuration is refused."""
     with pytest.raises(ConfigError) as refused:
         validate(config, "config.yaml")
     message = str(refused.value)

@@ -49,7 +49,6 @@ def product(name, dtype, shape, block=None):
 
 
 def products_of(series):
-    """Return the products of a series of a config."""
     keys = ("variants", "dtypes", "block_sizes")
     shapes = [Shape.parse(text) for text in series["shapes"]]
     return list(plan.products_of(*(series[key] for key in keys), shapes))

@@ -60,7 +60,6 @@ def test_the_product_is_what_is_inside_of_the_padded_one():
 
 
 def host_buffers(*cells, seed=1):
-    """Return inputs for these cells, and pinned buffers of them with the sizes allocated."""
     inputs = Inputs(problems(list(cells)), seed)
     sizes = []
 

@@ -98,7 +98,6 @@ def listing(text, function="f"):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Make the disassembler print the lines in the list."""
     text = []
     monkeypatch.setattr(machine_code, "_disassembled", lambda *_: "".join(text))
     return text
@@ -154,21 +153,19 @@ def test_width_of_an_access(name, bits):
 
 
 @pytest.mark.parametrize(
-    ("name", "operands", "opcode"),
+    ("line", "opcode"),
     [
-        ("FFMA.FTZ", "R1, R2, R3, R4", "FFMA"),
-        ("BAR.SYNC.DEFER_BLOCKING", "0x0", "BAR"),
-        ("UIADD3.X", "UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
-        ("IMAD", "R25, R24.reuse, -R16, R15", "IMAD"),
-        ("IMAD", "R25, R24, R16, RZ", "IMAD"),
-        ("IMAD", "R25, R24, 0x8, R15", "IMAD.scalar"),
-        ("IMAD", "R25, R24, UR13, R15", "IMAD.scalar"),
-        ("IMAD", "R25, R24, c[0x0][0x17c], R15", "IMAD.scalar"),
-        ("IMAD.MOV.U32", "R5, RZ, RZ, R2", "IMAD.MOV"),
-        ("IMAD.WIDE.U32", "R8, R5, R2, R6", "IMAD.WIDE"),
+        ("FFMA.FTZ R1, R2, R3, R4", "FFMA"),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "BAR"),
+        ("UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
+        *((f"IMAD R25, R24{word}", "IMAD") for word in (".reuse, -R16, R15", ", R16, RZ")),
+        *((f"IMAD R25, R24, {x}, R15", "IMAD.scalar") for x in ("0x8", "UR13", "c[0x0][0x17c]")),
+        ("IMAD.MOV.U32 R5, RZ, RZ, R2", "IMAD.MOV"),
+        ("IMAD.WIDE.U32 R8, R5, R2, R6", "IMAD.WIDE"),
     ],
 )
-def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(name, operands, opcode):
+def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(line, opcode):
+    name, operands = line.split(" ", 1)
     assert Instruction(name, False, operands).opcode == opcode
 
 
@@ -314,10 +311,6 @@ def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
 
 @pytest.fixture(scope="module")
 def read(nvcc):
-    """Compile a source for an architecture and return the counts of one of its kernels.
-
-    A cubin of several kernels is turned into text once.
-    """
     disassembler = find_disassembler(nvcc)
     if disassembler is None:
         pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")
@@ -400,16 +393,9 @@ extern "C" __global__ void steps_{element}_{unroll}(
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """The source of some small kernels."""
     source = tmp_path_factory.mktemp("source") / "small.cu"
     source.write_text(SMALL)
     return source
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_float4_is_loaded_by_one_instruction(read, small, architecture):
-    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}
 
 
 @pytest.mark.slow
@@ -419,6 +405,7 @@ def test_float4_is_loaded_by_one_instruction(read, small, architecture):
     [("float", "FFMA", 32), ("double", "DFMA", 64), ("unsigned", "IMAD", 32)],
 )
 def test_unrolling_is_seen_for_every_type(read, small, architecture, element, opcode, bits):
+    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}, "a float4"
     for unroll in (1, 8):
         counts = read(small, f"steps_{element}_{unroll}", architecture)
         found = {c.opcode: c.count for c in counts if c.scope == "loop"}

@@ -130,7 +130,6 @@ int active_blocks(int major, int minor, int threads_per_sm, int shared_per_sm, i
 
 @pytest.fixture(scope="module")
 def calculator(nvcc, tmp_path_factory):
-    """CUDA's occupancy calculator: active blocks for a capability and a kernel's demands."""
     folder = tmp_path_factory.mktemp("calculator")
     source, library = folder / "calculator.c", folder / "calculator.so"
     source.write_text(CALCULATOR)
@@ -212,7 +211,6 @@ def libcuda(name, *arguments):
 
 @pytest.fixture
 def device(card):
-    """The driver's handle of the first GPU of this host."""
     driver()  # numbers the GPUs as `card` was found
     device = ctypes.c_int()
     libcuda("cuDeviceGet", ctypes.byref(device), card.index)

@@ -23,13 +23,11 @@ def inputs_of(*shapes, dtype="float32", seed=3):
 
 
 def pair_of(shape, dtype="float32", seed=3):
-    """Return copies of the seeded A and B of one problem."""
     pair = inputs_of(shape, dtype=dtype, seed=seed).pair(dtype, Shape.parse(shape))
     return tuple(matrix.copy() for matrix in pair)
 
 
 def failed(*product_and_bound):
-    """Return the verdict on a wrong product."""
     verdict = evaluate(*product_and_bound)
     assert not verdict.passed
     return verdict
@@ -41,7 +39,6 @@ def at(verdict):
 
 @pytest.fixture
 def case():
-    """A correct product of size N with its reference and bound."""
     expected, bound = reference(*pair_of(N))
     return expected.astype(np.float32), expected, bound
 
@@ -306,7 +303,6 @@ def test_a_zero_row_allows_no_error():
 
 
 def products(a, b):
-    """Yield products of a and b, summed in several orders."""
     n = a.shape[0]
     yield a @ b
     yield np.einsum("ik,kj->ij", a, b)

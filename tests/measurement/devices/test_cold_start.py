@@ -36,8 +36,6 @@ TIMES = ColdStart(0.1, 0.2, 0.01, 0.02, 1e-4, 2e-4, 5e-5, 0.331)
 
 @pytest.fixture
 def child(monkeypatch):
-    """A function that replaces the started process by a Python script."""
-
     def put(script):
         monkeypatch.setattr(module, "_COMMAND", [sys.executable, "-c", script])
 
@@ -159,7 +157,6 @@ def test_stretches_are_timed_apart():
 
 @pytest.fixture(scope="module")
 def real(card, nvcc, tmp_path_factory):
-    """A request for the block kernel on the first GPU of this host."""
     product = product_of("block", 1024, 32)
     build = build_for(product)
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"

@@ -16,7 +16,6 @@ from tests.support.fake_cuda import STREAM, FakeCublas
 
 @pytest.fixture
 def library(monkeypatch):
-    """A fake library."""
     fake = FakeCublas()
     monkeypatch.setattr(cublas, "find_library", lambda: fake)
     return fake
@@ -92,7 +91,6 @@ def host(monkeypatch, tmp_path):
             return FakeCublas()
 
         def file(self, path):
-            """Create a file in the folder of this host; return its path."""
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).touch()
             return str(tmp_path / path)
@@ -167,7 +165,6 @@ def test_functions_take_addresses_of_64_bits(host):
 
 @pytest.fixture
 def real():
-    """The library of this host."""
     if cublas.find_library() is None:
         pytest.skip("no cuBLAS on this host")
 

@@ -48,7 +48,6 @@ KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 @pytest.fixture(scope="module")
 def cubins(card, nvcc, tmp_path_factory):
-    """The study's kernels for this GPU: their folder and builds; not to be changed."""
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
@@ -104,7 +103,6 @@ def small_cells(variant):
 
 
 def awkward_cells(variant):
-    """Return the cells of a variant that supports any shape."""
     awkward = {"sizes": [17], "holdout_sizes": [], "series": [shapes_of([variant])]}
     return gpu_cells(study(variants=[variant], **awkward), "gpu0")
 
@@ -114,7 +112,6 @@ def cell(variant, n, block, memory="pinned"):
 
 
 def passes(session, cells, inputs):
-    """Run the gate; return the checks by cell, and the timings of passed cells."""
     opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))

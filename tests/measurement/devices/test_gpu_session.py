@@ -37,8 +37,6 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def open_session(cuda, tmp_path):
-    """A function that opens a session for cells with the given registers and shared memory."""
-
     def opened(*cells, registers=32, shared=0):
         uses = (registers, shared, 0, 0, 0, "13.9.7", "")
         results = [
@@ -70,13 +68,11 @@ BLOCK = asked("block")
 
 @pytest.fixture
 def session(open_session):
-    """A session of the cell `BLOCK`."""
     with open_session(BLOCK) as session:
         yield session
 
 
 def check(session, one):
-    """Return the verdict on the product of a cell."""
     return evaluate(session.product(one), *reference(*session._inputs.pair(one.dtype, one.shape)))
 
 
@@ -326,7 +322,6 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """A cell of a user-supplied Python function."""
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
     monkeypatch.setitem(VARIANTS, "called", read(path))
