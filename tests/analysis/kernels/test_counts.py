@@ -79,9 +79,6 @@ def one(found, name, block, n, quantity):
     return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
-# ---- the tables
-
-
 def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
     assert len(found) == read(counted)["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
@@ -162,9 +159,6 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
     assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))
-
-
-# ---- explanations
 
 
 def texts(found, name, block, operation):

@@ -45,8 +45,7 @@ def test_kernel_times_and_plain_runs_are_not_listed():
 def test_each_side_has_its_fastest_tile():
     sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm")})
     none = {name: frame(name, []) for name in ("machine_code", "energy")}
-    ladder = ladder_table(sources, **none)
-    runs = end_to_end_modes_table(ladder, data.summary_table(sources))
+    runs = end_to_end_modes_table(ladder_table(sources, **none), data.summary_table(sources))
     assert set(runs["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]

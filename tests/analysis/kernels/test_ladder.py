@@ -41,17 +41,15 @@ def test_each_variant_with_a_predecessor_has_its_steps(steps):
 
 
 def test_a_speedup_is_the_time_of_the_previous_step_over_its_own(steps, gpu_recording):
-    for name, speedup in (("block_unroll4", 3.0), ("block_strided", 0.5)):
+    known = (("block_unroll4", 3.0, "faster"), ("block_strided", 0.5, "slower"))
+    for name, speedup, verdict in known:
         row = one(steps, name)
         assert row["speedup"] == row["after_time_s"] / row["time_s"]
         assert row["speedup"] == pytest.approx(speedup, rel=0.02)
         assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
-        samples = gpu_recording.samples
-        own = samples[(samples["variant"] == name) & (samples["n"] == 2048)]
-        own = own[(own["block_size"] == 32) & (own["host_memory"] == "pinned")]
-        assert row["time_s"] == own["in_run_kernel_s"].median()
-    assert one(steps, "block_unroll4")["verdict"] == "faster"
-    assert one(steps, "block_strided")["verdict"] == "slower"
+        cell = f"variant == '{name}' and n == 2048 and block_size == 32 and host_memory == 'pinned'"
+        time_s = gpu_recording.samples.query(cell)["in_run_kernel_s"].median()
+        assert (row["time_s"], row["verdict"]) == (time_s, verdict)
 
 
 def test_a_step_is_compared_with_its_nearest_measured_predecessor(steps):
@@ -79,8 +77,8 @@ def test_both_sides_have_the_same_block_size_if_both_have_one(steps):
 
 def test_a_side_without_block_size_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    cells = source.cells
-    cells = cells.query("variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'")
+    cell = "variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'"
+    cells = source.cells.query(cell)
     row = one(steps, "outer_product")
     fastest = cells.loc[cells["kernel_s"].idxmin(), ["block_size", "kernel_s"]]
     assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)
@@ -96,10 +94,8 @@ def test_without_the_usual_block_size_it_is_the_largest_common_one(gpu_recording
 
 def test_steps_have_the_same_data_type_and_shape(steps):
     rows = steps[(steps["variant"] == "mm_tile") & (steps["quantity"] == "kernel")]
-    assert set(rows["dtype"]) == {"int32", "float32", "float64"}
-    assert set(rows["n"]) == {65, 256}
-    batch = steps[steps["variant"] == "bmm_tile"]
-    assert set(batch["batch"]) == {3}
+    assert (set(rows["dtype"]), set(rows["n"])) == ({"int32", "float32", "float64"}, {65, 256})
+    assert set(steps[steps["variant"] == "bmm_tile"]["batch"]) == {3}
     padded = steps[steps["variant"] == "block_padded"]
     assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
 
@@ -113,9 +109,8 @@ def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path)
 
 def test_changes_are_differences_between_the_two_builds(steps):
     text = one(steps, "block_unroll4")["changed"]
-    assert text == (
-        "registers per thread 38 → 40; occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
-    )
+    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
+    assert text == f"registers per thread 38 → 40; {shares}"
     assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
     assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
 
@@ -128,5 +123,4 @@ def test_changes_omit_equal_and_unknown_values():
 
 
 def test_a_host_without_gpu_has_no_steps(cpu_recording):
-    steps = steps_of(cpu_recording, "host")
-    assert steps.empty
+    assert steps_of(cpu_recording, "host").empty
