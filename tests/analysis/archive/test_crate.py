@@ -58,13 +58,11 @@ def packed(study, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def contents(packed):
-    """The bytes of each entry by its name."""
     with zipfile.ZipFile(packed) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def entities(metadata):
-    """Return the described entities by their id."""
     return {entity["@id"]: entity for entity in json.loads(metadata)["@graph"]}
 
 
@@ -95,9 +93,6 @@ def test_every_package_is_in_the_bill_of_materials_with_a_licence(contents):
 
 def ids(value):
     return {one["@id"] for one in (value if isinstance(value, list) else [value])}
-
-
-# ---- it validates
 
 
 def context():
@@ -190,9 +185,6 @@ def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):
     assert any("instrument" in message for message in issues(tmp_path)["REQUIRED"])
 
 
-# ---- what is in it
-
-
 def test_every_file_has_the_hash_and_the_size_that_it_names(contents, graph):
     files = {name: entity for name, entity in graph.items() if "sha256" in entity}
     assert len(files) > 40
@@ -278,9 +270,6 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
 def test_the_same_study_gives_the_same_crate(packed, study, tmp_path):
     write_crate(study, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
-
-
-# ---- mistakes
 
 
 @pytest.mark.parametrize(

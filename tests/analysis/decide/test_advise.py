@@ -32,7 +32,6 @@ from tests.support.simulated import kernel_time_s
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run `advise` for the simulated GPU; return exit status, stdout, stderr."""
 
     def command(tables, n, *more: object) -> tuple[int, str, str]:
         size = [] if n is None else ["--n", n]
@@ -47,7 +46,6 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def edited(computed, tmp_path):
-    """Return a function that copies the tables and changes one of them."""
 
     def copy(name, change):
         copied = shutil.copytree(computed, tmp_path / "tables")
@@ -63,9 +61,6 @@ def truth_s(variant, block, n, memory):
     bytes_per_s = {"pinned": 24e9, "pageable": 6e9}[memory]
     one = cell("gpu0", variant, "float32", Shape.square(n), block, memory)
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
-
-
-# ---- predictions
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +140,6 @@ def test_intervals_of_independent_parts_add_in_squares():
     assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
 
 
-# ---- held-out sizes
-
-
 def test_held_out_sizes_are_predicted_within_their_intervals(computed):
     frame = pd.read_csv(computed / "predictions.csv")
     assert set(frame["n"]) == {1536}
@@ -165,7 +157,6 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
 
 
 def predicted(recorded):
-    """Return the tables of fits, and the predictions from them."""
     found = data.sources({"card": recorded})
     made = {"predictors": predictors_table(found), "curves": curves_table(found)}
     made["transfers"] = transfer_tables(found)[0]
@@ -185,9 +176,6 @@ def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
     for name in ("curves", "predictors"):
         pd.testing.assert_frame_equal(tables_before[name], tables_after[name])
     assert (after["error_share"] < before["error_share"]).all()
-
-
-# ---- the command
 
 
 def test_it_answers_with_time_speedups_and_break_even(run, computed):

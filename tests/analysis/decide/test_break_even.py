@@ -139,9 +139,6 @@ def test_a_variant_is_not_extrapolated_into_the_range_of_others():
     assert (at[0], at[1]) == (pytest.approx(512e-9), pytest.approx(1024e-7))
 
 
-# ---- tables of a recording
-
-
 @pytest.mark.slow
 def test_each_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
     sources = data.sources({"card": gpu_recording})

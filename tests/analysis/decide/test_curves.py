@@ -111,9 +111,6 @@ def test_between_and_beyond_have_their_own_errors():
     assert math.isinf(nothing.half_width_at(300))
 
 
-# ---- the last wave of a launch
-
-
 @pytest.mark.parametrize(
     ("variant", "block", "n", "expected"),
     [
@@ -132,9 +129,6 @@ def test_fill_is_the_largest_number_of_blocks_over_the_mean(variant, block, n, e
 @given(st.sampled_from(["naive", "block", "block_unroll4"]), st.integers(1, 5000))
 def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
     assert 1 <= fill(product_of(variant, n, 16), 132) <= 132
-
-
-# ---- tables of a recording
 
 
 @pytest.fixture(scope="module")

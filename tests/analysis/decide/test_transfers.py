@@ -120,9 +120,6 @@ def test_beyond_a_knee_the_second_bandwidth_applies():
     assert Copies(1e-6, 1e10).time_s(1, 3e6) == pytest.approx(1e-6 + 3e-4)
 
 
-# ---- tables of a recording
-
-
 @pytest.fixture(scope="module")
 def tables(gpu_recording):
     return transfer_tables(data.sources({"card": gpu_recording}))
