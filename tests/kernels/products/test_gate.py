@@ -53,17 +53,17 @@ def test_inputs_are_seeded_and_of_both_signs(dtype):
         assert abs(matrix.mean()) < 0.1
     assert not np.array_equal(inputs.a[dtype], inputs.b[dtype])
     again = inputs_of(40, dtype=dtype, seed=5)
-    np.testing.assert_array_equal(inputs.a[dtype], again.a[dtype])
-    np.testing.assert_array_equal(inputs.b[dtype], again.b[dtype])
+    for one, other in ((inputs.a, again.a), (inputs.b, again.b)):
+        np.testing.assert_array_equal(one[dtype], other[dtype])
     assert not np.array_equal(inputs.a[dtype], inputs_of(40, dtype=dtype, seed=6).a[dtype])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_matrices_of_a_shape_are_the_same_in_every_study(dtype):
     few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
-    for one, other in ((few.a, many.a), (few.b, many.b)):
-        assert other[dtype].size > one[dtype].size
-        np.testing.assert_array_equal(one[dtype], other[dtype][: one[dtype].size])
+    for one, other in ((few.a[dtype], many.a[dtype]), (few.b[dtype], many.b[dtype])):
+        assert other.size > one.size
+        np.testing.assert_array_equal(one, other[: one.size])
 
 
 def test_integers_are_of_all_their_range():
@@ -209,10 +209,8 @@ def test_one_wrong_element_is_named(case, value, shown, place):
     product[place] = value
     verdict = failed(product, expected, bound)
     assert at(verdict) == place
-    assert verdict.reason == (
-        f"1 of 25 elements wrong; worst C({place[0]}, {place[1]}) = {shown}, "
-        f"expected {expected[place]:g} ± {bound[place]:.2g}"
-    )
+    right = f"expected {expected[place]:g} ± {bound[place]:.2g}"
+    assert verdict.reason == f"1 of 25 elements wrong; worst C{place} = {shown}, {right}"
     assert verdict.worst_bound == bound[place]
     np.testing.assert_equal(verdict.worst_error, abs(value - expected[place]))
 
@@ -258,28 +256,29 @@ def test_the_worst_element_is_found_wherever_it_stands():
 def test_a_multiple_of_the_bound_is_allowed_and_reported(case):
     product, expected, bound = case
     product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
-    assert evaluate(product, expected, bound, 4.0).passed
-    assert evaluate(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
+    verdict = evaluate(product, expected, bound, 4.0)
+    assert (verdict.passed, verdict.worst_bound) == (True, 4 * bound[0, 2, 3])
     verdict = failed(product, expected, bound, 3.0)
     assert verdict.reason.endswith(f"± {3 * bound[0, 2, 3]:.2g}")
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("bound", [2.0**-20, 1.0, 2.0**10])
-def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
-    product = np.zeros((3, 3), np.float32)
-    expected = np.zeros((3, 3))
-    product[1, 2] = sign * bound
-    assert evaluate(product, expected, np.full((3, 3), bound)).passed
-    product[1, 2] = np.nextafter(np.float32(sign * bound), np.float32(sign * np.inf))
-    verdict = failed(product, expected, np.full((3, 3), bound))
+@pytest.mark.parametrize("value", [sign * 2.0**n for sign in (1, -1) for n in (-20, 0, 10)])
+def test_the_bound_itself_passes_and_the_next_number_fails(value):
+    product, expected, bounds = (
+        np.zeros((3, 3), np.float32),
+        np.zeros((3, 3)),
+        np.full((3, 3), abs(value)),
+    )
+    product[1, 2] = value
+    assert evaluate(product, expected, bounds).passed
+    product[1, 2] = np.nextafter(np.float32(value), np.float32(value * np.inf))
+    verdict = failed(product, expected, bounds)
     assert at(verdict) == (1, 2)
 
 
 def test_bound_is_tight_to_a_few_roundings():
     """γ for k = 8 is half a step for each of 8 sums: four steps."""
-    a, b = np.ones((1, 8, 8), np.float32), np.ones((1, 8, 8), np.float32)
-    (expected,), (bound,) = reference(a, b)
+    (expected,), (bound,) = reference(*np.ones((2, 1, 8, 8), np.float32))
     step = 2.0**-20  # between the numbers from 8 to 16
     assert bound[0, 0] == pytest.approx(4 * step, rel=1e-6)
     for steps, passed in ((4, True), (5, False)):
