@@ -104,8 +104,7 @@ def test_larger_products_pass_the_gate(library, gate, case, n):
     assert verdict.passed, verdict.reason
 
 
-# At N = 700 `packed` splits its sums.
-@pytest.mark.parametrize("n", [100, 700])
+@pytest.mark.parametrize("n", [100, 700])  # At N = 700 `packed` splits its sums
 @pytest.mark.parametrize(
     ("name", "block", "threads"), [case for case in CASES if VARIANTS[case[0]].compiled]
 )

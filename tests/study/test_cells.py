@@ -69,8 +69,7 @@ def test_cells_of_the_cpu_are_on_one_thread_and_on_all_where_the_variant_can():
         *(("packed", n, None, threads) for n in (8, 32) for threads in (1, 3)),
         *(("blocked", n, block, 1) for n in (8, 32) for block in (4, 16)),
     }
-    # All of one core is one.
-    assert {c.threads for c in cpu_cells(study(STUDY), 1)} == {1}
+    assert {c.threads for c in cpu_cells(study(STUDY), 1)} == {1}  # All of one core is one
     assert len(cpu_cells(study(STUDY), 1)) == 7
 
 

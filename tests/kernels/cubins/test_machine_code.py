@@ -252,8 +252,7 @@ COUNTS = [
 
 
 def test_what_is_derived_from_the_counts():
-    assert fmas(COUNTS, "kernel") == 70
-    assert fmas(COUNTS, "loop") == 64
+    assert (fmas(COUNTS, "kernel"), fmas(COUNTS, "loop")) == (70, 64)
     assert fma_share(COUNTS, "loop") == 64 / 80
     assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
     assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
@@ -261,13 +260,9 @@ def test_what_is_derived_from_the_counts():
     assert unrolling(COUNTS, 8) == 8
     integers = [count for count in COUNTS if count.opcode != "FFMA"]
     assert fmas(iter(integers), "loop") == 2
-
-
-def test_kernel_without_main_loop_is_not_unrolled():
-    counts = [count for count in COUNTS if count.scope == "kernel"]
-    assert unrolling(counts, 1) == 0
-    assert fma_share(counts, "loop") is None
-    assert loads_by_width(counts, "loop") == {}
+    no_loop = [count for count in COUNTS if count.scope == "kernel"]
+    assert (unrolling(no_loop, 1), fma_share(no_loop, "loop")) == (0, None)
+    assert loads_by_width(no_loop, "loop") == {}
 
 
 def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
@@ -324,15 +319,18 @@ def read(nvcc):
         yield compile_and_read
 
 
-def of_variant(read, name, architecture, block_size=32, element="float"):
-    defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
-    return read(ROOT / "kernels" / f"{name}.cu", name, architecture, *defines)
+@pytest.fixture(params=ARCHITECTURES)
+def of_variant(read, request):
+    def of(name, block_size=32, element="float"):
+        defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
+        return read(ROOT / "kernels" / f"{name}.cu", name, request.param, *defines)
+
+    return of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
-    counts = of_variant(read, "naive", architecture)
+def test_naive_kernel_loads_words_and_is_unrolled(of_variant):
+    counts = of_variant("naive")
     steps = fmas(counts, "loop")
     assert steps in (4, 8, 16)
     assert loads_by_width(counts, "loop") == {32: 2 * steps}
@@ -344,24 +342,21 @@ def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
-    counts = of_variant(read, "block", architecture)
+def test_tile_loops_of_shared_memory_kernels_are_their_main_loops(of_variant):
+    counts = of_variant("block")
     assert fmas(counts, "loop") == 32, "k is unrolled completely"
     assert loads_by_width(counts, "loop") == {32: 2}
     assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
     assert not any(c.opcode == "NOP" for c in counts)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture):
-    counts = of_variant(read, "register_tile", architecture)
+    counts = of_variant("register_tile")
     assert unrolling(counts, sums_per_thread=64) == 8
     assert loads_by_width(counts, "loop") == {128: 2}
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
     assert fma_share(counts, "loop") > 0.8
+    counts = of_variant("mm_tile", 8, "unsigned")
+    assert fmas(counts, "loop") in (16, 32), "addresses of integers are no FMAs"
+    assert loads_by_width(counts, "loop").keys() == {32}
 
 
 SMALL = """
@@ -412,11 +407,3 @@ def test_unrolling_is_seen_for_every_type(read, small, architecture, element, op
         assert found[opcode] == unroll
         assert unrolling(counts, sums_per_thread=1) == unroll
         assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_addresses_of_an_integer_kernel_are_no_fmas(read, architecture):
-    counts = of_variant(read, "mm_tile", architecture, 8, "unsigned")
-    assert fmas(counts, "loop") in (16, 32), "whole tiles"
-    assert loads_by_width(counts, "loop").keys() == {32}
