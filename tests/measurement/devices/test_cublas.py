@@ -121,10 +121,8 @@ def test_loader_is_asked_first_for_the_newest(host):
 @pytest.mark.parametrize(
     "path",
     [
-        "toolkit/lib64/libcublas.so.12",
-        "toolkit/targets/x86_64-linux/lib/libcublas.so.13",
-        "site/nvidia/cu13/lib/libcublas.so.13",
-        "site/nvidia/cublas/lib/libcublas.so.12",
+        *("toolkit/lib64/libcublas.so.12", "toolkit/targets/x86_64-linux/lib/libcublas.so.13"),
+        *("site/nvidia/cu13/lib/libcublas.so.13", "site/nvidia/cublas/lib/libcublas.so.12"),
     ],
 )
 def test_library_is_found_in_toolkit_and_wheel(host, path):
