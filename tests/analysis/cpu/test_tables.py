@@ -31,12 +31,8 @@ def both(gpu_recording, cpu_recording):
 
 
 def without(recording, chosen, path):
-    """Return the recording without the samples of a query."""
     samples = recording.samples
     return rewritten(recording, path, samples=samples.drop(samples.query(chosen).index))
-
-
-# ---- baselines and stages
 
 
 def test_a_gpu_cell_has_no_threads():
@@ -58,9 +54,6 @@ def test_baselines_and_stages_are_the_fastest_of_their_kind(gpu):
     assert {name: "/".join(set(rows["variant"])) for name, rows in steps.items()} == names
 
 
-# ---- hosts and clocks
-
-
 def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_path):
     two = make_recording(tmp_path / "two", gpus=2, sizes=(256,), holdout=(), samples=1)
     (row,) = hosts_table(data.sources({"two": two})).to_dict("records")
@@ -70,12 +63,16 @@ def test_a_host_has_one_row_with_its_caches_and_its_blas(make_recording, tmp_pat
     assert (row["blas"], row["blas_architecture"]) == ("openblas", "SkylakeX")
 
 
-def test_unknown_facts_of_a_host_are_empty(gpu_recording):
+def test_without_caches_or_a_blas_facts_are_empty(gpu_recording):
     host = gpu_recording.provenance["host"] | {"caches": []}
     software = gpu_recording.provenance["software"] | {"blas": None, "blas_version": None}
     provenance = gpu_recording.provenance | {"host": host, "software": software}
-    row = hosts_table(data.sources({"card": replace(gpu_recording, provenance=provenance)})).iloc[0]
+    found = data.sources({"card": replace(gpu_recording, provenance=provenance)})
+    row = hosts_table(found).iloc[0]
     assert row[["l1_bytes", "l3_shared_by", "blas", "blas_version"]].isna().all()
+    row = one(roofline_of(found), "loop_order")
+    assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
+    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_beyond_l1"]]).all()
 
 
 def test_the_clock_is_listed_by_threads_with_the_number_of_changes(gpu, gpu_recording):
@@ -110,9 +107,6 @@ def test_samples_without_a_clock_are_not_listed(gpu_recording, tmp_path):
     nothing = gpu_recording.samples.assign(cpu_clock_before_hz=pd.NA, cpu_clock_after_hz=pd.NA)
     made = rewritten(gpu_recording, tmp_path / "old", samples=nothing)
     assert clock_table(data.sources({"old": made})).empty
-
-
-# ---- the ladder
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +145,6 @@ def test_a_host_of_one_core_has_no_step_to_all(cpu_recording, tmp_path):
     assert len(steps) == 5 * 2
     assert steps["efficiency"].isna().all()
     assert cpu_ladder_table([]).empty
-
-
-# ---- ceilings
 
 
 def roofline_of(found):
@@ -211,14 +202,6 @@ def test_packed_products_are_bounded_by_the_bytes_of_the_matrices(roofline, both
     assert row["memory_bound_s"] == pytest.approx(12 * 1024**2 / rate)
 
 
-def test_without_cache_sizes_the_only_bound_is_the_fma_ceiling(gpu_recording):
-    host = gpu_recording.provenance["host"] | {"caches": []}
-    made = replace(gpu_recording, provenance=gpu_recording.provenance | {"host": host})
-    row = one(roofline_of(data.sources({"card": made})), "loop_order")
-    assert (row["bound"], row["bound_s"]) == ("compute", row["compute_bound_s"])
-    assert pd.isna([row["memory_bound_s"], row["flop_per_byte_beyond_l1"]]).all()
-
-
 @pytest.mark.slow
 def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording, tmp_path):
     none = gpu_recording.ceilings[gpu_recording.ceilings["threads"].isna()]
@@ -227,9 +210,6 @@ def test_without_ceilings_there_is_throughput_and_no_bound(gpu_recording, tmp_pa
     assert row["flop_per_s"] > 0
     assert pd.isna([row["bound"], row["share_of_bound"]]).all()
     assert row["flop_per_byte_requested"] == 2 / 12
-
-
-# ---- speedups split into their parts
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +288,6 @@ def test_the_published_speedup_is_split_by_the_claim_of_the_source():
     whole = tuple(rows.loc[WHOLE, ["machine", "variant", "block_size"]])
     assert whole == ("Intel Core i7-4770 + GeForce GTX 770", "block_unroll4", 32)
     assert rows[["factor_low", "share_high"]].isna().all(axis=None)
-    better = only(split, start="source", part=WHOLE)
-    assert better["factor"] == pytest.approx(103 / 0.058 / 35)
+    assert only(split, start="source", part=WHOLE)["factor"] == pytest.approx(103 / 0.058 / 35)
     changed = cpu_split_table(PRINTED.replace({"time_s": {0.058: 0.05}}), [])
     assert only(changed, start="naive", part=WHOLE)["factor"] == pytest.approx(103 / 0.05)

@@ -85,23 +85,16 @@ def blocked(block):
 @pytest.mark.parametrize(
     ("loops", "block", "cache_bytes"),
     [
-        (naive, None, 4096),  # the lines of a column do not fit
-        (naive, None, 12288),  # the lines of a column fit
-        (naive, None, MATRIX + 2048),  # B fits
-        (loop_order, None, 512),  # a row of C does not fit
-        (loop_order, None, 2048),
-        (loop_order, None, MATRIX + 2048),
-        (column_buffered, None, 512),  # a column does not fit
-        (column_buffered, None, 8192),
-        (column_buffered, None, MATRIX + 16384),  # A and the lines of two columns fit
-        (blocked, 32, 1024),  # no block fits
-        (blocked, 32, 6144),  # one block fits
+        # The lines of a column do not fit, fit; B fits.
+        *((naive, None, size) for size in (4096, 12288, MATRIX + 2048)),
+        # A row of C does not fit, fits; B fits.
+        *((loop_order, None, size) for size in (512, 2048, MATRIX + 2048)),
+        # A column does not fit, fits; A and the lines of two columns fit.
+        *((column_buffered, None, size) for size in (512, 8192, MATRIX + 16384)),
+        # No block fits, one, three blocks, two rows of blocks; B and three rows of blocks.
+        *((blocked, 32, size) for size in (1024, 6144, 24576, 36864)),
+        *((blocked, 16, size) for size in (6144, 16384, MATRIX + 24576)),
         (blocked, 48, 12288),
-        (blocked, 16, 6144),  # three blocks fit
-        (blocked, 32, 24576),
-        (blocked, 16, 16384),  # two rows of blocks fit
-        (blocked, 32, 36864),
-        (blocked, 16, MATRIX + 24576),  # B and three rows of blocks fit
         *((loops, 32, 3 * MATRIX + 1024) for loops in (naive, loop_order, blocked)),
     ],
 )
