@@ -91,9 +91,12 @@ def test_a_gpu_hardly_faster_at_the_smallest_size_may_be_slower_there():
     assert 256 < row["n_high"] < 512
 
 
-def test_a_crossing_below_a_later_slower_size_does_not_count():
+def test_the_range_is_of_both_sides_and_a_later_slower_size_counts():
     (n,) = crossings(np.array([256.0, 512, 1024, 2048]), np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
     assert n == pytest.approx(512 * math.sqrt(2))
+    rng = np.random.default_rng(6)
+    row = found(made(gpu_s, rng), made(cpu_s, rng, sizes=(256, 512, 1024)))
+    assert (row["least_n"], row["largest_n"], row["location"]) == (256, 1024, MEASURED)
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
@@ -103,12 +106,6 @@ def test_above_the_break_even_the_gpu_is_faster(log_ratio):
     assert all(value < 0 for value in np.array(log_ratio)[sizes > n])
     if 256 < n < 2048:
         assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
-
-
-def test_the_range_is_that_of_both_sides():
-    rng = np.random.default_rng(6)
-    row = found(made(gpu_s, rng), made(cpu_s, rng, sizes=(256, 512, 1024)))
-    assert (row["least_n"], row["largest_n"], row["location"]) == (256, 1024, MEASURED)
 
 
 def test_a_cell_without_interval_uses_its_median_and_is_counted():

@@ -79,7 +79,7 @@ def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
     assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
 
 
-def test_leave_one_out_errors_are_those_of_the_other_sizes():
+def test_leave_one_out_errors_are_of_one_curve_or_pooled():
     time_s = 1e-12 * SIZES**3
     exact = leave_one_out(SIZES, time_s)
     assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -90,9 +90,6 @@ def test_leave_one_out_errors_are_those_of_the_other_sizes():
     assert leave_one_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
     assert leave_one_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
-
-
-def test_the_errors_of_several_curves_are_pooled():
     one = CurveErrors(np.array([0.1, -0.3]), np.array([0.2]))
     both = CurveErrors.of([one, CurveErrors(np.array([0.2]), np.empty(0))])
     assert both.spread == pytest.approx(math.sqrt(0.14 / 3))

@@ -102,8 +102,7 @@ def test_a_knee_is_found_and_predicts_better_than_a_line():
 def test_a_leave_one_out_prediction_does_not_use_its_size():
     points = measured(TRUTH)
     points.time_s[3] *= 2
-    errors = leave_one_out(points, fit(points, LINE))
-    assert errors[3] == pytest.approx(-math.log(2), abs=1e-3)
+    assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
 
 
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
@@ -136,12 +135,9 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_the_overhead_of_a_run_is_found(tables):
+def test_overhead_and_single_copies_have_their_own_fits(tables):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
-
-
-def test_single_copies_have_their_own_fit_that_no_prediction_uses(tables):
     fits, points = tables
     single = fits[fits["data"] == SINGLE]
     assert len(single) == 4
