@@ -35,11 +35,8 @@ def test_an_error_is_compared_with_the_library_on_the_same_matrices(gpu_recordin
     assert set(found["gpu"]) == {"card"}
 
 
-def test_the_error_is_the_maximum_over_sessions(gpu_recording):
+def test_an_error_is_the_maximum_over_sessions_or_unknown(gpu_recording):
     twice = [errors("block", "uniform", worst, 32, at) for at, worst in enumerate((3.0, 4.0))]
     (row,) = table(gpu_recording, *twice).to_dict("records")
     assert row["worst_units"] == 4
-
-
-def test_without_errors_the_table_is_empty(gpu_recording):
     assert table(gpu_recording).empty

@@ -129,14 +129,11 @@ def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
     assert list(row["agrees"]) == [False, True]
 
 
-def test_lines_are_those_of_the_host_execution(counted):
+def test_lines_are_those_of_the_host_execution_and_need_counts(counted):
     lines = counts.counts_by_line_table(read(counted))
     assert set(lines["n"]) == {64}
     assert list(lines[lines["quantity"] == "shared_load_requests"]["host"]) == [2 * 64**3 // 32]
     assert lines["line"].notna().all()
-
-
-def test_without_counts_both_tables_are_empty_with_their_columns():
     nothing = read([])
     assert list(nothing) == COLUMNS
     for made in (counts_table(nothing, []), counts.counts_by_line_table(nothing)):

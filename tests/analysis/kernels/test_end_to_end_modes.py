@@ -31,13 +31,10 @@ def test_a_run_is_compared_with_the_parts_of_the_plain_run():
     assert row["share_of_limit"] == pytest.approx(0.75)
 
 
-def test_unknown_parts_give_no_limit():
+def test_only_runs_in_pieces_are_listed_and_unknown_parts_give_no_limit():
     (row,) = table([PIECES], PLAIN | {"d2h_s": None}).to_dict("records")
     assert row["total_s"] == 0.0008
     assert all(pd.isna(row[name]) for name in ("parts_s", "limit", "limit_s", "share_of_limit"))
-
-
-def test_kernel_times_and_plain_runs_are_not_listed():
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
 
 

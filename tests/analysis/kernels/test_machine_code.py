@@ -91,15 +91,12 @@ def test_flop_per_byte_is_a_quarter_of_the_tile_edge(code, name, dtype, expected
     assert one(code, name, dtype)["flop_per_byte_accessed"] == expected
 
 
-def test_flop_per_byte_of_sectors_counts_broadcasts_and_stores(code):
+def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, gpu_recording):
     naive = one(code, "naive_coalesced")
     assert naive["n"] == 1024
     sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
     assert naive["flop_per_byte_of_sectors"] == pytest.approx(sectors)
     assert one(code, "naive")["flop_per_byte_of_sectors"] < sectors / 3, "uncoalesced"
-
-
-def test_conflicts_are_extra_wavefronts_per_request(code, counts, gpu_recording):
     assert one(code, "block")["shared_load_conflicts_per_request"] == 0
     assert pd.isna(one(code, "naive")["shared_load_conflicts_per_request"]), "no shared memory"
     tree = made({}, counts, [built("tile_transposed_b")])
@@ -107,11 +104,12 @@ def test_conflicts_are_extra_wavefronts_per_request(code, counts, gpu_recording)
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
 
 
-def test_builds_of_the_tree_have_their_own_instructions(counts):
+def test_builds_of_the_tree_have_their_own_instructions_and_counts(counts):
     loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
     row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
     assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
     assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
+    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
 
 
 def test_unknown_values_are_empty(gpu_recording):
@@ -122,10 +120,6 @@ def test_unknown_values_are_empty(gpu_recording):
     assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
     assert tree["threads_per_block"] == 1024
     assert made({}, counts_table(read([]), [])).empty
-
-
-def test_guarded_builds_have_the_counts_of_their_own_shapes(counts):
-    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
 
 
 def test_rows_are_found_by_build_also_when_read_from_csv(code):

@@ -51,7 +51,7 @@ def test_each_variant_has_a_row_at_its_largest_size(roofline, gpu_recording):
     assert one(roofline, "naive")["block_size"] == 32, "the source's launch"
 
 
-def test_bounds_are_work_over_ceilings(roofline, rates):
+def test_bounds_and_balance_are_work_over_ceilings(roofline, rates):
     row = one(roofline, "block")
     assert row["block_size"] == 32
     assert row["compute_bound_s"] == pytest.approx(FLOP / rates["fp32_flop_per_s"])
@@ -64,22 +64,16 @@ def test_bounds_are_work_over_ceilings(roofline, rates):
     shared = wavefronts * 128 / rates["shared_bytes_per_s"]
     assert row["shared_bound_s"] == pytest.approx(shared), "with merged loads"
     assert row["kernel_flop_per_s"] == FLOP / row["kernel_s"]
+    balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
+    assert set(roofline["balance_flop_per_byte"]) == {balance}
 
 
-def test_the_bound_is_the_largest_and_its_share_is_of_the_time(roofline):
+def test_the_bound_is_the_largest_of_those_known(roofline):
     for row in roofline.to_dict("records"):
         bounds = {name: row[f"{name}_bound_s"] for name in BOUNDS}
         assert row["bound_s"] == bounds[row["bound"]] == pd.Series(bounds).max()
         assert row["share_of_bound"] == row["bound_s"] / row["kernel_s"]
     assert (one(roofline, "naive")["bound"], one(roofline, "block")["bound"]) == ("l1", "shared")
-
-
-def test_the_balance_is_fma_throughput_over_memory_bandwidth(roofline, rates):
-    balance = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
-    assert set(roofline["balance_flop_per_byte"]) == {balance}
-
-
-def test_a_library_is_bounded_by_arithmetic_and_device_memory_only(roofline):
     row = one(roofline, "cublas_sgemm")
     assert row[["l1_bound_s", "shared_bound_s", "flop_per_byte_of_sectors"]].isna().all()
     assert row["bound"] == "compute"
