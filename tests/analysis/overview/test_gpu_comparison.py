@@ -70,8 +70,7 @@ def test_each_gpu_size_and_quantity_has_its_fastest_implementation(gpus, recordi
     assert not gpus.duplicated(["gpu", "n", "quantity", "host_memory"]).any()
     sizes = {name: set(rows["n"]) for name, rows in gpus.groupby("gpu")}
     assert sizes == {"first": {256, 512, 1536}, "other": {256, 512, 1024, 1536}}
-    cells = data.sources(recordings)[0].square_cells
-    cells = cells[(cells["n"] == 512) & (cells["host_memory"] == "pinned")]
+    cells = data.sources(recordings)[0].square_cells.query("n == 512 and host_memory == 'pinned'")
     for quantity in ("total", "kernel"):
         row = only(gpus, gpu="first", n=512, quantity=quantity, host_memory="pinned")
         best = cells.loc[cells[f"{quantity}_s"].idxmin()]
