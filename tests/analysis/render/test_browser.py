@@ -38,9 +38,7 @@ KINDS = pytest.mark.parametrize("kind", ["several", "measured", "hostile"])
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield opened
-        opened.close()
+        yield driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_filters_are_kept_only_for_equalities(summary):
         assert other.filters is other.where(n=512).filters is None
 
 
-def test_known_between_sort_and_best_of(summary):
+def test_selection_and_order_keep_places_and_skip_blanks(summary):
     assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
     assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
     assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]
@@ -70,9 +70,6 @@ def test_known_between_sort_and_best_of(summary):
     assert places(summary.sort("n", "total_s", reverse=True)) == [3, 4, 5, 0, 1, 2]
     assert places(summary.best_of("total_s", "n")) == [3, 5]
     assert places(summary.best_of("total_s", "variant", "n", least=True)) == [0, 2, 3, 4]
-
-
-def test_extremes_and_values_skip_blanks(summary):
     assert (summary.most("total_high_s").place[1], summary.least("total_s").place[1]) == (5, 2)
     assert (summary.values("block_size"), summary.values("gpu")) == ([32, 16], ["card"])
     nothing = summary.where(n=3)

@@ -48,28 +48,22 @@ def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
     assert body(text)[1][1][3] == "–"
 
 
-def test_formatted_numbers_have_a_sort_key(cells):
+def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
     text = str(table(cells, "n block_size total_s±", "All"))
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
         *((' data-sort="17000"', "17\u202f000"), ("", "32"), ("", "500.0")),
         *(("", "512"), (' data-sort=""', "–"), (' data-sort="250"', "250.0")),
     ]
-
-
-def test_overridden_units_are_in_the_heading(cells):
     text = str(table(cells.where(n=17000), "n total_s±", "One", units={"total_s": US}))
     assert '<span class="unit">µs</span>' in text
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_simulated_gpus_are_marked(cells):
+def test_names_are_escaped_and_simulated_gpus_marked(cells):
     text = str(table(cells, "gpu recording variant n", "All", marks=MARKS))
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
-
-
-def test_names_are_escaped(cells):
     text = str(table(cells, "variant", EVIL, caller=None))
     assert "<script>" not in text
     assert "\u202e" not in text
@@ -101,9 +95,6 @@ def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
     known = f"{data.format(0, 12.35)}<small>12.22–12.47</small>"
     assert first == ["512", known, f"{data.format(2, '250.0')}<small>247.5–252.5</small>"]
     assert second == ["17000", data.format(1, "500.0"), "–"]
-
-
-# ---- many GPUs
 
 
 FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
