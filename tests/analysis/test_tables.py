@@ -40,6 +40,8 @@ def test_recordings_are_listed_in_the_given_sequence(both):
     for name in ("recordings", "summary", "cpu_hosts", "curves", "environment"):
         assert list(dict.fromkeys(both[name]["recording"])) == ["z", "a"], name
     assert list(dict.fromkeys(both["table1"]["source"])) == ["published", "z", "a"]
+    for name in ("ladder", "roofline", "speedups", "transfer_points", "transfers"):
+        assert both[name].empty, "both are hosts without a GPU"
 
 
 def test_the_rows_of_a_recording_do_not_depend_on_others(both, paths):

@@ -178,7 +178,3 @@ def test_few_sizes_give_a_line_only(make_recording, tmp_path):
     runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
     assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})
-
-
-def test_a_host_without_gpu_has_no_copies(cpu_recording):
-    assert all(table.empty for table in transfer_tables(data.sources({"host": cpu_recording})))

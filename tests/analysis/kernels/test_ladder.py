@@ -13,8 +13,8 @@ from tests.support.report_data import only, rewritten
 from tests.support.simulated import SPEEDUP
 
 
-def steps_of(recording, name="card"):
-    recordings = {name: recording}
+def steps_of(recording):
+    recordings = {"card": recording}
     tables = data.builds_table(recordings), data.instructions_table(recordings)
     code = machine_code_table(*tables, counts_table(read([]), []))
     found = data.sources(recordings)
@@ -108,7 +108,3 @@ def test_changes_are_the_known_differences_between_the_two_builds(steps):
     assert changed(before, before) == ""
     after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
     assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
-
-
-def test_a_host_without_gpu_has_no_steps(cpu_recording):
-    assert steps_of(cpu_recording, "host").empty

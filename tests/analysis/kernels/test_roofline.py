@@ -92,10 +92,6 @@ def test_missing_ceilings_of_older_recordings_give_no_bound(gpu_recording, count
     assert none["kernel_flop_per_s"].notna().all()
 
 
-def test_a_host_without_gpu_has_no_roofline(cpu_recording, counts):
-    assert roofline_of(cpu_recording, counts).empty
-
-
 def test_a_tensor_kernel_is_bounded_by_its_units(gpu_recording, counts):
     variants = gpu_recording.samples["variant"].replace("register_tile", "sgemm_tensor")
     made = replace(gpu_recording, samples=gpu_recording.samples.assign(variant=variants))

@@ -129,7 +129,3 @@ def test_speedups_of_a_recording_agree_with_its_table_5(gpu_recording: Recording
         for bound in ("", "_low", "_high"):
             expected = rows.at[row.n, f"block_8_speedup{bound}"]
             assert getattr(row, f"total_speedup{bound}") == expected
-
-
-def test_a_host_without_gpu_has_no_speedups(cpu_recording: Recording):
-    assert speedups_table(sources({"host": cpu_recording})).empty
