@@ -199,22 +199,19 @@ def test_merged_loads_of_half_a_warp_take_one_wavefront():
     assert found["bank_conflicts"] == NOT_EXPLAINED
 
 
-def test_theoretical_conflicts_are_not_arbitration():
+def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     theory = (262144, 8388608, 8126464)
     assert explained(theory, (262144, 8388608 + 8126464, 8126464)) == {"wavefronts": NOT_EXPLAINED}
     fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
     assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration adds only"
     theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
     assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
+    sectors = ({"requests": 8, "sectors": 32}, {"sectors": 31})
+    for theory, counter in (sectors, ({"bank_conflicts": 0}, {"bank_conflicts": 3})):
+        assert counts.explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)
 
 
 @pytest.mark.parametrize("requests", [999, 251, 249, 1001])
 def test_requests_that_are_neither_plain_nor_merged_are_not_explained(requests):
     found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
     assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
-
-
-def test_differences_of_global_memory_and_incomplete_counters_are_not_explained():
-    sectors = ({"requests": 8, "sectors": 32}, {"sectors": 31})
-    for theory, counter in (sectors, ({"bank_conflicts": 0}, {"bank_conflicts": 3})):
-        assert counts.explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)

@@ -46,13 +46,10 @@ def one(code, name, dtype="float32"):
     return only(code, variant=name, dtype=dtype)
 
 
-def test_each_build_except_the_instruments_has_a_row(code, gpu_recording):
+def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}
-
-
-def test_occupancy_follows_from_resources_and_launch(code):
     # 64 warps and 65536 registers per SM: blocks of 32 warps, 40 registers per thread: 1 block fits
     block = one(code, "block")
     assert (block["threads_per_block"], block["warps_per_multiprocessor"]) == (1024, 32)

@@ -90,14 +90,11 @@ def test_the_best_is_that_of_the_baselines_measured():
     assert list(block[["cpu_own_speedup", "cpu_blas_all_speedup"]]) == pytest.approx([10, 0.5])
 
 
-def test_missing_measurements_have_no_speedup():
+def test_missing_measurements_have_no_speedup_and_few_samples_no_interval():
     row = table_of(samples_of(TIMES)).loc[("buffered_row", 256, 0, "pinned")]
     assert row.drop(["samples", "sessions"]).isna().all()
     without = {cell: t for cell, t in TIMES.items() if cell[0] != "cpu" and cell[1] != "naive"}
     assert table_of(samples_of(without)).drop(columns=["samples", "sessions"]).isna().all(axis=None)
-
-
-def test_too_few_samples_have_a_speedup_and_no_interval():
     block = table_of(samples_of(TIMES, count=5)).loc[("block", 512, 16, "pinned")]
     assert block["total_speedup"] == pytest.approx(4)
     assert set(block[["samples", "naive_samples", "cpu_naive_samples", "cpu_best_samples"]]) == {5}

@@ -61,7 +61,7 @@ def test_bounds_have_at_most_two_decimals_more_than_the_median_needs():
         assert show(bound, MS, median) == text
 
 
-def test_a_speedup_without_an_interval_is_an_order_of_magnitude(tmp_path):
+def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_path, cells):
     speedups = [{"source": name, "n": 2048, "total_speedup": 7680.4} for name in ("c", "published")]
     speedups[0] |= interval("cpu_blas_speedup", 12.34, 0.01) | {"kernel_speedup": 0.0862}
     one, printed = rows(tables(tmp_path, speedups=speedups), "speedups")
@@ -70,9 +70,6 @@ def test_a_speedup_without_an_interval_is_an_order_of_magnitude(tmp_path):
     assert ">about 0.09×<" in str(numbers.number(one, "kernel_speedup"))
     assert ">12.3×<" in str(numbers.number(one, "cpu_blas_speedup"))
     assert ">7680×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
-
-
-def test_a_ratio_with_a_time_without_an_interval_is_an_order_of_magnitude(cells):
     known, single = cells
     for above, text in ((single, "about 40×"), (known, "1.00×")):
         assert f">{text}<" in str(numbers.ratio((above, "total_s"), (known, "total_s")))
