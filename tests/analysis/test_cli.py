@@ -27,8 +27,6 @@ INPUTS = ("--published", PUBLISHED, "--systems", SYSTEMS, "--statements", STATEM
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run the command line; return exit status, stdout, stderr."""
-
     def command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["analysis", *map(str, arguments)])
         capsys.readouterr()  # drop output of fixtures
@@ -42,12 +40,8 @@ def run(monkeypatch, capsys):
 
 def fails_with(result, *words):
     status, out, err = result
-    assert status == 2
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1, err
-    for word in words:
-        assert str(word) in err
+    assert (status, out, err[:7], err.count("\n")) == (2, "", "error: ", 1), err
+    assert [word for word in words if str(word) not in err] == []
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +49,8 @@ def published_only(tmp_path_factory):
     """The tables without recordings, written by another process, and its messages."""
     out = tmp_path_factory.mktemp("published")
     command = [sys.executable, "-m", "analysis", "tables", *map(str, INPUTS), "--out", str(out)]
-    environment = os.environ | {"PYTHONHASHSEED": "7"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    options = {"env": os.environ | {"PYTHONHASHSEED": "7"}, "capture_output": True, "text": True}
+    done = subprocess.run(command, cwd=ROOT, **options)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     return out, done.stderr
 
@@ -84,23 +78,18 @@ def test_a_cubin_that_differs_from_its_json_is_one_line(run, tmp_path):
     cubin = tmp_path / "block-b8-float32-exact.cubin"
     cubin.write_bytes(b"machine code")
     facts = ("sm_75", "block", "float32", 8, "exact", 40, 512, 0, 0, 0, "13.2.1")
-    built = asdict(BuildResult(*facts, sha256(cubin)))
-    cubin.with_suffix(".json").write_text(json.dumps(built))
+    cubin.with_suffix(".json").write_text(json.dumps(asdict(BuildResult(*facts, sha256(cubin)))))
     inputs = [*INPUTS, "--cubins", cubin, "--out", tmp_path / "out"]
     assert run("tables", *inputs)[0] == 0
-    code = pd.read_csv(tmp_path / "out" / "machine_code.csv")
-    assert list(code["recording"]) == ["tree"]
+    assert list(pd.read_csv(tmp_path / "out" / "machine_code.csv")["recording"]) == ["tree"]
     cubin.write_bytes(b"other machine code")
     fails_with(run("tables", *inputs), cubin, "build it again")
 
 
-def test_a_missing_recording_is_one_line(run, tmp_path):
+def test_a_missing_or_altered_recording_is_one_line(run, tmp_path, gpu_recording):
     result = run("tables", *INPUTS, "--recording=h100=nowhere", "--out", tmp_path)
     fails_with(result, "nowhere", "no such folder")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_altered_recording_is_one_line(run, gpu_recording, tmp_path):
     path = shutil.copytree(gpu_recording.path, tmp_path / "edited")
     (path / "checks.csv").write_text((path / "checks.csv").read_text().replace("failed", "passed"))
     out = tmp_path / "out"
@@ -152,11 +141,8 @@ def test_a_folder_that_cannot_be_written_is_one_line(run, tmp_path, monkeypatch)
     fails_with(run("tables", *INPUTS, "--out", tmp_path / "file" / "tables"), "file")
 
 
-def test_a_path_with_an_equals_sign_is_kept_whole():
+def test_a_recording_is_a_path_or_the_result_of_a_cluster_job(tmp_path):
     assert cli.recordings_of(["a=b=c/d"]) == ({"a": [Path("b=c/d")]}, {})
-
-
-def test_the_result_of_a_cluster_job_is_read_from_its_file(tmp_path):
     there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.write_text('{"recording": "results/recordings/there"}')
     gone.write_text('{"missing": "its node failed"}')

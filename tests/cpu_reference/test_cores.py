@@ -12,7 +12,6 @@ from cpu_reference.cores import caches, granted_cpus, usable_threads, wait_until
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A function that writes the files of a host whose process may use 8 CPUs."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
 
     def fill(**files):
@@ -30,52 +29,39 @@ SELF = "proc/self/cgroup"
 VERSION_1 = "5:memory:/job\n2:cpu,cpuacct:/job/step\n1:name=systemd:/\n0::/job\n"
 
 
+def quota(folder, quota_us, period_us):
+    values = {"quota": quota_us, "period": period_us}
+    return {f"{GROUPS}/{folder}/cpu.cfs_{key}_us": f"{value}\n" for key, value in values.items()}
+
+
+def limited(own, limits=()):
+    files = {f"{GROUPS}/{folder}cpu.max": f"{text}\n" for folder, text in dict(limits).items()}
+    return {SELF: f"0::/{own}\n"} | files
+
+
 @pytest.mark.parametrize(
     ("files", "granted", "threads"),
     [
         ({}, None, 8),
-        ({SELF: "0::/\n"}, None, 8),
-        ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "max 100000\n"}, None, 8),
-        ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "250000 100000\n"}, 2.5, 2),
-        ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "50000 100000\n"}, 0.5, 1),
-        ({SELF: "0::/\n", f"{GROUPS}/cpu.max": "6400000 100000\n"}, 64, 8),
+        (limited(""), None, 8),
+        (limited("", {"": "max 100000"}), None, 8),
+        (limited("", {"": "250000 100000"}), 2.5, 2),
+        (limited("", {"": "50000 100000"}), 0.5, 1),
+        (limited("", {"": "6400000 100000"}), 64, 8),
         # Nested groups: the smallest limit applies, at any level.
         (
-            {
-                SELF: "0::/a/b\n",
-                f"{GROUPS}/a/b/cpu.max": "max 100000\n",
-                f"{GROUPS}/a/cpu.max": "300000 100000\n",
-                f"{GROUPS}/cpu.max": "700000 100000\n",
-            },
-            3,
-            3,
+            limited("a/b", {"a/b/": "max 100000", "a/": "300000 100000", "": "700000 100000"}),
+            *(3, 3),
         ),
         # The path is the host's; only its top is mounted here.
-        ({SELF: "0::/docker/0123\n", f"{GROUPS}/cpu.max": "400000 100000\n"}, 4, 4),
+        (limited("docker/0123", {"": "400000 100000"}), 4, 4),
         (
-            {
-                SELF: VERSION_1,
-                f"{GROUPS}/cpu/job/step/cpu.cfs_quota_us": "-1\n",
-                f"{GROUPS}/cpu/job/step/cpu.cfs_period_us": "100000\n",
-                f"{GROUPS}/cpu/job/cpu.cfs_quota_us": "150000\n",
-                f"{GROUPS}/cpu/job/cpu.cfs_period_us": "50000\n",
-                f"{GROUPS}/memory/job/cpu.cfs_quota_us": "1\n",
-                f"{GROUPS}/memory/job/cpu.cfs_period_us": "50000\n",
-            },
-            3,
-            3,
+            {SELF: VERSION_1}
+            | quota("cpu/job/step", -1, 100000)
+            | quota("cpu/job", 150000, 50000)
+            | quota("memory/job", 1, 50000),
+            *(3, 3),
         ),
-    ],
-    ids=[
-        "nothing told",
-        "no limit",
-        "max",
-        "part of a CPU more",
-        "less than a CPU",
-        "more than there are",
-        "nested",
-        "container",
-        "version 1",
     ],
 )
 def test_threads_are_the_whole_cpus_that_are_granted(host, files, granted, threads):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,27 +37,25 @@ CONFIG = config_text(
     },
     {"relative_half_width": 0.01, "cpu_cell_budget_s": 0.1, "single_run_s": 10, "warm_up_s": 0.001},
 )
+RECORD = ("measurement", "record", "--config")
 NUMBERS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def environment(value):
-    """Return this environment with all thread counts set to `value` (None: unset)."""
     others = {name: text for name, text in os.environ.items() if name not in NUMBERS}
     others["CUDA_VISIBLE_DEVICES"] = ""
     return others if value is None else others | dict.fromkeys(NUMBERS, value)
 
 
-def recorded(folder, command, value):
-    """Run a command that records this host's CPU; return the recording."""
+def recorded(folder, value, command=None):
     (folder / "config.yaml").write_text(CONFIG)
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        env=environment(value),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [
+        sys.executable,
+        "-m",
+        *(command or (*RECORD, folder / "config.yaml", "--out", folder / "out")),
+    ]
+    options = {"cwd": ROOT, "env": environment(value), "capture_output": True, "text": True}
+    done = subprocess.run(command, **options)
     assert done.returncode == 0, done.stderr
     return recording.read(folder / "out")
 
@@ -79,8 +78,7 @@ def check_threads(made):
 
 @pytest.mark.parametrize("value", [None, "many", "4"])
 def test_recorder_runs_single_threads_with_any_number_in_the_environment(tmp_path, value):
-    command = ["measurement", "record", "--config", str(tmp_path / "config.yaml")]
-    check_threads(recorded(tmp_path, [*command, "--out", str(tmp_path / "out")], value))
+    check_threads(recorded(tmp_path, value))
 
 
 def test_workflow_runs_several_threads_with_one_core(tmp_path):
@@ -96,7 +94,7 @@ rule measure:
 """
     )
     command = ["snakemake", "-s", str(tmp_path / "Snakefile"), "-d", str(tmp_path)]
-    check_threads(recorded(tmp_path, [*command, "--cores", "1"], "2"))
+    check_threads(recorded(tmp_path, "2", [*command, "--cores", "1"]))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +148,6 @@ def test_several_threads_may_use_all_cores_and_one_stays_on_its_own(library):
 
 
 def spied(library, session, asked):
-    """Run a cell; return the affinity mask of its product."""
     seen = []
     prepare = library.prepare
 
@@ -158,22 +155,16 @@ def spied(library, session, asked):
         product = prepare(*arguments)
         return lambda: (seen.append(os.sched_getaffinity(0)), product())
 
-    library.prepare = watched
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "prepare", watched)
         session.run(asked)
-    finally:
-        del library.prepare
     (cores,) = seen
     return cores
 
 
-def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path):
-    command = ["measurement", "record", "--config", str(tmp_path / "config.yaml")]
-    os.environ["OMP_THREAD_LIMIT"] = "1"
-    try:
-        made = recorded(tmp_path, [*command, "--out", str(tmp_path / "out")], None)
-    finally:
-        del os.environ["OMP_THREAD_LIMIT"]
+def test_threads_that_are_not_given_fail_the_cell_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
+    made = recorded(tmp_path, None)
     failed = made.checks[made.checks["status"] == "failed"]
     assert set(failed["variant"]) == ({"packed"} if usable_threads() > 1 else set())
     assert failed["reason"].str.contains("unset OMP_THREAD_LIMIT and OMP_DYNAMIC").all()
@@ -185,16 +176,11 @@ def test_blas_without_a_number_of_threads_is_not_launchable(library, monkeypatch
     session = CpuSession(library, inputs)
     asked = cell(CPU, "blas", "float32", Shape.square(8), threads=1)
     assert session.not_launchable(asked) is None
-    monkeypatch.setattr("cpu_reference.blas.ThreadpoolController.select", lambda *_, **__: Nothing)
+    nothing = SimpleNamespace(lib_controllers=())
+    monkeypatch.setattr("cpu_reference.blas.ThreadpoolController.select", lambda *_, **__: nothing)
     monkeypatch.setattr(library, "_blas", {})
     assert "install numpy from PyPI" in session.not_launchable(asked)
     other = cell(CPU, "naive", "float32", Shape.square(8), threads=1)
     assert session.not_launchable(other) is None
     with pytest.raises(CellError, match="no kernel to launch"):
         session.kernel_time(other, flushed=False)
-
-
-class Nothing:
-    """threadpoolctl found no library."""
-
-    lib_controllers = ()

@@ -29,15 +29,13 @@ CACHES = {
     "Sapphire Rapids": (48 * KIB, 2048 * KIB, 107520 * KIB),
     "Zen 5": (48 * KIB, 1024 * KIB, 32768 * KIB),
     "no L3": (32 * KIB, 512 * KIB, 0),
-    "nothing told": (0, 0, 0),
-    "not known to sysconf": (-1, -1, -1),
-    "tiny": (1, 1, 1),
     "the least believed": (8 * KIB, 64 * KIB, 64 * KIB),
-    "huge": (1 << 40, 1 << 40, 1 << 40),
     "the wrong way round": (32768 * KIB, 1024 * KIB, 32 * KIB),
+    **{f"all {size} bytes": (size, size, size) for size in (-1, 0, 1, 1 << 40)},
 }
 WIDE = ["-O3", "-mavx512f", "-mfma"]
 NARROW = ["-O3", "-mavx2", "-mfma"]
+SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86")
 
 BLOCKS = """
@@ -129,14 +127,18 @@ int main(void) {
 """
 
 
+def run(*command, check=True, **options):
+    options |= {"check": check, "cwd": ROOT}
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
 def compile_driver(folder, text, flags):
-    """Compile a program that includes the source of `packed`; return its path."""
     source = folder / "driver.c"
     source.write_text(text)
     others = [ROOT / v.source for v in VARIANTS.values() if v.source and v.name != "packed"]
     own = [flag for flag in OWN_FLAGS if flag not in ("-fPIC", "-shared")]
     command = [find_gcc(), *own, *flags, "-I", ROOT, "-o", folder / "driver", source, *others]
-    subprocess.run([*command, "-lm"], check=True, capture_output=True, text=True)
+    run(*command, "-lm")
     return folder / "driver"
 
 
@@ -146,9 +148,7 @@ def test_blocks_are_sane_for_any_caches(tmp_path, macro):
     driver = compile_driver(tmp_path, BLOCKS, ["-O1", f"-D{macro}"])
     sizes = [1, 17, 255, 1024, 4096, 100000]
     for name, caches in CACHES.items():
-        command = [driver, *map(str, (*caches, *sizes))]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found, tile = done.stdout.splitlines()
+        found, tile = run(driver, *map(str, (*caches, *sizes))).stdout.splitlines()
         rows, columns = map(int, tile.split())
         assert (rows, columns) == {"__AVX512F__": (12, 32), "__AVX__": (6, 16)}.get(macro, (6, 8))
         for blocks in json.loads(found):
@@ -169,15 +169,12 @@ def test_blocks_are_sane_for_any_caches(tmp_path, macro):
 
 @pytest.mark.parametrize("machine", [["-march=native"], []], ids=["native", "plain"])
 def test_no_variant_meets_a_sanitizer(tmp_path, machine):
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    driver = compile_driver(tmp_path, DRIVER, flags + machine)
-    done = subprocess.run([driver], capture_output=True, text=True, check=False)
+    done = run(compile_driver(tmp_path, DRIVER, SANITIZED + machine), check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 
 def test_the_sanitizers_would_tell(tmp_path):
     """A product whose C is one element short, and one that shifts beyond a word."""
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     few = re.sub(r"(sizes\[\] = ){.*?}", r"\1{12, 33}", DRIVER)
     few = few.replace("n <= 400", "n <= 40").replace("1000, 0, 1", "100, 0, 1")
     few = few.replace("1023, 0, 2", "103, 0, 2")
@@ -186,8 +183,7 @@ def test_the_sanitizers_would_tell(tmp_path):
         ('puts("done")', 'puts(1 << wrong + 40 ? "done" : "")', "runtime error: shift"),
     ]:
         assert few.count(old) == 1
-        driver = compile_driver(tmp_path, few.replace(old, new), flags)
-        done = subprocess.run([driver], capture_output=True, text=True, check=False)
+        done = run(compile_driver(tmp_path, few.replace(old, new), SANITIZED), check=False)
         assert done.returncode != 0
         assert complaint in done.stderr
 
@@ -205,12 +201,12 @@ def random(n):
 @pytest.mark.parametrize("n", [255, 1000])
 def test_threads_change_no_bit(library, n):
     a, b = random(n)
-    products = []
+    products = set()
     for threads in (1, 2, 3, 4, 7):
         c = np.full((n, n), np.nan, np.float32)
         library.multiply("packed", a, b, c, threads=threads)
-        products.append(c.tobytes())
-    assert len(set(products)) == 1
+        products.add(c.tobytes())
+    assert len(products) == 1
 
 
 @X86
@@ -218,22 +214,17 @@ def test_threads_change_no_bit(library, n):
 def test_tile_stays_in_registers(tmp_path, flags):
     out = tmp_path / "packed.s"
     source = ROOT / VARIANTS["packed"].source
-    command = [find_gcc(), *OWN_FLAGS, *flags, "-S", "-o", out, source]
-    subprocess.run(command, check=True)
-    kernel = re.search(r"^micro_kernel:(.*?)^\t\.size\tmicro_kernel", out.read_text(), re.M | re.S)[
-        1
-    ]
+    run(find_gcc(), *OWN_FLAGS, *flags, "-S", "-o", out, source)
+    body = r"^micro_kernel:(.*?)^\t\.size\tmicro_kernel"
+    kernel = re.search(body, out.read_text(), re.M | re.S)[1]
     registers = 24 if flags is WIDE else 12
     assert len(re.findall(r"vfmadd\d+ps", kernel)) == registers
     assert len(re.findall(r"vbroadcastss", kernel)) == registers / 2
-    on_stack = [line for line in kernel.splitlines() if re.search(r"%r[sb]p\).*%[yz]mm", line)]
-    on_stack += [line for line in kernel.splitlines() if re.search(r"%[yz]mm\d+, .*%r[sb]p", line)]
-    assert on_stack == []
+    assert re.findall(r"%r[sb]p\).*%[yz]mm|%[yz]mm\d+, .*%r[sb]p", kernel) == []
 
 
 @pytest.fixture(scope="module")
 def narrower(tmp_path_factory):
-    """The library for AVX2 with FMAs, and for baseline x86-64."""
     folders = (tmp_path_factory.mktemp("narrow") for _ in range(2))
     every = zip(folders, (NARROW, ["-O3"]), strict=True)
     return [Library(build_library(find_gcc(), folder, flags)) for folder, flags in every]
@@ -264,8 +255,7 @@ def test_affinity_is_as_before(library):
 
 def test_one_thread_enters_no_parallel_region(tmp_path):
     driver = compile_driver(tmp_path, REGIONS, ["-O1"])
-    done = subprocess.run([driver], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "0", "1"]
+    assert run(driver).stdout.split() == ["0", "0", "1"]
 
 
 THREADS = """
@@ -302,14 +292,7 @@ print(json.dumps([single, run("packed", 3)]))
 def test_single_thread_is_single_threaded(library, value):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP", "GOMP"))}
     environment |= {} if value is None else {"OMP_NUM_THREADS": value}
-    done = subprocess.run(
-        [sys.executable, "-c", THREADS, library._library._name],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(sys.executable, "-c", THREADS, library._library._name, env=environment)
     single, three = json.loads(done.stdout)
     for name, (started, elsewhere_s) in single.items():
         assert started == 0, name
@@ -328,14 +311,8 @@ def test_blas_runs_on_the_threads_that_were_asked_for(library):
 
 def test_fewer_threads_than_asked_for_are_an_error(library):
     script = THREADS.partition("single =")[0] + "run('packed', 3)"
-    done = subprocess.run(
-        [sys.executable, "-c", script, library._library._name],
-        cwd=ROOT,
-        env=os.environ | {"OMP_THREAD_LIMIT": "2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    limited = {"check": False, "env": os.environ | {"OMP_THREAD_LIMIT": "2"}}
+    done = run(sys.executable, "-c", script, library._library._name, **limited)
     last = done.stderr.splitlines()[-1]
     assert f"{StudyError.__name__}: CPU variant packed: OpenMP started fewer than 3 threads" in last
 

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from string import Template
 
 import pytest
 import yaml
@@ -20,19 +21,9 @@ study:
   block_sizes: [8, 16, 32]
   host_memory: [pinned, pageable]
   cpu: { variants: [naive, blocked], sizes: [256], block_sizes: [64], threads: [1] }
-  protocol:
-    confidence: 0.95
-    relative_half_width: 0.01
-    min_samples: 6
-    max_samples: 60
-    gpu_cell_budget_s: 1
-    cpu_cell_budget_s: 2.5
-    single_run_s: 3
-    warm_up_s: 0.001
-    cpu_warm_run_s: 0
-    caches: flushed
-    cold_starts: 0
-    hang_limit_s: 60
+  protocol: { confidence: 0.95, relative_half_width: 0.01, min_samples: 6, max_samples: 60,
+    gpu_cell_budget_s: 1, cpu_cell_budget_s: 2.5, single_run_s: 3, warm_up_s: 0.001,
+    cpu_warm_run_s: 0, caches: flushed, cold_starts: 0, hang_limit_s: 60 }
 gpus:
   - { id: local, device: auto }
 """
@@ -44,7 +35,6 @@ def config():
 
 
 def set_at(config, path, value):
-    """Return the configuration with `value` at a path such as study.sizes[2]."""
     changed = place = copy.deepcopy(config)
     *steps, last = (int(s) if s.isdigit() else s for s in re.findall(r"\w+", path))
     for step in steps:
@@ -57,7 +47,6 @@ def set_at(config, path, value):
 
 
 def fault(config):
-    """Return the message with which a configuration is refused."""
     with pytest.raises(ConfigError) as refused:
         validate(config, "config.yaml")
     message = str(refused.value)
@@ -128,13 +117,12 @@ THREADS = "use 1 or all"
 ID = "use up to 64 letters, digits, '_', '.' and '-', the first a letter or digit"
 DEVICE = "use auto, a whole number from 0, or part of a GPU's name"
 SLURM = "use a GPU model as in `scontrol show node` (gpu:MODEL:1)"
-PROTOCOL = "study.protocol"
 
 
 @pytest.mark.parametrize(
     ("path", "value", "use"),
     [
-        (f"{PROTOCOL}.cold_starts", -1, "use a whole number from 0 to 2^53"),
+        ("study.protocol.cold_starts", -1, "use a whole number from 0 to 2^53"),
         ("study.sizes[2]", 0, SIZE),
         ("study.holdout_sizes[0]", -5, SIZE),
         ("study.cpu.sizes[0]", "256", SIZE),
@@ -147,10 +135,10 @@ PROTOCOL = "study.protocol"
         ("study.dtypes[0]", "float16", "input should be 'float32'"),
         ("study.cpu.threads[0]", 2, THREADS),
         ("study.cpu.threads[0]", True, THREADS),
-        (f"{PROTOCOL}.confidence", 1, "use a number above 0 and below 1"),
-        (f"{PROTOCOL}.gpu_cell_budget_s", float("nan"), POSITIVE),
-        (f"{PROTOCOL}.cpu_warm_run_s", float("inf"), FROM_0),
-        (f"{PROTOCOL}.warm_up_s", True, FROM_0),
+        ("study.protocol.confidence", 1, "use a number above 0 and below 1"),
+        ("study.protocol.gpu_cell_budget_s", float("nan"), POSITIVE),
+        ("study.protocol.cpu_warm_run_s", float("inf"), FROM_0),
+        ("study.protocol.warm_up_s", True, FROM_0),
         ("gpus[0].id", "my gpu", ID),
         ("gpus[0].id", 4090, ID),
         ("gpus[0].device", "1", DEVICE),
@@ -164,103 +152,75 @@ def test_value_that_is_not_allowed_is_named_with_those_that_are(config, path, va
     assert fault(set_at(config, path, value)) == f"{path}: {value!r} is not allowed; {use}"
 
 
-GPU_KINDS = (
-    "use exactly one of recording (a folder), recordings (folders, each a session), "
-    "device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)"
-)
-GPU_VARIANTS = f"allowed: {', '.join(VARIANTS)}"
-CPU_VARIANTS = "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis"
-CPU_KEYS = "variants, sizes, size_limits, block_sizes, threads"
-RECORDED = {"id": "a", "recording": "data/recordings/a"}
+WORDS = {
+    "kinds": "use exactly one of recording (a folder), recordings (folders, each a session), "
+    "device (auto, a CUDA index or a GPU's name) and slurm (a GPU model)",
+    "gpu": f"allowed: {', '.join(VARIANTS)}",
+    "cpu": "allowed: naive, loop_order, column_buffered, blocked, packed, blas, mkl, blis",
+    "keys": "variants, sizes, size_limits, block_sizes, threads",
+    "of_gpus": "id, recording, recordings, device, slurm, at_once",
+    "limit": "largest_size? allowed: block_size, largest_size",
+    "other_block": "the block size of the baseline naive; add it, or remove naive",
+    "a": "id: a, recording: data/recordings/a",
+}
+# Two lines per case: the key and its value; the message.
+MISTAKES = """
+study.interference = {variant: blok, block_size: 8}
+study.interference.variant: unknown variant blok; did you mean block? $gpu
+study.block_size_limits = [{block_size: 1, largest: 64}]
+study.block_size_limits[0]: unknown key largest; did you mean $limit
+study.block_sizes = [8, 16]
+study.block_sizes: lacks 32, $other_block
+study.cpu = [naive]
+study.cpu: ['naive'] is not a mapping of keys to values; allowed: the keys $keys
+study.sizes = []
+study.sizes: is empty; add an entry
+study.sizes = [32, 48, 32]
+study.sizes: 32 is listed twice; remove one
+study.holdout_sizes[0] = 256
+study.holdout_sizes: 256 is also in study.sizes; remove it from one of them
+study.variants[0] = nave
+study.variants[0]: unknown variant nave; did you mean naive? $gpu
+study.cpu.variants[0] = block
+study.cpu.variants[0]: unknown variant block; did you mean blocked? $cpu
+study.cpu.size_limits = [{variant: navie, largest_size: 8}]
+study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? $cpu
+study.protocol.max_samples = 1
+study.protocol.max_samples: 1 is less than min_samples; use a whole number from 6
+study.protocol.single_pass_s = 1
+study.protocol: single_pass_s is now single_run_s; rename the key
+study.protocol.cpu_warm_pass_s = 1
+study.protocol: cpu_warm_pass_s is now cpu_warm_run_s; rename the key
+gpus[0] = {id: a}
+gpus[0]: $kinds
+gpus[0] = {$a, device: 0}
+gpus[0]: $kinds
+gpus[0] = {$a, at_once: true}
+gpus[0]: at_once applies to device only; remove it
+gpus[0] = {id: a, device: 0, recording: null}
+gpus[0]: recording has no value; give it a value or remove the key
+gpus[0] = {device: 0}
+gpus[0]: missing id; add it (required: id)
+gpus[0] = {id: a, recordng: data/recordings/a}
+gpus[0]: unknown key recordng; did you mean recording? allowed: $of_gpus
+gpus = [{id: a, device: 0}, {id: b, device: 1}, {id: a, device: 2}]
+gpus: a is the id of [0] and [2]; use different ids
+gpus[0].id = published
+gpus[0].id: published is reserved; use another id
+gpu = []
+the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain
+study.cpu.size = [256]
+study.cpu: unknown key size; did you mean sizes? allowed: $keys
+toolchain = {cuda: /usr}
+toolchain: unknown key cuda; allowed: nvcc
+"""
+LINES = Template(MISTAKES.strip()).substitute(WORDS).split("\n")
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (
-            *("study.interference", {"variant": "blok", "block_size": 8}),
-            f"study.interference.variant: unknown variant blok; did you mean block? {GPU_VARIANTS}",
-        ),
-        (
-            *("study.block_size_limits", [{"block_size": 1, "largest": 64}]),
-            "study.block_size_limits[0]: unknown key largest; did you mean largest_size? "
-            "allowed: block_size, largest_size",
-        ),
-        (
-            *("study.block_sizes", [8, 16]),
-            "study.block_sizes: lacks 32, the block size of the baseline naive; add it, or "
-            "remove naive",
-        ),
-        (
-            *("study.cpu", ["naive"]),
-            "study.cpu: ['naive'] is not a mapping of keys to values; "
-            f"allowed: the keys {CPU_KEYS}",
-        ),
-        ("study.sizes", [], "study.sizes: is empty; add an entry"),
-        ("study.sizes", [32, 48, 32], "study.sizes: 32 is listed twice; remove one"),
-        (
-            *("study.holdout_sizes[0]", 256),
-            "study.holdout_sizes: 256 is also in study.sizes; remove it from one of them",
-        ),
-        (
-            *("study.variants[0]", "nave"),
-            f"study.variants[0]: unknown variant nave; did you mean naive? {GPU_VARIANTS}",
-        ),
-        (
-            *("study.cpu.variants[0]", "block"),
-            f"study.cpu.variants[0]: unknown variant block; did you mean blocked? {CPU_VARIANTS}",
-        ),
-        (
-            *("study.cpu.size_limits", [{"variant": "navie", "largest_size": 8}]),
-            "study.cpu.size_limits[0].variant: unknown variant navie; did you mean naive? "
-            + CPU_VARIANTS,
-        ),
-        (
-            *(f"{PROTOCOL}.max_samples", 1),
-            f"{PROTOCOL}.max_samples: 1 is less than min_samples; use a whole number from 6",
-        ),
-        ("gpus[0]", {"id": "a"}, f"gpus[0]: {GPU_KINDS}"),
-        ("gpus[0]", RECORDED | {"device": 0}, f"gpus[0]: {GPU_KINDS}"),
-        (
-            *("gpus[0]", RECORDED | {"at_once": True}),
-            "gpus[0]: at_once applies to device only; remove it",
-        ),
-        (
-            *("gpus[0]", {"id": "a", "device": 0, "recording": None}),
-            "gpus[0]: recording has no value; give it a value or remove the key",
-        ),
-        ("gpus[0]", {"device": 0}, "gpus[0]: missing id; add it (required: id)"),
-        (
-            *("gpus", [{"id": each, "device": 0} for each in "aba"]),
-            "gpus: a is the id of [0] and [2]; use different ids",
-        ),
-        ("gpus[0].id", "published", "gpus[0].id: published is reserved; use another id"),
-        (
-            *("gpu", []),
-            "the file: unknown key gpu; did you mean gpus? allowed: study, gpus, report, toolchain",
-        ),
-        (
-            *("study.cpu.size", [256]),
-            f"study.cpu: unknown key size; did you mean sizes? allowed: {CPU_KEYS}",
-        ),
-        ("toolchain", {"cuda": "/usr"}, "toolchain: unknown key cuda; allowed: nvcc"),
-        # An unknown key is reported before what its absence entails.
-        (
-            *("gpus[0]", {"id": "a", "recordng": "data/recordings/a"}),
-            "gpus[0]: unknown key recordng; did you mean recording? allowed: id, recording, "
-            "recordings, device, slurm, at_once",
-        ),
-        *(
-            (
-                *(f"{PROTOCOL}.{key}_pass_s", 1),
-                f"{PROTOCOL}: {key}_pass_s is now {key}_run_s; rename the key",
-            )
-            for key in ("single", "cpu_warm")
-        ),
-    ],
-)
-def test_mistake_names_key_and_what_is_allowed(config, path, value, message):
-    assert fault(set_at(config, path, value)) == message
+@pytest.mark.parametrize(("change", "message"), [*zip(LINES[::2], LINES[1::2], strict=True)])
+def test_mistake_names_key_and_what_is_allowed(config, change, message):
+    path, value = change.split(" = ")
+    assert fault(set_at(config, path, yaml.safe_load(value))) == message
 
 
 SERIES = {
@@ -297,7 +257,7 @@ NOTHING = (
     [
         (
             {"variants": ["mm_tile", "mm_tyle"]},
-            f".variants[1]: unknown variant mm_tyle; did you mean mm_tile? {GPU_VARIANTS}",
+            f".variants[1]: unknown variant mm_tyle; did you mean mm_tile? {WORDS['gpu']}",
         ),
         ({"shapes": [64, "17x33"]}, f".shapes[1]: '17x33' {NO_SHAPE}"),
         ({"shapes": [64, "17 x 33 x 65"]}, f".shapes[1]: '17 x 33 x 65' {NO_SHAPE}"),

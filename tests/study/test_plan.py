@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS, variant
 from kernels.catalog.product import Product, block_sizes
 from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
@@ -50,25 +49,20 @@ def product(name, dtype, shape, block=None):
 
 
 def products_of(series):
-    """Return the products of a series of a config."""
     keys = ("variants", "dtypes", "block_sizes")
     shapes = [Shape.parse(text) for text in series["shapes"]]
     return list(plan.products_of(*(series[key] for key in keys), shapes))
 
 
 def test_a_series_has_what_each_of_its_variants_takes():
+    shapes = [64, "17x33x65", "3x17x33x65"]
     assert products_of(SERIES[0]) == [
         *(
-            product("mm_naive", dtype, shape, block)
+            product(name, dtype, shape, block)
+            for name, taken in (("mm_naive", shapes[:2]), ("bmm_tile", shapes))
             for dtype in ("int32", "float32")
             for block in (8, 32)
-            for shape in (64, "17x33x65")
-        ),
-        *(
-            product("bmm_tile", dtype, shape, block)
-            for dtype in ("int32", "float32")
-            for block in (8, 32)
-            for shape in (64, "17x33x65", "3x17x33x65")
+            for shape in taken
         ),
         *(product("block", "float32", 64, block) for block in (8, 32)),
     ]
@@ -103,15 +97,12 @@ def test_a_study_without_series_is_one_of_square_matrices():
 
 
 def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
-    limits = [{"block_size": 1, "largest_size": 64}, {"block_size": 32, "largest_size": 64}]
+    limits = [{"block_size": block, "largest_size": 64} for block in (1, 32)]
     limited = study(WITH_SERIES | {"block_size_limits": limits})
-    gone = set(products(study(WITH_SERIES))) - set(products(limited))
+    every = products(study(WITH_SERIES))
+    gone = set(every) - set(products(limited))
     assert gone
-    assert gone == {
-        one
-        for one in products(study(WITH_SERIES))
-        if one.block_size in (1, 32) and max(one.shape.m, one.shape.n, one.shape.k) > 64
-    }
+    assert gone == {one for one in every if one.block_size in (1, 32) and one.shape.largest > 64}
     assert product("mm_naive", "int32", "17x33x65", 32) in gone, "its longest edge counts"
     assert product("mm_naive", "int32", "17x33x65", 8) not in gone
     assert product("outer_product", "float32", 100) not in gone
@@ -146,14 +137,6 @@ def test_a_variant_takes_the_block_sizes_that_it_can():
     assert block_sizes("sgemm_top", [1, 32]) == list(VARIANTS["sgemm_top"].block_sizes)
 
 
-def test_unknown_variant_is_refused_naming_the_known_ones():
-    with pytest.raises(StudyError) as refused:
-        products_of(SERIES[0] | {"variants": ["mm_naive", "blok"]})
-    said = str(refused.value)
-    assert said.startswith("variant 'blok': not in the catalog; use one of naive, ")
-    assert all(name in said for name in VARIANTS)
-
-
 @pytest.mark.parametrize(
     "asked", [study(STUDY), study(WITH_SERIES), OWN], ids=["squares", "series", "own"]
 )
@@ -164,12 +147,7 @@ def test_a_studys_builds_are_those_of_its_cells_without_repeats(asked):
     of_cells = {build_for(c.product) for c in cells}
     assert set(found) == (of_cells - {None}) | set(INSTRUMENTS)
     assert tuple(found[-3:]) == INSTRUMENTS
-    assert len({build.stem for build in found}) == len(found)
-
-
-def test_every_build_of_the_projects_own_study_is_parsed_by_its_name():
-    found = builds(OWN)
-    assert len(found) > 60
+    assert len({build.stem for build in found}) == len(found) > 40
     for build in found:
         assert parse_build(build.stem) == build
         assert (ROOT / build.source).is_file()
@@ -202,26 +180,23 @@ def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
 def test_guarded_builds_only_where_a_shape_needs_them():
     guarded = {(b.variant, b.block_size) for b in builds(study(STUDY)) if b.guarded}
     any_block = ("naive", "naive_coalesced", "block", "block_strided")
+    tiles = ("uncoalesced", "transposed_b", "conflict_free")
+    register_tiles = ("", "_double_buffered", "_conflict_free", "_async")
     assert guarded == {
         *((name, block) for name in any_block for block in (3, 25, 32)),
-        *(("block_unroll4", 32), ("block_unroll8", 32)),
-        *((f"tile_{kind}", 32) for kind in ("uncoalesced", "transposed_b", "conflict_free")),
+        *(("block_unroll4", 32), ("block_unroll8", 32), ("sgemm_tensor", None)),
+        *((f"tile_{kind}", 32) for kind in tiles),
         *((f"outer_product{step}", None) for step in ("", "_unrolled", "_prefetch")),
-        *(
-            (f"register_tile{step}", None)
-            for step in ("", "_double_buffered", "_conflict_free", "_async")
-        ),
+        *((f"register_tile{step}", None) for step in register_tiles),
         *(("sgemm_top", tile) for tile in VARIANTS["sgemm_top"].block_sizes),
-        ("sgemm_tensor", None),
     }
-    exact = [b for b in builds(study(STUDY)) if not b.guarded]
-    assert Build("block_strided", 25, "float32", False) in exact
-    assert Build("block_strided", 3, "float32", False) in exact, "96 is a multiple of 3"
-    assert Build("outer_product", None, "float32", False) in exact, "64 takes all of its tiles"
-    assert Build("register_tile", None, "float32", False) not in exact
-    without = study(STUDY | {"holdout_sizes": []})
-    assert Build("block_strided", 3, "float32", False) not in builds(without)
-    assert Build("block", 3, "float32", False) in builds(without), "padded matrices need it"
+    exact = {(b.variant, b.block_size) for b in builds(study(STUDY)) if not b.guarded}
+    assert {("block_strided", 25), ("block_strided", 3)} < exact, "96 is a multiple of 3"
+    assert ("outer_product", None) in exact, "64 takes all of its tiles"
+    assert ("register_tile", None) not in exact
+    without = builds(study(STUDY | {"holdout_sizes": []}))
+    assert Build("block_strided", 3, "float32", False) not in without
+    assert Build("block", 3, "float32", False) in without, "padded matrices need it"
 
 
 def test_types_of_elements_are_builds_of_their_own():

@@ -23,11 +23,7 @@ _LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "seaborn", "jinja2")
 
 
 def made(name: str, inputs: Iterable[object], make: Callable[[Path], object]) -> Path:
-    """Return the folder that `make` has filled, once for the same `inputs`: not to be changed.
-
-    `inputs` are texts, numbers, and files or folders, of which the content counts. Whoever asks
-    while another process makes it, waits.
-    """
+    """Return the read-only folder that `make` filled, once for the same texts, numbers, files."""
     digest = hashlib.sha256()
     for each in inputs:
         digest.update(_content(each) + b"\0")

@@ -10,13 +10,10 @@ LISTING = """.text.$name:
         /*0020*/              @P0  BRA \\`(.L_x_0) ;
         /*0030*/                   EXIT ;
 """
-COUNTS = (
-    InstructionCount("kernel", "BRA", 0, 1),
-    InstructionCount("kernel", "EXIT", 0, 1),
-    InstructionCount("kernel", "FFMA", 0, 1),
-    InstructionCount("kernel", "LDG", 128, 1),
-    InstructionCount("loop", "BRA", 0, 1),
-    InstructionCount("loop", "FFMA", 0, 1),
+COUNTS = tuple(
+    InstructionCount(scope, opcode, 128 if opcode == "LDG" else 0, 1)
+    for scope, opcodes in (("kernel", "BRA EXIT FFMA LDG"), ("loop", "BRA FFMA"))
+    for opcode in opcodes.split()
 )
 
 
@@ -33,10 +30,8 @@ def stand_in(path, script='echo code >"$out"'):
 
     A disassembler lies beside it: its kernels are called as the cubin's file up to the first dash.
     """
-    program(
-        path.with_name("nvdisasm"),
-        f"name=${{2##*/}}\nname=${{name%%-*}}\ncat <<END\n{LISTING}END",
-    )
+    script_of_name = "name=${2##*/}\nname=${name%%-*}\n"
+    program(path.with_name("nvdisasm"), f"{script_of_name}cat <<END\n{LISTING}END")
     return program(
         path,
         'if [ "$1" = --version ]; then echo "release 13.9, V13.9.7"; exit 0; fi\n'

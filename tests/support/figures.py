@@ -20,8 +20,7 @@ def stored(folder: Path, **rows: list[dict[str, object]]) -> Store:
     for name, table in TABLES.items():
         own = rows.get(name, [])
         assert all(set(row) <= set(table.columns) for row in own), name
-        frame = pd.DataFrame(own, columns=list(table.columns))
-        frame.to_csv(folder / f"{name}.csv", index=False)
+        pd.DataFrame(own, columns=list(table.columns)).to_csv(folder / f"{name}.csv", index=False)
     return Store(folder)
 
 
@@ -56,11 +55,8 @@ def drawn(draw, store: Store, focus: str | None = None) -> Drawn:
         figure = draw(store, devices(store, focus))
         assert figure is not None
         root = ET.fromstring(svg.render(figure, "name"))
-    marks = [
-        (_plain(title), mark.get("style", ""))
-        for mark in root.iter()
-        for title in mark.findall(f"{_SVG}title")
-    ]
+    titled = [(mark, title) for mark in root.iter() for title in mark.findall(f"{_SVG}title")]
+    marks = [(_plain(title), mark.get("style", "")) for mark, title in titled]
     return Drawn([_plain(text) for text in root.iter(f"{_SVG}text")], marks)
 
 

@@ -23,9 +23,8 @@ from measurement.recording.recording import CELL, KERNEL, OPTIONAL, TABLES, Reco
 from tests.support import ROOT
 from tests.support.cache import code, made
 
-PUBLISHED = ROOT / "data" / "published" / "times.csv"
-SYSTEMS = ROOT / "data" / "published" / "systems.csv"
-STATEMENTS = ROOT / "data" / "published" / "statements.csv"
+_FILES = ("times", "systems", "statements")
+PUBLISHED, SYSTEMS, STATEMENTS = (ROOT / "data" / "published" / f"{name}.csv" for name in _FILES)
 TEMPLATE = ROOT / "report"
 _CODE = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "data/published")
 MAKER = Maker("python -m analysis report" + 9 * " --recording=id=folder/of/it", "0" * 40, True)
@@ -58,11 +57,14 @@ def published_once() -> Iterator[None]:
     compute = tables._part
 
     def part(loaded, times, built, theory, progress):
-        arguments = (loaded, times, built, theory, progress)
+        def keep(out):
+            (out / "part").write_bytes(
+                pickle.dumps(compute(loaded, times, built, theory, progress))
+            )
+
         if len(loaded) + len(built) + len(theory):
-            return compute(*arguments)
-        inputs = [code(*_CODE), times.to_csv()]
-        folder = made("published", inputs, lambda out: _keep(compute(*arguments), out))
+            return compute(loaded, times, built, theory, progress)
+        folder = made("published", [code(*_CODE), times.to_csv()], keep)
         return pickle.loads((folder / "part").read_bytes())
 
     with pytest.MonkeyPatch.context() as patch:
@@ -70,15 +72,10 @@ def published_once() -> Iterator[None]:
         yield
 
 
-def _keep(part: object, folder: Path) -> None:
-    (folder / "part").write_bytes(pickle.dumps(part))
-
-
 def chain(recordings: Recordings, counts: list[Path] | None = None) -> Path:
     """Return the folder of all tables of `recordings`, computed once for their content.
 
-    `recordings` are folders by id, a list for several sessions; `counts` are tables of memory
-    accesses.
+    `recordings` are folders by id, a list for several sessions; `counts` are tables of accesses.
     """
     counts, folders = counts or [], sessions(recordings)
 
@@ -101,9 +98,7 @@ def sessions(recordings: Recordings) -> dict[str, list[Path]]:
     return {name: [at] if isinstance(at, Path) else at for name, at in recordings.items()}
 
 
-def report(
-    recordings: Recordings, tables_dir: Path | None = None, focus: str | None = None
-) -> Path:
+def report(recordings: Recordings, tables_dir: Path | None = None, focus=None) -> Path:
     """Return the folder of a report with its tables and figures, made once for their content."""
     from analysis.render.figures import write_figures  # a second to import
     from analysis.render.page import render
@@ -151,7 +146,7 @@ def frame(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
 
 def recording(label: str, gpu: bool = True, **changes: object) -> dict[str, object]:
     """Return a row of recordings.csv."""
-    row: dict[str, object] = {"recording": label, "cpu_model": "Host CPU", "cells_failed": 0}
+    row = {"recording": label, "cpu_model": "Host CPU", "cells_failed": 0}
     row |= dict.fromkeys(("live", "at_once", "simulated", "stale"), False)
     names = (label, "gpu0", "Card") if gpu else (None, "cpu", None)
     return row | dict(zip(("gpu", "device", "gpu_name"), names, strict=True)) | changes
@@ -181,15 +176,7 @@ def square(n: int) -> dict[str, object]:
     return {"batch": 1, "m": n, "n": n, "k": n}
 
 
-def gpu_cell(
-    label: str,
-    variant: str,
-    n: int,
-    total_s: float,
-    block_size: int | None = 32,
-    memory: str = "pageable",
-    spread: float | None = 0.01,
-) -> dict[str, object]:
+def gpu_cell(label, variant, n, total_s, block_size=32, memory="pageable", spread=0.01):
     """Return a row of summary.csv: copies take half of the total, the kernel a quarter."""
     row = _cell(label, variant, n, total_s, block_size, spread) | {"gpu": label, "device": "gpu0"}
     row |= {"host_memory": memory, "overhead_s": total_s / 4}
@@ -199,50 +186,28 @@ def gpu_cell(
     return row
 
 
-def cpu_cell(
-    label: str,
-    variant: str,
-    n: int,
-    total_s: float,
-    block_size: int | None = None,
-    spread: float | None = 0.01,
-    threads: int = 1,
-) -> dict[str, object]:
+def cpu_cell(label, variant, n, total_s, block_size=None, spread=0.01, threads=1):
     """Return a row of summary.csv of a CPU."""
     row = _cell(label, variant, n, total_s, block_size, spread)
     return row | {"device": "cpu", "threads": threads}
 
 
-def _cell(
-    label: str, variant: str, n: int, total_s: float, block_size: int | None, spread: float | None
-) -> dict[str, object]:
-    row: dict[str, object] = {"recording": label, "variant": variant, "dtype": "float32"}
+def _cell(label, variant, n, total_s, block_size, spread):
+    row = {"recording": label, "variant": variant, "dtype": "float32"}
     row |= {**square(n), "series": "sizes", "block_size": block_size}
     row |= {"samples": 1 if spread is None else 20, "flop_per_s": 2 * n**3 / total_s}
     return row | interval("total_s", total_s, spread)
 
 
-def speedup_row(
-    label: str, variant: str, n: int, best: float, spread: float | None, block_size: int | None = 32
-) -> dict[str, object]:
+def speedup_row(label, variant, n, best, spread, block_size=32) -> dict[str, object]:
     """Return a row of speedups.csv; the fastest CPU baseline is BLAS on 16 threads."""
-    row: dict[str, object] = {"source": label, "n": n, "variant": variant}
-    row |= {"block_size": block_size, "host_memory": "pageable"}
-    row |= {"cpu_best_variant": "blas", "cpu_best_threads": 16}
-    for name in ("cpu_best_speedup", "cpu_blas_all_speedup"):
-        row |= interval(name, best, spread)
-    return row
+    row = {"source": label, "n": n, "variant": variant, "block_size": block_size}
+    row |= {"host_memory": "pageable", "cpu_best_variant": "blas", "cpu_best_threads": 16}
+    row |= interval("cpu_best_speedup", best, spread)
+    return row | interval("cpu_blas_all_speedup", best, spread)
 
 
-def break_even_row(
-    label: str,
-    n: float,
-    low: float,
-    high: float,
-    location: str = "measured",
-    memory: str = "pinned",
-    **more: object,
-) -> dict[str, object]:
+def break_even_row(label, n, low, high, location="measured", memory="pinned", **more):
     """Return a row of break_even.csv: slower at 256, faster at 512, measured from 128 to 1024."""
     named = {"gpu": label, "host_memory": memory, "kernels": "study", "cpu_baseline": "best"}
     bounds = {"n": n, "n_low": low, "n_high": high, "slower_at": 256, "faster_at": 512}

@@ -24,17 +24,17 @@ from measurement.recording.recording import CELL, Recording
 from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
 from tests.support.cache import code, made
+from tests.support.simulated_tables import Rng
 from tests.support.studies import study
 
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
 # The variants for square matrices only, and the library. Those with tile shapes are excluded: their
 # times rise in steps of waves, unlike the times here.
+_PLAIN = {name: entry for name, entry in VARIANTS.items() if not entry.fixed_blocks}
 SQUARE_VARIANTS = [
     name
-    for name, entry in VARIANTS.items()
-    if entry.kernel_name in (name, None)
-    and (entry.shapes == "square" or entry.kernel_name is None)
-    and not entry.fixed_blocks
+    for name, entry in _PLAIN.items()
+    if entry.kernel_name is None or (entry.kernel_name == name and entry.shapes == "square")
 ]
 # Enough for tests of comparing, joining and packing.
 FEW = ("naive", "buffered_row", "block", "block_unroll4")
@@ -53,32 +53,15 @@ T_G_S = 2e-12
 BYTES_PER_S = {"pinned": 24e9, "pageable": 6e9}
 ALL_THREADS = 4
 HOST_BYTES_PER_S = 3e9  # for transposing and padding
-CPU_S_PER_FMA = {
-    "naive": 2e-9,
-    "loop_order": 4e-10,
-    "column_buffered": 5e-10,
-    "blocked": 2e-10,
-    "packed": 2.5e-11,
-    "blas": 2e-11,
-}
+CPU_S_PER_FMA = {"naive": 2e-9, "loop_order": 4e-10, "column_buffered": 5e-10, "blocked": 2e-10}
+CPU_S_PER_FMA |= {"packed": 2.5e-11, "blas": 2e-11}
 PARALLEL_EFFICIENCY = 0.8
-SPEEDUP = {
-    "naive_coalesced": 4.0,
-    "block_strided": 0.5,
-    "block_unroll4": 3.0,
-    "block_unroll8": 3.5,
-    "tile_uncoalesced": 0.6,
-    "tile_transposed_b": 0.8,
-    "tile_conflict_free": 1.1,
-    "outer_product": 20.0,
-    "outer_product_unrolled": 24.0,
-    "outer_product_prefetch": 22.0,
-    "register_tile": 60.0,
-    "register_tile_double_buffered": 70.0,
-    "register_tile_conflict_free": 80.0,
-    "register_tile_async": 75.0,
-    "cublas_sgemm": 90.0,
-}
+SPEEDUP = {"naive_coalesced": 4.0, "block_strided": 0.5, "block_unroll4": 3.0}
+SPEEDUP |= {"block_unroll8": 3.5, "tile_uncoalesced": 0.6, "tile_transposed_b": 0.8}
+SPEEDUP |= {"tile_conflict_free": 1.1, "outer_product": 20.0, "outer_product_unrolled": 24.0}
+SPEEDUP |= {"outer_product_prefetch": 22.0, "register_tile": 60.0, "cublas_sgemm": 90.0}
+SPEEDUP |= {"register_tile_double_buffered": 70.0, "register_tile_conflict_free": 80.0}
+SPEEDUP |= {"register_tile_async": 75.0}
 FLOAT64_FACTOR = 2.0
 
 
@@ -110,8 +93,7 @@ def kernel_time_s(cell: Cell) -> float:
     shape = cell.shape
     n = shape.n if shape.is_square else (shape.flop / 2) ** (1 / 3)
     t_s = T_G_S / RHO
-    edge = 1 if cell.block_size is None else cell.block_size
-    blocked_s = 2 * n**3 * (T_G_S / edge + t_s)
+    blocked_s = 2 * n**3 * (T_G_S / (1 if cell.block_size is None else cell.block_size) + t_s)
     time_s = {"naive": 2 * n**3 * T_G_S, "buffered": n**3 * T_G_S + n**2 * T_G_S + n**3 * t_s}.get(
         variant(cell.variant).family, blocked_s
     )
@@ -176,9 +158,7 @@ def _repeated(cells: list[Cell], count: int, columns: dict[str, np.ndarray]) -> 
     return frame.assign(**{name: each.ravel() for name, each in full.items()})
 
 
-def _cpu_samples(
-    cells: list[Cell], count: int, noise: float, rng: np.random.Generator
-) -> pd.DataFrame:
+def _cpu_samples(cells: list[Cell], count: int, noise: float, rng: Rng) -> pd.DataFrame:
     drawn = rng.standard_normal((len(cells), 5, count))
     time_s = np.array([cpu_time_s(cell) for cell in cells]).reshape(-1, 1)
     total_s = time_s * np.exp(noise * drawn[:, 0])
@@ -188,23 +168,15 @@ def _cpu_samples(
 
 
 def _gpu_samples(
-    cells: list[Cell],
-    count: int,
-    noise: float,
-    throttled: int,
-    power: Power,
-    rng: np.random.Generator,
+    cells: list[Cell], throttled: int, power: Power, factor: np.ndarray
 ) -> pd.DataFrame:
-    factor = np.exp(noise * rng.standard_normal((len(cells), 3, count)))
+    """Return samples with the noise `factor` of the shape (cells, 3, samples)."""
     # Work on the host has the noise of the copy to the GPU.
     noises = {"h2d_s": 0, "kernel_s": 1, "d2h_s": 2, "host_s": 0}
     known = pd.DataFrame([_times(cell, power) for cell in cells], columns=list(noises))
-    times = {
-        name: known[name].to_numpy().reshape(-1, 1) * factor[:, number]
-        for name, number in noises.items()
-    }
+    times = {name: known[[name]].to_numpy() * factor[:, at] for name, at in noises.items()}
     times["total_s"] = sum(np.nan_to_num(each) for each in times.values()) + 5e-6
-    return _repeated(cells, count, simulated_tables.with_telemetry(times, throttled))
+    return _repeated(cells, factor.shape[2], simulated_tables.with_telemetry(times, throttled))
 
 
 def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, Any]:
@@ -212,7 +184,7 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     limits |= {"max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32}
     limits |= {"registers_per_multiprocessor": 65536, "shared_bytes_per_multiprocessor": 233472}
     limits["max_shared_bytes_per_block_optin"] = 232448
-    device = {"name": "Simulated GPU", "compute_capability": "9.0", "multiprocessors": 100}
+    device = {"name": "", "compute_capability": "9.0", "multiprocessors": 0}
     device |= {"memory_bytes": 2**34, "limits": limits}
     host = {"cpu_model": "Simulated CPU", "logical_cpus": 8, "usable_cpus": 4, "os": "Linux 6.1"}
     host |= {"usable_threads": ALL_THREADS, "memory_bytes": 2**33}
@@ -221,20 +193,15 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
     catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
-    return {
-        "format": FORMAT,
-        "simulated": True,
-        "started_utc": "2024-01-01T00:00:00Z",
-        "finished_utc": "2024-01-01T00:10:00Z",
+    facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": software}
+    facts |= {"started_utc": "2024-01-01T00:00:00Z", "finished_utc": "2024-01-01T00:10:00Z"}
+    return facts | {
         "host": host | {"caches": simulated_tables.CACHES},
         "devices": [{"device": f"gpu{index}", **device} for index in range(gpus)],
-        "software": software,
         "compile": {"nvcc_flags": ["-O3", "-std=c++17"], "gcc_flags": ["-O3"]},
         "git": {"commit": "0" * 40, "dirty": False},
         "configuration": {"sizes": sizes, "holdout_sizes": holdout, "series": SERIES},
-        "seed": 1,
         "sources": {path: sha256(ROOT / path) for path in sorted(measured)},
-        "attempts": 1,
         "phases": simulated_tables.phases(gpus),
     }
 
@@ -268,9 +235,7 @@ def make_recording(path: Path, **options: Any) -> Recording:
     return replace(_read(made), path=path)
 
 
-@cache
-def _read(path: Path) -> Recording:
-    return recording.read(path)
+_read = cache(recording.read)
 
 
 def write_recording(
@@ -306,7 +271,8 @@ def write_recording(
     timed = [c for c, row in zip(cells, check_rows, strict=True) if row["status"] == "passed"]
     on_cpu, on_gpu = ([c for c in timed if (c.device == CPU) is side] for side in (True, False))
     own = _cpu_samples(on_cpu, samples, noise, rng)
-    table = pd.concat([own, _gpu_samples(on_gpu, samples, noise, throttled, power, rng)])
+    factor = np.exp(noise * rng.standard_normal((len(on_gpu), 3, samples)))
+    table = pd.concat([own, _gpu_samples(on_gpu, throttled, power, factor)])
 
     def kernel_s(cell: Cell) -> float:
         return kernel_time_s(cell) / power.speed
@@ -334,8 +300,6 @@ def write_recording(
         frames["batches.csv.gz"] = simulated_tables.batches(timed, kernel_s, rng)
     provenance = _provenance(gpus, list(sizes), list(holdout))
     for device in provenance["devices"]:
-        device["name"] = gpu_name
-        device["multiprocessors"] = round(device["multiprocessors"] * power.units)
+        device |= {"name": gpu_name, "multiprocessors": round(100 * power.units)}
     provenance["host"]["cpu_model"] = cpu_model
-    provenance |= changes
-    return recording.write(path, provenance, frames)
+    return recording.write(path, provenance | changes, frames)

@@ -10,6 +10,7 @@ from kernels.catalog.variant import UserSupplied
 from measurement.recording.recording import CELL, OPTIONAL, TABLES
 from study.cells import Cell
 
+Time, Rng = Callable[[Cell], float], np.random.Generator
 # The cell of cold starts and of measurements with neighbours.
 STUDIED = ("block_unroll4", 32)
 COLD_S = {"init_s": 0.05, "context_s": 0.12, "module_s": 0.002, "allocation_s": 0.001}
@@ -33,12 +34,8 @@ _CEILINGS |= {"timer_resolution_s": 4e-8, "empty_total_s": 1.2e-5}
 _CEILINGS |= {"empty_h2d_s": 2e-6, "empty_kernel_s": 2e-6, "empty_d2h_s": 2e-6}
 _CPU_CEILINGS = {"fp32_flop_per_s": 1.25e11, "memory_bytes_per_s": 1e10}
 _CPU_CEILINGS |= {"l1_bytes_per_s": 2e11, "l2_bytes_per_s": 1e11, "l3_bytes_per_s": 3e10}
-# Caches of one CPU of the host.
-CACHES = [
-    {"level": 1, "bytes": 32768, "shared_by": 1},
-    {"level": 2, "bytes": 1048576, "shared_by": 1},
-    {"level": 3, "bytes": 16777216, "shared_by": 4},
-]
+_CACHES = ((1, 2**15, 1), (2, 2**20, 1), (3, 2**24, 4))  # of one CPU of the host
+CACHES = [{"level": level, "bytes": size, "shared_by": cpus} for level, size, cpus in _CACHES]
 CPU_CLOCK_HZ = 3e9
 
 
@@ -67,34 +64,25 @@ def with_telemetry(times: dict[str, np.ndarray], throttled: int) -> dict[str, np
 
 
 def cpu_clocks(drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Return a CPU's clocks before and after each sample; it falls in the first of each cell.
-
-    `drawn` are normal numbers of the shape (cells, 2, samples).
-    """
+    """Return clocks before and after; `drawn` are normal numbers (cells, 2, samples)."""
     clocks = CPU_CLOCK_HZ * np.exp(0.001 * drawn)
-    clocks[:, 1, 0] = 0.9 * CPU_CLOCK_HZ
+    clocks[:, 1, 0] = 0.9 * CPU_CLOCK_HZ  # it falls in the first sample of each cell
     before, after = np.rint(clocks).transpose(1, 0, 2)
     return {"cpu_clock_before_hz": before, "cpu_clock_after_hz": after}
 
 
 # Kernel, block size, data type: registers, static shared bytes, main loop (opcode, width of
 # accesses in bits, count). Outside the loop there are 20 % more instructions.
+_BLOCK = "FFMA:32 LDS.32:32 LDS.128:8 LDG.32:2 STS.32:2 BAR:2 IADD3:22"
+_UNROLLED = "FFMA:128 LDS.32:32 LDS.128:32 LDG.32:8 STS.32:8 BAR:2 IADD3:40"
+_REGISTERS = "FFMA:512 LDS.128:32 LDG.128:2 STS.32:4 STS.128:1 BAR:2 IADD3:27"
 BUILDS = {
     ("naive", 32, "float32"): (40, 0, "FFMA:4 LDG.32:8 IADD3:8"),
     ("naive_coalesced", 32, "float32"): (32, 0, "FFMA:4 LDG.32:8 IMAD:8"),
-    ("block", 32, "float32"): (
-        *(38, 8192),
-        "FFMA:32 LDS.32:32 LDS.128:8 LDG.32:2 STS.32:2 BAR:2 IADD3:22",
-    ),
-    ("block_unroll4", 32, "float32"): (
-        *(40, 8192),
-        "FFMA:128 LDS.32:32 LDS.128:32 LDG.32:8 STS.32:8 BAR:2 IADD3:40",
-    ),
+    ("block", 32, "float32"): (38, 8192, _BLOCK),
+    ("block_unroll4", 32, "float32"): (40, 8192, _UNROLLED),
     ("buffered_row", None, "float32"): (24, 0, "FFMA:4 LDG.32:4 LDS.128:1 IADD3:1"),
-    ("register_tile", None, "float32"): (
-        *(128, 8192),
-        "FFMA:512 LDS.128:32 LDG.128:2 STS.32:4 STS.128:1 BAR:2 IADD3:27",
-    ),
+    ("register_tile", None, "float32"): (128, 8192, _REGISTERS),
     ("mm_tile", 32, "int32"): (40, 8192, "IMAD:32 LDS.32:64 LDG.32:2 BAR:2 IADD3:20"),
 }
 
@@ -133,9 +121,7 @@ def _loop(text: str) -> Iterator[tuple[str, int, int]]:
         yield opcode, int(bits or 0), int(count)
 
 
-def batches(
-    cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
-) -> pd.DataFrame:
+def batches(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
     """Return six batches of every timed kernel shorter than `BATCH_S`."""
     rows = []
     for cell in _kernels(cells):
@@ -149,9 +135,7 @@ def batches(
     return table("batches.csv.gz", rows)
 
 
-def kernels(
-    cells: list[Cell], kernel_time_s: Callable[[Cell], float], rng: np.random.Generator
-) -> pd.DataFrame:
+def kernels(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
     """Return ten kernel-only launches of every kernel."""
     rows = []
     for cell in _kernels(cells):
@@ -163,7 +147,7 @@ def kernels(
     return table("kernels.csv.gz", rows)
 
 
-def energy(cells: list[Cell], kernel_time_s: Callable[[Cell], float]) -> pd.DataFrame:
+def energy(cells: list[Cell], kernel_time_s: Time) -> pd.DataFrame:
     """Return one second of launches of each kernel on square matrices, at `POWER_W`."""
     rows = []
     for cell in _kernels(cells):
@@ -181,7 +165,7 @@ def _kernels(cells: list[Cell]) -> Iterator[Cell]:
     yield from (cell for cell in cells if cell.host_memory == "pinned")
 
 
-def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def cold_starts(samples: pd.DataFrame, rng: Rng) -> pd.DataFrame:
     """Return six starts of the largest pinned `STUDIED` cell of every GPU."""
     rows = []
     for cell, warm in _studied(samples, "pinned"):
@@ -195,12 +179,10 @@ def cold_starts(samples: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame
     return table("cold_starts.csv", rows)
 
 
-def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFrame:
+def ceilings(gpus: int, all_threads: int, rng: Rng) -> pd.DataFrame:
     """Return six rounds of every quantity of every GPU and of the CPU."""
-    measured: list[tuple[str, str, str | None, int | None, float]] = [
-        ("cpu", "timer_resolution_s", None, None, 3e-8),
-        ("cpu", "empty_total_s", None, None, 8e-8),
-    ]
+    timer = ("cpu", "timer_resolution_s", None, None, 3e-8)
+    measured: list[tuple] = [timer, ("cpu", "empty_total_s", None, None, 8e-8)]
     on_cpu = [(name, 1, value) for name, value in _CPU_CEILINGS.items()]
     on_cpu += [("fp32_flop_per_s", all_threads, 4.5e11), ("memory_bytes_per_s", all_threads, 2e10)]
     for device in (f"gpu{index}" for index in range(gpus)):
@@ -214,17 +196,15 @@ def ceilings(gpus: int, all_threads: int, rng: np.random.Generator) -> pd.DataFr
                     measured.append((device, f"{direction}_bytes_per_s", memory, size, reached))
     names = ("device", "quantity", "host_memory", "size_bytes", "value")
     known = [dict(zip(names, row, strict=True)) for row in measured]
-    known += [
-        {"device": "cpu", "quantity": quantity, "threads": threads, "value": value}
-        for quantity, threads, value in on_cpu
-    ]
+    names = ("quantity", "threads", "value")
+    known += [{"device": "cpu", **dict(zip(names, row, strict=True))} for row in on_cpu]
     rows = [row | {"round": number} for row in known for number in range(1, 7)]
     noise = np.exp(0.005 * rng.standard_normal(len(rows)))
     frame = table("ceilings.csv", rows)
     return frame.assign(value=frame["value"] * noise)
 
 
-def neighbours(samples: pd.DataFrame, gpus: int, rng: np.random.Generator) -> pd.DataFrame:
+def neighbours(samples: pd.DataFrame, gpus: int, rng: Rng) -> pd.DataFrame:
     """Return twelve pairs of every `STUDIED` cell, with the copies slowed by `SLOWDOWN`."""
     rows = []
     for memory, slowdown in SLOWDOWN.items() if gpus > 1 else ():
@@ -248,16 +228,12 @@ def phases(gpus: int) -> list[dict[str, object]]:
     on_gpu += [("neighbours", 2.0, 1.0)] if gpus > 1 else []
     on_cpu = [("ceilings", 0.1, 0.0), ("checking", 10.0, 9.0), ("sampling", 30.0, 29.0)]
     devices = {f"gpu{index}": on_gpu for index in range(gpus)} | {"cpu": on_cpu}
-    return [
-        {"device": device, "phase": phase, "wall_s": wall_s, "busy_s": busy_s}
-        for device, phases in devices.items()
-        for phase, wall_s, busy_s in phases
-    ]
+    names = ("device", "phase", "wall_s", "busy_s")
+    rows = [(device, *phase) for device, phases in devices.items() for phase in phases]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _studied(
-    samples: pd.DataFrame, memory: str
-) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
+def _studied(samples: pd.DataFrame, memory: str) -> Iterator[tuple[dict, pd.DataFrame]]:
     """Yield every `STUDIED` cell with one kind of host memory, and its samples."""
     rows = samples[(samples["variant"] == STUDIED[0]) & (samples["block_size"] == STUDIED[1])]
     for key, cell in rows[rows["host_memory"] == memory].groupby(CELL, dropna=False, sort=True):

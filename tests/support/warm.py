@@ -20,7 +20,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["snakemake.cli", "measurement.recorder.record", "tests.support.fakes"]
 )
-_OWN = ("analysis", "cpu_reference", "kernels", "measurement", "tests")
+_OWN = ("analysis", "base", "cpu_reference", "kernels", "measurement", "study", "tests")
 
 
 def run_module(

@@ -20,30 +20,21 @@ license: MIT
 @pytest.fixture
 def root(tmp_path):
     (tmp_path / "CITATION.cff").write_text(CFF)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "MANIFEST.sha256").write_text(f"of {name}\n")
     return tmp_path
 
 
-def manifest(folder, text):
-    folder.mkdir()
-    (folder / "MANIFEST.sha256").write_text(text)
-    return folder
-
-
-def test_citation_is_that_of_the_file_with_the_year_of_the_last_recording(root):
+def test_citation_is_of_the_file_the_last_recording_and_the_manifests(root):
     found = citation({}, ["2024-12-31T23:59:59Z", "2023-01-01T00:00:00Z"], root)
     assert (found.title, found.version, found.licence) == ("A study", "1.2.3", "MIT")
-    assert found.authors == "Ada Lovelace, The others"
-    assert found.year == "2024"
+    assert (found.authors, found.year) == ("Ada Lovelace, The others", "2024")
     assert citation({}, [], root).year == ""
-
-
-def test_data_hash_is_that_of_the_manifests_one_behind_the_other(root, tmp_path):
-    recordings = {"b": manifest(tmp_path / "b", "of b\n"), "a": manifest(tmp_path / "a", "of a\n")}
-    found = citation(recordings, [], root)
+    found = citation({name: root / name for name in ("b", "a")}, [], root)
     assert found.data_hash == hashlib.sha256(b"of b\nof a\n").hexdigest()
-    assert found.data == {
-        name: hashlib.sha256(f"of {name}\n".encode()).hexdigest() for name in ("b", "a")
-    }
+    hashes = (hashlib.sha256(text).hexdigest() for text in (b"of b\n", b"of a\n"))
+    assert found.data == dict(zip("ba", hashes, strict=True))
 
 
 @pytest.mark.parametrize("text", ["title: [", "title: only", "- a list"])

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,10 +36,9 @@ def study(make_recording, tmp_path_factory):
     base = tmp_path_factory.mktemp("study")
     sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": FEW}
     software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}
-    recordings = {
-        "card": make_recording(base / "card", software=software, **sizes).path,
-        "host": make_recording(base / "host", gpus=0, simulated=False, **sizes).path,
-    }
+    made = {"card": make_recording(base / "card", software=software, **sizes)}
+    made["host"] = make_recording(base / "host", gpus=0, simulated=False, **sizes)
+    recordings = {name: each.path for name, each in made.items()}
     (recordings["card"] / "thesis.txt").write_text("years of work")
     (recordings["card"] / "passwords").symlink_to("/etc/passwd")
     tables = chain(recordings)
@@ -55,43 +56,42 @@ def packed(study, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def graph(packed):
-    """The described entities by their id."""
+def contents(packed):
     with zipfile.ZipFile(packed) as archive:
-        described = json.loads(archive.read("ro-crate-metadata.json"))
-    return {entity["@id"]: entity for entity in described["@graph"]}
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(packed, study):
-    with zipfile.ZipFile(packed) as archive:
-        names = [name for name in archive.namelist() if name.startswith("data/recordings/card/")]
+def entities(metadata):
+    return {entity["@id"]: entity for entity in json.loads(metadata)["@graph"]}
+
+
+@pytest.fixture(scope="module")
+def graph(contents):
+    return entities(contents["ro-crate-metadata.json"])
+
+
+def test_nothing_of_a_recordings_folder_is_packed_but_the_recording(contents, study):
+    names = [name for name in contents if name.startswith("data/recordings/card/")]
     files = files_of(study.recordings["card"])
     assert sorted(names) == sorted(f"data/recordings/card/{name}" for name in ["", *files])
 
 
-def test_every_package_is_in_the_bill_of_materials_with_a_licence(packed):
-    with zipfile.ZipFile(packed) as archive:
-        bill = json.loads(archive.read("sbom.cdx.json"))
+def test_every_package_is_in_the_bill_of_materials_with_a_licence(contents):
+    bill = json.loads(contents["sbom.cdx.json"])
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     named = {one["name"]: one for one in bill["components"]}
     assert named["numpy"]["purl"] == f"pkg:pypi/numpy@{importlib.metadata.version('numpy')}"
     packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    needs = {
-        one["name"]: [each["name"] for each in one.get("dependencies", [])] for one in packages
-    }
+    needs = {one["name"]: {n["name"] for n in one.get("dependencies", ())} for one in packages}
     locked = {"matmul-study"}  # and what it needs without extras and groups
     while more := {each for name in locked for each in needs[name]} - locked:
         locked |= more
     assert len(locked & set(named)) > 20
-    unknown = [n for n in locked if n in named and "unknown" in str(named[n]["licenses"])]
-    assert unknown == []
+    assert not [n for n in locked & set(named) if "unknown" in str(named[n]["licenses"])]
 
 
 def ids(value):
     return {one["@id"] for one in (value if isinstance(value, list) else [value])}
-
-
-# ---- it validates
 
 
 def context():
@@ -102,27 +102,11 @@ def context():
     data = importlib.resources.files("rocrate") / "data" / "ro-crate.jsonld"
     document = json.loads(data.read_text())
     del document["@context"]["sha256"]
-    for term, place in {
-        "ComputationalWorkflow": "ComputationalWorkflow",
-        "FormalParameter": "FormalParameter",
-        "input": "ComputationalWorkflow#input",
-        "output": "ComputationalWorkflow#output",
-    }.items():
-        document["@context"][term] = f"https://bioschemas.org/{place}"
+    for term in ("ComputationalWorkflow", "FormalParameter"):
+        document["@context"][term] = f"https://bioschemas.org/{term}"
+    for term in ("input", "output"):
+        document["@context"][term] = f"https://bioschemas.org/ComputationalWorkflow#{term}"
     return document
-
-
-class Response:
-    """What the validator gets in place of an answer from the network."""
-
-    status_code = 200
-    headers = {"Content-Type": "application/ld+json"}  # noqa: RUF012
-
-    def __init__(self, document):
-        self.text = json.dumps(document)
-
-    def json(self):
-        return json.loads(self.text)
 
 
 @pytest.fixture
@@ -134,27 +118,24 @@ def issues(monkeypatch):
 
     def get(_self, url, *_arguments, **_options):
         assert url == CONTEXT, "nothing else is fetched"
-        return Response(context())
+        facts = {"status_code": 200, "headers": {"Content-Type": "application/ld+json"}}
+        return SimpleNamespace(**facts, text=json.dumps(context()), json=context)
 
     monkeypatch.setattr(HttpRequester, "get", get, raising=False)
 
     def validate(path, profile="workflow-run-crate"):
-        settings = services.ValidationSettings(
-            rocrate_uri=str(path),
-            profile_identifier=profile,
-            requirement_severity=models.Severity.RECOMMENDED,
-        )
-        found = services.validate(settings).get_issues()
-        return {
-            severity: {issue.message for issue in found if issue.severity.name == severity}
-            for severity in ("REQUIRED", "RECOMMENDED")
-        }
+        options = {"requirement_severity": models.Severity.RECOMMENDED}
+        options |= {"rocrate_uri": str(path), "profile_identifier": profile}
+        found = services.validate(services.ValidationSettings(**options)).get_issues()
+        messages = {"REQUIRED": set(), "RECOMMENDED": set()}
+        for issue in found:
+            messages[issue.severity.name].add(issue.message)
+        return messages
 
     return validate
 
 
-# Who ran what is not recorded, the study has no home page, and what a crate's publisher is nobody
-# knows before it is published.
+# The recordings name no person, the study has no home page, and the publisher is not known.
 NOT_KNOWN = {
     "The Action SHOULD have an agent that is a Person or Organization",
     "The Application SHOULD have a url",
@@ -178,9 +159,8 @@ def test_recordings_alone_are_a_crate_with_the_hash_that_they_are_cited_by(
     assert done.returncode == 0, done.stderr
     assert issues(out, "process-run-crate")["REQUIRED"] == set()
     with zipfile.ZipFile(out) as archive:
-        described = json.loads(archive.read("ro-crate-metadata.json"))
         archive.extractall(tmp_path)
-    card = next(one for one in described["@graph"] if one["@id"] == "data/recordings/card/")
+    card = entities((tmp_path / "ro-crate-metadata.json").read_text())["data/recordings/card/"]
     manifest = (tmp_path / "data" / "recordings" / "card" / "MANIFEST.sha256").read_bytes()
     assert card["identifier"] == f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     assert {Path(name).name for name in ids(card["hasPart"])} == set(files_of(folder))
@@ -197,33 +177,23 @@ def test_the_validator_finds_what_is_missing(packed, issues, tmp_path):
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path)
     described = json.loads((tmp_path / "ro-crate-metadata.json").read_text())
-    for entity in described["@graph"]:
-        if entity["@id"] == "#run":
-            del entity["instrument"]
+    del next(one for one in described["@graph"] if one["@id"] == "#run")["instrument"]
     (tmp_path / "ro-crate-metadata.json").write_text(json.dumps(described))
     assert any("instrument" in message for message in issues(tmp_path)["REQUIRED"])
 
 
-# ---- what is in it
-
-
-def test_every_file_has_the_hash_and_the_size_that_it_names(packed, graph):
+def test_every_file_has_the_hash_and_the_size_that_it_names(contents, graph):
     files = {name: entity for name, entity in graph.items() if "sha256" in entity}
     assert len(files) > 40
-    with zipfile.ZipFile(packed) as archive:
-        for name, entity in files.items():
-            data = archive.read(name)
-            assert entity["sha256"] == hashlib.sha256(data).hexdigest()
-            assert entity["contentSize"] == str(len(data))
+    for name, entity in files.items():
+        assert entity["sha256"] == hashlib.sha256(contents[name]).hexdigest()
+        assert entity["contentSize"] == str(len(contents[name]))
 
 
 def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph, study):
     workflow = graph["Snakefile"]
-    examples = {
-        graph[parameter]["name"]: ids(graph[parameter]["workExample"])
-        for side in ("input", "output")
-        for parameter in ids(workflow[side])
-    }
+    parameters = [graph[name] for name in ids(workflow["input"]) | ids(workflow["output"])]
+    examples = {one["name"]: ids(one["workExample"]) for one in parameters}
     published = {path.stem for path in (ROOT / "data" / "published").glob("*.csv")}
     assert set(examples) == {"config", "recordings", "report", "tables", *published}
     assert examples["config"] == {"config.yaml"}
@@ -235,15 +205,14 @@ def test_recordings_tables_report_and_configuration_are_inputs_and_outputs(graph
     taken = (examples[name] for name in ("config", "recordings", *published))
     assert ids(run["object"]) == set.union(*taken)
     assert ids(run["result"]) == examples["report"] | examples["tables"]
-    card = graph["data/recordings/card/"]
-    names = {Path(name).name for name in ids(card["hasPart"])}
-    assert names == set(files_of(study.recordings["card"]))
+    parts = {Path(name).name for name in ids(graph["data/recordings/card/"]["hasPart"])}
+    assert parts == set(files_of(study.recordings["card"]))
 
 
 def test_every_recording_is_the_result_of_a_measurement_with_its_times_and_software(graph):
     card, host = graph["#measurement-card"], graph["#measurement-host"]
-    assert card["startTime"] == "2024-01-01T00:00:00+00:00"
-    assert card["endTime"] == "2024-01-01T00:10:00+00:00"
+    times = [f"2024-01-01T00:{minute}:00+00:00" for minute in ("00", "10")]
+    assert [card["startTime"], card["endTime"]] == times
     assert ids(card["result"]) == {"data/recordings/card/"}
     assert ids(card["object"]) == {"kernels/", "cpu_reference/"}
     assert "Simulated GPU" in card["description"]
@@ -265,19 +234,16 @@ def test_licence_version_and_authors_are_those_of_the_citation_and_no_person_is_
     (author,) = ids(root["author"])
     assert graph[author]["name"] == "The matmul study authors"
     assert graph[author]["@type"] == "Organization"
-    assert not any("Person" in entity["@type"] for entity in graph.values())
-    assert not any("agent" in entity for entity in graph.values())
+    assert not any("Person" in each["@type"] or "agent" in each for each in graph.values())
     assert graph["Snakefile"]["identifier"].endswith("89abcdef01234567")
     assert "Simulated GPU (simulated)" in root["description"]
 
 
-def test_no_path_of_this_machine_is_in_it(packed, study):
-    with zipfile.ZipFile(packed) as archive:
-        for name in ("ro-crate-metadata.json", "ro-crate-preview.html"):
-            text = archive.read(name).decode()
-            for path in (ROOT, study.tables.parent):
-                assert str(path) not in text
-        assert not [name for name in archive.namelist() if "__pycache__" in name]
+def test_no_path_of_this_machine_is_in_it(contents, study):
+    for name in ("ro-crate-metadata.json", "ro-crate-preview.html"):
+        for path in (ROOT, study.tables.parent):
+            assert str(path) not in contents[name].decode()
+    assert not [name for name in contents if "__pycache__" in name]
 
 
 def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
@@ -287,23 +253,21 @@ def test_unpacked_it_is_a_tree_in_which_the_commands_run(packed, tmp_path):
         assert (tmp_path / name).is_file(), name
     out = tmp_path / "made"
     command = [sys.executable, "-m", "analysis", "tables", "--out", out]
-    for name, file in (("published", "times"), ("systems",) * 2, ("statements",) * 2):
-        command += [f"--{name}", f"data/published/{file}.csv"]
-    command += ["--recording", "host=data/recordings/host"]
+    command += ["--recording=host=data/recordings/host", "--published=data/published/times.csv"]
+    command += [f"--{name}=data/published/{name}.csv" for name in ("systems", "statements")]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (out / "models.csv").is_file()
 
 
-def test_the_same_study_gives_the_same_crate(packed, study, tmp_path):
+def test_the_same_study_gives_the_same_crate_with_entries_of_folders(packed, study, tmp_path):
     write_crate(study, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
-
-
-# ---- mistakes
-
-
-def changed(study, **changes):
-    return Study(**{**vars(study), **changes})
+    (tmp_path / "again.zip").unlink()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("text")
+    with zipfile.ZipFile(io.BytesIO(crate.zipped(tmp_path))) as archive:
+        assert archive.namelist() == ["a/", "a/b/", "a/b/file"]
+        assert archive.read("a/b/file") == b"text"
 
 
 @pytest.mark.parametrize(
@@ -312,7 +276,7 @@ def changed(study, **changes):
 )
 def test_what_is_missing_is_one_line_and_leaves_no_file(study, tmp_path, field, words):
     with pytest.raises(StoreError, match=words) as error:
-        write_crate(changed(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
+        write_crate(replace(study, **{field: tmp_path / "report.html"}), tmp_path / "out.zip")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out.zip").exists()
 
@@ -321,11 +285,3 @@ def test_a_missing_package_is_one_line_with_the_remedy(study, tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "rocrate.rocrate", None)
     with pytest.raises(StudyError, match="run `make ro-crate`"):
         write_crate(study, tmp_path / "out.zip")
-
-
-def test_folders_have_entries_of_their_own(tmp_path):
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "file").write_text("text")
-    with zipfile.ZipFile(io.BytesIO(crate.zipped(tmp_path))) as archive:
-        assert archive.namelist() == ["a/", "a/b/", "a/b/file"]
-        assert archive.read("a/b/file") == b"text"

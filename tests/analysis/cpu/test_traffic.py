@@ -5,14 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from analysis.cpu.traffic import (
-    LINE,
-    LINE_BYTES,
-    fetched_bytes,
-    is_bound,
-    matrix_bytes,
-    requested_bytes,
-)
+from analysis.cpu import traffic
+from analysis.cpu.traffic import LINE, LINE_BYTES, fetched_bytes, matrix_bytes, requested_bytes
 from cpu_reference.catalog import VARIANTS
 
 N = 96
@@ -34,20 +28,11 @@ def replayed_bytes(lines: Iterator[int], cache_bytes: int) -> int:
     return missed * LINE_BYTES
 
 
-def a(row, column):
-    return (row * N + column) // LINE
+A, B, C, BUFFER = range(4)
 
 
-def b(row, column):
-    return a(N + row, column)
-
-
-def c(row, column):
-    return a(2 * N + row, column)
-
-
-def buffer(index):
-    return a(3 * N, index)
+def at(matrix, row, column):
+    return ((matrix * N + row) * N + column) // LINE
 
 
 # The loops of the C files. Loops along a row access each line once instead of each element.
@@ -57,66 +42,59 @@ def naive(_block):
     for i in range(N):
         for j in range(N):
             for k in range(N):
-                yield a(i, k)
-                yield b(k, j)
-            yield c(i, j)
+                yield at(A, i, k)
+                yield at(B, k, j)
+            yield at(C, i, j)
 
 
 def loop_order(_block):
     for i in range(N):
-        yield from (c(i, j) for j in range(0, N, LINE))
+        yield from (at(C, i, j) for j in range(0, N, LINE))
         for k in range(N):
-            yield a(i, k)
+            yield at(A, i, k)
             for j in range(0, N, LINE):
-                yield b(k, j)
-                yield c(i, j)
+                yield at(B, k, j)
+                yield at(C, i, j)
 
 
 def column_buffered(_block):
     for j in range(N):
         for k in range(N):
-            yield b(k, j)
-            yield buffer(k)
+            yield at(B, k, j)
+            yield at(BUFFER, 0, k)
         for i in range(N):
             for k in range(0, N, LINE):
-                yield a(i, k)
-                yield buffer(k)
-            yield c(i, j)
+                yield at(A, i, k)
+                yield at(BUFFER, 0, k)
+            yield at(C, i, j)
 
 
 def blocked(block):
-    yield from (c(i, j) for i in range(N) for j in range(0, N, LINE))
+    yield from (at(C, i, j) for i in range(N) for j in range(0, N, LINE))
     for i0 in range(0, N, block):
         for k0 in range(0, N, block):
             for j0 in range(0, N, block):
                 for i in range(i0, i0 + block):
                     for k in range(k0, k0 + block):
-                        yield a(i, k)
+                        yield at(A, i, k)
                         for j in range(j0, j0 + block, LINE):
-                            yield b(k, j)
-                            yield c(i, j)
+                            yield at(B, k, j)
+                            yield at(C, i, j)
 
 
 @pytest.mark.parametrize(
     ("loops", "block", "cache_bytes"),
     [
-        (naive, None, 4096),  # the lines of a column do not fit
-        (naive, None, 12288),  # the lines of a column fit
-        (naive, None, MATRIX + 2048),  # B fits
-        (loop_order, None, 512),  # a row of C does not fit
-        (loop_order, None, 2048),
-        (loop_order, None, MATRIX + 2048),
-        (column_buffered, None, 512),  # a column does not fit
-        (column_buffered, None, 8192),
-        (column_buffered, None, MATRIX + 16384),  # A and the lines of two columns fit
-        (blocked, 32, 1024),  # no block fits
-        (blocked, 32, 6144),  # one block fits
+        # The lines of a column do not fit, fit; B fits.
+        *((naive, None, size) for size in (4096, 12288, MATRIX + 2048)),
+        # A row of C does not fit, fits; B fits.
+        *((loop_order, None, size) for size in (512, 2048, MATRIX + 2048)),
+        # A column does not fit, fits; A and the lines of two columns fit.
+        *((column_buffered, None, size) for size in (512, 8192, MATRIX + 16384)),
+        # No block fits, one, three blocks, two rows of blocks; B and three rows of blocks.
+        *((blocked, 32, size) for size in (1024, 6144, 24576, 36864)),
+        *((blocked, 16, size) for size in (6144, 16384, MATRIX + 24576)),
         (blocked, 48, 12288),
-        (blocked, 16, 6144),  # three blocks fit
-        (blocked, 32, 24576),
-        (blocked, 16, 16384),  # two rows of blocks fit
-        (blocked, 32, 36864),
-        (blocked, 16, MATRIX + 24576),  # B and three rows of blocks fit
         *((loops, 32, 3 * MATRIX + 1024) for loops in (naive, loop_order, blocked)),
     ],
 )
@@ -137,7 +115,12 @@ def test_traffic_falls_with_cache_size_down_to_the_matrices(name, n):
 
 
 def test_a_variant_without_formula_has_the_traffic_of_the_matrices():
-    assert {name for name in VARIANTS if is_bound(name)} == {"packed", "blas", "mkl", "blis"}
+    assert set(filter(traffic.is_bound, VARIANTS)) == {
+        "packed",
+        "blas",
+        "mkl",
+        "blis",
+    }
     assert fetched_bytes("packed", 1536, None, 48 << 10) == 3 * matrix_bytes(1536)
     assert requested_bytes("blas", 64) == 3 * matrix_bytes(64)
 
@@ -158,10 +141,7 @@ def test_traffic_of_large_matrices_in_a_small_cache(variant, block, bytes_per_fm
     assert found == pytest.approx(bytes_per_fma, rel=tolerance)
 
 
-def test_a_block_as_large_as_the_matrix_is_the_matrix():
+def test_blocks_are_at_most_the_matrix_and_requested_bytes_are_per_fma():
     assert fetched_bytes("blocked", 256, 512, 4096) == fetched_bytes("blocked", 256, 256, 4096)
-
-
-def test_requested_bytes_are_per_fma():
     assert requested_bytes("naive", 256) == 8 * 256**3
     assert requested_bytes("blocked", 256) == 12 * 256**3

@@ -32,8 +32,6 @@ from tests.support.simulated import kernel_time_s
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run `advise` for the simulated GPU; return exit status, stdout, stderr."""
-
     def command(tables, n, *more: object) -> tuple[int, str, str]:
         size = [] if n is None else ["--n", n]
         arguments = ["analysis", "advise", "--gpu", "card", *size, "--tables", tables, *more]
@@ -47,8 +45,6 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def edited(computed, tmp_path):
-    """Return a function that copies the tables and changes one of them."""
-
     def copy(name, change):
         copied = shutil.copytree(computed, tmp_path / "tables")
         frame = pd.read_csv(copied / f"{name}.csv", dtype=str)
@@ -65,16 +61,12 @@ def truth_s(variant, block, n, memory):
     return 12 * n**2 / bytes_per_s + kernel_time_s(one) + 5e-6
 
 
-# ---- predictions
-
-
 @pytest.fixture(scope="module")
 def fitted(computed):
     texts = ((computed / f"{name}.csv").read_text() for name in TABLES[:3])
     rows = [list(csv.DictReader(text.splitlines())) for text in texts]
-    return {
-        memory: predictors.predictor("card", memory, *rows) for memory in ("pinned", "pageable")
-    }
+    memories = ("pinned", "pageable")
+    return {memory: predictors.predictor("card", memory, *rows) for memory in memories}
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
@@ -128,24 +120,15 @@ def test_beyond_the_measured_sizes_the_fastest_is_that_of_the_nearest_size():
     assert found.predict(second, 9000).time_s < found.predict(first, 9000).time_s
 
 
-def test_a_kernel_never_takes_less_than_an_empty_one():
+def test_a_kernel_takes_no_less_than_an_empty_one_and_squares_of_intervals_add():
     found = made_gpu((1e-5, (1.0, 1.0)))
     assert found.predict(found.kernels[0], 1).parts["kernel"] == 2e-6
     assert found.predict(found.kernels[0], 256).parts["kernel"] == pytest.approx(1e-5)
-
-
-def test_intervals_of_independent_parts_add_in_squares():
     predicted = predictors.combined({"a": 3.0, "b": 4.0}, {"a": 0.1, "b": 0.1})
     assert (predicted.time_s, predicted.half_width) == (7, pytest.approx(math.hypot(0.3, 0.4) / 7))
-    above, below = (
-        predictors.Prediction(t, t * math.exp(-w), t * math.exp(w), {})
-        for t, w in ((6, 0.3), (2, 0.4))
-    )
-    value, low, high = predictors.ratio(above, below)
+    known = ((6, 6 * math.exp(-0.3), 6 * math.exp(0.3)), (2, 2 * math.exp(-0.4), 2 * math.exp(0.4)))
+    value, low, high = predictors.ratio(*(predictors.Prediction(*each, {}) for each in known))
     assert (value, math.log(high / low) / 2) == (3, pytest.approx(0.5))
-
-
-# ---- held-out sizes
 
 
 def test_held_out_sizes_are_predicted_within_their_intervals(computed):
@@ -165,7 +148,6 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
 
 
 def predicted(recorded):
-    """Return the tables of fits, and the predictions from them."""
     found = data.sources({"card": recorded})
     made = {"predictors": predictors_table(found), "curves": curves_table(found)}
     made["transfers"] = transfer_tables(found)[0]
@@ -187,9 +169,6 @@ def test_held_out_times_do_not_change_predictions(make_recording, tmp_path):
     assert (after["error_share"] < before["error_share"]).all()
 
 
-# ---- the command
-
-
 def test_it_answers_with_time_speedups_and_break_even(run, computed):
     status, out, err = run(computed, 1536)
     assert (status, err) == (0, "")
@@ -202,19 +181,15 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert low <= truth <= high
     assert value == pytest.approx(truth, rel=0.05)
     assert lines[4].startswith("cublas_sgemm: ")
-    names = [
-        *("naive loop, one thread", "fastest of this study, one thread"),
-        *("fastest of this study, all threads", "BLAS, one thread", "BLAS, all threads"),
-        "fastest of all",
-    ]
+    one, every, own = "one thread", "all threads", "fastest of this study"
+    names = [f"naive loop, {one}", f"{own}, {one}", f"{own}, {every}"]
+    names += [f"BLAS, {one}", f"BLAS, {every}", "fastest of all"]
     assert [line.split("  ")[0] for line in lines[7:13]] == names
     speedup = float(re.search(r"  ([\d.]+) \(", lines[11]).group(1))
     assert speedup == pytest.approx(2e-11 * 1536**3 / 3.2 / (truth / 1e3), rel=0.1)
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
-    pinned = run(computed, 1536, "--host-memory", "pinned")[1]
-    assert "pinned host memory" in pinned
-    assert pinned != out
+    assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
 
 
 def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):
@@ -225,6 +200,8 @@ def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed
     assert "note: extrapolated: N = 5000 is outside the measured sizes, N = 256 to 2048" in outside
     assert "note: the tiles of register_tile_conflict_free do not divide N = 5000" in outside
     assert outside.count("* extrapolated: N = 5000") == 1
+    curve = SimpleNamespace(log_n=[math.log(512)])
+    assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
 
 def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
@@ -238,11 +215,6 @@ def test_each_range_of_sizes_names_its_cpu_baselines(run, edited):
     assert len(marked) == 2
     assert marked[0].startswith("* extrapolated (naive loop, one thread): N = 5000 is outside")
     assert "BLAS, one thread; BLAS, all threads" in marked[1]
-
-
-def test_a_single_measured_size_is_named():
-    curve = SimpleNamespace(log_n=[math.log(512)])
-    assert _outside(curve, 600) == "N = 600 differs from the only measured size, N = 512"
 
 
 def test_an_extrapolation_from_two_sizes_has_no_interval(run, edited):
@@ -308,9 +280,9 @@ def test_invalid_arguments_are_refused(run, computed, n, more, capsys):
 
 
 def test_it_imports_no_slow_library(computed):
+    arguments = ["advise", "--gpu", "card", "--n", "512", "--tables", str(computed)]
     script = (
-        "import sys, runpy; sys.argv[1:] = ['advise', '--gpu', 'card', '--n', '512', '--tables', "
-        f"{str(computed)!r}]\n"
+        f"import sys, runpy; sys.argv[1:] = {arguments}\n"
         "try: runpy.run_module('analysis', run_name='__main__')\n"
         "except SystemExit as end: assert not end.code\n"
         "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"

@@ -10,18 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from analysis.data import recordings as data
-from analysis.decide.break_even import (
-    ABOVE,
-    BELOW,
-    LIBRARY,
-    MEASURED,
-    STUDY,
-    CpuBaselines,
-    break_even_table,
-    crossings,
-    side,
-)
-from analysis.decide.break_even import _rows as rows_of_sides
+from analysis.decide import break_even
+from analysis.decide.break_even import ABOVE, BELOW, LIBRARY, MEASURED, STUDY, crossings, side
 from analysis.stats.estimates import DRAWS, bootstrap_medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
@@ -29,7 +19,6 @@ CPU_S = 7.65e-12  # per FMA
 
 
 def gpu_s(n):
-    """Latency, copies and kernel: constant, N², N³."""
     return 2e-3 + 1.2e-9 * n**2 + 1e-13 * n**3
 
 
@@ -51,62 +40,59 @@ def made(time_s, rng, sizes=SIZES, count=15, noise=0.03, variant="block"):
 
 
 def found(gpu, cpu):
-    (row,) = rows_of_sides(gpu, CpuBaselines({"cpu": cpu}), "test")
+    (row,) = break_even._rows(gpu, break_even.CpuBaselines({"cpu": cpu}), "test")
     return row
+
+
+def measured(seed, time_s=gpu_s, noise=0.03, sizes=SIZES):
+    """Return the row of a GPU with these times and of the CPU measured at these sizes."""
+    rng = np.random.default_rng(seed)
+    return found(made(time_s, rng, noise=noise), made(cpu_s, rng, sizes, noise=noise))
 
 
 @pytest.mark.slow
 def test_a_known_break_even_is_recovered_with_its_coverage():
     inside = near = 0
     for seed in range(60):
-        rng = np.random.default_rng(seed)
-        row = found(made(gpu_s, rng), made(cpu_s, rng))
-        assert row["location"] == MEASURED
-        assert (row["slower_at"], row["faster_at"]) == (512, 1024)
+        row = measured(seed)
+        assert (row["location"], row["slower_at"], row["faster_at"]) == (MEASURED, 512, 1024)
         assert row["n_low"] <= row["n"] <= row["n_high"]
         inside += row["n_low"] <= TRUTH <= row["n_high"]
         near += abs(row["n"] / TRUTH - 1) < 0.03
-    assert inside >= 54
-    assert near >= 54
+    assert min(inside, near) >= 54
 
 
 def test_more_noise_makes_a_wider_interval():
-    widths = []
-    for noise in (0.003, 0.1):
-        rng = np.random.default_rng(5)
-        row = found(made(gpu_s, rng, noise=noise), made(cpu_s, rng, noise=noise))
-        widths.append(row["n_high"] / row["n_low"])
-    assert 1 < widths[0] < widths[1] < 2
+    low, high = (measured(5, noise=noise) for noise in (0.003, 0.1))
+    assert 1 < low["n_high"] / low["n_low"] < high["n_high"] / high["n_low"] < 2
 
 
 @pytest.mark.parametrize(
-    ("time_s", "location", "slower_at", "faster_at", "bound"),
+    ("time_s", "expected"),
     [
-        (lambda n: gpu_s(n) / 50, BELOW, None, 256, 0),
-        (lambda n: 5e-11 * n**3, ABOVE, 4096, None, np.inf),
+        (lambda n: gpu_s(n) / 50, [BELOW, None, 256, 0, 0]),
+        (lambda n: 5e-11 * n**3, [ABOVE, 4096, None, np.inf, np.inf]),
     ],
 )
-def test_a_break_even_outside_the_measured_sizes(time_s, location, slower_at, faster_at, bound):
-    rng = np.random.default_rng(1)
-    row = found(made(time_s, rng), made(cpu_s, rng))
-    assert row["location"] == location
-    assert (row["slower_at"], row["faster_at"]) == (slower_at, faster_at)
+def test_a_break_even_outside_the_measured_sizes(time_s, expected):
+    row = measured(1, time_s)
+    names = ("location", "slower_at", "faster_at", "n_low", "n_high")
+    assert [row[name] for name in names] == expected
     assert math.isnan(row["n"])
-    assert (row["n_low"], row["n_high"]) == (bound, bound)
 
 
 def test_a_gpu_hardly_faster_at_the_smallest_size_may_be_slower_there():
-    rng = np.random.default_rng(2)
     ratio = 0.97 * cpu_s(256.0) / gpu_s(256.0)
-    row = found(made(lambda n: ratio * gpu_s(n), rng, noise=0.2), made(cpu_s, rng, noise=0.2))
+    row = measured(2, lambda n: ratio * gpu_s(n), noise=0.2)
     assert row["n_low"] == 0
     assert 256 < row["n_high"] < 512
 
 
-def test_a_crossing_below_a_later_slower_size_does_not_count():
-    sizes = np.array([256.0, 512, 1024, 2048])
-    (n,) = crossings(sizes, np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
+def test_the_range_is_of_both_sides_and_a_later_slower_size_counts():
+    (n,) = crossings(np.array([256.0, 512, 1024, 2048]), np.array([-1.0, 1.0, -1.0, -1.0])[:, None])
     assert n == pytest.approx(512 * math.sqrt(2))
+    row = measured(6, sizes=(256, 512, 1024))
+    assert (row["least_n"], row["largest_n"], row["location"]) == (256, 1024, MEASURED)
 
 
 @given(st.lists(st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3), min_size=4, max_size=4))
@@ -118,60 +104,38 @@ def test_above_the_break_even_the_gpu_is_faster(log_ratio):
         assert log_ratio[int(np.sum(sizes <= n)) - 1] > 0
 
 
-def test_the_range_is_that_of_both_sides():
-    rng = np.random.default_rng(6)
-    cpu = made(cpu_s, rng, sizes=(256, 512, 1024))
-    row = found(made(gpu_s, rng), cpu)
-    assert (row["least_n"], row["largest_n"]) == (256, 1024)
-    assert row["location"] == MEASURED
-
-
 def test_a_cell_without_interval_uses_its_median_and_is_counted():
     rng = np.random.default_rng(7)
     cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], "variant": "naive"})
-    draws = np.full((len(SIZES), DRAWS), np.nan)
-    known = side(cells, draws, ["variant"])
+    known = side(cells, np.full((len(SIZES), DRAWS), np.nan), ["variant"])
     row = found(made(gpu_s, rng, noise=0.001), known)
-    assert row["cells_without_interval"] == len(SIZES)
-    assert row["n"] == pytest.approx(TRUTH, rel=0.02)
+    assert (row["cells_without_interval"], row["n"]) == (len(SIZES), pytest.approx(TRUTH, rel=0.02))
     assert row["n_low"] <= TRUTH <= row["n_high"]
 
 
-def test_two_sizes_give_no_interval():
+def test_one_size_makes_no_side_and_two_give_no_interval():
     rng = np.random.default_rng(8)
     cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], "v": 1})
-    two = side(cells, np.full((2, DRAWS), np.nan), ["v"])
-    row = found(made(gpu_s, rng), two)
+    row = found(made(gpu_s, rng), side(cells, np.full((2, DRAWS), np.nan), ["v"]))
     assert row["n"] == pytest.approx(TRUTH, rel=0.05)
     assert np.isnan([row["n_low"], row["n_high"]]).all()
-
-
-def test_one_size_makes_no_side():
-    cells = pd.DataFrame({"n": [256], "total_s": [1.0], "v": 1})
-    assert side(cells, np.ones((1, DRAWS)), ["v"]) is None
+    assert side(cells[:1], np.ones((1, DRAWS)), ["v"]) is None
 
 
 def test_a_variant_is_not_extrapolated_into_the_range_of_others():
-    cells = pd.DataFrame(
-        [
-            *({"n": n, "total_s": 1e-9 * n, "v": "short"} for n in (256, 512)),
-            *({"n": n, "total_s": 1e-7 * n, "v": "long"} for n in (256, 512, 1024)),
-        ]
-    )
+    cells = [{"n": n, "total_s": 1e-9 * n, "v": "short"} for n in (256, 512)]
+    cells += [{"n": n, "total_s": 1e-7 * n, "v": "long"} for n in (256, 512, 1024)]
+    cells = pd.DataFrame(cells)
     cells.loc[2, "total_s"] = 2e-9 * 256  # both are near the fastest somewhere
     both = side(cells, np.full((5, DRAWS), np.nan), ["v"])
     at = np.exp(both.log_s(np.array([512.0, 1024.0]))[:, 0])
-    assert at[0] == pytest.approx(512e-9)
-    assert at[1] == pytest.approx(1024e-7)
-
-
-# ---- tables of a recording
+    assert (at[0], at[1]) == (pytest.approx(512e-9), pytest.approx(1024e-7))
 
 
 @pytest.mark.slow
 def test_each_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
     sources = data.sources({"card": gpu_recording})
-    table = break_even_table(sources)
+    table = break_even.break_even_table(sources)
     keys = ["host_memory", "kernels", "cpu_baseline"]
     assert len(table) == 2 * 2 * 6
     assert not table.duplicated(keys).any()
@@ -185,4 +149,4 @@ def test_each_cpu_baseline_of_a_recording_has_its_row(gpu_recording):
     assert row["location"] == MEASURED
     assert row["n_low"] <= truth <= row["n_high"]
     assert row["n"] == pytest.approx(truth, rel=0.2)
-    pd.testing.assert_frame_equal(table, break_even_table(sources))
+    pd.testing.assert_frame_equal(table, break_even.break_even_table(sources))

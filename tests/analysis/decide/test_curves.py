@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from analysis.data import recordings as data
-from analysis.decide.curves import (
-    CPU_BASELINES,
-    EXPONENTS,
-    CurveErrors,
-    cpu_baselines,
-    curve,
-    curves_table,
-    leave_one_out,
-)
+from analysis.decide import curves as model
+from analysis.decide.curves import CurveErrors, cpu_baselines, curve, curves_table, leave_one_out
 from analysis.decide.predictions import as_text
 from analysis.decide.predictors import curves, fill
 from tests.support.products import product_of
@@ -39,8 +32,7 @@ def test_between_two_sizes_a_time_is_between_theirs(time_s):
     for left in range(4):
         between = np.exp(found.at(np.linspace(SIZES[left], SIZES[left + 1], 9)))
         low, high = sorted(time_s[left : left + 2])
-        assert (between >= low * (1 - 1e-9)).all()
-        assert (between <= high * (1 + 1e-9)).all()
+        assert ((low * (1 - 1e-9) <= between) & (between <= high * (1 + 1e-9))).all()
 
 
 @given(times, st.floats(1.1, 30))
@@ -49,7 +41,7 @@ def test_beyond_the_measured_sizes_a_time_grows_within_physical_limits(time_s, f
     for end, edge, far in ((0, 256.0, 256.0 / factor), (-1, 4096.0, 4096.0 * factor)):
         near_s, far_s = np.exp(found.at([edge, far]))
         exponent = math.log(far_s / near_s) / math.log(far / edge)
-        low, high = EXPONENTS[end]
+        low, high = model.EXPONENTS[end]
         assert low - 1e-6 <= exponent <= high + 1e-6
 
 
@@ -83,12 +75,11 @@ def test_the_reach_is_0_at_a_measured_size_and_1_an_octave_beyond():
     assert found.reach([128, 8192]) == pytest.approx([1, 1])
     assert found.reach(64)[0] == pytest.approx(math.sqrt(2))
     assert found.reach(256 * math.sqrt(2))[0] == pytest.approx(0.5)
-    widest = found.reach(np.geomspace(256, 512, 101))
-    assert widest.argmax() == 50
+    assert found.reach(np.geomspace(256, 512, 101)).argmax() == 50
     assert [found.covers(n) for n in (255, 256, 4096, 4097)] == [False, True, True, False]
 
 
-def test_leave_one_out_errors_are_those_of_the_other_sizes():
+def test_leave_one_out_errors_are_of_one_curve_or_pooled():
     time_s = 1e-12 * SIZES**3
     exact = leave_one_out(SIZES, time_s)
     assert exact.between == pytest.approx(np.zeros(3), abs=1e-6)
@@ -99,9 +90,6 @@ def test_leave_one_out_errors_are_those_of_the_other_sizes():
     assert leave_one_out(SIZES, middle).between[1] == pytest.approx(-math.log(2) / math.sqrt(0.5))
     largest[4] *= 2
     assert leave_one_out(SIZES, largest).beyond[1] == pytest.approx(-math.log(2))
-
-
-def test_the_errors_of_several_curves_are_pooled():
     one = CurveErrors(np.array([0.1, -0.3]), np.array([0.2]))
     both = CurveErrors.of([one, CurveErrors(np.array([0.2]), np.empty(0))])
     assert both.spread == pytest.approx(math.sqrt(0.14 / 3))
@@ -118,9 +106,6 @@ def test_between_and_beyond_have_their_own_errors():
     nothing = replace(found, between=math.inf, beyond=math.inf)
     assert nothing.half_width_at(256) == pytest.approx(0.05)
     assert math.isinf(nothing.half_width_at(300))
-
-
-# ---- the last wave of a launch
 
 
 @pytest.mark.parametrize(
@@ -143,9 +128,6 @@ def test_a_partly_filled_wave_never_shortens_a_launch(variant, n):
     assert 1 <= fill(product_of(variant, n, 16), 132) <= 132
 
 
-# ---- tables of a recording
-
-
 @pytest.fixture(scope="module")
 def source(gpu_recording):
     (found,) = data.sources({"card": gpu_recording})
@@ -159,10 +141,10 @@ def table(source):
 
 def test_each_cpu_baseline_is_its_fastest_cell(source):
     found = cpu_baselines(source)
-    assert tuple(dict.fromkeys(found["cpu_baseline"])) == CPU_BASELINES
+    assert tuple(dict.fromkeys(found["cpu_baseline"])) == model.CPU_BASELINES
     at = found.loc[found["n"] == 1024, ["cpu_baseline", "variant", "threads"]]
     names = [("naive", 1), ("packed", 1), ("packed", 4), ("blas", 1), ("blas", 4), ("blas", 4)]
-    expected = [(key, *name) for key, name in zip(CPU_BASELINES, names, strict=True)]
+    expected = [(key, *name) for key, name in zip(model.CPU_BASELINES, names, strict=True)]
     assert list(at.itertuples(index=False, name=None)) == expected
     for row in found.itertuples():
         assert source.cells.at[row.Index, "total_s"] == row.time_s
@@ -204,8 +186,7 @@ def test_the_cpu_has_one_curve_per_recording(make_recording, tmp_path):
 
 def test_curves_of_few_sizes_have_few_errors(source, table):
     cpu = table[table["cpu_baseline"] == "naive"]
-    assert (cpu["left_out_between"] == 1).all()
-    assert (cpu["left_out_beyond"] == 2).all()
+    assert (cpu[["left_out_between", "left_out_beyond"]] == [1, 2]).all(axis=None)
     assert np.isfinite(cpu[["half_width_between", "half_width_beyond"]]).all(axis=None)
     widths = np.log(cpu["time_high_s"] / cpu["time_low_s"]).astype(float)
     assert cpu["half_width"].iloc[0] == pytest.approx(widths.max() / 2)

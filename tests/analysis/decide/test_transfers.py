@@ -51,18 +51,23 @@ def test_intervals_cover_the_truth():
 def test_the_unit_of_time_does_not_matter():
     points = measured(TRUTH, np.random.default_rng(1))
     best = fit(points, LINE)
-    thousandfold = Points(points.copies, points.size_bytes, 1e3 * points.time_s)
-    slower = fit(thousandfold, LINE)
+    slower = fit(Points(points.copies, points.size_bytes, 1e3 * points.time_s), LINE)
     assert slower.latency_s == pytest.approx(1e3 * best.latency_s, rel=1e-3)
     assert slower.bytes_per_s == pytest.approx(best.bytes_per_s / 1e3, rel=1e-4)
 
 
-def test_copies_without_latency_have_none_and_an_open_end():
-    points = measured(Copies(0.0, 1e10), np.random.default_rng(2))
-    # noise may look like a latency: bend the times so that they show none
-    points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.02)
+def without_latency(noise, exponent):
+    """Return copies bent to show no latency, which noise may look like, and their fit."""
+    points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise)
+    bent_s = points.time_s * (SIZES / SIZES[0]) ** exponent
+    points = Points(points.copies, points.size_bytes, bent_s)
     best = fit(points, LINE)
     assert best.latency_s == 0
+    return points, best
+
+
+def test_copies_without_latency_have_none_and_an_open_end():
+    points, best = without_latency(0.02, 0.02)
     low, high = interval(points, best, "latency_s")
     assert low == 0
     assert 0 < high < 1e-5
@@ -71,11 +76,8 @@ def test_copies_without_latency_have_none_and_an_open_end():
 
 
 def test_an_interval_at_no_latency_is_that_of_its_profile():
-    """Times bent to show no latency: a higher bandwidth leaves room for a latency."""
-    points = measured(Copies(0.0, 1e10), np.random.default_rng(2), noise=0.05)
-    points = Points(points.copies, points.size_bytes, points.time_s * (SIZES / SIZES[0]) ** 0.01)
-    best = fit(points, LINE)
-    assert best.latency_s == 0
+    """A higher bandwidth leaves room for a latency."""
+    points, best = without_latency(0.05, 0.01)
     degrees_of_freedom = len(SIZES) - 2
     least = np.sum(points.log_ratios(best) ** 2)
     limit = least * (1 + fisher.ppf(0.95, 1, degrees_of_freedom) / degrees_of_freedom)
@@ -88,8 +90,7 @@ def test_an_interval_at_no_latency_is_that_of_its_profile():
 
 
 def test_a_knee_is_found_and_predicts_better_than_a_line():
-    truth = Copies(5e-6, 1.5e10, 4e6, 5e9)
-    points = measured(truth, np.random.default_rng(3), noise=0.01)
+    points = measured(Copies(5e-6, 1.5e10, 4e6, 5e9), np.random.default_rng(3), noise=0.01)
     line, knee = (fit(points, model) for model in (LINE, KNEE))
     assert knee.knee_bytes == pytest.approx(4e6, rel=0.3)
     assert knee.bytes_per_s == pytest.approx(1.5e10, rel=0.1)
@@ -100,11 +101,8 @@ def test_a_knee_is_found_and_predicts_better_than_a_line():
 
 def test_a_leave_one_out_prediction_does_not_use_its_size():
     points = measured(TRUTH)
-    bent = points.time_s.copy()
-    bent[3] *= 2
-    bent_points = Points(points.copies, points.size_bytes, bent)
-    errors = leave_one_out(bent_points, fit(bent_points, LINE))
-    assert errors[3] == pytest.approx(-math.log(2), abs=1e-3)
+    points.time_s[3] *= 2
+    assert leave_one_out(points, fit(points, LINE))[3] == pytest.approx(-math.log(2), abs=1e-3)
 
 
 @given(st.floats(1, 1e9), st.floats(1, 1e9))
@@ -121,9 +119,6 @@ def test_beyond_a_knee_the_second_bandwidth_applies():
     assert Copies(1e-6, 1e10).time_s(1, 3e6) == pytest.approx(1e-6 + 3e-4)
 
 
-# ---- tables of a recording
-
-
 @pytest.fixture(scope="module")
 def tables(gpu_recording):
     return transfer_tables(data.sources({"card": gpu_recording}))
@@ -136,17 +131,13 @@ def test_the_bandwidth_of_a_recording_is_found(tables, memory, bytes_per_s, dire
     assert found["bytes_per_low_s"] <= bytes_per_s <= found["bytes_per_high_s"]
     assert found["bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.02)
     assert found["latency_s"] < 2e-6, "the simulated GPU has none"
-    assert found["used"]
-    assert found["holdout_sizes"] == 1
+    assert (found["used"], found["holdout_sizes"]) == (True, 1)
     assert found["holdout_log_rms"] < 0.02
 
 
-def test_the_overhead_of_a_run_is_found(tables):
+def test_overhead_and_single_copies_have_their_own_fits(tables):
     found = only(tables[0], host_memory="pinned", direction="overhead", used=True)
     assert found["latency_s"] == pytest.approx(5e-6, rel=0.05)
-
-
-def test_single_copies_have_their_own_fit_that_no_prediction_uses(tables):
     fits, points = tables
     single = fits[fits["data"] == SINGLE]
     assert len(single) == 4
@@ -171,8 +162,7 @@ def test_held_out_sizes_and_host_work_are_excluded(tables, gpu_recording):
 
 def test_each_point_has_the_prediction_of_the_used_model(tables):
     fits, points = tables
-    group = ["host_memory", "direction", "data"]
-    used = fits[fits["used"].astype(bool)].set_index(group)["model"]
+    used = fits[fits["used"].astype(bool)].set_index(["host_memory", "direction", "data"])["model"]
     runs = points[points["data"] == END_TO_END]
     assert len(used) == 6
     for one in runs.itertuples():
@@ -187,11 +177,4 @@ def test_few_sizes_give_a_line_only(make_recording, tmp_path):
     fits, points = transfer_tables(data.sources({"card": recorded}))
     runs = fits[(fits["data"] == END_TO_END) & (fits["direction"] == "h2d")]
     assert set(points.loc[points["data"] == END_TO_END, "n"]) == {250, 256, 512}
-    assert set(runs["model"]) == {LINE}
-    assert set(runs["sizes"]) == {3}
-
-
-def test_a_host_without_gpu_has_no_copies(cpu_recording):
-    fits, points = transfer_tables(data.sources({"host": cpu_recording}))
-    assert fits.empty
-    assert points.empty
+    assert (set(runs["model"]), set(runs["sizes"])) == ({LINE}, {3})

@@ -1,18 +1,13 @@
 """Theory, host execution and hardware counters compared: tables, explanations."""
 
+import re
+
 import pandas as pd
 import pytest
 
 from analysis.data import recordings as data
-from analysis.kernels.counts import (
-    ARBITRATION,
-    NOT_EXPLAINED,
-    WIDE,
-    counts_by_line_table,
-    counts_table,
-    explanations,
-    read,
-)
+from analysis.kernels import counts
+from analysis.kernels.counts import ARBITRATION, NOT_EXPLAINED, WIDE, counts_table, read
 from base.errors import StudyError
 from kernels.host_execution.counts import COLUMNS, table
 from measurement.recording.recording import OPTIONAL
@@ -44,8 +39,7 @@ def counted(tmp_path_factory):
     """A table of counts: block in blocks of 32 run at 64; the others as if run at SIZE."""
     file = tmp_path_factory.mktemp("counts") / "counts.csv"
     others = [product_of(name, n, block) for name, block in KERNELS for n in (SIZE, 1024)]
-    builds = tmp_path_factory.mktemp("builds")
-    file.write_text(table([product_of("block", 64, 32)], others, builds))
+    file.write_text(table([product_of("block", 64, 32)], others, tmp_path_factory.mktemp("builds")))
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
     at_size = frame["n"] == str(SIZE)
     frame.loc[at_size, "count"] = frame.loc[at_size, "theory"]
@@ -85,16 +79,11 @@ def one(found, name, block, n, quantity):
     return only(found, variant=name, block_size=block, n=n, quantity=quantity)
 
 
-# ---- the tables
-
-
 def test_each_total_has_one_row_with_theory_host_and_counter(found, counted):
-    totals = read(counted)
-    assert len(found) == totals["line"].isna().sum()
+    assert len(found) == read(counted)["line"].isna().sum()
     assert not found.duplicated(["variant", "n", "block_size", "quantity"]).any()
     of_gpu = found[found["gpu"].notna()]
-    assert set(of_gpu["n"]) == {SIZE}
-    assert set(of_gpu["gpu"]) == {"two-gpu1"}
+    assert (set(of_gpu["n"]), set(of_gpu["gpu"])) == ({SIZE}, {"two-gpu1"})
     assert set(of_gpu["recording"]) == {"two"}
     assert (of_gpu["counter"].notna()).all()
     assert len(of_gpu) == 10 * len(KERNELS), "each metric of each kernel"
@@ -129,30 +118,25 @@ def test_agreement_is_exact_and_unknown_without_counts(found, counted):
 @pytest.mark.slow
 def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
     second = counters(counted, "gpu0", {})
-    foreign = second.assign(dtype="float64", value=1.0)
     several = second.assign(value=second["value"] + 2.0)
+    foreign = second.assign(dtype="float64", value=1.0)
     rows = pd.concat([gpus.counters, second, several, several, foreign])
     two = rewritten(gpus, gpus.path.parent / "both", counters=rows)
     found = counts_table(read(counted), data.sources({"two": two}))
-    row = found[(found["variant"] == "naive") & (found["n"] == SIZE)]
-    row = row[row["quantity"] == "global_load_sectors"]
+    row = found.query("variant == 'naive' and n == @SIZE and quantity == 'global_load_sectors'")
     assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]
     assert list(row["counter"]) == [138412034, 138412032], "the median of three, and one"
     assert list(row["agrees"]) == [False, True]
 
 
-def test_lines_are_those_of_the_host_execution(counted):
-    lines = counts_by_line_table(read(counted))
+def test_lines_are_those_of_the_host_execution_and_need_counts(counted):
+    lines = counts.counts_by_line_table(read(counted))
     assert set(lines["n"]) == {64}
-    loads = lines[lines["quantity"] == "shared_load_requests"]
-    assert list(loads["host"]) == [2 * 64**3 // 32]
+    assert list(lines[lines["quantity"] == "shared_load_requests"]["host"]) == [2 * 64**3 // 32]
     assert lines["line"].notna().all()
-
-
-def test_without_counts_both_tables_are_empty_with_their_columns():
     nothing = read([])
     assert list(nothing) == COLUMNS
-    for made in (counts_table(nothing, []), counts_by_line_table(nothing)):
+    for made in (counts_table(nothing, []), counts.counts_by_line_table(nothing)):
         assert made.empty
         assert {"variant", "n", "block_size", "host"} <= set(made)
 
@@ -171,20 +155,12 @@ def test_unreadable_counts_are_one_line(counted, tmp_path, change, words):
         file.write_text(change(counted[0].read_text()))
     with pytest.raises(StudyError, match=r"python -m kernels count") as error:
         read([file])
-    message = str(error.value)
-    assert "\n" not in message
-    assert message.startswith(f"counts {file}: invalid table")
-    assert words in message
-
-
-# ---- explanations
+    assert re.fullmatch(f"counts {file}: invalid table.*{words}.*", str(error.value))
 
 
 def texts(found, name, block, operation):
-    return [
-        one(found, name, block, SIZE, f"{operation}_{measure}")["explanation"]
-        for measure in METRICS
-    ]
+    rows = (one(found, name, block, SIZE, f"{operation}_{measure}") for measure in METRICS)
+    return [row["explanation"] for row in rows]
 
 
 def test_the_counters_of_the_h100_are_explained(found):
@@ -201,7 +177,7 @@ def test_the_counters_of_the_h100_are_explained(found):
 
 def explained(theory, counter, merged=None):
     sources = (theory, merged or theory, counter)
-    return explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
+    return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
 
 
 @pytest.mark.parametrize("off", [-1, 1])
@@ -215,8 +191,7 @@ def test_a_single_wavefront_too_many_or_few_is_not_arbitration(off):
 
 
 def test_merged_loads_of_half_a_warp_take_one_wavefront():
-    """Counters of an H100 for block_unroll4 in blocks of 8×2 threads at N = 512."""
-    theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)
+    theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)  # 8×2 threads on an H100
     found = explained(theory, (4194304, 4195167, 863), merged)
     both = f"{WIDE}; {ARBITRATION}"
     assert found == {"requests": WIDE, "wavefronts": both, "bank_conflicts": ARBITRATION}
@@ -224,28 +199,19 @@ def test_merged_loads_of_half_a_warp_take_one_wavefront():
     assert found["bank_conflicts"] == NOT_EXPLAINED
 
 
-def test_theoretical_conflicts_are_not_arbitration():
+def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     theory = (262144, 8388608, 8126464)
-    found = explained(theory, (262144, 8388608 + 8126464, 8126464))
-    assert found == {"wavefronts": NOT_EXPLAINED}
+    assert explained(theory, (262144, 8388608 + 8126464, 8126464)) == {"wavefronts": NOT_EXPLAINED}
     fewer = explained(theory, (262144, 8388608 - 10, 8126464 - 10))
     assert set(fewer.values()) == {NOT_EXPLAINED}, "arbitration adds only"
-
-
-def test_conflicts_of_merged_loads_are_theoretical():
     theory, merged = (1000, 32000, 31000), (250, 8000, 7000)
     assert explained(theory, merged, merged) == dict.fromkeys(METRICS, WIDE)
+    sectors = ({"requests": 8, "sectors": 32}, {"sectors": 31})
+    for theory, counter in (sectors, ({"bank_conflicts": 0}, {"bank_conflicts": 3})):
+        assert counts.explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)
 
 
 @pytest.mark.parametrize("requests", [999, 251, 249, 1001])
 def test_requests_that_are_neither_plain_nor_merged_are_not_explained(requests):
     found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
     assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
-
-
-def test_differences_of_global_memory_and_incomplete_counters_are_not_explained():
-    for theory, counter in (
-        ({"requests": 8, "sectors": 32}, {"sectors": 31}),
-        ({"bank_conflicts": 0}, {"bank_conflicts": 3}),
-    ):
-        assert explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)

@@ -31,13 +31,10 @@ def test_a_run_is_compared_with_the_parts_of_the_plain_run():
     assert row["share_of_limit"] == pytest.approx(0.75)
 
 
-def test_unknown_parts_give_no_limit():
+def test_only_runs_in_pieces_are_listed_and_unknown_parts_give_no_limit():
     (row,) = table([PIECES], PLAIN | {"d2h_s": None}).to_dict("records")
     assert row["total_s"] == 0.0008
     assert all(pd.isna(row[name]) for name in ("parts_s", "limit", "limit_s", "share_of_limit"))
-
-
-def test_kernel_times_and_plain_runs_are_not_listed():
     assert table([PIECES | {"quantity": "kernel"}, PIECES | {"variant": "sgemm_top"}]).empty
 
 
@@ -45,8 +42,7 @@ def test_kernel_times_and_plain_runs_are_not_listed():
 def test_each_side_has_its_fastest_tile():
     sources = data.sources({"h200": read(ROOT / "data" / "recordings" / "h200-sxm")})
     none = {name: frame(name, []) for name in ("machine_code", "energy")}
-    ladder = ladder_table(sources, **none)
-    runs = end_to_end_modes_table(ladder, data.summary_table(sources))
+    runs = end_to_end_modes_table(ladder_table(sources, **none), data.summary_table(sources))
     assert set(runs["variant"]) == {"sgemm_top_pieces", "sgemm_top_graph"}
     cells = sources[0].cells
     cells = cells[cells["host_memory"] == "pinned"]

@@ -25,6 +25,5 @@ def test_energy_is_power_times_the_time_of_a_launch():
 @pytest.mark.slow
 def test_values_are_medians_over_sessions(gpu_recording):
     sessions = [read(recorded(**SMALL, seed=seed)) for seed in (0, 1)]
-    table = energy_table(data.sources({"card": together(sessions)}))
-    assert len(table) == len(sessions[0].energy)
+    assert len(energy_table(data.sources({"card": together(sessions)}))) == len(sessions[0].energy)
     assert energy_table(data.sources({"card": gpu_recording})).empty, "not measured"

@@ -13,8 +13,8 @@ from tests.support.report_data import only, rewritten
 from tests.support.simulated import SPEEDUP
 
 
-def steps_of(recording, name="card"):
-    recordings = {name: recording}
+def steps_of(recording):
+    recordings = {"card": recording}
     tables = data.builds_table(recordings), data.instructions_table(recordings)
     code = machine_code_table(*tables, counts_table(read([]), []))
     found = data.sources(recordings)
@@ -31,30 +31,30 @@ def one(steps, name, n=2048, quantity="kernel", memory="pinned", dtype="float32"
     return only(steps, variant=name, **where)
 
 
-def test_each_variant_with_a_predecessor_has_its_steps(steps):
+def test_each_variant_with_a_predecessor_has_steps_of_its_types_and_shapes(steps):
     after = steps["variant"].map(lambda name: VARIANTS[name].after)
     assert (steps["after"] == after.where(after != "sgemm_top", "register_tile_async")).all()
     keys = ["gpu", "variant", "dtype", "batch", "m", "n", "k", "host_memory", "quantity"]
     assert not steps.duplicated(keys).any()
     expected = [name for name, v in VARIANTS.items() if v.after and not v.fixed_blocks]
     assert list(dict.fromkeys(steps["variant"])) == expected
+    rows = steps[(steps["variant"] == "mm_tile") & (steps["quantity"] == "kernel")]
+    assert (set(rows["dtype"]), set(rows["n"])) == ({"int32", "float32", "float64"}, {65, 256})
+    assert set(steps[steps["variant"] == "bmm_tile"]["batch"]) == {3}
+    padded = steps[steps["variant"] == "block_padded"]
+    assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
 
 
-def test_a_speedup_is_the_time_of_the_previous_step_over_its_own(steps, gpu_recording):
-    for name, speedup in (("block_unroll4", 3.0), ("block_strided", 0.5)):
+def test_a_speedup_is_that_over_the_nearest_measured_predecessor(steps, gpu_recording):
+    known = (("block_unroll4", 3.0, "faster"), ("block_strided", 0.5, "slower"))
+    for name, speedup, verdict in known:
         row = one(steps, name)
         assert row["speedup"] == row["after_time_s"] / row["time_s"]
         assert row["speedup"] == pytest.approx(speedup, rel=0.02)
         assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
-        samples = gpu_recording.samples
-        own = samples[(samples["variant"] == name) & (samples["n"] == 2048)]
-        own = own[(own["block_size"] == 32) & (own["host_memory"] == "pinned")]
-        assert row["time_s"] == own["in_run_kernel_s"].median()
-    assert one(steps, "block_unroll4")["verdict"] == "faster"
-    assert one(steps, "block_strided")["verdict"] == "slower"
-
-
-def test_a_step_is_compared_with_its_nearest_measured_predecessor(steps):
+        cell = f"variant == '{name}' and n == 2048 and block_size == 32 and host_memory == 'pinned'"
+        time_s = gpu_recording.samples.query(cell)["in_run_kernel_s"].median()
+        assert (row["time_s"], row["verdict"]) == (time_s, verdict)
     assert VARIANTS["cublas_sgemm"].after == "sgemm_top"
     row = one(steps, "cublas_sgemm")
     assert row["after"] == VARIANTS["sgemm_top"].after == "register_tile_async"
@@ -68,19 +68,16 @@ def test_end_to_end_times_include_the_work_of_the_host(steps):
     assert total["verdict"] == "slower", "transposing takes longer than it saves"
 
 
-def test_both_sides_have_the_same_block_size_if_both_have_one(steps):
+def test_both_sides_have_one_block_size_or_the_fastest(steps, gpu_recording):
     both = steps[steps["block_size"].notna() & steps["after_block_size"].notna()]
     assert (both["block_size"] == both["after_block_size"]).all()
     sizes = both.groupby("variant")["block_size"].unique().map(list).to_dict()
     of_page = ("tile_uncoalesced", "tile_transposed_b", "tile_conflict_free")
     assert {tuple(sizes.pop(name)) for name in of_page} == {(16,)}
     assert set(map(tuple, sizes.values())) == {(32,)}
-
-
-def test_a_side_without_block_size_is_compared_with_the_fastest_of_the_other(steps, gpu_recording):
     (source,) = data.sources({"card": gpu_recording})
-    cells = source.cells
-    cells = cells.query("variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'")
+    cell = "variant == 'tile_conflict_free' and n == 2048 and host_memory == 'pinned'"
+    cells = source.cells.query(cell)
     row = one(steps, "outer_product")
     fastest = cells.loc[cells["kernel_s"].idxmin(), ["block_size", "kernel_s"]]
     assert list(row[["after_block_size", "after_time_s"]]) == list(fastest)
@@ -94,16 +91,6 @@ def test_without_the_usual_block_size_it_is_the_largest_common_one(gpu_recording
     assert one(steps_of(made), "block_unroll4")["block_size"] == 16
 
 
-def test_steps_have_the_same_data_type_and_shape(steps):
-    rows = steps[(steps["variant"] == "mm_tile") & (steps["quantity"] == "kernel")]
-    assert set(rows["dtype"]) == {"int32", "float32", "float64"}
-    assert set(rows["n"]) == {65, 256}
-    batch = steps[steps["variant"] == "bmm_tile"]
-    assert set(batch["batch"]) == {3}
-    padded = steps[steps["variant"] == "block_padded"]
-    assert (set(padded["n"]), set(padded["after"])) == ({250}, {"block"})
-
-
 def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path):
     made = make_recording(tmp_path / "few", sizes=(256,), holdout=(), samples=5)
     row = one(steps_of(made), "block_unroll4", n=256)
@@ -111,22 +98,13 @@ def test_too_few_samples_have_a_speedup_and_no_verdict(make_recording, tmp_path)
     assert (row["verdict"], pd.isna(row["speedup_low"])) == ("no interval", True)
 
 
-def test_changes_are_differences_between_the_two_builds(steps):
+def test_changes_are_the_known_differences_between_the_two_builds(steps):
     text = one(steps, "block_unroll4")["changed"]
-    assert text == (
-        "registers per thread 38 → 40; occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
-    )
+    shares = "occupancy 50 → 75 %; FMAs of the loop 32 → 51.2 %"
+    assert text == f"registers per thread 38 → 40; {shares}"
     assert one(steps, "block_strided")["changed"] == "", "its build is unknown"
     assert one(steps, "cublas_sgemm")["changed"] == "", "a library has no build"
-
-
-def test_changes_omit_equal_and_unknown_values():
     before = {column: 1.0 for column, _ in _FACTS}
     assert changed(before, before) == ""
     after = before | {"widest_shared_loads_bits": 128, "occupancy": 0.25, "unrolling": None}
     assert changed(before, after) == "occupancy 100 → 25 %; widest shared load 1 → 128 bits"
-
-
-def test_a_host_without_gpu_has_no_steps(cpu_recording):
-    steps = steps_of(cpu_recording, "host")
-    assert steps.empty

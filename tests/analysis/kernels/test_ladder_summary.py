@@ -8,10 +8,10 @@ from kernels.catalog.entries import VARIANTS
 from tests.support.report_data import cpu_cell, frame, gpu_cell, interval, only, square
 
 FLOP = 2 * 2048**3
+LIBRARY = "cublas_sgemm"
 
 
 def cell(variant, kernel_s, n=2048, memory="pinned", block_size=32, label="card"):
-    """Return a row of summary.csv with this kernel time."""
     row = gpu_cell(label, variant, n, 4 * kernel_s, block_size, memory)
     return row | {"kernel_flop_per_s": 2 * n**3 / kernel_s, "kernel_samples": 20, "samples": 7}
 
@@ -52,13 +52,9 @@ SPEEDUPS = [
     )
 ]
 ROOFLINE = [
-    {"gpu": "card", "variant": variant, "n": n, "block_size": block, "units": "FP32"}
+    {"gpu": "card", "variant": variant, "n": 2048, "block_size": block, "units": "FP32"}
     | {"share_of_units": share, "traffic_bytes": 1e9, "bound": "shared", "share_of_bound": 0.9}
-    for variant, n, block, share in (
-        ("block", 2048, 32, 0.25),
-        ("block", 2048, 8, 0.5),
-        ("cublas_sgemm", 2048, None, 0.75),
-    )
+    for variant, block, share in (("block", 32, 0.25), ("block", 8, 0.5), (LIBRARY, None, 0.75))
 ]
 
 
@@ -75,11 +71,13 @@ def one(summary, variant, gpu="card"):
     return only(summary, variant=variant, gpu=gpu)
 
 
-def test_kernels_are_listed_by_gpu_in_the_sequence_of_the_catalog(summary):
+def test_kernels_are_listed_with_their_idea_in_the_sequence_of_the_catalog(summary):
     own = list(summary.loc[summary["gpu"] == "card", "variant"])
     assert own == ["naive", "naive_coalesced", "buffered_row", "block", "cublas_sgemm"]
     assert own == [name for name in VARIANTS if name in own]
     assert list(summary["gpu"]) == ["card"] * 5 + ["other"]
+    assert summary["idea"].map(len).min() > 0
+    assert list(summary["is_library"]) == [False, False, False, False, True, False]
 
 
 def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
@@ -91,34 +89,24 @@ def test_a_kernel_has_its_fastest_block_size_at_its_largest_size(summary):
     assert one(summary, "block", "other")["kernel_s"] == 0.001, "only pageable memory"
 
 
-def test_throughput_is_compared_with_the_library_and_the_gpu(summary):
+def test_throughput_and_speedup_are_those_of_the_same_kernel_and_size(summary):
     block = one(summary, "block")
-    assert block["kernel_flop_per_s"] == FLOP / 0.002
-    assert block["share_of_library"] == 0.0005 / 0.002
+    assert (block["kernel_flop_per_s"], block["share_of_library"]) == (FLOP / 0.002, 0.0005 / 0.002)
     assert (block["share_of_units"], block["units"], block["bound"]) == (0.25, "FP32", "shared")
     assert (block["traffic_bytes"], block["share_of_bound"]) == (1e9, 0.9)
-    assert one(summary, "cublas_sgemm")["share_of_units"] == 0.75, "without a block size"
-    assert one(summary, "cublas_sgemm")["share_of_library"] == 1
+    library = one(summary, "cublas_sgemm")  # without a block size
+    assert (library["share_of_units"], library["share_of_library"]) == (0.75, 1)
     assert pd.isna(one(summary, "buffered_row")["share_of_library"]), "not measured at its size"
-    assert pd.isna(one(summary, "block", "other")["share_of_units"]), "another GPU"
-    assert pd.isna(one(summary, "block", "other")["share_of_library"])
-
-
-def test_the_speedup_is_that_of_the_same_step(summary):
+    assert one(summary, "block", "other")[["share_of_units", "share_of_library"]].isna().all()
     block = one(summary, "block")
-    step = ("after", "speedup", "verdict")
-    assert [block[name] for name in step] == ["naive_coalesced", 8.0, "faster"]
-    assert (block["speedup_low"], block["speedup_high"]) == (7.92, 8.08)
+    step = ["after", "speedup", "verdict"]
+    bounds = ["speedup_low", "speedup_high"]
+    assert list(block[step + bounds]) == ["naive_coalesced", 8.0, "faster", 7.92, 8.08]
     assert pd.isna(one(summary, "naive")["speedup"])
     buffered, coalesced = one(summary, "buffered_row"), one(summary, "naive_coalesced")
-    assert [buffered[name] for name in step] == ["naive", 1.5, "faster"]
+    assert list(buffered[step]) == ["naive", 1.5, "faster"]
     assert coalesced["speedup"] == 2.0, "of the same block size"
     assert pd.isna(one(summary, "cublas_sgemm")["verdict"]), "not measured"
-
-
-def test_each_kernel_has_an_idea(summary):
-    assert summary["idea"].map(len).min() > 0
-    assert list(summary["is_library"]) == [False, False, False, False, True, False]
 
 
 def test_without_a_gpu_it_is_empty():

@@ -38,17 +38,18 @@ def made(recordings, counts, built=()):
     return machine_code_table(builds, data.instructions_table(recordings, built), counts)
 
 
+def built(name, dtype="float32", loop=(), arch="sm_90", kind="exact"):
+    return BuildResult(arch, name, dtype, 32, kind, 32, 8192, 0, 0, 0, "13.2", "0", loop)
+
+
 def one(code, name, dtype="float32"):
     return only(code, variant=name, dtype=dtype)
 
 
-def test_each_build_except_the_instruments_has_a_row(code, gpu_recording):
+def test_each_build_except_the_instruments_has_its_occupancy(code, gpu_recording):
     assert len(code) == len(gpu_recording.builds) - 2
     assert not {"probes", "hold"} & set(code["variant"])
     assert set(code["recording"]) == {"card"}
-
-
-def test_occupancy_follows_from_resources_and_launch(code):
     # 64 warps and 65536 registers per SM: blocks of 32 warps, 40 registers per thread: 1 block fits
     block = one(code, "block")
     assert (block["threads_per_block"], block["warps_per_multiprocessor"]) == (1024, 32)
@@ -87,36 +88,30 @@ def test_flop_per_byte_is_a_quarter_of_the_tile_edge(code, name, dtype, expected
     assert one(code, name, dtype)["flop_per_byte_accessed"] == expected
 
 
-def test_flop_per_byte_of_sectors_counts_broadcasts_and_stores(code):
+def test_flop_per_byte_of_sectors_and_conflicts_count_each_access(code, counts, gpu_recording):
     naive = one(code, "naive_coalesced")
     assert naive["n"] == 1024
     sectors = 2 * 1024**3 / (32 * (1024**3 // 32 * 5 + 1024**2 // 32 * 4))
     assert naive["flop_per_byte_of_sectors"] == pytest.approx(sectors)
     assert one(code, "naive")["flop_per_byte_of_sectors"] < sectors / 3, "uncoalesced"
-
-
-def test_conflicts_are_extra_wavefronts_per_request(code, counts, gpu_recording):
     assert one(code, "block")["shared_load_conflicts_per_request"] == 0
     assert pd.isna(one(code, "naive")["shared_load_conflicts_per_request"]), "no shared memory"
-    facts = ("sm_90", "tile_transposed_b", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
-    tree = made({}, counts, [BuildResult(*facts)])
+    tree = made({}, counts, [built("tile_transposed_b")])
     # b_tile[x][k] has 31 conflicts, a_tile[y][k] none: a mean of 15.5
     assert one(tree, "tile_transposed_b")["shared_load_conflicts_per_request"] == 15.5
 
 
-def test_builds_of_the_tree_have_their_own_instructions(counts):
+def test_builds_of_the_tree_have_their_own_instructions_and_counts(counts):
     loop = (InstructionCount("kernel", "DFMA", 0, 6), InstructionCount("loop", "DFMA", 0, 4))
-    facts = ("sm_90", "mm_tile", "float64", 32, "exact", 40, 16384, 0, 0, 0, "13.2", "0")
-    tree = made({}, counts, [BuildResult(*facts, loop)])
-    row = one(tree, "mm_tile", "float64")
-    assert row["recording"] == "tree"
-    assert (row["loop_fmas"], row["instructions"]) == (4, 6)
+    row = one(made({}, counts, [built("mm_tile", "float64", loop)]), "mm_tile", "float64")
+    assert (row["recording"], row["loop_fmas"], row["instructions"]) == ("tree", 4, 6)
     assert row["flop_per_byte_accessed"] == 4, "8-byte elements"
+    assert one(made({}, counts, [built("block", kind="guarded")]), "block")["n"] == 1000
 
 
 def test_unknown_values_are_empty(gpu_recording):
-    facts = ("sm_999", "block", "float32", 32, "exact", 32, 8192, 0, 0, 0, "13.2", "0")
-    code = made({"card": gpu_recording}, counts_table(read([]), []), [BuildResult(*facts)])
+    unknown = built("block", arch="sm_999")
+    code = made({"card": gpu_recording}, counts_table(read([]), []), [unknown])
     assert code["flop_per_byte_accessed"].isna().all(), "no counts"
     tree = code.iloc[-1]
     assert tree[["occupancy", "limiter", "loop_fmas", "unrolling"]].isna().all()
@@ -124,19 +119,10 @@ def test_unknown_values_are_empty(gpu_recording):
     assert made({}, counts_table(read([]), [])).empty
 
 
-def test_guarded_builds_have_the_counts_of_their_own_shapes(counts):
-    facts = ("sm_90", "block", "float32", 32, "guarded", 32, 8192, 0, 0, 0, "13.2", "0")
-    row = one(made({}, counts, [BuildResult(*facts)]), "block")
-    assert row["n"] == 1000
-
-
 def test_rows_are_found_by_build_also_when_read_from_csv(code):
     read_back = pd.read_csv(io.StringIO(code.to_csv(index=False)))
-    keys = [
-        ("card", "sm_90", "block", "float32", 32, "exact"),
-        ("card", "sm_90", "buffered_row", "float32", None, "exact"),
-        ("card", "sm_80", "block", "float32", 32, "exact"),
-    ]
+    builds = (("sm_90", "block", 32), ("sm_90", "buffered_row", None), ("sm_80", "block", 32))
+    keys = [("card", arch, name, "float32", block, "exact") for arch, name, block in builds]
     for frame in (code, read_back):
         rows = rows_of(frame, keys)
         assert list(frame.loc[rows[:2], "variant"]) == ["block", "buffered_row"]

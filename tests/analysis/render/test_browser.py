@@ -13,9 +13,8 @@ MISSING = "no Playwright here; `make test` installs it where there is a Chromium
 playwright = pytest.importorskip("playwright.sync_api", reason=MISSING)
 axe = pytest.importorskip("axe_playwright_python", reason=MISSING)
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 if CHROMIUM is None:
     pytest.skip("no Chromium here; install it", allow_module_level=True)
 OPTIONS = [
@@ -39,9 +38,7 @@ KINDS = pytest.mark.parametrize("kind", ["several", "measured", "hostile"])
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield opened
-        opened.close()
+        yield driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
 
 
 @pytest.fixture
@@ -186,15 +183,12 @@ def test_size_of_the_file_answers_above_the_fold_and_tooltips(visit):
     page, _ = visit("measured")
     paints = page.evaluate("performance.getEntriesByType('paint').map(p => [p.name, p.startTime])")
     assert dict(paints)["first-contentful-paint"] > 0
-    bottoms = page.evaluate(
-        "[...document.querySelectorAll('.answers dd')].map(e => e.getBoundingClientRect().bottom)"
-    )
-    top = page.evaluate("document.querySelector('#answers svg').getBoundingClientRect().top")
+    box = "getBoundingClientRect()"
+    bottoms = page.locator(".answers dd").evaluate_all(f"all => all.map(e => e.{box}.bottom)")
+    top = page.evaluate(f"document.querySelector('#answers svg').{box}.top")
     assert len(bottoms) == 6
     assert 0 < max(bottoms) < top < 500
-    titles = page.evaluate(
-        "[...document.querySelectorAll('#figure-headline title')].map(e => e.textContent)"
-    )
+    titles = page.locator("#figure-headline title").all_text_contents()
     assert len(titles) > 20
     assert any(re.search(r"N = 4096: \d+\.\d+ ms \(\d.* to \d.*\)", text) for text in titles)
 

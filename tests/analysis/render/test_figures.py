@@ -25,14 +25,10 @@ def test_figures_are_listed_and_old_figures_are_removed(folder):
     (out / "older.svg").write_text("<svg/>")
     write_figures(folder / "tables", out)
     names = json.loads((out / "figures.json").read_text())
-    assert names == sorted(names)
-    assert {path.stem for path in out.glob("*.svg")} == set(names)
-    assert set(names) <= {name for _, name in figures._names()}
-
-
-def test_names_of_figures_are_unique():
-    names = [name for _, name in figures._names()]
-    assert len(names) == len(set(names))
+    assert (names, {path.stem for path in out.glob("*.svg")}) == (sorted(names), set(names))
+    known = [name for _, name in figures._names()]
+    assert set(names) <= set(known)
+    assert len(known) == len(set(known))
 
 
 @pytest.mark.slow

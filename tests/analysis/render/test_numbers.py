@@ -12,7 +12,7 @@ from analysis.render import numbers
 from analysis.render.numbers import show
 from analysis.render.query import rows
 from analysis.schema import BLOCK, GFLOPS, MS, PERCENT, TIMES, US, Unit
-from tests.support.report_data import EVIL, gpu_cell, recording, tables
+from tests.support.report_data import EVIL, gpu_cell, interval, recording, tables
 
 PRINTED_S = Unit(1.0, "s", None)
 
@@ -54,45 +54,25 @@ def test_numbers_have_the_digits_of_their_unit(value, unit, text):
     assert show(value, unit, value) == text
 
 
-@pytest.mark.parametrize(
-    ("bound", "median", "text"),
-    [
-        (0.00123, 0.0012345, "1.230"),
-        (0.0099, 0.0123, "9.90"),
-        (123.456, 0.001234, "123\u202f456"),
-        (0.0000001234, 0.012, "0.00"),
-    ],
-)
-def test_bounds_have_at_most_two_decimals_more_than_the_median_needs(bound, median, text):
-    assert show(bound, MS, median) == text
+def test_bounds_have_at_most_two_decimals_more_than_the_median_needs():
+    for bound, median, text in ((0.00123, 0.0012345, "1.230"), (0.0099, 0.0123, "9.90")):
+        assert show(bound, MS, median) == text
+    for bound, median, text in ((123.456, 0.001234, "123\u202f456"), (1.234e-7, 0.012, "0.00")):
+        assert show(bound, MS, median) == text
 
 
-SPEEDUPS = [
-    {"source": "card", "n": 2048, "total_speedup": 7680.4, "cpu_blas_speedup": 12.34},
-    {"source": "published", "n": 2048, "total_speedup": 7680.4},
-]
-SPEEDUPS[0] |= {
-    "cpu_blas_speedup_low": 12.1,
-    "cpu_blas_speedup_high": 12.5,
-    "kernel_speedup": 0.0862,
-}
-
-
-def test_a_speedup_without_an_interval_is_an_order_of_magnitude(tmp_path):
-    one, printed = rows(tables(tmp_path, speedups=SPEEDUPS), "speedups")
+def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_path, cells):
+    speedups = [{"source": name, "n": 2048, "total_speedup": 7680.4} for name in ("c", "published")]
+    speedups[0] |= interval("cpu_blas_speedup", 12.34, 0.01) | {"kernel_speedup": 0.0862}
+    one, printed = rows(tables(tmp_path, speedups=speedups), "speedups")
     text = str(numbers.interval(one, "total_speedup"))
     assert text == '<data data-at="speedups 0 total_speedup">about 8000×</data>'
     assert ">about 0.09×<" in str(numbers.number(one, "kernel_speedup"))
     assert ">12.3×<" in str(numbers.number(one, "cpu_blas_speedup"))
     assert ">7680×<" in str(numbers.number(printed, "total_speedup")), "as it is printed"
-
-
-def test_a_ratio_with_a_time_without_an_interval_is_an_order_of_magnitude(cells):
     known, single = cells
-    (few,) = re.findall(">(.*)<", str(numbers.ratio((single, "total_s"), (known, "total_s"))))
-    assert few == "about 40×"
-    (both,) = re.findall(">(.*)<", str(numbers.ratio((known, "total_s"), (known, "total_s"))))
-    assert both == "1.00×"
+    for above, text in ((single, "about 40×"), (known, "1.00×")):
+        assert f">{text}<" in str(numbers.ratio((above, "total_s"), (known, "total_s")))
     assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
 
 
@@ -102,32 +82,23 @@ def test_a_ratio_with_a_time_without_an_interval_is_an_order_of_magnitude(cells)
 )
 def test_orders_of_magnitude(value, text):
     assert numbers.about(value, TIMES) == text
+    for exact in (0.0, math.inf, -math.inf):
+        assert numbers.about(exact, TIMES) == show(exact, TIMES, exact)
 
 
-@pytest.mark.parametrize("value", [0.0, math.inf, -math.inf])
-def test_zero_and_infinity_are_shown_exactly(value):
-    assert numbers.about(value, TIMES) == show(value, TIMES, value)
-
-
-def test_markup_of_a_number_names_its_cell_and_its_unit(cells):
+def test_markup_of_numbers_and_intervals_names_cells_and_units(cells):
     row = cells.first
-    assert str(numbers.number(row, "total_s")) == (
-        '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
-    )
+    found = str(numbers.number(row, "total_s"))
+    assert found == '<data data-at="summary 0 total_s">12.35\u00a0ms</data>'
     assert str(numbers.number(row, "total_s", US)).endswith(">12\u202f346\u00a0µs</data>")
     bare = numbers.number(row, "flop_per_s", GFLOPS, bare=True)
     assert str(bare) == '<data data-at="summary 0 flop_per_s" data-unit="GFLOP/s">21.74</data>'
     assert str(numbers.number(row, "n")) == '<data data-at="summary 0 n">512</data>'
     assert numbers.number(row, "threads") == "–"
-
-
-def test_markup_of_an_interval_names_three_cells(cells):
     single, several = (numbers.interval(row, "total_s") for row in reversed(list(cells)))
-    assert re.findall(r'data-at="([^"]*)"[^>]*>([^<]*)<', str(several)) == [
-        ("summary 0 total_s", "12.35\u00a0ms"),
-        ("summary 0 total_low_s", "12.22"),
-        ("summary 0 total_high_s", "12.47"),
-    ]
+    shown = re.findall(r'data-at="summary 0 ([^"]*)"[^>]*>([^<]*)<', str(several))
+    known = {"total_s": "12.35\u00a0ms", "total_low_s": "12.22", "total_high_s": "12.47"}
+    assert shown == list(known.items())
     assert "(" not in single, "there is no interval"
 
 
@@ -159,6 +130,5 @@ def test_names_and_words_are_escaped(cells):
         assert 'data-at="summary 1 variant"' in text
     assert "<code" in numbers.name(hostile)
     assert ">–<" in numbers.word(hostile, "build")
-    assert str(numbers.verdict(cells.first, "host_memory")) == (
-        '<mark class="badge"><span data-at="summary 0 host_memory">pageable</span></mark>'
-    )
+    word = '<span data-at="summary 0 host_memory">pageable</span>'
+    assert str(numbers.verdict(cells.first, "host_memory")) == f'<mark class="badge">{word}</mark>'

@@ -50,25 +50,18 @@ def test_a_row_has_its_place_and_its_values(summary):
 )
 def test_rows_selected_by_equality_keep_their_places(summary, equal, found):
     chosen = summary.where(**equal)
-    assert places(chosen) == found
-    assert len(chosen) == len(found)
-    assert chosen.filters == equal
+    assert (places(chosen), len(chosen), chosen.filters) == (found, len(found), equal)
     assert len(summary) == len(CELLS), "the rows asked are left as they are"
 
 
 def test_filters_are_kept_only_for_equalities(summary):
     assert summary.where(n=512).where(variant="block").filters == {"n": 512, "variant": "block"}
-    for other in (
-        summary.known("total_low_s"),
-        summary.between("n", low=600),
-        summary.sort("n"),
-        summary.best_of("total_s", "n"),
-    ):
-        assert other.filters is None
-        assert other.where(n=512).filters is None
+    others = [summary.known("total_low_s"), summary.between("n", low=600), summary.sort("n")]
+    for other in (*others, summary.best_of("total_s", "n")):
+        assert other.filters is other.where(n=512).filters is None
 
 
-def test_known_between_sort_and_best_of(summary):
+def test_selection_and_order_keep_places_and_skip_blanks(summary):
     assert places(summary.known("total_low_s")) == [0, 1, 2, 4, 5]
     assert places(summary.known("total_low_s", "block_size")) == [0, 1, 2]
     assert places(summary.between("total_s", 0.2, 0.4)) == [0, 1]
@@ -77,13 +70,8 @@ def test_known_between_sort_and_best_of(summary):
     assert places(summary.sort("n", "total_s", reverse=True)) == [3, 4, 5, 0, 1, 2]
     assert places(summary.best_of("total_s", "n")) == [3, 5]
     assert places(summary.best_of("total_s", "variant", "n", least=True)) == [0, 2, 3, 4]
-
-
-def test_extremes_and_values_skip_blanks(summary):
-    assert summary.most("total_high_s").place[1] == 5
-    assert summary.least("total_s").place[1] == 2
-    assert summary.values("block_size") == [32, 16]
-    assert summary.values("gpu") == ["card"]
+    assert (summary.most("total_high_s").place[1], summary.least("total_s").place[1]) == (5, 2)
+    assert (summary.values("block_size"), summary.values("gpu")) == ([32, 16], ["card"])
     nothing = summary.where(n=3)
     assert (nothing.first, nothing.most("total_s"), nothing.least("total_s")) == (None,) * 3
     assert nothing.values("variant") == []

@@ -38,41 +38,32 @@ def body(text):
 
 def test_markup_gives_the_row_and_the_column_of_a_cell(cells):
     text = str(table(cells.where(n=512), "gpu variant n block_size total_s±", "Some cells"))
-    assert re.findall(r'<th scope="col" data-column="(\w+)"', text) == [
-        *("gpu", "variant", "n", "block_size", "total_s")
-    ]
+    columns = re.findall(r'<th scope="col" data-column="(\w+)"', text)
+    assert columns == ["gpu", "variant", "n", "block_size", "total_s"]
     assert '<span class="unit">ms</span>' in text
     assert '<table class="sortable n-last" data-csv="summary">' in text
     assert [said for said, _ in body(text)] == [' data-row="0"', ' data-row="2"']
-    assert body(text)[0][1] == [
-        *("<code>card</code>", "<code>block</code>", "512", "32"),
-        "12.35<small>12.22–12.47</small>",
-    ]
+    cells = ["<code>card</code>", "<code>block</code>", "512", "32"]
+    assert body(text)[0][1] == [*cells, "12.35<small>12.22–12.47</small>"]
     assert body(text)[1][1][3] == "–"
 
 
-def test_formatted_numbers_have_a_sort_key(cells):
+def test_numbers_have_a_sort_key_and_overridden_units_a_heading(cells):
     text = str(table(cells, "n block_size total_s±", "All"))
     assert re.findall(r'<td class="number"([^>]*)>([^<]*)', text) == [
         *(("", "512"), ("", "32"), (' data-sort="12.3456"', "12.35")),
         *((' data-sort="17000"', "17\u202f000"), ("", "32"), ("", "500.0")),
         *(("", "512"), (' data-sort=""', "–"), (' data-sort="250"', "250.0")),
     ]
-
-
-def test_overridden_units_are_in_the_heading(cells):
     text = str(table(cells.where(n=17000), "n total_s±", "One", units={"total_s": US}))
     assert '<span class="unit">µs</span>' in text
     assert body(text)[0][1] == ["17\u202f000", "500\u202f000"], "without interval, none is shown"
 
 
-def test_simulated_gpus_are_marked(cells):
+def test_names_are_escaped_and_simulated_gpus_marked(cells):
     text = str(table(cells, "gpu recording variant n", "All", marks=MARKS))
     assert text.count('<code>card</code> <mark class="badge simulated">SIMULATED</mark>') == 4
     assert "<code>other</code> <mark" not in text
-
-
-def test_names_are_escaped(cells):
     text = str(table(cells, "variant", EVIL, caller=None))
     assert "<script>" not in text
     assert "\u202e" not in text
@@ -89,31 +80,21 @@ def test_flags_are_words_and_an_empty_table_is_none(store):
 
 def test_title_caption_and_csv_are_above_the_table(cells):
     text = str(table(cells, "n", "Some cells", caller=lambda: "What they are."))
-    caption = re.search(r"<figcaption>(.*?)</figcaption>", text).group(1)
-    assert caption == (
-        '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
-    )
+    words = '<strong>Some cells.</strong> What they are. <small class="csv">summary.csv</small>'
+    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == [words]
     assert 'id="table-some-cells"' in text
     assert 'aria-label="Some cells"' in text
 
 
 def test_a_pivot_has_a_column_per_value_and_a_place_per_cell(cells):
     text = str(pivot(cells, "n", "gpu", "total_s±", "By card", marks=MARKS))
-    assert re.findall(r'<th scope="col">(.*?)</th>', text) == [
-        "N",
-        'SIMULATED card <span class="unit">ms</span>',
-        'other <span class="unit">ms</span>',
-    ]
+    heads = [f'{name} <span class="unit">ms</span>' for name in ("SIMULATED card", "other")]
+    assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["N", *heads]
     (_, first), (_, second) = body(text)
-    assert first == [
-        "512",
-        '<data data-at="summary 0 total_s" data-unit="ms">12.35</data><small>12.22–12.47</small>',
-        '<data data-at="summary 2 total_s" data-unit="ms">250.0</data><small>247.5–252.5</small>',
-    ]
-    assert second == ["17000", '<data data-at="summary 1 total_s" data-unit="ms">500.0</data>', "–"]
-
-
-# ---- many GPUs
+    data = '<data data-at="summary {} total_s" data-unit="ms">{}</data>'
+    known = f"{data.format(0, 12.35)}<small>12.22–12.47</small>"
+    assert first == ["512", known, f"{data.format(2, '250.0')}<small>247.5–252.5</small>"]
+    assert second == ["17000", data.format(1, "500.0"), "–"]
 
 
 FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
@@ -122,15 +103,13 @@ FOCUS = Device("card2", "card2", True, "Card", "CPU", False, False, False, ())
 def many(count, **more):
     """Return `count` rows that belong to three GPUs in turn."""
     owners = [f"card{place % 3}" for place in range(count)]
-    frame = pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more)
-    return Rows("models", frame)
+    return Rows("models", pd.DataFrame(dict.fromkeys(more.pop("columns"), owners)).assign(**more))
 
 
 def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     longest = many(MOST_ROWS, columns=["source"], value=1.0)
-    assert (
-        str(table(longest, "source value", "Parameters", focus=FOCUS)).count("<tr d") == MOST_ROWS
-    )
+    text = str(table(longest, "source value", "Parameters", focus=FOCUS))
+    assert text.count("<tr d") == MOST_ROWS
     longer = many(MOST_ROWS + 2, columns=["source"], value=1.0)
     longer.frame.loc[0, "source"] = "published"
     text = str(table(longer, "source value", "Parameters", focus=FOCUS))
@@ -148,8 +127,6 @@ def test_rows_of_a_host_and_of_pairs_belong_to_their_gpu():
 def test_a_wide_pivot_shows_only_the_gpu_in_focus():
     for cards, shown in ((MOST_COLUMNS, MOST_COLUMNS), (MOST_COLUMNS + 1, 1)):
         frame = pd.DataFrame({"recording": [f"card{n}" for n in range(cards)], "item": "os"})
-        text = str(pivot(Rows("environment", frame.assign(value="Linux")), *_PIVOT, focus=FOCUS))
+        shape = ("item", "recording", "value", "Environment")
+        text = str(pivot(Rows("environment", frame.assign(value="Linux")), *shape, focus=FOCUS))
         assert text.count("<th ") == shown + 1
-
-
-_PIVOT = ("item", "recording", "value", "Environment")

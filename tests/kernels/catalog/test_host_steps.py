@@ -1,12 +1,14 @@
 """Host steps: transposing, padding, cropping, and the matrices that a run copies."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.products.matrices import Inputs
 from kernels.products.shape import Shape
-from measurement.devices.buffers import HostBuffers, pageable, pinned
+from measurement.devices.buffers import pageable, pinned
 from study.cells import cell, problems
 
 GARBAGE = 7e7  # earlier content of the memory
@@ -33,12 +35,8 @@ def test_b_is_transposed_product_by_product(batch):
 @pytest.mark.parametrize(
     ("shape", "block", "seen"),
     [
-        (17, 16, "32"),
-        (32, 16, "32"),
-        (1, 32, "32"),
-        (5, 1, "5"),
-        ("17x33x65", 16, "32x48x80"),
-        ("3x17x33x65", 32, "3x32x64x96"),
+        *((17, 16, "32"), (32, 16, "32"), (1, 32, "32"), (5, 1, "5")),
+        *(("17x33x65", 16, "32x48x80"), ("3x17x33x65", 32, "3x32x64x96")),
     ],
 )
 def test_matrices_are_padded_to_multiples_of_the_block(shape, block, seen):
@@ -62,7 +60,6 @@ def test_the_product_is_what_is_inside_of_the_padded_one():
 
 
 def host_buffers(*cells, seed=1):
-    """Return inputs for these cells, and pinned buffers of them with the sizes allocated."""
     inputs = Inputs(problems(list(cells)), seed)
     sizes = []
 
@@ -149,10 +146,8 @@ def test_memory_that_the_host_fills_is_made_once_for_the_largest():
     assert sizes[made:] == [4 * 16**2] * 3 + [4 * 32**2] * 3
     first, second = buffers.work(cells[0]), buffers.work(cells[2])
     assert np.shares_memory(first.a, second.a)
-    assert not any(
-        np.shares_memory(one, other)
-        for one, other in ((first.a, first.b), (first.b, first.c), (first.a, first.c))
-    )
+    for pair in itertools.combinations((first.a, first.b, first.c), 2):
+        assert not np.shares_memory(*pair)
 
 
 def test_types_of_elements_share_the_memory_of_c():
@@ -161,4 +156,3 @@ def test_types_of_elements_share_the_memory_of_c():
     assert inputs.c_bytes == 8 * 36
     assert np.shares_memory(buffers.product(wide), buffers.product(narrow))
     assert buffers.product(narrow).dtype == np.int32
-    assert isinstance(buffers, HostBuffers)

@@ -55,75 +55,48 @@ def test_every_block_size_of_the_catalog_fits_a_gpu():
     assert set(said.values()) == {None}, said
 
 
-# variant, shape, B, registers per thread, static shared bytes; the limit, the demand as text.
-DEMANDS = [
-    (
-        ("buffered_row", 1025, None, 0, 0),
-        "max_threads_per_block",
-        "1025 threads per block, {} allowed",
-    ),
-    (("block", 64, 7, 0, 0), "max_threads_per_block", "49 threads per block, {} allowed"),
-    (("block_unroll4", 64, 8, 0, 0), "max_threads_per_block", "16 threads per block, {} allowed"),
-    (("block_unroll8", 64, 24, 0, 0), "max_threads_per_block", "72 threads per block, {} allowed"),
-    (
-        ("register_tile", 8, None, 0, 0),
-        "max_threads_per_block",
-        "256 threads per block, {} allowed",
-    ),
-    (
-        ("buffered_column", 1000, None, 0, 96),
-        "max_shared_bytes_per_block_optin",
-        "4096 bytes of shared memory per block, {} allowed",
-    ),
-    (
-        ("block", 64, 32, 0, 8192),
-        "max_shared_bytes_per_block_optin",
-        "8192 bytes of shared memory per block, {} allowed",
-    ),
-    (
-        ("sgemm_tensor", 1, None, 255, 0),
-        "max_shared_bytes_per_block_optin",
-        "141440 bytes of shared memory per block, {} allowed",
-    ),
-    # 65 registers per thread are 72 of each of 1024 threads; 36 threads take two whole warps.
-    (("block", 64, 32, 65, 0), "max_registers_per_block", "73728 registers per block, {} allowed"),
-    (("block", 64, 6, 8, 0), "max_registers_per_block", "512 registers per block, {} allowed"),
-    (("naive", 100, 3, 0, 0), "max_grid_x", "34 blocks along x, {} allowed"),
-    (("naive", 100, 3, 0, 0), "max_grid_y", "34 blocks along y, {} allowed"),
-    (("buffered_row", 100, None, 0, 0), "max_grid_x", "100 blocks along x, {} allowed"),
-    (("mm_tile", "100x7x30", 8, 0, 0), "max_grid_x", "4 blocks along x, {} allowed"),
-    (("mm_tile", "100x7x30", 8, 0, 0), "max_grid_y", "13 blocks along y, {} allowed"),
-    (("bmm_naive", "70x1x1x1", 8, 0, 0), "max_grid_z", "70 blocks along z, {} allowed"),
-    (("block_padded", 17, 16, 0, 0), "max_grid_y", "2 blocks along y, {} allowed"),
-    (
-        ("naive", 100, 4, 0, 0),
-        "memory_bytes",
-        "120000 bytes for the matrices, the GPU has {}",
-    ),
-    (
-        ("bmm_tile", "3x5x7x11", 8, 0, 0),
-        "memory_bytes",
-        f"{4 * 3 * (35 + 77 + 55)} bytes for the matrices, the GPU has {{}}",
-    ),
-    (
-        ("block_padded", 17, 16, 0, 0),
-        "memory_bytes",
-        f"{4 * 3 * 32**2} bytes for the matrices, the GPU has {{}}",
-    ),
-]
+THREADS = "max_threads_per_block", "{} threads per block, {{}} allowed"
+SHARED = "max_shared_bytes_per_block_optin", "{} bytes of shared memory per block, {{}} allowed"
+REGISTERS = "max_registers_per_block", "{} registers per block, {{}} allowed"
+MEMORY = "memory_bytes", "{} bytes for the matrices, the GPU has {{}}"
+GRID = {axis: (f"max_grid_{axis}", f"{{}} blocks along {axis}, {{{{}}}} allowed") for axis in "xyz"}
 
 
-@pytest.mark.parametrize(("cell", "limit", "text"), DEMANDS)
-def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(cell, limit, text):
-    need = int(text.split()[0])
+@pytest.mark.parametrize(
+    # Variant, shape, B; registers per thread, static shared bytes; the limit, the demand.
+    ("name", "shape", "block", "used", "limit", "need"),
+    [
+        *((f"buffered_{edge}", 1025, None, (0, 0), THREADS, 1025) for edge in ("row", "column")),
+        ("block", 64, 7, (0, 0), THREADS, 49),
+        ("block_unroll4", 64, 8, (0, 0), THREADS, 16),
+        ("block_unroll8", 64, 24, (0, 0), THREADS, 72),
+        ("register_tile", 8, None, (0, 0), THREADS, 256),
+        ("buffered_column", 1000, None, (0, 96), SHARED, 4096),
+        ("block", 64, 32, (0, 8192), SHARED, 8192),
+        ("sgemm_tensor", 1, None, (255, 0), SHARED, 141440),
+        # 65 registers per thread are 72 of each of 1024 threads; 36 threads take two whole warps.
+        ("block", 64, 32, (65, 0), REGISTERS, 73728),
+        ("block", 64, 6, (8, 0), REGISTERS, 512),
+        ("naive", 100, 3, (0, 0), GRID["x"], 34),
+        ("naive", 100, 3, (0, 0), GRID["y"], 34),
+        ("buffered_row", 100, None, (0, 0), GRID["x"], 100),
+        ("mm_tile", "100x7x30", 8, (0, 0), GRID["x"], 4),
+        ("mm_tile", "100x7x30", 8, (0, 0), GRID["y"], 13),
+        ("bmm_naive", "70x1x1x1", 8, (0, 0), GRID["z"], 70),
+        ("block_padded", 17, 16, (0, 0), GRID["y"], 2),
+        ("naive", 100, 4, (0, 0), MEMORY, 120000),
+        ("bmm_tile", "3x5x7x11", 8, (0, 0), MEMORY, 4 * 3 * (35 + 77 + 55)),
+        ("block_padded", 17, 16, (0, 0), MEMORY, 4 * 3 * 32**2),
+    ],
+)
+def test_a_demand_is_refused_just_above_the_limit_with_both_numbers(
+    name, shape, block, used, limit, need
+):
     roomy = replace(GPU, max_threads_per_block=2048, max_registers_per_block=2**20)
-    name, shape, block, registers, shared = cell
     asked = product_of(name, shape, block)
-    tight = replace(roomy, **{limit: need - 1})
-    said = not_launchable(asked, tight, registers, shared)
-    assert said == "needs " + text.format(need - 1)
-    enough = replace(roomy, **{limit: need})
-    assert not_launchable(asked, enough, registers, shared) is None
+    said = not_launchable(asked, replace(roomy, **{limit[0]: need - 1}), *used)
+    assert said == "needs " + limit[1].format(need).format(need - 1)
+    assert not_launchable(asked, replace(roomy, **{limit[0]: need}), *used) is None
 
 
 def test_matrices_take_the_memory_of_their_elements():
@@ -131,13 +104,6 @@ def test_matrices_take_the_memory_of_their_elements():
     said = {dtype: not_launchable(product_of("mm_tile", 8, 8, dtype), gpu) for dtype in ELEMENTS}
     more = "needs 1536 bytes for the matrices, the GPU has 768"
     assert said == {"float32": None, "int32": None, "float64": more}
-
-
-def test_buffered_kernels_end_at_the_threads_of_a_block():
-    for name in ("buffered_row", "buffered_column"):
-        assert not_launchable(product_of(name, 1024), GPU) is None
-        said = not_launchable(product_of(name, 1025), GPU)
-        assert said == "needs 1025 threads per block, 1024 allowed"
 
 
 def test_matrices_end_where_an_index_overflows():

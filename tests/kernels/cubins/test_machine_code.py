@@ -98,7 +98,6 @@ def listing(text, function="f"):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Make the disassembler print the lines in the list."""
     text = []
     monkeypatch.setattr(machine_code, "_disassembled", lambda *_: "".join(text))
     return text
@@ -154,21 +153,19 @@ def test_width_of_an_access(name, bits):
 
 
 @pytest.mark.parametrize(
-    ("name", "operands", "opcode"),
+    ("line", "opcode"),
     [
-        ("FFMA.FTZ", "R1, R2, R3, R4", "FFMA"),
-        ("BAR.SYNC.DEFER_BLOCKING", "0x0", "BAR"),
-        ("UIADD3.X", "UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
-        ("IMAD", "R25, R24.reuse, -R16, R15", "IMAD"),
-        ("IMAD", "R25, R24, R16, RZ", "IMAD"),
-        ("IMAD", "R25, R24, 0x8, R15", "IMAD.scalar"),
-        ("IMAD", "R25, R24, UR13, R15", "IMAD.scalar"),
-        ("IMAD", "R25, R24, c[0x0][0x17c], R15", "IMAD.scalar"),
-        ("IMAD.MOV.U32", "R5, RZ, RZ, R2", "IMAD.MOV"),
-        ("IMAD.WIDE.U32", "R8, R5, R2, R6", "IMAD.WIDE"),
+        ("FFMA.FTZ R1, R2, R3, R4", "FFMA"),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "BAR"),
+        ("UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT", "UIADD3"),
+        *((f"IMAD R25, R24{word}", "IMAD") for word in (".reuse, -R16, R15", ", R16, RZ")),
+        *((f"IMAD R25, R24, {x}, R15", "IMAD.scalar") for x in ("0x8", "UR13", "c[0x0][0x17c]")),
+        ("IMAD.MOV.U32 R5, RZ, RZ, R2", "IMAD.MOV"),
+        ("IMAD.WIDE.U32 R8, R5, R2, R6", "IMAD.WIDE"),
     ],
 )
-def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(name, operands, opcode):
+def test_opcode_has_no_modifiers_but_where_imad_multiplies_no_elements(line, opcode):
+    name, operands = line.split(" ", 1)
     assert Instruction(name, False, operands).opcode == opcode
 
 
@@ -255,8 +252,7 @@ COUNTS = [
 
 
 def test_what_is_derived_from_the_counts():
-    assert fmas(COUNTS, "kernel") == 70
-    assert fmas(COUNTS, "loop") == 64
+    assert (fmas(COUNTS, "kernel"), fmas(COUNTS, "loop")) == (70, 64)
     assert fma_share(COUNTS, "loop") == 64 / 80
     assert loads_by_width(COUNTS, "loop") == {32: 3, 128: 2}
     assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
@@ -264,13 +260,9 @@ def test_what_is_derived_from_the_counts():
     assert unrolling(COUNTS, 8) == 8
     integers = [count for count in COUNTS if count.opcode != "FFMA"]
     assert fmas(iter(integers), "loop") == 2
-
-
-def test_kernel_without_main_loop_is_not_unrolled():
-    counts = [count for count in COUNTS if count.scope == "kernel"]
-    assert unrolling(counts, 1) == 0
-    assert fma_share(counts, "loop") is None
-    assert loads_by_width(counts, "loop") == {}
+    no_loop = [count for count in COUNTS if count.scope == "kernel"]
+    assert (unrolling(no_loop, 1), fma_share(no_loop, "loop")) == (0, None)
+    assert loads_by_width(no_loop, "loop") == {}
 
 
 def test_disassemblers_are_taken_in_order(tmp_path, monkeypatch):
@@ -314,10 +306,6 @@ def test_disassembler_that_cannot_be_run_is_one_line(tmp_path):
 
 @pytest.fixture(scope="module")
 def read(nvcc):
-    """Compile a source for an architecture and return the counts of one of its kernels.
-
-    A cubin of several kernels is turned into text once.
-    """
     disassembler = find_disassembler(nvcc)
     if disassembler is None:
         pytest.skip("no nvdisasm next to nvcc, on PATH or in this Python environment")
@@ -331,15 +319,18 @@ def read(nvcc):
         yield compile_and_read
 
 
-def of_variant(read, name, architecture, block_size=32, element="float"):
-    defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
-    return read(ROOT / "kernels" / f"{name}.cu", name, architecture, *defines)
+@pytest.fixture(params=ARCHITECTURES)
+def of_variant(read, request):
+    def of(name, block_size=32, element="float"):
+        defines = (f"-DBLOCK={block_size}", "-DGUARDED=0", f"-DELEMENT={element}")
+        return read(ROOT / "kernels" / f"{name}.cu", name, request.param, *defines)
+
+    return of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
-    counts = of_variant(read, "naive", architecture)
+def test_naive_kernel_loads_words_and_is_unrolled(of_variant):
+    counts = of_variant("naive")
     steps = fmas(counts, "loop")
     assert steps in (4, 8, 16)
     assert loads_by_width(counts, "loop") == {32: 2 * steps}
@@ -351,24 +342,21 @@ def test_naive_kernel_loads_words_and_is_unrolled(read, architecture):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_tile_loop_of_the_block_kernel_is_its_main_loop(read, architecture):
-    counts = of_variant(read, "block", architecture)
+def test_tile_loops_of_shared_memory_kernels_are_their_main_loops(of_variant):
+    counts = of_variant("block")
     assert fmas(counts, "loop") == 32, "k is unrolled completely"
     assert loads_by_width(counts, "loop") == {32: 2}
     assert barriers(counts, "loop") == barriers(counts, "kernel") == 2
     assert not any(c.opcode == "NOP" for c in counts)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_register_tile_has_wide_loads_and_eight_steps_a_turn(read, architecture):
-    counts = of_variant(read, "register_tile", architecture)
+    counts = of_variant("register_tile")
     assert unrolling(counts, sums_per_thread=64) == 8
     assert loads_by_width(counts, "loop") == {128: 2}
     assert loads_by_width(counts, "loop", "LDS") == {128: 32}
     assert barriers(counts, "loop") == 2
     assert fma_share(counts, "loop") > 0.8
+    counts = of_variant("mm_tile", 8, "unsigned")
+    assert fmas(counts, "loop") in (16, 32), "addresses of integers are no FMAs"
+    assert loads_by_width(counts, "loop").keys() == {32}
 
 
 SMALL = """
@@ -400,16 +388,9 @@ extern "C" __global__ void steps_{element}_{unroll}(
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """The source of some small kernels."""
     source = tmp_path_factory.mktemp("source") / "small.cu"
     source.write_text(SMALL)
     return source
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_float4_is_loaded_by_one_instruction(read, small, architecture):
-    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}
 
 
 @pytest.mark.slow
@@ -419,17 +400,10 @@ def test_float4_is_loaded_by_one_instruction(read, small, architecture):
     [("float", "FFMA", 32), ("double", "DFMA", 64), ("unsigned", "IMAD", 32)],
 )
 def test_unrolling_is_seen_for_every_type(read, small, architecture, element, opcode, bits):
+    assert loads_by_width(read(small, "vectors", architecture), "loop") == {128: 1}, "a float4"
     for unroll in (1, 8):
         counts = read(small, f"steps_{element}_{unroll}", architecture)
         found = {c.opcode: c.count for c in counts if c.scope == "loop"}
         assert found[opcode] == unroll
         assert unrolling(counts, sums_per_thread=1) == unroll
         assert loads_by_width(counts, "loop") == {bits: 2 * unroll}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_addresses_of_an_integer_kernel_are_no_fmas(read, architecture):
-    counts = of_variant(read, "mm_tile", architecture, 8, "unsigned")
-    assert fmas(counts, "loop") in (16, 32), "whole tiles"
-    assert loads_by_width(counts, "loop").keys() == {32}

@@ -27,8 +27,7 @@ KIB = 1024
         # One more register takes one more unit of eight per thread.
         (("9.0", 1024, 33, 8192), (1, 32, 64, 0.5, "registers")),
         (("9.0", 256, 128, 8192), (2, 16, 64, 0.25, "registers")),
-        # One warp a block.
-        (("9.0", 32, 16, 0), (32, 32, 64, 0.5, "blocks")),
+        (("9.0", 32, 16, 0), (32, 32, 64, 0.5, "blocks")),  # One warp a block
         (("8.9", 32, 16, 0), (24, 24, 48, 0.5, "blocks")),
         # A partly filled last warp counts as a warp.
         (("8.6", 1, 16, 0), (16, 16, 48, 1 / 3, "blocks")),
@@ -40,8 +39,7 @@ KIB = 1024
         (("9.0", 128, 32, 48 * KIB), (4, 16, 64, 0.25, "shared memory")),
         # Two warps a block with 200 registers: two warps in each of four parts, not 9.75 in all.
         (("8.9", 64, 200, 0), (4, 8, 48, 1 / 6, "registers")),
-        # Of equal limits the first is named.
-        (("9.0", 64, 16, 0), (32, 64, 64, 1.0, "warps")),
+        (("9.0", 64, 16, 0), (32, 64, 64, 1.0, "warps")),  # Of equal limits the first is named
         (("9.0", 1024, 32, 0), (2, 64, 64, 1.0, "warps")),
         (("9.0", 32, 64, 0), (32, 32, 64, 0.5, "blocks")),
     ],
@@ -130,7 +128,6 @@ int active_blocks(int major, int minor, int threads_per_sm, int shared_per_sm, i
 
 @pytest.fixture(scope="module")
 def calculator(nvcc, tmp_path_factory):
-    """CUDA's occupancy calculator: active blocks for a capability and a kernel's demands."""
     folder = tmp_path_factory.mktemp("calculator")
     source, library = folder / "calculator.c", folder / "calculator.so"
     source.write_text(CALCULATOR)
@@ -212,7 +209,6 @@ def libcuda(name, *arguments):
 
 @pytest.fixture
 def device(card):
-    """The driver's handle of the first GPU of this host."""
     driver()  # numbers the GPUs as `card` was found
     device = ctypes.c_int()
     libcuda("cuDeviceGet", ctypes.byref(device), card.index)

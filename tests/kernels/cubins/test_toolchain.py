@@ -11,7 +11,6 @@ from tests.support.compilers import program, stand_in
 
 @pytest.fixture
 def compilers(tmp_path, monkeypatch):
-    """Three compilers: a configured one, one on PATH, one of the wheels."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     paths = {"purelib": str(tmp_path / "site")}
     monkeypatch.setattr(toolchain.sysconfig, "get_paths", lambda: paths)

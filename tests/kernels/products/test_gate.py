@@ -23,14 +23,22 @@ def inputs_of(*shapes, dtype="float32", seed=3):
 
 
 def pair_of(shape, dtype="float32", seed=3):
-    """Return copies of the seeded A and B of one problem."""
     pair = inputs_of(shape, dtype=dtype, seed=seed).pair(dtype, Shape.parse(shape))
     return tuple(matrix.copy() for matrix in pair)
 
 
+def failed(*product_and_bound):
+    verdict = evaluate(*product_and_bound)
+    assert not verdict.passed
+    return verdict
+
+
+def at(verdict):
+    return verdict.worst_row, verdict.worst_column
+
+
 @pytest.fixture
 def case():
-    """A correct product of size N with its reference and bound."""
     expected, bound = reference(*pair_of(N))
     return expected.astype(np.float32), expected, bound
 
@@ -40,23 +48,22 @@ def test_inputs_are_seeded_and_of_both_signs(dtype):
     inputs = inputs_of(8, 40, 3, dtype=dtype, seed=5)
     for matrix in (inputs.a[dtype], inputs.b[dtype]):
         assert (matrix.dtype, matrix.shape) == (dtype, (1600,))
-        assert matrix.min() < -0.9
+        assert -1 <= matrix.min() < -0.9
         assert 0.9 < matrix.max() < 1
-        assert matrix.min() >= -1
         assert abs(matrix.mean()) < 0.1
     assert not np.array_equal(inputs.a[dtype], inputs.b[dtype])
     again = inputs_of(40, dtype=dtype, seed=5)
-    np.testing.assert_array_equal(inputs.a[dtype], again.a[dtype])
-    np.testing.assert_array_equal(inputs.b[dtype], again.b[dtype])
+    for one, other in ((inputs.a, again.a), (inputs.b, again.b)):
+        np.testing.assert_array_equal(one[dtype], other[dtype])
     assert not np.array_equal(inputs.a[dtype], inputs_of(40, dtype=dtype, seed=6).a[dtype])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_matrices_of_a_shape_are_the_same_in_every_study(dtype):
     few, many = (inputs_of(*shapes, dtype=dtype) for shapes in ([9], [9, "3x17x33x65"]))
-    for one, other in ((few.a, many.a), (few.b, many.b)):
-        assert other[dtype].size > one[dtype].size
-        np.testing.assert_array_equal(one[dtype], other[dtype][: one[dtype].size])
+    for one, other in ((few.a[dtype], many.a[dtype]), (few.b[dtype], many.b[dtype])):
+        assert other.size > one.size
+        np.testing.assert_array_equal(one, other[: one.size])
 
 
 def test_integers_are_of_all_their_range():
@@ -144,20 +151,18 @@ def test_integers_wrap_around_as_pythons_do_modulo_32_bits(shape, slice_, monkey
         np.testing.assert_array_equal(np.matmul(a, b), expected)
 
 
-@pytest.mark.parametrize("a", [-(2**31), -1, 2**31 - 1])
-@pytest.mark.parametrize("b", [-(2**31), -1, 2**31 - 1])
+ENDS = [-(2**31), -1, 2**31 - 1]
+
+
+@pytest.mark.parametrize("a", ENDS)
+@pytest.mark.parametrize("b", ENDS)
 def test_the_ends_of_the_range_wrap_around_exactly(a, b, monkeypatch):
+    """The largest products of halves are exact as often as they are summed in float64."""
+    assert 2 * matrices._EXACT_SUMS * (2**16 - 1) ** 2 < 2**53
     monkeypatch.setattr(matrices, "_EXACT_SUMS", 1 << 11)
     k = (1 << 12) + 3
     left, right = np.full((1, 1, k), a, np.int32), np.full((1, k, 1), b, np.int32)
-    expected, _ = reference(left, right)
-    assert expected[0, 0, 0] == (k * a * b + 2**31) % 2**32 - 2**31
-
-
-def test_sums_that_are_called_exact_are_exact():
-    """The largest products of halves, as often as they are summed in float64."""
-    most = matrices._EXACT_SUMS
-    assert 2 * most * (2**16 - 1) ** 2 < 2**53
+    assert reference(left, right)[0][0, 0, 0] == (k * a * b + 2**31) % 2**32 - 2**31
 
 
 def test_an_integer_that_is_off_by_one_fails():
@@ -168,9 +173,8 @@ def test_an_integer_that_is_off_by_one_fails():
     for wrong in (1, -1):
         spoilt = product.copy()
         spoilt[1, 2, 3] += wrong
-        verdict = evaluate(spoilt, expected, bound)
-        assert not verdict.passed
-        assert (verdict.worst_row, verdict.worst_column) == (5, 3), "rows of a batch go on"
+        verdict = failed(spoilt, expected, bound)
+        assert at(verdict) == (5, 3), "rows of a batch go on"
         assert (verdict.worst_error, verdict.worst_bound) == (1.0, 0.0)
         shown, right = spoilt[1, 2, 3], product[1, 2, 3]
         assert verdict.reason == (
@@ -181,23 +185,18 @@ def test_an_integer_that_is_off_by_one_fails():
 def test_integers_that_nobody_wrote_fail():
     a, b = pair_of("3x3x3", "int32")
     expected, bound = reference(a, b)
-    product = np.empty((1, 3, 3), np.int32)
-    product.view(np.uint32).fill(POISON_WORD)
-    verdict = evaluate(product, expected, bound)
+    verdict = evaluate(np.full((1, 3, 3), POISON_WORD, np.uint32).view(np.int32), expected, bound)
     assert verdict.reason.startswith("9 of 9 elements wrong; worst C(0, 0) = 2147483647, expected ")
 
 
 def test_poison_is_no_number_in_either_floating_type():
     for dtype in FLOATS:
-        poison = np.empty(4, dtype)
-        poison.view(np.uint32).fill(POISON_WORD)
-        assert np.isnan(poison).all()
+        assert np.isnan(np.full(4, POISON_WORD, np.uint32).view(dtype)).all()
 
 
 def test_right_product_passes(case):
     verdict = evaluate(*case)
-    assert verdict.passed
-    assert verdict.reason is None
+    assert (verdict.passed, verdict.reason) == (True, None)
     assert 0 <= verdict.worst_error <= verdict.worst_bound
 
 
@@ -208,16 +207,12 @@ def test_right_product_passes(case):
 def test_one_wrong_element_is_named(case, value, shown, place):
     product, expected, bound = (matrix[0] for matrix in case)
     product[place] = value
-    verdict = evaluate(product, expected, bound)
-    assert not verdict.passed
-    assert (verdict.worst_row, verdict.worst_column) == place
-    assert verdict.reason == (
-        f"1 of 25 elements wrong; worst C({place[0]}, {place[1]}) = {shown}, "
-        f"expected {expected[place]:g} ± {bound[place]:.2g}"
-    )
+    verdict = failed(product, expected, bound)
+    assert at(verdict) == place
+    right = f"expected {expected[place]:g} ± {bound[place]:.2g}"
+    assert verdict.reason == f"1 of 25 elements wrong; worst C{place} = {shown}, {right}"
     assert verdict.worst_bound == bound[place]
-    error = abs(value - expected[place])
-    np.testing.assert_equal(verdict.worst_error, error)
+    np.testing.assert_equal(verdict.worst_error, abs(value - expected[place]))
 
 
 def test_unwritten_elements_are_all_counted(case):
@@ -233,7 +228,7 @@ def test_worst_is_not_the_largest_error_but_the_largest_multiple_of_its_bound():
     product = np.array([[0.5, 0.0], [0.0, 3.0]], np.float32)
     bound = np.array([[0.1, 1.0], [1.0, 2.0]])
     verdict = evaluate(product, np.zeros((2, 2)), bound)
-    assert (verdict.worst_row, verdict.worst_column) == (0, 0)
+    assert at(verdict) == (0, 0)
     assert (verdict.worst_error, verdict.worst_bound) == (0.5, 0.1)
     assert verdict.reason.startswith("2 of 4 elements wrong; worst C(0, 0) = 0.5, expected 0 ± 0.1")
 
@@ -247,13 +242,13 @@ def test_the_worst_element_is_found_wherever_it_stands():
     product[3, 4] = product[790, 5] = 1.1
     product[600, 7] = 1.5
     verdict = evaluate(product, expected, bound)
-    assert (verdict.worst_row, verdict.worst_column) == (600, 7)
+    assert at(verdict) == (600, 7)
     assert verdict.reason.startswith("3 of 640000 elements wrong; worst C(600, 7) = 1.5")
     bound[3, 4] = 0  # infinitely too much, but a number
     product[790, 6] = np.nan
     product[795, 0] = np.inf
     verdict = evaluate(product, expected, bound)
-    assert (verdict.worst_row, verdict.worst_column) == (790, 6)
+    assert at(verdict) == (790, 6)
     assert verdict.reason.startswith("5 of 640000 elements wrong; worst C(790, 6) = nan")
     assert evaluate(np.ones((n, n), np.float32), expected, bound).passed
 
@@ -261,30 +256,29 @@ def test_the_worst_element_is_found_wherever_it_stands():
 def test_a_multiple_of_the_bound_is_allowed_and_reported(case):
     product, expected, bound = case
     product[0, 2, 3] = expected[0, 2, 3] + 3.5 * bound[0, 2, 3]
-    assert evaluate(product, expected, bound, 4.0).passed
-    assert evaluate(product, expected, bound, 4.0).worst_bound == 4 * bound[0, 2, 3]
-    verdict = evaluate(product, expected, bound, 3.0)
-    assert not verdict.passed
+    verdict = evaluate(product, expected, bound, 4.0)
+    assert (verdict.passed, verdict.worst_bound) == (True, 4 * bound[0, 2, 3])
+    verdict = failed(product, expected, bound, 3.0)
     assert verdict.reason.endswith(f"± {3 * bound[0, 2, 3]:.2g}")
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("bound", [2.0**-20, 1.0, 2.0**10])
-def test_the_bound_itself_passes_and_the_next_number_fails(sign, bound):
-    product = np.zeros((3, 3), np.float32)
-    expected = np.zeros((3, 3))
-    product[1, 2] = sign * bound
-    assert evaluate(product, expected, np.full((3, 3), bound)).passed
-    product[1, 2] = np.nextafter(np.float32(sign * bound), np.float32(sign * np.inf))
-    verdict = evaluate(product, expected, np.full((3, 3), bound))
-    assert not verdict.passed
-    assert (verdict.worst_row, verdict.worst_column) == (1, 2)
+@pytest.mark.parametrize("value", [sign * 2.0**n for sign in (1, -1) for n in (-20, 0, 10)])
+def test_the_bound_itself_passes_and_the_next_number_fails(value):
+    product, expected, bounds = (
+        np.zeros((3, 3), np.float32),
+        np.zeros((3, 3)),
+        np.full((3, 3), abs(value)),
+    )
+    product[1, 2] = value
+    assert evaluate(product, expected, bounds).passed
+    product[1, 2] = np.nextafter(np.float32(value), np.float32(value * np.inf))
+    verdict = failed(product, expected, bounds)
+    assert at(verdict) == (1, 2)
 
 
 def test_bound_is_tight_to_a_few_roundings():
     """γ for k = 8 is half a step for each of 8 sums: four steps."""
-    a, b = np.ones((1, 8, 8), np.float32), np.ones((1, 8, 8), np.float32)
-    (expected,), (bound,) = reference(a, b)
+    (expected,), (bound,) = reference(*np.ones((2, 1, 8, 8), np.float32))
     step = 2.0**-20  # between the numbers from 8 to 16
     assert bound[0, 0] == pytest.approx(4 * step, rel=1e-6)
     for steps, passed in ((4, True), (5, False)):
@@ -303,13 +297,11 @@ def test_a_zero_row_allows_no_error():
     product[2, 4] = -0.0
     assert evaluate(product, expected, bound).passed
     product[2, 4] = np.float32(1e-45)
-    verdict = evaluate(product, expected, bound)
-    assert not verdict.passed
-    assert (verdict.worst_row, verdict.worst_column, verdict.worst_bound) == (2, 4, 0.0)
+    verdict = failed(product, expected, bound)
+    assert (*at(verdict), verdict.worst_bound) == (2, 4, 0.0)
 
 
 def products(a, b):
-    """Yield products of a and b, summed in several orders."""
     n = a.shape[0]
     yield a @ b
     yield np.einsum("ik,kj->ij", a, b)
@@ -338,23 +330,13 @@ def pairs(draw):
 
 
 @pytest.mark.slow
-@given(pairs())
+@pytest.mark.parametrize("dtype", FLOATS)
+@given(pair=pairs())
 @settings(max_examples=150, deadline=None)
-def test_float64_products_never_fail(pair):
-    pair = [matrix.astype(np.float64) for matrix in pair]
-    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
-    for product in products(*pair):
-        assert product.dtype == np.float64
-        verdict = evaluate(product, expected, bound)
-        assert verdict.passed, verdict.reason
-
-
-@pytest.mark.slow
-@given(pairs())
-@settings(max_examples=150, deadline=None)
-def test_float32_products_never_fail(pair):
-    (expected,), (bound,) = reference(*(matrix[None] for matrix in pair))
-    for product in products(*pair):
-        assert product.dtype == np.float32
+def test_right_products_never_fail(dtype, pair):
+    a, b = (matrix.astype(dtype) for matrix in pair)
+    (expected,), (bound,) = reference(a[None], b[None])
+    for product in products(a, b):
+        assert product.dtype == dtype
         verdict = evaluate(product, expected, bound)
         assert verdict.passed, verdict.reason

@@ -11,7 +11,6 @@ from kernels.products.shape import Shape
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The problems that were computed, not read."""
     problems = []
 
     def counting(a, b):

@@ -181,7 +181,6 @@ def test_sum_of_the_chains_is_never_the_one_that_is_stored():
 
 
 def probed(capability=(9, 0)):
-    """Measure a fake H100 whose launches and copies take 1 s each."""
     options = {"moves_data": False, "L2_CACHE_SIZE": H100[0]}
     cuda = FakeCuda([("H100", capability)], H100[1], (1e3, 1e3, 1e3), **options)
     modules = map(cuda.module_from_file, ("probes", "tensor_probe"))
@@ -190,13 +189,11 @@ def probed(capability=(9, 0)):
 
 @pytest.fixture(scope="module")
 def faked():
-    """The fake GPU, its ceilings, and the busy seconds."""
     cuda, found, busy_s = probed()
     return cuda, by_quantity(found), busy_s
 
 
 def launches_of(cuda, kernel):
-    """Return grid, threads and arguments of a kernel's launches, which have one geometry."""
     launches = [launch[1:] for launch in cuda.launches if launch[0] == kernel]
     assert len(launches) == 2 * (ROUNDS + 1), "each round one in front of the one that is timed"
     assert len({launch[:2] for launch in launches}) == 1
@@ -265,7 +262,6 @@ def test_rounds_are_interleaved_and_the_first_is_not_kept():
 
 
 def by_quantity(found):
-    """Return the values of all rounds by quantity, host memory and size."""
     values = {}
     for ceiling in found:
         key = (ceiling.quantity, ceiling.host_memory, ceiling.size_bytes)
@@ -285,8 +281,6 @@ def test_clock_of_this_host():
 
 @pytest.fixture(scope="module")
 def built(nvcc, tmp_path_factory):
-    """A function that builds the probes for an architecture; it returns result and cubin."""
-
     @cache
     def of(architecture):
         path = tmp_path_factory.mktemp(architecture) / f"{PROBES.stem}.cubin"
@@ -315,7 +309,6 @@ PAST_L1 = ("STRONG.GPU",)
 
 @pytest.fixture(scope="module")
 def machine_codes(nvcc, built):
-    """A function that returns the machine code of each probe for an architecture."""
     disassembler = find_disassembler(nvcc)
     if not disassembler:
         pytest.skip("no nvdisasm on this host")
@@ -362,7 +355,6 @@ def test_loops_that_read_hold_every_load_and_little_else(machine_codes, name):
 
 @pytest.fixture(scope="module")
 def measured(card, nvcc, tmp_path_factory):
-    """The ceilings of the first GPU of this host, their duration in s, and its device."""
     folder = tmp_path_factory.mktemp("cubins")
     cubins = [folder / f"{build.stem}.cubin" for build in (PROBES, TENSOR_PROBE)]
     for build, cubin in zip((PROBES, TENSOR_PROBE), cubins, strict=True):
@@ -416,7 +408,6 @@ def middle(values, name, memory=None, size=None):
 
 
 def peak_cycles_per_s(device):
-    """Return the cycles per second of all SMs together, at the highest clock."""
     names = driver().device_attribute
     clock_khz, sms = map(device.get_attribute, (names.CLOCK_RATE, names.MULTIPROCESSOR_COUNT))
     return clock_khz * 1e3 * sms
@@ -467,17 +458,11 @@ def test_reads_are_as_fast_as_the_paths_of_an_sm_are_wide(measured):
 
 
 @pytest.mark.gpu
-def test_empty_pass_is_short_and_its_parts_are_within_it(measured):
-    values = measured[0]
+def test_empty_runs_and_ceilings_are_short_and_give_memory_back(measured):
+    values, duration_s, kept, _ = measured
     total_s = middle(values, "empty_total_s")
-    assert 1e-6 < total_s < 1e-3
     parts_s = [middle(values, f"empty_{part}_s") for part in ("h2d", "kernel", "d2h")]
-    assert max(parts_s) < total_s
-
-
-@pytest.mark.gpu
-def test_ceilings_are_short_and_give_memory_back(measured):
-    _, duration_s, kept, _ = measured
+    assert max(1e-6, *parts_s) < total_s < 1e-3
     assert kept <= 0
     assert duration_s < 5
     assert driver().Context.get_current() is None

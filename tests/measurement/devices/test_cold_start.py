@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -35,8 +36,6 @@ TIMES = ColdStart(0.1, 0.2, 0.01, 0.02, 1e-4, 2e-4, 5e-5, 0.331)
 
 @pytest.fixture
 def child(monkeypatch):
-    """A function that replaces the started process by a Python script."""
-
     def put(script):
         monkeypatch.setattr(module, "_COMMAND", [sys.executable, "-c", script])
 
@@ -91,9 +90,7 @@ def test_failure_is_one_line(child, script, message):
     with pytest.raises(CellError) as failed:
         cold_start(REQUEST, 30)
     said = str(failed.value)
-    assert said.startswith("cold start: ")
-    assert message in said
-    assert "\n" not in said
+    assert re.fullmatch(f"cold start: .*{re.escape(message)}.*", said)
     assert len(said) < 300
 
 
@@ -114,31 +111,24 @@ def test_process_that_hangs_is_ended_at_the_limit(child, tmp_path):
 
 def test_process_that_cannot_be_started_is_one_line(monkeypatch):
     monkeypatch.setattr(module, "_COMMAND", ["/nowhere/python"])
-    with pytest.raises(
-        CellError, match=r"^cold start: cannot start a process \(No such file or directory\)"
-    ):
+    said = r"^cold start: cannot start a process \(No such file or directory\)"
+    with pytest.raises(CellError, match=said):
         cold_start(REQUEST, 5)
 
 
 def test_missing_pycuda_is_told_by_the_real_process(monkeypatch, tmp_path):
     (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\")")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(
-        CellError, match=r"^cold start: ModuleNotFoundError: No module named 'pycuda'"
-    ):
+    said = r"^cold start: ModuleNotFoundError: No module named 'pycuda'"
+    with pytest.raises(CellError, match=said):
         cold_start(REQUEST, 60)
 
 
 @pytest.mark.parametrize("question", ["", "{}", "[]", '{"n": 1', '{"order": 1}'])
 def test_no_request_is_one_line(question):
-    done = subprocess.run(
-        [sys.executable, "-m", "measurement.devices.cold_start"],
-        input=question,
-        capture_output=True,
-        text=True,
-        cwd=module.ROOT,
-        check=False,
-    )
+    command = [sys.executable, "-m", "measurement.devices.cold_start"]
+    options = {"capture_output": True, "text": True, "cwd": module.ROOT}
+    done = subprocess.run(command, input=question, **options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: standard input: not a cold-start request (")
     assert done.stderr.count("\n") == 1
@@ -150,10 +140,7 @@ def test_no_request_is_one_line(question):
 def test_product_that_nobody_computed_is_refused(product, fault):
     with pytest.raises(CellError, match=fault):
         module._check(np.array(product, np.float32))
-
-
-def test_product_with_some_zeros_is_none_of_these():
-    module._check(np.array([0, -1], np.float32))
+    module._check(np.array([0, -1], np.float32))  # some zeros are allowed
 
 
 def test_stretches_are_timed_apart():
@@ -170,25 +157,13 @@ def test_stretches_are_timed_apart():
 
 @pytest.fixture(scope="module")
 def real(card, nvcc, tmp_path_factory):
-    """A request for the block kernel on the first GPU of this host."""
     product = product_of("block", 1024, 32)
     build = build_for(product)
     cubin = tmp_path_factory.mktemp("cubins") / f"{build.stem}.cubin"
     build_cubin(nvcc, build, architecture(card.compute_capability), cubin)
-    launch = product.launch
-    return ColdStartRequest(
-        device=card.index,
-        cubin=str(cubin),
-        function="block",
-        grid=launch.grid,
-        threads=launch.threads,
-        dynamic_shared_bytes=launch.dynamic_shared_bytes,
-        dtype="float32",
-        shape=str(product.shape),
-        arguments=product.arguments,
-        host_memory="pinned",
-        seed=1,
-    )
+    grid, arguments = product.launch.grid, product.arguments
+    where = {"device": card.index, "cubin": str(cubin)}
+    return replace(REQUEST, **where, grid=grid, shape=str(product.shape), arguments=arguments)
 
 
 @pytest.mark.gpu

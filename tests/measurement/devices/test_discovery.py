@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from base.errors import StudyError, exit_status
-from measurement import __main__ as cli
+from base.errors import StudyError
 from measurement.devices import discovery
 from measurement.devices.discovery import CudaDevice, cuda_devices, select
 from tests.support.fake_cuda import FakeCuda, FakeNvml
@@ -108,11 +107,11 @@ def test_gpus_are_numbered_by_bus_unless_the_user_says_otherwise(nvml, pycuda, m
     assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
 
 
-def test_command_lists_the_gpus(nvml, pycuda, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["measurement", "devices"])
-    assert exit_status(cli.main) == 0
-    assert capsys.readouterr().out == (
+def test_command_lists_the_gpus(nvml, pycuda, command):
+    done = command("measurement", "devices")
+    assert done.returncode == 0
+    assert done.stdout == (
         "0  NVIDIA H100  compute capability 9.0\n1  NVIDIA RTX PRO 6000  compute capability 12.0\n"
     )
     nvml.count = 0
-    assert exit_status(cli.main) == 2
+    assert command("measurement", "devices").returncode == 2

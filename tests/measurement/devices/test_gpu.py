@@ -1,6 +1,5 @@
 """The kernels and the session on a real GPU; skipped without one."""
 
-import itertools
 import os
 from pathlib import Path
 
@@ -48,7 +47,6 @@ KERNELS = [name for name, entry in VARIANTS.items() if entry.kernel_name]
 
 @pytest.fixture(scope="module")
 def cubins(card, nvcc, tmp_path_factory):
-    """The study's kernels for this GPU: their folder and builds; not to be changed."""
     folder = tmp_path_factory.mktemp("cubins")
     workers = len(os.sched_getaffinity(0))
     name = architecture(card.compute_capability)
@@ -104,7 +102,6 @@ def small_cells(variant):
 
 
 def awkward_cells(variant):
-    """Return the cells of a variant that supports any shape."""
     awkward = {"sizes": [17], "holdout_sizes": [], "series": [shapes_of([variant])]}
     return gpu_cells(study(variants=[variant], **awkward), "gpu0")
 
@@ -114,7 +111,6 @@ def cell(variant, n, block, memory="pinned"):
 
 
 def passes(session, cells, inputs):
-    """Run the gate; return the checks by cell, and the timings of passed cells."""
     opening = Opening(lambda _: session, problems(cells), 1, CACHE, 0.0, 0.0, 0)
     worker = Worker(session, inputs, References(inputs), opening)
     results = list(gate(worker, cells, lambda _: None))
@@ -122,15 +118,20 @@ def passes(session, cells, inputs):
     return checks, {sample.cell: sample.run.timing for _, sample in results if sample}
 
 
+def passed(session, cells, inputs):
+    """Return checks and timings of cells that pass the gate."""
+    checks, timings = passes(session, cells, inputs)
+    assert {str(c): check.reason for c, check in checks.items() if check.status != "passed"} == {}
+    assert set(timings) == set(cells)
+    return checks, timings
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_awkward_order_and_block_size_passes_the_gate(session, inputs, variant):
     cells = small_cells(variant)
     if not VARIANTS[variant].kernel_name and session.not_launchable(cells[0]):
         pytest.skip(session.not_launchable(cells[0]))
-    checks, timings = passes(session, cells, inputs)
-    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
-    assert wrong == {}
-    assert set(timings) == set(cells)
+    _, timings = passed(session, cells, inputs)
     in_turn = VARIANTS[variant].flow == IN_TURN
     assert {c.host_memory for c in cells} == ({"pinned", "pageable"} if in_turn else {"pinned"})
     for c, timing in timings.items():
@@ -153,9 +154,7 @@ def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
     assert {(17, 33, 65), (1, 512, 3), (640, 320, 1000)} < {
         (c.shape.m, c.shape.k, c.shape.n) for c in cells
     }
-    checks, _ = passes(session, cells, inputs)
-    wrong = {str(c): check.reason for c, check in checks.items() if check.status != "passed"}
-    assert wrong == {}
+    checks, _ = passed(session, cells, inputs)
     errors = [check.verdict.worst_error for c, check in checks.items() if c.dtype == "int32"]
     assert set(errors) == {0.0}
 
@@ -179,7 +178,7 @@ def test_kernels_stay_inside_the_matrices(session, variant):
 
 
 def test_kernels_take_the_time_that_they_take_on_this_card(session, card, inputs):
-    _, timings = passes(session, [cell("block_unroll4", 2048, 32)], inputs)
+    _, timings = passed(session, [cell("block_unroll4", 2048, 32)], inputs)
     (timing,) = timings.values()
     assert timing.kernel_s > 0
     if any(name in card.name for name in ("H100", "H200")):
@@ -202,12 +201,8 @@ def test_pageable_and_pinned_memory_are_copied_apart(session, inputs):
 def test_what_the_card_cannot_launch_is_not_launched(session, inputs):
     asked = [cell("buffered_row", 2048, None), cell("buffered_column", 100, None)]
     checks, timings = passes(session, asked, inputs)
-    check = checks[asked[0]]
-    most = session.limits.max_threads_per_block
-    assert (check.status, check.reason) == (
-        "not_launchable",
-        f"needs 2048 threads per block, {most} allowed",
-    )
+    said = f"needs 2048 threads per block, {session.limits.max_threads_per_block} allowed"
+    assert (checks[asked[0]].status, checks[asked[0]].reason) == ("not_launchable", said)
     assert set(timings) == {asked[1]}
 
 
@@ -232,8 +227,7 @@ def test_the_gate_alone_needs_no_cubins_of_instruments(card, cubins, inputs, tmp
     cubin = Path(name, "block-b8-float32-exact.cubin")
     (tmp_path / cubin).write_bytes((folder / cubin).read_bytes())
     with GpuSession(card, inputs, results, tmp_path) as session:
-        checks, _ = passes(session, [cell("block", 64, 8)], inputs)
-    assert {check.status for check in checks.values()} == {"passed"}
+        passed(session, [cell("block", 64, 8)], inputs)
 
 
 def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
@@ -250,29 +244,27 @@ def test_a_kernel_that_writes_less_is_caught(card, cubins, inputs):
 
 def test_contexts_are_given_back(card, cubins, inputs):
     folder, results = cubins
-    for _, variant in itertools.product(range(2), ("block", "naive")):
+    for variant in 2 * ("block", "naive"):
         with GpuSession(card, inputs, results, folder) as session:
-            checks, _ = passes(session, [cell(variant, 64, 8)], inputs)
-        assert {check.status for check in checks.values()} == {"passed"}
+            passed(session, [cell(variant, 64, 8)], inputs)
         assert driver().Context.get_current() is None
+
+
+def kernel_s(session, asked):
+    return session.kernel_time(asked, flushed=False).kernel_s
 
 
 @pytest.mark.parametrize("n", [64, 256, 2048])
 def test_a_kernel_alone_takes_what_the_cards_own_clock_says(session, n):
     asked = cell("block_unroll4", n, 32)
     by_clock_s = stamps(session)
-    ratios = [
-        session.kernel_time(asked, flushed=False).kernel_s / by_clock_s(asked) for _ in range(31)
-    ]
+    ratios = [kernel_s(session, asked) / by_clock_s(asked) for _ in range(31)]
     assert np.median(ratios) == pytest.approx(1, abs=0.1 if n == 64 else 0.02)
 
 
 def test_a_kernel_alone_does_not_know_where_its_matrices_came_from(session):
     cells = [cell("block_unroll4", 256, 32, memory) for memory in ("pinned", "pageable")]
-    isolated_s = [
-        np.median([session.kernel_time(asked, flushed=False).kernel_s for _ in range(31)])
-        for asked in cells
-    ]
+    isolated_s = [np.median([kernel_s(session, each) for _ in range(31)]) for each in cells]
     assert isolated_s[0] == pytest.approx(isolated_s[1], rel=0.02)
     assert session.run(cells[0]).kernel_s > isolated_s[0], "there the card waits for the host"
 
@@ -301,11 +293,8 @@ def test_the_ceilings_are_measured_in_a_session(session):
 
 
 # One variant per kernel, without tensor cores, whose order of sums is undocumented.
-IN_ORDER = [
-    name
-    for name in KERNELS
-    if VARIANTS[name].kernel_name == name and not VARIANTS[name].tensor_products
-]
+OWN = [name for name in KERNELS if VARIANTS[name].kernel_name == name]
+IN_ORDER = [name for name in OWN if not VARIANTS[name].tensor_products]
 
 
 @pytest.mark.parametrize("variant", IN_ORDER)
@@ -320,6 +309,5 @@ def test_products_are_bit_for_bit_those_of_the_host_execution(session, variant, 
             continue  # the host would take a minute
         session.run(asked)
         expected, _ = execute(asked.product, "fused", folder=folder)
-        np.testing.assert_array_equal(
-            session.product(asked).view(np.int32), expected.view(np.int32)
-        )
+        found = session.product(asked)
+        np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))

@@ -37,16 +37,11 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def open_session(cuda, tmp_path):
-    """A function that opens a session for cells with the given registers and shared memory."""
-
     def opened(*cells, registers=32, shared=0):
-        built = {build_for(c.product) for c in cells} - {None}
+        uses = (registers, shared, 0, 0, 0, "13.9.7", "")
         results = [
-            BuildResult(
-                *("sm_80", b.variant, b.dtype, b.block_size, b.kind, registers, shared),
-                *(0, 0, 0, "13.9.7", ""),
-            )
-            for b in built
+            BuildResult("sm_80", b.variant, b.dtype, b.block_size, b.kind, *uses)
+            for b in {build_for(c.product) for c in cells} - {None}
         ]
         inputs = Inputs(problems(list(cells)), 1)
         return GpuSession(CudaDevice(0, "Stand-in", "8.0"), inputs, results, tmp_path)
@@ -68,19 +63,31 @@ CELLS = [
 ]
 
 
+BLOCK = asked("block")
+
+
+@pytest.fixture
+def session(open_session):
+    with open_session(BLOCK) as session:
+        yield session
+
+
+def check(session, one):
+    return evaluate(session.product(one), *reference(*session._inputs.pair(one.dtype, one.shape)))
+
+
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 def test_a_pass_of_every_variant_multiplies_and_hands_the_product_on(open_session, cuda, memory):
     cells = [asked(c.variant, c.shape, memory, c.dtype) for c in CELLS]
     with open_session(*cells) as session:
         for one in cells:
-            expected, bound = reference(*session._inputs.pair(one.dtype, one.shape))
             session.poison(one)
-            poisoned = evaluate(session.product(one), expected, bound)
-            assert poisoned.reason.startswith(f"{expected.size} of {expected.size} elements wrong")
+            elements = one.shape.c_elements
+            assert check(session, one).reason.startswith(f"{elements} of {elements} elements wrong")
             size = session._host[memory].work(one).c.nbytes
             assert (session._on_device[2].data[:size].view(np.uint32) == 2**31 - 1).all()
             timing = session.run(one)
-            assert evaluate(session.product(one), expected, bound).reason is None, one
+            assert check(session, one).reason is None, one
             assert (timing.host_s is None) == (one.product.entry.host_step is None), one
             assert (timing.h2d_s, timing.kernel_s, timing.d2h_s) == (1e-3, 2e-3, 4e-3)
             if one.product.kernel is None:
@@ -109,12 +116,11 @@ def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda
     one = asked("sgemm_top_pieces", shape)
     pieces = len(one.product.pieces)
     with open_session(one) as session:
-        expected, bound = reference(*session._inputs.pair(one.dtype, one.shape))
         for _ in range(2):
             session.poison(one)
             cuda.log.clear()
             timing = session.run(one)
-            assert evaluate(session.product(one), expected, bound).reason is None
+            assert check(session, one).reason is None
         assert timing.total_s > 0
         assert timing.busy_s == timing.total_s, "its parts run at the same time"
         piece = ["to device", "wait", "launch", "from device"]
@@ -164,74 +170,61 @@ def test_a_graph_that_fails_ends_the_capture(open_session, cuda, graphs):
         assert cuda.log[-1] == "cuGraphDestroy"
 
 
-def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(open_session, cuda):
-    one = asked("block")
-    with open_session(one) as session:
-        session.kernel_time(one, flushed=False)
-        for flushed in (False, True):
-            cuda.log.clear()
-            assert session.kernel_time(one, flushed) == KernelTime(1, 2e-3)
-            before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
-            assert cuda.log == [*before, "block", "record", "launch", "record", "synchronize"]
-            assert list(cuda.words) == [1, 0], "let go"
-        assert len(session._filler.data) == 2 * 4096
+def test_alone_a_kernel_is_queued_between_its_events_while_the_stream_is_held(session, cuda):
+    session.kernel_time(BLOCK, flushed=False)
+    for flushed in (False, True):
+        cuda.log.clear()
+        assert session.kernel_time(BLOCK, flushed) == KernelTime(1, 2e-3)
+        before = ["to device", "to device", "launch", *["mem_alloc", "memset"] * flushed]
+        assert cuda.log == [*before, "block", "record", "launch", "record", "synchronize"]
+        assert list(cuda.words) == [1, 0], "let go"
+    assert len(session._filler.data) == 2 * 4096
 
 
 @pytest.mark.parametrize(
     ("launch_ms", "launches"), [(0.3, 1), (0.2, 2), (0.1, 3), (0.01, 25), (0.001, 100)]
 )
-def test_a_short_kernel_is_timed_over_several_launches(open_session, cuda, launch_ms, launches):
-    one = asked("block")
-    with open_session(one) as session:
-        cuda.launch_ms = launch_ms
-        for _ in range(2):
-            found = session.kernel_time(one, flushed=False)
-            assert found == KernelTime(launches, pytest.approx(launch_ms / 1e3))
-            queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("block") :]
-            assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
-        assert session.kernel_time(one, flushed=True).launches == 1, (
-            "the second would find its caches"
-        )
+def test_a_short_kernel_is_timed_over_several_launches(session, cuda, launch_ms, launches):
+    cuda.launch_ms = launch_ms
+    for _ in range(2):
+        found = session.kernel_time(BLOCK, flushed=False)
+        assert found == KernelTime(launches, pytest.approx(launch_ms / 1e3))
+        queued = cuda.log[len(cuda.log) - cuda.log[::-1].index("block") :]
+        assert queued == ["record", *["launch"] * launches, "record", "synchronize"]
+    assert session.kernel_time(BLOCK, flushed=True).launches == 1, (
+        "the second would find its caches"
+    )
 
 
-def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(open_session, cuda):
-    one = asked("block")
-    with open_session(one) as session:
-        cuda.launch_ms = 20.1
-        counts = []
-        for _ in range(3):
-            cuda.log.clear()
-            session.kernel_time(one, flushed=False)
-            counts.append(cuda.log.count("launch"))
+def test_a_long_kernel_is_run_once_before_it_is_timed_alone_and_then_no_more(session, cuda):
+    cuda.launch_ms = 20.1
+    counts = []
+    for _ in range(3):
+        cuda.log.clear()
+        session.kernel_time(BLOCK, flushed=False)
+        counts.append(cuda.log.count("launch"))
     assert counts == [2, 1, 1]
 
 
-def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(open_session, cuda):
-    one = asked("block")
-    with open_session(one) as session:
-        session.kernel_time(one, flushed=False)
-        cuda.failing = "record"
-        with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
-            session.kernel_time(one, flushed=False)
-        assert cuda.words[0] == 1
-        cuda.failing = None
+def test_what_is_queued_behind_a_held_stream_is_let_go_whatever_happens(session, cuda):
+    session.kernel_time(BLOCK, flushed=False)
+    cuda.failing = "record"
+    with pytest.raises(DeviceError, match=r"^record failed: no luck$"):
+        session.kernel_time(BLOCK, flushed=False)
+    assert cuda.words[0] == 1
+    cuda.failing = None
 
-        def expire():
-            cuda.words[1] = 1
+    def expire():
+        cuda.words[1] = 1
 
-        with pytest.raises(CellError, match="no kernel-only time: the call waits for the GPU"):
-            session._blocking_kernel.elapsed_s(expire)
+    with pytest.raises(CellError, match="no kernel-only time: the call waits for the GPU"):
+        session._blocking_kernel.elapsed_s(expire)
 
 
-@pytest.mark.parametrize(
-    ("name", "host_s"),
-    [
-        ("block", None),
-        ("cublas_sgemm", None),
-        ("tile_conflict_free", 13e-9),
-        ("block_padded", 13e-9),
-    ],
-)
+HOST_S = {"block": None, "cublas_sgemm": None, "tile_conflict_free": 13e-9, "block_padded": 13e-9}
+
+
+@pytest.mark.parametrize(("name", "host_s"), HOST_S.items())
 def test_the_hosts_own_work_is_in_the_total_and_apart(open_session, monkeypatch, name, host_s):
     """The host steps take 10 ns before the copies and 3 ns after them, of 103 ns."""
     one = asked(name)
@@ -279,13 +272,12 @@ def test_what_the_builds_use_counts_and_the_free_memory_is_the_limit(open_sessio
     with open_session(one, registers=300) as session:
         assert session.not_launchable(one) == "needs 77824 registers per block, 65536 allowed"
     with open_session(one, shared=166913) as session:
-        said = session.not_launchable(one)
-        assert said == "needs 166913 bytes of shared memory per block, 166912 allowed"
+        said = "needs 166913 bytes of shared memory per block, 166912 allowed"
+        assert session.not_launchable(one) == said
     cuda.free_bytes = MARGIN + 3 * 4 * 40**2 - 1
     with open_session(one) as session:
-        assert session.not_launchable(one) == (
-            "needs 19200 bytes for the matrices, the GPU has 19199"
-        )
+        said = "needs 19200 bytes for the matrices, the GPU has 19199"
+        assert session.not_launchable(one) == said
         assert {buffer.data.size for buffer in session._on_device} == {6399}, "no more than fits"
 
 
@@ -297,8 +289,7 @@ def test_a_card_too_small_for_the_largest_matrices_runs_the_others(open_session,
         assert [session.not_launchable(one) for one in (wide, tall, small)] == [third, third, None]
         session.poison(small)
         session.run(small)
-        expected = reference(*session._inputs.pair("float32", small.shape))
-        assert evaluate(session.product(small), *expected).passed
+        assert check(session, small).passed
     cuda.free_bytes -= 1
     with open_session(wide, tall, small) as session:
         whole = "needs 161600 bytes for the matrices, the GPU has 161599"
@@ -319,19 +310,18 @@ def test_cublas_is_initialised_once_and_closed_with_the_session(open_session, cu
         names = [name for name, *_ in cuda.cublas.calls]
         return names.count("cublasCreate_v2"), names.count("cublasDestroy_v2")
 
+    with open_session(one):
+        pass
+    assert counts() == (0, 0), "unused"
     with open_session(one) as session:
         session.run(one)
         session.kernel_time(one, flushed=False)
         assert counts() == (1, 0)
     assert counts() == (1, 1)
-    with open_session(one):
-        pass
-    assert counts() == (1, 1), "unused"
 
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """A cell of a user-supplied Python function."""
     path = tmp_path / "called.py"
     path.write_text("def multiply(a, b, c, stream):\n    raise ValueError('two\\nlines')\n")
     monkeypatch.setitem(VARIANTS, "called", read(path))
@@ -345,9 +335,7 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
 
     def multiply(a, b, c, stream):
         faces = [matrix.__cuda_array_interface__ for matrix in (a, b, c)]
-        seen.append(
-            ([face["shape"] for face in faces], {face["typestr"] for face in faces}, stream)
-        )
+        seen[:] = [face["shape"] for face in faces], {face["typestr"] for face in faces}, stream
         cuda.multiply([face["data"][0] for face in faces], "float32", called.shape)
 
     monkeypatch.setattr(gpu, "load_call", lambda _: multiply)
@@ -355,36 +343,33 @@ def test_a_call_multiplies_in_the_sessions_stream_and_a_shared_context(
         assert (session.not_launchable(called), session.build(called)) == (None, None)
         session.poison(called)
         session.run(called)
-        expected, bound = reference(*session._inputs.pair("float32", called.shape))
-        assert evaluate(session.product(called), expected, bound).passed
+        assert check(session, called).passed
         assert session.kernel_time(called, flushed=False).kernel_s > 0
-    assert seen[0] == ([(17, 33), (33, 65), (17, 65)], {"<f4"}, STREAM)
+    assert seen == [[(17, 33), (33, 65), (17, 65)], {"<f4"}, STREAM]
     assert cuda.log.index("retain_primary_context") < cuda.log.index("push")
 
 
-def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path):
-    with (
-        open_session(called) as session,
-        pytest.raises(CellError, match=r"^called\.py: ValueError: two$"),
-    ):
-        session.run(called)
-    (tmp_path / "called.py").write_text("import no_such_library\n")
-    with (
-        open_session(called) as session,
-        pytest.raises(CellError, match=r"^called\.py: ModuleNotFoundError: No module named"),
-    ):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, r"ValueError: two$"),
+        ("import no_such_library\n", "ModuleNotFoundError: No module named"),
+    ],
+)
+def test_what_a_call_raises_fails_its_cell(open_session, called, tmp_path, text, said):
+    if text:
+        (tmp_path / "called.py").write_text(text)
+    with open_session(called) as session, pytest.raises(CellError, match=rf"^called\.py: {said}"):
         session.run(called)
 
 
 @pytest.mark.parametrize("call", ["to device", "launch", "from device", "synchronize"])
-def test_an_error_of_the_driver_is_one_of_the_device(open_session, cuda, call):
-    one = asked("block")
-    with open_session(one) as session:
-        session.run(one)
-        cuda.failing = call
-        with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
-            session.run(one)
-        cuda.failing = None
+def test_an_error_of_the_driver_is_one_of_the_device(session, cuda, call):
+    session.run(BLOCK)
+    cuda.failing = call
+    with pytest.raises(DeviceError, match=f"^{call} failed: no luck$"):
+        session.run(BLOCK)
+    cuda.failing = None
 
 
 def test_a_cubin_that_does_not_load_costs_its_cells(open_session, cuda):
