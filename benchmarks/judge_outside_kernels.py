@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.outside_kernels import CORRECT, KERNELS, UNSUPPORTED
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import adopt
+from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import NotSupported
 from kernels.host_execution.trial import checked
@@ -21,6 +22,7 @@ from kernels.host_execution.trial import checked
 def judge(source: Path) -> str:
     """Return "correct", "unsupported" or the message of the fault."""
     entry = adopt(source)
+    assert isinstance(entry, UserKernel)
     try:
         list(checked(entry))
     except NotSupported:

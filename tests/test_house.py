@@ -1,4 +1,4 @@
-"""docs/CONTRIBUTING.md draws the imports between folders; here the drawing is compared with the code."""
+"""docs/CONTRIBUTING.md draws the imports between folders; the drawing is compared with the code."""
 
 import ast
 import re
@@ -9,7 +9,8 @@ import pytest
 
 from tests.support import ROOT
 
-DRAWING = re.search(r"```text\n(base\n.*?)```", (ROOT / "docs" / "CONTRIBUTING.md").read_text(), re.S)[1]
+PAGE = (ROOT / "docs" / "CONTRIBUTING.md").read_text()
+DRAWING = re.search(r"```text\n(base\n.*?)```", PAGE, re.S)[1]
 DRAWN = {
     name.strip(): set(targets.split(", ")) if targets else set()
     for name, _, targets in (line.partition(" → ") for line in DRAWING.splitlines())

@@ -18,7 +18,8 @@ TERMS = {
     "bandwidth or a latency.",
     "coalesced": "An access is coalesced if neighbouring lanes of a warp access neighbouring "
     "elements, so that few sectors are moved.",
-    "configuration (cell)": "One variant at one shape, block size and element type, with one kind of "
+    "configuration (cell)": "One variant at one shape, block size and element type, with one "
+    "kind of "
     "host memory (on a CPU: one number of threads).",
     "correctness check": "The comparison of a product with a float64 reference before a "
     "configuration is timed.",
@@ -43,7 +44,8 @@ TERMS = {
     "kernel-only time": "The time of a kernel without copies and launch latency, measured behind a "
     "blocking kernel.",
     "ladder": "The sequence of kernels in which each step changes one property of an earlier one.",
-    "leave-one-out": "One part of the data is excluded from the fit and predicted; this is repeated "
+    "leave-one-out": "One part of the data is excluded from the fit and predicted; this is "
+    "repeated "
     "for each part.",
     "line": "Four neighbouring sectors that the L1 cache looks up and serves together.",
     "M0": "The latency model of source V, with one cost per access to global memory and one per "

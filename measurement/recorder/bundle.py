@@ -32,7 +32,8 @@ from study.plan import builds
 
 # Packages of the recorder and of host execution; PyCUDA is added with cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
-TREE = ("analysis base cpu_reference kernels measurement report study workflow").split()
+TREE = ["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"]
+TREE += ["workflow"]
 FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh
