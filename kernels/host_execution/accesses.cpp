@@ -101,12 +101,13 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
     }
 }
 
-// Walks the traces of a warp's lanes side by side, as a card runs them: lanes in the same basic block
-// advance together. First come the lanes that are deepest in calls, of these those in the lowest
-// block: without optimisation, g++ places a loop before what follows it, and a condition's branches
-// before where they meet. So lanes meet again after a branch, and in the same turn of a loop.
+// Walks the traces of a warp's lanes side by side, as a card runs them: lanes in the same basic
+// block advance together. First come the lanes that are deepest in calls, of these those in the
+// lowest block: without optimisation, g++ places a loop before what follows it, and a condition's
+// branches before where they meet. So lanes meet again after a branch, and in the same turn of a
+// loop.
 class Walk {
-  public:
+   public:
     explicit Walk(Worker &w) : w(w) {
     }
 
@@ -119,7 +120,7 @@ class Walk {
         }
     }
 
-  private:
+   private:
     Worker &w;
     size_t places[WARP] = {};
 
@@ -433,12 +434,12 @@ extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
 
 // ---- What g++ calls for -fsanitize=signed-integer-overflow
 
-#define OVERFLOW_HOOK(NAME)                                                 \
-    extern "C" void __ubsan_handle_##NAME##_overflow(void *) {              \
-        Fault fault = {};                                                   \
-        fault.kind = OVERFLOW;                                              \
-        fault.code = code_address(*worker, __builtin_return_address(0));    \
-        stop(fault);                                                        \
+#define OVERFLOW_HOOK(NAME)                                              \
+    extern "C" void __ubsan_handle_##NAME##_overflow(void *) {           \
+        Fault fault = {};                                                \
+        fault.kind = OVERFLOW;                                           \
+        fault.code = code_address(*worker, __builtin_return_address(0)); \
+        stop(fault);                                                     \
     }
 OVERFLOW_HOOK(add)
 OVERFLOW_HOOK(sub)

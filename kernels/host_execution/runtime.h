@@ -91,8 +91,8 @@ struct Launch {
     uint32_t buffer_count;
     uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
     uint32_t count_count;   // what `host_counts` will write
-    uint32_t last_block;  // 1: it runs alone
-    char *constants;  // those declared __constant__
+    uint32_t last_block;    // 1: it runs alone
+    char *constants;        // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;
 };

@@ -6,7 +6,7 @@ PAGE_CODE = sources("analysis/render", "analysis/archive")
 FIGURE_CODE = [
     path
     for path in sources("analysis")
-    if path.startswith("analysis/drawing/") or path.endswith(("/figures.py", "/plots.py"))
+    if path.startswith("analysis/drawing/") or Path(path).stem in ("figures", "plots")
 ]
 TABLE_CODE = sorted({*sources("analysis")} - {*PAGE_CODE, *FIGURE_CODE})
 
