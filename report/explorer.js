@@ -136,7 +136,8 @@
     const best = new Map();
     for (const row of found) {
       const key = [row.variant, system(row), row.host_memory, row.threads, row.n].join("|");
-      if (!best.has(key) || row[time] < best.get(key)[time]) best.set(key, row);
+      const other = best.get(key);
+      if (!other || row[time] < other[time]) best.set(key, row);
     }
     return [...best.values()];
   }
@@ -277,7 +278,7 @@
 
   /* --- start --- */
 
-  function update(event) {
+  function refreshChart(event) {
     updateGroups(event?.target);
     const byBlock = form.elements.x.value === "block_size";
     form.elements.block_size.parentElement.hidden = byBlock;
@@ -291,7 +292,7 @@
     rows = unpack(data.rows);
     titles = new Map(data.gpus.map((gpu) => [gpu.label, gpu.title]));
     fillControls();
-    update();
+    refreshChart();
     for (const library of document.querySelectorAll(".explorer-library")) {
       section.append(element("script", { textContent: await inflated(library) }));
     }
@@ -300,12 +301,12 @@
     new ResizeObserver(() => {
       const crossed = chart.clientWidth < NARROW_PX !== width < NARROW_PX;
       width = chart.clientWidth;
-      if (crossed) update();
+      if (crossed) refreshChart();
     }).observe(chart);
   }
 
-  form.addEventListener("change", update);
-  form.addEventListener("reset", () => setTimeout(update));
+  form.addEventListener("change", refreshChart);
+  form.addEventListener("reset", () => setTimeout(refreshChart));
   list.addEventListener("toggle", () => listPoints());
   const observer = new IntersectionObserver(
     (entries) => {

@@ -6,8 +6,6 @@
 #include <link.h>
 #include <signal.h>
 
-#include <mutex>
-
 namespace host_execution {
 
 __thread Worker *worker;
@@ -96,16 +94,14 @@ void on_signal(int number, siginfo_t *, void *context) {
     stop(fault);
 }
 
+// At each launch: others may have changed the handlers since the last one.
 void handle_signals() {
-    static std::once_flag once;
-    std::call_once(once, [] {
-        struct sigaction action = {};
-        action.sa_sigaction = on_signal;
-        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        for (int number : SIGNALS) {
-            sigaction(number, &action, nullptr);
-        }
-    });
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (int number : SIGNALS) {
+        sigaction(number, &action, nullptr);
+    }
     thread_local char stack[64 << 10];  // a thread's own may be what has no room
     stack_t alternative = {};
     alternative.ss_sp = stack;

@@ -81,5 +81,5 @@ def test_another_python_is_told(offline, unpacked):
     (unpacked / "other").write_text(script.replace(version, "3.99"))
     done = offline("sh", "./other")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: this bundle was made for Python 3.99")
+    assert done.stderr.startswith("error: the bundle needs Python 3.99")
     assert done.stderr.count("\n") == 1

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ def sources(*folders):
 
 def constants(name):
     """Return the constants at the start of a file of rules."""
-    found = {"sources": sources}
+    found = {"sources": sources, "Path": Path}
     text = (RULES / name).read_text()
     exec(re.split(r"^(?:rule|FOCUS)\b", text, maxsplit=1, flags=re.MULTILINE)[0], found)
     return found
