@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from kernels.theory.tiles import number_of
 FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
 # Code that reads the compiler's results.
 _READERS = ("kernels/cubins/compile.py", "kernels/cubins/machine_code.py")
+
+_PLAIN = re.compile(r"[\w./+=,@-]+", re.ASCII)
 
 _RESOURCES = {
     "registers_per_thread": r"Used (\d+) registers",
@@ -112,13 +115,16 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder) / out.name
-        done = subprocess.run(
-            command(nvcc, build, architecture, temporary),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        output = done.stdout + done.stderr
+        source = ROOT / build.source
+        words = command(nvcc, build, architecture, temporary)
+        if not _PLAIN.fullmatch(f"{source}{temporary}"):
+            # nvcc hands its arguments to a shell: the names of files must be plain.
+            shutil.copy(source, Path(folder) / "kernel.cu")
+            words[-2:] = ["kernel.cubin", "kernel.cu"]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        output = (done.stdout + done.stderr).replace("kernel.cu(", f"{source}(")
+        if (made := temporary.with_name("kernel.cubin")).exists():
+            made.rename(temporary)
         if "Unsupported gpu architecture" in output:
             raise StudyError(_unsupported(nvcc, architecture))
         if done.returncode != 0:
