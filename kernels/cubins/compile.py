@@ -116,12 +116,12 @@ def build_cubin(nvcc: Path, build: Build, architecture: str, out: Path) -> Build
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         temporary = Path(folder) / out.name
         source = ROOT / build.source
-        words = command(nvcc, build, architecture, temporary)
+        words, place = command(nvcc, build, architecture, temporary), None
         if not _PLAIN.fullmatch(f"{source}{temporary}"):
             # nvcc hands its arguments to a shell: the names of files must be plain.
             shutil.copy(source, Path(folder) / "kernel.cu")
-            words[-2:] = ["kernel.cubin", "kernel.cu"]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+            words[-2:], place = ["kernel.cubin", "kernel.cu"], folder
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
         output = (done.stdout + done.stderr).replace("kernel.cu(", f"{source}(")
         if (made := temporary.with_name("kernel.cubin")).exists():
             made.rename(temporary)
