@@ -3,6 +3,11 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# The folders from which a study runs.
+FOLDERS = [
+    *("analysis", "base", "cpu_reference", "kernels"),
+    *("measurement", "report", "study", "workflow"),
+]
 # An installed package must not contain results: there they go to the current folder.
 RESULTS = (ROOT if (ROOT / "pyproject.toml").exists() else Path.cwd()) / "results"
 

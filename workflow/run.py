@@ -27,12 +27,11 @@ import yaml
 from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
 from base.files import write_atomic
-from base.paths import RESULTS, ROOT
+from base.paths import FOLDERS, RESULTS, ROOT
 from workflow.progress import Display, State, clock, last_lines
 
 # Paths in the rules are relative to the folder in which Snakemake runs.
-PARTS = ["analysis", "base", "cpu_reference", "data", "kernels", "measurement", "report", "study"]
-PARTS += ["workflow", "CITATION.cff", "Snakefile"]
+PARTS = (*FOLDERS, "data", "CITATION.cff", "Snakefile")
 CONFIGS = ("config.yaml", "config.local.yaml")
 LOG = Path("results/logs/snakemake.log")
 ALIVE = Path(".snakemake/alive")

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from base.errors import StudyError, exit_status
 from base.files import atomic_writer
-from base.paths import ROOT
+from base.paths import FOLDERS, ROOT
 from kernels.cubins.compile import build_all
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recorder.provenance import git
@@ -32,8 +32,6 @@ from study.plan import builds
 
 # Packages of the recorder and of host execution; PyCUDA is added with cubins.
 PACKAGES = ("numpy", "nvidia-ml-py", "pandas", "psutil", "pydantic", "pyyaml", "threadpoolctl")
-TREE = ["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"]
-TREE += ["workflow"]
 FILES = ("Snakefile", "Makefile", "config.yaml", "pyproject.toml", "README.md", "LICENSE")
 NAME = "matmul-study"
 RECORD = """#!/bin/sh
@@ -74,7 +72,7 @@ def main() -> None:
 
 def pack(folder: Path, architectures: list[str]) -> None:
     """Fill a folder with the content of the archive; raise StudyError."""
-    for name in TREE:
+    for name in FOLDERS:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
     for name in FILES:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from base.errors import StudyError
+from base.paths import FOLDERS
 from kernels.cubins.build import INSTRUMENTS
 from kernels.cubins.toolchain import find_nvcc
 from measurement.recording import recording
@@ -23,8 +24,7 @@ from tests.support.studies import CPU, config_text
 
 pytestmark = pytest.mark.slow
 PARTS = ["Snakefile", "CITATION.cff", "LICENSE", "Makefile", "README.md", "pyproject.toml"]
-PARTS += ["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"]
-PARTS += ["workflow", "uv.lock"]
+PARTS += [*FOLDERS, "uv.lock"]
 CONFIG = config_text(
     {
         "sizes": [32, 48],

@@ -1,5 +1,7 @@
 # The study as an RO-Crate: workflow, inputs, results and provenance in one file.
 
+from base.paths import FOLDERS
+
 
 rule crate:
     input:
@@ -7,10 +9,7 @@ rule crate:
         tables=rules.tables.output,
         recordings=RECORDINGS,
         published=files_below("data/published"),
-        tree=files_below(
-            *["analysis", "base", "cpu_reference", "kernels", "measurement", "report", "study"],
-            "workflow",
-        ),
+        tree=files_below(*FOLDERS),
         files=[
             *["Snakefile", "Makefile", "pyproject.toml", "uv.lock"],
             *["README.md", "LICENSE", "CITATION.cff"],
