@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from base import command_line
 from base.command_line import CommandParser, Commands, add_command, commands_of
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
@@ -339,9 +340,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def main() -> int | None:
     """Run the command and return its exit status; raise StudyError."""
-    arguments = _parser().parse_args()
-    status: int | None = arguments.run(arguments)
-    return status
+    return command_line.run(_parser())
 
 
 if __name__ == "__main__":

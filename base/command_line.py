@@ -68,3 +68,10 @@ def add_command(
     )
     parser.set_defaults(run=run)
     return parser
+
+
+def run(parser: CommandParser) -> int | None:
+    """Run the command in the arguments of this process; return its result, raise StudyError."""
+    arguments = parser.parse_args()
+    status: int | None = arguments.run(arguments)
+    return status

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from base import command_line
 from base.command_line import CommandParser, Commands, add_command, commands_of
 from base.errors import exit_status
 
@@ -127,9 +128,7 @@ def _print_toolchain(arguments: argparse.Namespace) -> None:
 
 def main() -> int | None:
     """Run the command; raise StudyError."""
-    arguments = _parser().parse_args()
-    status: int | None = arguments.run(arguments)
-    return status
+    return command_line.run(_parser())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from base import command_line
 from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
 from base.errors import StudyError, exit_status
 from base.paths import RESULTS, ROOT
@@ -227,9 +228,7 @@ def _print_devices(_: argparse.Namespace) -> None:
 
 def main() -> int | None:
     """Run the command; raise StudyError."""
-    arguments = _parser().parse_args()
-    status: int | None = arguments.run(arguments)
-    return status
+    return command_line.run(_parser())
 
 
 if __name__ == "__main__":

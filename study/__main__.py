@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from base import command_line
 from base.command_line import CommandParser, add_command, commands_of, whole_number
 from base.errors import exit_status
 from base.progress import Progress
@@ -71,9 +72,7 @@ def _count(arguments: argparse.Namespace) -> None:
 
 def main() -> int | None:
     """Run the command; raise StudyError."""
-    arguments = _parser().parse_args()
-    status: int | None = arguments.run(arguments)
-    return status
+    return command_line.run(_parser())
 
 
 if __name__ == "__main__":

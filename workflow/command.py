@@ -11,6 +11,7 @@ from pathlib import Path
 
 import analysis.__main__ as analysis
 import measurement.__main__ as measurement
+from base import command_line
 from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
 from base.errors import exit_status
 from base.paths import ROOT
@@ -115,9 +116,7 @@ def _run() -> int | None:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    arguments = parser.parse_args()
-    status: int | None = arguments.run(arguments)
-    return status
+    return command_line.run(parser)
 
 
 def main() -> int:
