@@ -19,6 +19,7 @@ from kernels.catalog.product import Product
 from kernels.catalog.user_supplied import CALL, adopt
 from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
+from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
 from kernels.host_execution.limited import LimitReached
 from kernels.host_execution.trial import Counted, checked
@@ -60,16 +61,20 @@ def attempt(
     if not isinstance(entry, UserKernel):
         yield "not checked on the CPU: a Python function runs only on a GPU"
     else:
-        unchecked = None
+        unchecked: StudyError | None = None
         try:
             counted = yield from checked(entry)
         except (NotSupported, LimitReached, CompilerError) as error:
             unchecked = error
             yield f"not checked on the CPU: {error}"
-        lines = list(built(entry, study.toolchain.nvcc, architectures, RESULTS / entry.name))
-        if isinstance(unchecked, CompilerError) and len(lines) == 1:  # no compiler accepts it
-            raise unchecked
-        yield from lines
+        try:
+            nvcc = find_nvcc(study.toolchain.nvcc)
+        except StudyError as missing:
+            if isinstance(unchecked, CompilerError):  # no compiler accepts the kernel
+                raise unchecked from None
+            yield f"not built: {missing} (`make setup STUDY=full` installs it)"
+        else:
+            yield from built(entry, nvcc, architectures, RESULTS / entry.name)
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted:
         lines, near = _roofline(counted, entry.after, recording or _focus(study))

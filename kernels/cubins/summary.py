@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from base.command_line import ABSENT, table
-from base.errors import StudyError
 from base.pool import run_all
 from base.progress import Progress
 from kernels.catalog.product import Product
@@ -14,21 +13,14 @@ from kernels.cubins.build import Build
 from kernels.cubins.compile import BuildResult, build_cubin, compute_capability
 from kernels.cubins.machine_code import LOOP, fma_share, loads_by_width, unrolling
 from kernels.cubins.occupancy import LIMITS, occupancy
-from kernels.cubins.toolchain import find_disassembler, find_nvcc, list_architectures, nvcc_version
+from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc_version
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed
 
 
-def built(
-    entry: UserKernel, compiler: str | None, wanted: Sequence[str], folder: Path
-) -> Iterator[str]:
-    """Build the kernel to `folder` if there is a compiler; yield a table of its machine code."""
-    try:
-        nvcc = find_nvcc(compiler)
-    except StudyError as error:
-        yield f"not built: {error} (`make setup STUDY=full` installs it)"
-        return
+def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
+    """Build the kernel to `folder`; yield a table of its machine code."""
     known = list_architectures(nvcc)
     names = wanted or [name for name in known if compute_capability(name) in LIMITS]
     builds = [

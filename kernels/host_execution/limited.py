@@ -46,9 +46,8 @@ def limited(work: Callable[[], Result], seconds: float, memory_bytes: int) -> Re
         outcome: Result | BaseException = receiver.recv()
     except EOFError:
         process.join()
-        name = (
-            signal.Signals(-(process.exitcode or 0)).name if (process.exitcode or 0) < 0 else "exit"
-        )
+        code = process.exitcode or 0
+        name = signal.Signals(-code).name if code < 0 else "exit"
         raise StudyError(f"host execution ends by {name}") from None
     finally:
         with contextlib.suppress(ProcessLookupError):

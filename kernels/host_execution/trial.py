@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import lcm
 from time import monotonic
 
@@ -9,7 +10,7 @@ from base.command_line import ABSENT, table
 from kernels.catalog.product import Product
 from kernels.catalog.variant import UserKernel
 from kernels.host_execution.binding import KernelFault
-from kernels.host_execution.check import check, check_largest, execute, launch_of, sums
+from kernels.host_execution.check import check, check_largest, execute, sums
 from kernels.host_execution.limited import limited
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
@@ -40,23 +41,24 @@ def checked(entry: UserKernel) -> Generator[str, None, Counted]:
             small = replace(products[0], shape=Shape.square(width * -(-_COUNTED // width)))
             twice = replace(small, shape=Shape.square(2 * small.shape.n))
 
-            def work(
-                products: Sequence[Product] = products, sizes: Sequence[Product] = (small, twice)
-            ) -> list[Totals]:
-                for product in products:
-                    _check(product)
-                check_largest(products[0])
-                return [sums(execute(product, "counted")[1]) for product in sizes]
-
+            work = partial(_totals, products, (small, twice))
             found = limited(work, max(0.0, end - monotonic()), MEMORY_BYTES)
             names = ", ".join(str(product.shape) for product in products)
             build = " ".join(filter(None, [dtype, f"B={block}" if block else ""]))
             how = "bit for bit equal to" if entry.in_order else "within the error bound of"
             yield f"checked on the CPU, {build}: {how} the reference at {names}; no race, in bounds"
-            yield from _accesses(small, found[0])
+            yield from _accesses(entry, small, found[0])
             if dtype == "float32":
                 counted[small], counted[twice] = found
     return counted
+
+
+def _totals(products: Sequence[Product], counted: Sequence[Product]) -> list[Totals]:
+    """Check products and the largest one; return the counts of the others."""
+    for product in products:
+        _check(product)
+    check_largest(products[0])
+    return [sums(execute(product, "counted")[1]) for product in counted]
 
 
 def shapes(entry: UserKernel, block: BlockSize) -> list[Shape]:
@@ -98,11 +100,8 @@ def _check(product: Product) -> None:
         ) from None
 
 
-def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
-    launch = launch_of(product)
-    threads = launch.threads_per_block * launch.blocks
-    entry = product.entry
-    claims = entry.claims if isinstance(entry, UserKernel) else {}
+def _accesses(entry: UserKernel, product: Product, totals: Mapping[str, Total]) -> list[str]:
+    threads = product.launch.threads_per_block * product.launch.blocks
     per_request = "sectors or wavefronts per request"
     rows = [["accesses", "per thread", per_request, "bank conflicts per request"]]
     for operation in OPERATIONS:
@@ -110,10 +109,11 @@ def _accesses(product: Product, totals: Mapping[str, Total]) -> list[str]:
         if not total.accesses:
             continue
         shared = operation.startswith("shared")
+        declared = " as declared" if operation in entry.claims else ""
         rows.append(
             [
                 f"{operation.replace('_', ' ')}s",
-                f"{total.accesses / threads:g}{' as declared' if operation in claims else ''}",
+                f"{total.accesses / threads:g}{declared}",
                 f"{total.transactions / total.requests:.3g}",
                 f"{(total.transactions - total.ideal) / total.requests:.3g}" if shared else ABSENT,
             ]
