@@ -23,7 +23,7 @@ from analysis.archive.citation import Maker, citation
 from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
-from analysis.render.explorer import LIBRARIES, explorer_data, packed
+from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
 from analysis.render.glossary import TERMS
 from base.files import write_atomic
 from measurement.recording.files import read_provenance
