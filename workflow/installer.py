@@ -58,9 +58,16 @@ def install(layers: Collection[str], build: Mapping[str, str] | None = None) -> 
         export = [uv, "export", "--locked", *wanted, "--no-emit-project", "--output-file", locked]
         run(export, failed, environment)
         pip = [uv, "pip", "install", "--python", python, *HASHED, locked]
-        run(pip, failed, {**environment, **sources})
+        run_cached(pip, failed, {**environment, **sources})
     sync = [uv, "sync", "--locked", "--inexact", "--python", python, *wanted]
-    run(sync, failed, environment)
+    run_cached(sync, failed, environment)
+
+
+def run_cached(command: Sequence[str], failed: str, environment: Mapping[str, str]) -> None:
+    """Run uv without a network, and with one only where its cache lacks something."""
+    with suppress(SetupError):
+        return run(command, failed, {**environment, "UV_OFFLINE": "1"})
+    return run(command, failed, environment)
 
 
 def install_uv(python: str) -> None:

@@ -143,6 +143,16 @@ def test_another_index_gives_the_locked_packages_and_sync_never_sees_it(
     assert "mirror.example" not in (setup.venv / "bin" / "uv.sync--locked").read_text()
 
 
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_the_network_is_used_only_where_the_cache_lacks_packages(setup, is_cached):
+    program(
+        setup.venv / "bin" / "uv",
+        f'echo "$1 ${{UV_OFFLINE:-0}}" >> "$0.calls"; [ ${{UV_OFFLINE:-0}} = {int(is_cached)} ]',
+    )
+    setup.installer.install(set())
+    assert calls(setup) == ["sync 1", "sync 0"][: 1 if is_cached else 2]
+
+
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_path, is_kept):
     kept = tmp_path / "cache" / "matmul-study"
