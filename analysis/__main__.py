@@ -110,8 +110,9 @@ def add_compare(commands: Commands) -> None:
         "compare",
         "compare the times of two recordings",
         _compare,
-        "The median times of each configuration are compared. The exit status is 1 if B is slower "
-        "than A in any configuration, 2 after an error, else 0.",
+        "The median times of each configuration are compared. The output is a summary and the ten "
+        "times that differ most. The exit status is 1 if B is slower than A in any configuration, "
+        "2 after an error, 3 if nothing is slower but most times are undecided, else 0.",
         [
             "gemm-study compare data/recordings/h100-sxm data/recordings/h100-sxm-again",
             "gemm-study compare A B --threshold 0.05 --csv differences.csv",
@@ -124,7 +125,6 @@ def add_compare(commands: Commands) -> None:
         type=_threshold,
         help="smallest relative difference that counts (default: that of the report)",
     )
-    parser.add_argument("--all", action="store_true", help="list equal times too")
     parser.add_argument(
         "--tables",
         metavar="DIR",
@@ -136,7 +136,12 @@ def add_compare(commands: Commands) -> None:
         action="store_true",
         help="add clock, temperature, power and throttling of both GPUs to each row",
     )
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write all comparisons to FILE")
+    parser.add_argument(
+        "--csv",
+        metavar="FILE",
+        type=Path,
+        help="write all comparisons to FILE, in an existing folder",
+    )
 
 
 def add_advise(commands: Commands) -> None:
@@ -154,7 +159,7 @@ def add_advise(commands: Commands) -> None:
         ],
     )
     parser.add_argument("--gpu", required=True, metavar="ID", help="a GPU of the report")
-    parser.add_argument("--n", required=True, type=int, metavar="N", help="matrix size")
+    parser.add_argument("--n", required=True, type=int, metavar="N", help="matrix size, 1 to 46340")
     parser.add_argument(
         "--host-memory",
         choices=("pageable", "pinned"),
@@ -316,26 +321,32 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    """Print a comparison of two recordings; return 1 if B is slower anywhere, else 0."""
+    """Print a comparison of two recordings; return its exit status, see `add_compare`."""
     from analysis.data.store import Store
     from analysis.stats import significance
     from analysis.stats.sessions import SessionVariance
     from analysis.trust import comparison, comparison_text
     from measurement.recording.recording import read
 
-    threshold, tables = arguments.threshold or significance.THRESHOLD, arguments.tables
+    threshold, tables, csv = arguments.threshold, arguments.tables, arguments.csv
+    threshold = threshold or significance.THRESHOLD
+    if csv and not csv.parent.is_dir():
+        raise StudyError(f"--csv {csv}: there is no folder {csv.parent}; create it first")
     recordings = read(arguments.a), read(arguments.b)
     between = SessionVariance.of(Store(tables)["sessions"]) if tables else None
     frame = comparison.compare(*recordings, threshold, between)
-    if arguments.csv:
-        write_atomic(arguments.csv, frame.to_csv(index=False))
+    if csv:
+        write_atomic(csv, frame.to_csv(index=False))
+    if comparison.identical(*recordings):
+        print(f"A and B contain the same samples: {arguments.a} and {arguments.b}", flush=True)
+        return 0
     lines = [f"{side}: {recording.path}" for side, recording in zip("AB", recordings, strict=True)]
+    lines += ["", comparison_text.summary(frame, threshold)]
     lines += [f"note: {note}" for note in comparison_text.notes(*recordings, frame)]
     shown = comparison_text.with_state(frame, *recordings) if arguments.telemetry else frame
-    lines += ["", comparison_text.table(shown, arguments.all)]
-    lines += ["", comparison_text.summary(frame, threshold)]
+    lines += comparison_text.table(shown)
     print("\n".join(lines), flush=True)
-    return int((frame["verdict"] == "slower").any())
+    return comparison.status(frame)
 
 
 def main() -> int | None:

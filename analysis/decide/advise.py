@@ -22,6 +22,7 @@ from analysis.decide.predictors import (
 )
 from base.command_line import aligned
 from base.errors import StudyError
+from kernels.products.shape import LARGEST_SIZE
 
 TABLES = ("predictors", "transfers", "curves", "break_even")
 CPU_BASELINES = {
@@ -42,8 +43,8 @@ def advise(tables: Path, gpu: str, n: int, memory: str) -> str:
     The time is that of an end-to-end run of float32 matrices of size `n`, with host memory of the
     kind `memory` (``pinned`` or ``pageable``).
     """
-    if n < 1:
-        raise StudyError(f"--n {n} is not a matrix size; use 1 or more")
+    if not 1 <= n <= LARGEST_SIZE:
+        raise StudyError(f"--n {n} is not a matrix size of the study; use 1 to {LARGEST_SIZE}")
     read = {name: _read(tables / f"{name}.csv") for name in TABLES}
     try:
         gpus = [row["gpu"] for row in read["predictors"]]
@@ -96,8 +97,9 @@ def _lines(
     yield ""
     outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
     rows = [("CPU baseline", "CPU time", "speedup of the GPU", "GPU faster from")]
+    floor_s = min((math.exp(curve.log_s.min()) for _, curve in cpu_baselines), default=0.0)
     for name, curve in cpu_baselines:
-        cpu = _on_cpu(curve, n)
+        cpu = _on_cpu(curve, n, floor_s)
         mark = "" if curve.covers(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
@@ -113,6 +115,8 @@ def _lines(
     for reason, names in outside.items():
         whose = f" ({'; '.join(names)})" if len(outside) > 1 else ""
         yield f"* extrapolated{whose}: {reason}"
+    if outside:
+        yield f"No CPU time is predicted below {_seconds(floor_s)}, the shortest time measured."
     yield "Parentheses: 95 % prediction intervals (times, speedups), confidence intervals (sizes)."
 
 
@@ -141,8 +145,9 @@ def _cpu_baselines(read: Tables, label: str) -> list[tuple[str, Curve]]:
     return [(name, found[name]) for name in CPU_BASELINES if name in found]
 
 
-def _on_cpu(curve: Curve, n: int) -> Prediction:
-    parts = {"product": math.exp(float(curve.at(n)[0]))}
+def _on_cpu(curve: Curve, n: int, floor_s: float) -> Prediction:
+    """Return the time on the CPU, at least `floor_s`: an extrapolation to small N falls to 0."""
+    parts = {"product": max(math.exp(float(curve.at(n)[0])), floor_s)}
     return combined(parts, {"product": curve.half_width_at(n)})
 
 

@@ -308,7 +308,7 @@ def predictor(
         own["gpu_name"],
         int(own["multiprocessors"]),
         int(own["memory_bytes"]),
-        float(own["launch_s"] or 0),
+        float(own["launch_s"] or min(math.exp(kernel.curve.log_s.min()) for kernel in kernels)),
         {part: _copies(fitted[part]) for part in MATRICES},
         kernels,
     )

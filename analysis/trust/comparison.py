@@ -46,7 +46,15 @@ from analysis.stats.estimates import (
     seeded,
 )
 from analysis.stats.sessions import SessionVariance
-from analysis.stats.significance import FASTER, SLOWER, THRESHOLD, evaluated, p_same, within
+from analysis.stats.significance import (
+    FASTER,
+    SAME,
+    SLOWER,
+    THRESHOLD,
+    evaluated,
+    p_same,
+    within,
+)
 from analysis.trust.host_factors import bearing, host_factors
 from analysis.trust.overheads import batch_draws
 from base.errors import StudyError
@@ -116,6 +124,17 @@ def compare(
     withheld = ~on_gpu & frame["verdict"].isin([SLOWER, FASTER])
     withheld &= factors.notna() & ~within(factors, threshold)
     return frame.assign(verdict=frame["verdict"].mask(withheld, OTHER_HOST))
+
+
+def identical(a: Recording, b: Recording) -> bool:
+    """Return whether two recordings contain the same samples, as a recording and its copy do."""
+    return a.samples.equals(b.samples) and a.kernels.equals(b.kernels)
+
+
+def status(frame: pd.DataFrame) -> int:
+    """Return the exit status of a comparison: 1 if anything is slower, 3 if most is undecided."""
+    decided = frame["verdict"].isin([SAME, FASTER, SLOWER])
+    return 1 if (frame["verdict"] == SLOWER).any() else 3 * int(decided.mean() < 0.5)
 
 
 def _session_ratio(frame: pd.DataFrame, samples: pd.DataFrame, known: SessionVariance) -> pd.Series:

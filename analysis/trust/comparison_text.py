@@ -8,7 +8,7 @@ import pandas as pd
 
 import cpu_reference.catalog
 import kernels.catalog.entries
-from analysis.stats.significance import VERDICTS, within
+from analysis.stats.significance import FASTER, SAME, SLOWER, VERDICTS, within
 from analysis.trust.comparison import OTHER_HOST, STATE, matched
 from analysis.trust.host_factors import host_factors, note
 from analysis.trust.telemetry import telemetry
@@ -17,6 +17,7 @@ from kernels.products.shape import Shape
 from measurement.recording.recording import CELL, Recording
 
 _UNITS = ((1, "s"), (1e3, "ms"), (1e6, "µs"))
+_MOST = 10  # rows of the table
 _LONG = ("packages", "limits")  # of software and GPUs: too long for one line
 _TITLES = (
     *("device", "variant", "dtype", "shape", "block", "memory", "threads", "time", "samples"),
@@ -28,10 +29,10 @@ _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples thrott
 def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The last line gives the number of times in `frame` whose variance between sessions is known.
+    The first line says whether both ran the same machine code. The last line gives the number of times in `frame` whose variance between sessions is known.
     """
     first, second = a.provenance, b.provenance
-    lines = []
+    lines = ["A and B ran the same machine code"] if _same_code(a, b) else []
     for one, other in zip(first["devices"], second["devices"], strict=False):
         other = {**other, "device": one["device"]}
         lines += _differing(f"the GPUs at {one['device']}", one, other)
@@ -47,6 +48,15 @@ def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     known = int(frame["session_ratio"].notna().sum())
     rest = "; otherwise slower may be due to the host or the day" if known < len(frame) else ""
     return [*lines, f"variance between sessions is known for {known} of {len(frame)} times{rest}"]
+
+
+def _same_code(a: Recording, b: Recording) -> bool:
+    """Return whether all cubins that both recordings built are identical."""
+    on = ["variant", "dtype", "block_size", "build"]
+    if a.builds.empty or b.builds.empty:
+        return False
+    both = a.builds.merge(b.builds, on=on)
+    return len(both) > 0 and bool((both["cubin_sha256_x"] == both["cubin_sha256_y"]).all())
 
 
 def _differing(name: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -80,12 +90,19 @@ def with_state(frame: pd.DataFrame, a: Recording, b: Recording) -> pd.DataFrame:
     return frame
 
 
-def table(frame: pd.DataFrame, everything: bool) -> str:
-    """Return rows as text sorted by ratio, by default without the verdict "same"."""
-    rows = frame if everything else frame[frame["verdict"] != "same"]
-    rows = rows.sort_values(["ratio", *CELL, "quantity"], kind="stable")
-    titles = _TITLES + _STATE_TITLES * (STATE["power_w"].format("a") in rows)
-    return "\n".join(aligned([titles, *(_cells(row) for row in rows.to_dict("records"))]))
+def table(frame: pd.DataFrame) -> list[str]:
+    """Return lines with the `_MOST` times that differ most, slower and faster ones first."""
+    rows = frame[frame["verdict"] != SAME]
+    shown = rows.assign(
+        undecided=~rows["verdict"].isin([SLOWER, FASTER]), distance=-np.abs(np.log(rows["ratio"]))
+    )
+    shown = shown.sort_values(["undecided", "distance", *CELL, "quantity"], kind="stable")[:_MOST]
+    if shown.empty:
+        return []
+    titles = _TITLES + _STATE_TITLES * (STATE["power_w"].format("a") in shown)
+    lines = aligned([titles, *(_cells(row) for row in shown.to_dict("records"))])
+    more = len(rows) - len(shown)
+    return ["", *lines, *([f"{more} more are not the same: see --csv FILE"] if more else [])]
 
 
 def _cells(row: Mapping[Any, Any]) -> tuple[str, ...]:

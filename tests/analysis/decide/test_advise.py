@@ -19,7 +19,7 @@ from analysis import __main__ as cli
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import predictors
-from analysis.decide.advise import TABLES, _outside, advise, break_even_text
+from analysis.decide.advise import TABLES, _outside, _seconds, advise, break_even_text
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
@@ -228,7 +228,12 @@ LARGEST = math.isqrt(2**34 // 12)
 
 @pytest.mark.parametrize("n", [1, LARGEST])
 def test_the_smallest_and_the_largest_size_are_answered(run, computed, n):
-    assert run(computed, n)[0] == 0
+    status, out, _ = run(computed, n)
+    shortest = pd.read_csv(computed / "curves.csv").query("cpu_baseline.notna()")["time_s"].min()
+    floor = _seconds(shortest)
+    assert status == 0
+    assert f"No CPU time is predicted below {floor}, the shortest time measured." in out
+    assert (f"  {floor}* " in out) == (n == 1)
 
 
 def fails_with(result, *words):
@@ -241,9 +246,10 @@ def fails_with(result, *words):
     ("n", "more", "words"),
     [
         (512, ["--gpu", "h999"], ["'h999'", "use one of: card"]),
-        (0, [], ["--n 0", "use 1 or more"]),
-        (-3, [], ["--n -3", "use 1 or more"]),
-        (10**400, [], ["do not fit"]),
+        (0, [], ["--n 0", "use 1 to 46340"]),
+        (-3, [], ["--n -3", "use 1 to 46340"]),
+        (46341, [], ["--n 46341 is not", "use 1 to 46340"]),
+        (10**400, [], ["use 1 to 46340"]),
         (LARGEST + 1, [], [f"use {LARGEST} or less"]),
     ],
 )

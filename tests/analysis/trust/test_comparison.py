@@ -1,6 +1,7 @@
 """Comparison of recordings: ratios, verdicts, agreement of one GPU model, the command."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -392,7 +393,7 @@ def test_notes_name_what_differs():
 # What is printed
 
 
-def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
+def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
     rng = np.random.default_rng(6)
     factors = {1: 1.0, 2: 1.2, 3: 0.8, 4: 1.1}
     last = cell([1.0], n=5, device="cpu")
@@ -407,23 +408,38 @@ def test_the_table_is_sorted_by_ratio_and_leaves_out_the_same():
         for side in times
     )
     frame = compared(a, b)
-    lines = comparison_text.table(frame, everything=False).splitlines()
+    lines = comparison_text.table(frame)[1:]
     assert lines[0].split()[:4] == ["device", "variant", "dtype", "shape"]
     assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [
-        *(("3", "faster"), ("5", "undecided"), ("4", "slower"), ("2", "slower")),
+        *(("3", "faster"), ("2", "slower"), ("4", "slower"), ("5", "undecided")),
     ]
-    assert len(comparison_text.table(frame, everything=True).splitlines()) == 6
-    assert " ".join(lines[2].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
+    assert " ".join(lines[4].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
+    many = comparison_text.table(pd.concat([frame] * 5, ignore_index=True))
+    assert len(many) == 13
+    assert many[-1] == "10 more are not the same: see --csv FILE"
     assert comparison_text.summary(frame, 0.02) == (
         "host: 1 same, 1 faster, 2 slower, 1 undecided\n"
         "medians agree within 2 %: 2 of 5 total times (40.0 %)"
     )
 
 
-def test_a_table_without_rows_has_its_titles():
-    frame = compared([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1])
-    assert len(comparison_text.table(frame, everything=False).splitlines()) == 1
+def test_a_table_without_rows_has_no_lines():
+    assert comparison_text.table(compared([1] * 6, [1] * 6)) == []
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        (["same", "undecided"], 0),
+        (["faster"], 0),
+        (["same", "undecided", "other host"], 3),
+        (["undecided"], 3),
+        (["slower", "undecided", "undecided"], 1),
+    ],
+)
+def test_the_status_tells_slower_from_undecided(verdicts, status):
+    assert comparison.status(pd.DataFrame({"verdict": verdicts})) == status
 
 
 @pytest.mark.parametrize(
@@ -460,21 +476,21 @@ def test_statuses_and_bytes_in_processes_of_their_own(cpu_recording, tmp_path):
     samples = cpu_recording.samples
     slower = replace(cpu_recording, samples=samples.assign(total_s=samples["total_s"] * 1.3))
     shuffled = replace(slower, samples=slower.samples.sample(frac=1, random_state=1))
-    files = [tmp_path / "deep" / "one.csv", tmp_path / "two.csv"]
+    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
     running = [spawned(cpu_recording.path, tmp_path / "nowhere")]
     for changed, file, seed in zip((slower, shuffled), files, "12", strict=True):
         path = written(changed, tmp_path / f"slower{seed}")
-        running.append(spawned(cpu_recording.path, path, "--all", "--csv", file, seed=seed))
+        running.append(spawned(cpu_recording.path, path, "--csv", file, seed=seed))
     (none, complaint), (one, error), (two, _) = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [2, 1, 1], error
     assert (none, complaint.count("\n"), error) == ("", 1, "")
     assert complaint.startswith("error: recording ")
     lines = one.splitlines()
     assert lines[:2] == [f"A: {cpu_recording.path}", f"B: {tmp_path / 'slower1'}"]
-    assert lines[2].startswith("note: times of B's host relative to A's: FMAs of the CPU")
-    assert lines[3].startswith("note: variance between sessions is known for 0 of")
     cells = len(samples.groupby(CELL, dropna=False))
-    assert lines[-2] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
+    assert lines[3] == f"host: 0 same, 0 faster, {cells} slower, 0 undecided"
+    assert lines[5].startswith("note: times of B's host relative to A's: FMAs of the CPU")
+    assert lines[6].startswith("note: variance between sessions is known for 0 of")
     assert lines[2:] == two.splitlines()[2:]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -491,10 +507,9 @@ def test_the_csv_holds_everything_in_full_precision(run, make_recording, tmp_pat
         assert table[name].tolist() == frame[name].tolist(), name
     assert table["verdict"].value_counts().to_dict() == frame["verdict"].value_counts().to_dict()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "all.csv"}
-    lines = out.splitlines()
-    assert f"{(table['verdict'] == 'slower').sum()} slower" in lines[-2]
-    # A, B, two notes, titles, two lines of summary, 2 blank
-    assert len(lines) == 9 + (table["verdict"] != "same").sum()
+    assert f"{(table['verdict'] == 'slower').sum()} slower" in out
+    shown = out.splitlines()[out.splitlines().index("", 3) :]
+    assert len(shown) == 2 + 10 + 1, "blank, titles, ten rows, the number of others"
 
 
 def test_the_threshold_decides_status_and_agreement(run, make_recording, tmp_path):
@@ -505,7 +520,7 @@ def test_the_threshold_decides_status_and_agreement(run, make_recording, tmp_pat
         status, out, _ = run(one.path, other, "--threshold", threshold)
         share = f"{agreeing} of {cells} total times ({100 * agreeing / cells:.1f} %)"
         assert status == expected
-        assert f"medians agree within {100 * threshold:g} %: {share}, " in out.splitlines()[-1]
+        assert f"medians agree within {100 * threshold:g} %: {share}, " in out
 
 
 def test_telemetry_adds_the_state_of_both_gpus(run, make_recording, tmp_path):
@@ -515,7 +530,7 @@ def test_telemetry_adds_the_state_of_both_gpus(run, make_recording, tmp_path):
     other = written(slowed(two, "buffered_row", 1.3, whole=True), tmp_path / "b")
     lines = run(one.path, other, "--telemetry")[1].splitlines()
     titles = next(i for i, line in enumerate(lines) if "samples throttled" in line)
-    rows = [line.split() for line in lines[titles + 1 : lines.index("", titles)]]
+    rows = [line.split() for line in lines[titles + 1 :]]
     slower = [row for row in rows if row[1] == "buffered_row"]
     assert len(slower) == 4, "two quantities of two kinds of memory"
     assert {row[0] for row in slower} == {"gpu0"}
@@ -528,17 +543,35 @@ def test_a_state_that_was_not_recorded_is_a_dash(gpu_recording):
     samples = gpu_recording.samples.assign(**dict.fromkeys(blank, np.nan))
     blind = replace(gpu_recording, samples=samples.astype(gpu_recording.samples.dtypes.to_dict()))
     frame = comparison_text.with_state(compared(blind, blind), blind, blind)
-    lines = comparison_text.table(frame, everything=True).splitlines()
-    assert lines[1].split()[-12:] == ["–", "/", "–"] * 4
+    lines = comparison_text.table(frame.assign(verdict="undecided"))
+    assert lines[2].split()[-12:] == ["–", "/", "–"] * 4
 
 
 def test_notes_are_printed(run, cpu_recording, tmp_path):
     changed = cpu_recording.provenance["sources"] | {"cpu_reference/blocked.c": "0" * 64}
     provenance = cpu_recording.provenance | {"sources": changed}
-    other = written(replace(cpu_recording, provenance=provenance), tmp_path / "b")
-    status, out, _ = run(cpu_recording.path, other)
-    assert status == 0
+    samples = cpu_recording.samples.assign(total_s=cpu_recording.samples["total_s"] * 1.0001)
+    moved = replace(cpu_recording, provenance=provenance, samples=samples)
+    status, out, _ = run(cpu_recording.path, written(moved, tmp_path / "b"))
+    assert status in (0, 3)
+    assert "machine code" not in out
     assert "note: different sources: blocked (cpu_reference/blocked.c)\n" in out
+
+
+@pytest.mark.parametrize("name", ["cpu_recording", "gpu_recording"])
+def test_a_copy_is_recognised_in_one_line(run, request, tmp_path, name):
+    one = request.getfixturevalue(name)
+    copy = shutil.copytree(one.path, tmp_path / "copy")
+    status, out, err = run(one.path, copy)
+    said = f"A and B contain the same samples: {one.path} and {copy}\n"
+    assert (status, out, err) == (0, said, "")
+
+
+def test_the_first_note_says_that_two_gpus_ran_the_same_code(gpu_recording):
+    changed = gpu_recording.builds.assign(cubin_sha256="0" * 64)
+    said = "A and B ran the same machine code"
+    assert said in noted(gpu_recording, gpu_recording)[0]
+    assert said not in " ".join(noted(gpu_recording, replace(gpu_recording, builds=changed)))
 
 
 def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
@@ -550,7 +583,7 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
         ((tmp_path / "nowhere", cpu_recording.path), ["nowhere", "no such folder"]),
         ((cpu_recording.path, bent), ["bent", "samples.csv.gz was altered or truncated"]),
         ((cpu_recording.path, gpu), [cpu_recording.path, gpu, "no cell was timed in both"]),
-        ((gpu, gpu, "--csv", bent / "checks.csv" / "x.csv"), ["checks.csv"]),
+        ((gpu, gpu, "--csv", tmp_path / "no" / "x.csv"), ["there is no folder", "create it"]),
     ]:
         status, out, err = run(*arguments)
         assert (status, out) == (2, "")
@@ -558,6 +591,7 @@ def test_mistakes_are_one_line(run, cpu_recording, gpu_recording, tmp_path):
         assert err.count("\n") == 1, err
         for word in words:
             assert str(word) in err
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("threshold", ["0", "-0.1", "nan", "inf", "much"])
