@@ -105,14 +105,15 @@ def _check_distinct(values: list[T]) -> list[T]:
     return values
 
 
-def _check_not_empty(values: list[T]) -> list[T]:
+def not_empty(values: list[T]) -> list[T]:
+    """Return a list; raise ValueError if it is empty."""
     if not values:
         raise ValueError("is empty; add an entry")
     return values
 
 
 Distinct = Annotated[list[T], AfterValidator(_check_distinct)]
-OneOrMore = Annotated[list[T], AfterValidator(_check_not_empty), AfterValidator(_check_distinct)]
+OneOrMore = Annotated[list[T], AfterValidator(not_empty), AfterValidator(_check_distinct)]
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,10 @@
 """The configuration file: its keys, how it is read, and one-line errors."""
 
+import os
+import re
+import stat
+from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,13 +21,22 @@ from pydantic import (
 import cpu_reference.catalog
 import kernels.catalog.entries
 from base.errors import StudyError
-from base.validation import Distinct, OneOrMore, Section, allowed, first_fault, name_in
+from base.validation import (
+    Distinct,
+    OneOrMore,
+    Section,
+    allowed,
+    first_fault,
+    name_in,
+    not_empty,
+)
 from kernels.catalog.product import BASELINE, BASELINE_BLOCK, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.
 _TAKEN = ("published", "tree")
-_MOST_BYTES, _MOST_DEPTH = 2**20, 16  # of a file
+_MOST_BYTES, _MOST_DEPTH = 2**16, 16  # of a file
+_MOST_PRODUCTS = 20_000  # of a study, on a GPU or on the CPU
 _FORMER_KEYS = {"single_pass_s": "single_run_s", "cpu_warm_pass_s": "cpu_warm_run_s"}
 
 
@@ -56,6 +70,9 @@ ShapeText = Annotated[
         "with less than 2^31 elements per matrix"
     ),
 ]
+# A repeated size counts once.
+AnySizes = Annotated[list[Size], AfterValidator(lambda sizes: list(dict.fromkeys(sizes)))]
+Sizes = Annotated[AnySizes, AfterValidator(not_empty)]
 Share = Annotated[float, Field(gt=0, lt=1), allowed("a number above 0 and below 1")]
 # In seconds.
 Positive = Annotated[float, Field(gt=0, le=1e6), allowed("a number above 0 to 1e6")]
@@ -118,7 +135,7 @@ class CpuStudy(Section):
     """
 
     variants: OneOrMore[CpuVariant]
-    sizes: OneOrMore[Size]
+    sizes: Sizes
     size_limits: list[CpuSizeLimit] = Field(default_factory=list)
     block_sizes: OneOrMore[Size]
     threads: OneOrMore[Threads]
@@ -134,7 +151,7 @@ class Interference(Section):
 class Energy(Section):
     """Matrix sizes at which joules per product are read, over launches of `length_s`."""
 
-    sizes: OneOrMore[Size]
+    sizes: Sizes
     length_s: Positive
 
 
@@ -174,15 +191,16 @@ class Study(Section):
     """The measurements: variants on square float32 matrices, other `series`, and the CPU.
 
     In the scope "quick", the values under `quick` override the study's own, mappings key by key;
-    they are enough for the three answers. The default scope is "full".
+    they are enough for the three answers. The default scope is "full". A size in `sizes` and in
+    `holdout_sizes` is held out.
     """
 
     scope: Literal["quick", "full"] = "full"
     quick: dict[str, Any] = Field(default_factory=dict, exclude=True)
     seed: Count  # of the random matrices and the order of the rounds
     dtypes: OneOrMore[Literal["float32"]]
-    sizes: OneOrMore[Size]
-    holdout_sizes: Distinct[Size]  # held out of the fits, to test their predictions
+    sizes: Sizes
+    holdout_sizes: AnySizes  # held out of the fits, to test their predictions
     variants: OneOrMore[Variant]
     block_sizes: OneOrMore[BlockSize]
     block_size_limits: list[BlockSizeLimit] = Field(default_factory=list)
@@ -211,13 +229,27 @@ class Study(Section):
                 raise ValueError(f"with the values of quick: {first_fault(error)}") from None
         return self
 
-    @field_validator("holdout_sizes")
+    @field_validator("quick")
     @classmethod
-    def _check_holdout_sizes(cls, sizes: list[int], info: ValidationInfo) -> list[int]:
-        for size in sizes:
-            if size in info.data.get("sizes", []):
-                raise ValueError(f"{size} is also in study.sizes; remove it from one of them")
-        return sizes
+    def _check_quick_keys(cls, quick: dict[str, Any]) -> dict[str, Any]:
+        for key in ("scope", "quick"):
+            if key in quick:
+                raise ValueError(f"{key} is not a value that quick can override; remove it")
+        return quick
+
+    @model_validator(mode="after")
+    def _check_number(self) -> "Study":
+        squares = [Shape.square(n) for n in (*self.sizes, *self.holdout_sizes)]
+        given: list[tuple[Any, ...]] = [(self.variants, self.dtypes, self.block_sizes, squares)]
+        for one in self.series:
+            shapes = [Shape.parse(text) for text in one.shapes]
+            given.append((one.variants, one.dtypes, one.block_sizes, shapes))
+        found = chain.from_iterable(products_of(*each) for each in given)
+        cpu = self.cpu
+        on_cpu = len(cpu.variants) * len(cpu.sizes) * len(cpu.block_sizes)
+        if max(on_cpu, len(list(islice(found, _MOST_PRODUCTS + 1)))) > _MOST_PRODUCTS:
+            raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes or variants")
+        return self
 
     @field_validator("block_sizes")
     @classmethod
@@ -231,14 +263,42 @@ class Study(Section):
 
 
 def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a section with the values of `changes`; mappings change key by key."""
+    """Return a section with the values of `changes`; mappings change key by key, None unsets."""
     result = dict(section)
     for key, value in changes.items():
         own = result.get(key)
         if isinstance(own, dict) and isinstance(value, dict):
             value = _changed(own, value)
         result[key] = value
-    return result
+    return {key: value for key, value in result.items() if value is not None or key not in changes}
+
+
+def _without(section: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """Return a section without the values that `others` also has."""
+    return {
+        key: _without(value, others[key]) if isinstance(others.get(key), dict) else value
+        for key, value in section.items()
+        if key not in others or (isinstance(value, dict) and isinstance(others[key], dict))
+    }
+
+
+def _overridden(content: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a configuration file with the values of the user's `own` file.
+
+    Values of `own` also override those of `quick` in `content`. The focus in `content` applies only
+    while its GPU is in the list of GPUs.
+    """
+    study, changes = content.get("study"), own.get("study")
+    if isinstance(study, dict) and isinstance(changes, dict):
+        quick = study.get("quick")
+        study = study | ({"quick": _without(quick, changes)} if isinstance(quick, dict) else {})
+        content = content | {"study": study}
+    report, gpus = content.get("report"), own.get("gpus")
+    if isinstance(report, dict) and isinstance(gpus, list):
+        ids = [str(gpu.get("id")) for gpu in gpus if isinstance(gpu, dict)]
+        if not _among(str(report.get("focus")), ids):
+            content = content | {"report": _changed(report, {"focus": None})}
+    return _changed(content, own)
 
 
 class Gpu(Section):
@@ -327,9 +387,14 @@ class Config(Section):
     @classmethod
     def _check_focus(cls, report: Report, info: ValidationInfo) -> Report:
         focus, ids = report.focus, [gpu.id for gpu in info.data.get("gpus", [])]
-        if focus and not any(focus == name or focus.startswith(f"{name}-") for name in ids):
+        if focus and not _among(focus, ids):
             raise ValueError(f"focus: {focus} is not in gpus; use one of {', '.join(ids)}")
         return report
+
+
+def _among(focus: str, ids: Iterable[str]) -> bool:
+    """Return whether the focus is the id of one of the GPUs, or the label of a part of one."""
+    return any(focus == name or focus.startswith(f"{name}-") for name in ids)
 
 
 def load(path: Path | str, scope: str | None = None) -> Config:
@@ -343,7 +408,7 @@ def load(path: Path | str, scope: str | None = None) -> Config:
 
 def named(path: Path | str) -> str:
     """Return the name of a configuration file with its local file, for messages."""
-    return f"{path} with {_local(path).name}" if _local(path).exists() else str(path)
+    return f"{path} with {_local(path).name}" if os.path.lexists(_local(path)) else str(path)
 
 
 def _local(path: Path | str) -> Path:
@@ -370,7 +435,10 @@ def validate(content: Any, name: str) -> Config:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases and duplicate keys, of which YAML would drop the first."""
+    """Safe YAML 1.2 without aliases, merge keys and duplicate keys.
+
+    Plain 012, 1:30, 1_000, 2026-01-01, yes and on are texts: YAML 1.1 and 1.2 disagree on them.
+    """
 
     _depth = 0
 
@@ -390,32 +458,70 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        for index, (key, _) in enumerate(node.value):
-            if key.value in keys[:index]:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key.value} is given twice", problem_mark=key.start_mark
-                )
+        found = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                problem = "a key is not a text"
+            elif key.value in found:
+                problem = f"the key {key.value} is given twice"
+            else:
+                found.add(key.value)
+                continue
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
         return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {}
+_WHOLE = "[-+]?(?:0|[1-9][0-9]*)"
+for _type, _pattern, _first in (
+    ("null", "(?:~|null|)", ["~", "n", ""]),
+    ("bool", "true|false|True|False", list("tfTF")),
+    ("int", _WHOLE, list("-+0123456789")),
+    (
+        "float",
+        rf"{_WHOLE}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:[0-9]+(?:[eE][-+]?[0-9]+)?|inf)|\.nan",
+        list("-+0123456789."),
+    ),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_type}", re.compile(f"^(?:{_pattern})$"), _first
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that YAML 1.1 or 1.2 would read as a number or another type."""
+
+
+_Dumper.yaml_implicit_resolvers = dict(yaml.SafeDumper.yaml_implicit_resolvers)
+for _first, _resolvers in _Loader.yaml_implicit_resolvers.items():
+    _Dumper.yaml_implicit_resolvers[_first] = [
+        *_Dumper.yaml_implicit_resolvers.get(_first, []),
+        *_resolvers,
+    ]
+
+
+def dump(content: Any) -> str:
+    """Return the text of a configuration file with this content."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
 
 
 def read(path: Path | str) -> Any:
     """Return the content of a configuration file, unchecked; raise ConfigError if unreadable.
 
-    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own, mappings key by key.
+    Values in a ``config.local.yaml`` next to ``config.yaml`` override its own (`_overridden`).
     """
-    content = _read(path)
-    if not _local(path).exists():
-        return content
-    changes = _read(_local(path))
-    if not isinstance(content, dict) or not isinstance(changes or {}, dict):
-        raise ConfigError(f"{_local(path)}: not a mapping of keys to values; use keys as in {path}")
-    return _changed(content, changes or {})
+    content, local = _read(path), _local(path)
+    own = (_read(local) if os.path.lexists(local) else None) or {}
+    if not isinstance(own, dict):
+        raise ConfigError(f"{local}: not a mapping of keys to values; use keys as in {path}")
+    return _overridden(content, own) if isinstance(content, dict) else content
 
 
 def _read(path: Path | str) -> Any:
     try:
-        with Path(path).open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path}: not a regular file; use a configuration file")
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise ConfigError(f"{path}: larger than {_MOST_BYTES} bytes; use a configuration file")
@@ -439,4 +545,5 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     mark = error.problem_mark
-    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    context = f"{error.context}, " if error.context else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"
