@@ -4,23 +4,16 @@
 #     snakemake report --cores 4 --config scope=full    (`make report STUDY=full`)
 
 import sys
-from pathlib import Path
-
-from study.config import load
+from study.config import files, load, read
 from base.errors import StudyError
 
-try:  # Snakemake's own errors contain neither line nor key
+# Snakemake's own reading loses values of config.local.yaml, and its errors contain no line or key.
+try:
     load("config.yaml")
+    config.update(read("config.yaml"))
 except StudyError as error:
     sys.exit(f"error: {error}")
-
-
-configfile: "config.yaml"
-
-
-if Path("config.local.yaml").exists():  # overrides of this user
-
-    configfile: "config.local.yaml"
+workflow.configfiles += files("config.yaml")  # shown by `make provenance`
 
 
 # The description of the workflow in `make provenance`.

@@ -406,14 +406,16 @@ def load(path: Path | str, scope: str | None = None) -> Config:
     return validate(in_scope(content, scope) if scope else content, named(path))
 
 
+def files(path: Path | str) -> list[str]:
+    """Return a configuration file, and the user's own file next to it if there is one."""
+    local = Path(path).with_suffix(f".local{Path(path).suffix}")
+    return [str(path), str(local)] if os.path.lexists(local) else [str(path)]
+
+
 def named(path: Path | str) -> str:
-    """Return the name of a configuration file with its local file, for messages."""
-    return f"{path} with {_local(path).name}" if os.path.lexists(_local(path)) else str(path)
-
-
-def _local(path: Path | str) -> Path:
-    """Return the file whose values override a configuration file."""
-    return Path(path).with_suffix(f".local{Path(path).suffix}")
+    """Return the name of a configuration file with the user's own file, for messages."""
+    first, *own = files(path)
+    return f"{first} with {Path(own[0]).name}" if own else first
 
 
 def in_scope(content: Any, scope: str) -> Any:
@@ -510,11 +512,12 @@ def read(path: Path | str) -> Any:
 
     Values in a ``config.local.yaml`` next to ``config.yaml`` override its own (`_overridden`).
     """
-    content, local = _read(path), _local(path)
-    own = (_read(local) if os.path.lexists(local) else None) or {}
-    if not isinstance(own, dict):
+    content, *own = map(_read, files(path))
+    changes = {} if own in ([], [None]) else own[0]  # no file, or an empty one
+    if not isinstance(changes, dict):
+        local = files(path)[1]
         raise ConfigError(f"{local}: not a mapping of keys to values; use keys as in {path}")
-    return _overridden(content, own) if isinstance(content, dict) else content
+    return _overridden(content, changes) if isinstance(content, dict) else content
 
 
 def _read(path: Path | str) -> Any:

@@ -104,7 +104,7 @@ def working_folder() -> Path:
     """
     if (ROOT / "pyproject.toml").exists():
         return ROOT
-    from study.config import read  # slow: imports pydantic
+    from study.config import dump, read  # slow: imports pydantic
 
     folder = RESULTS / ".study"
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def working_folder() -> Path:
     with suppress(AttributeError, KeyError, TypeError):  # the Snakefile reports errors
         for gpu in content["gpus"]:
             gpu |= {key: _placed(gpu[key]) for key in ("recording", "recordings") if key in gpu}
-    write_atomic(folder / CONFIGS[0], yaml.safe_dump(content, sort_keys=False))
+    write_atomic(folder / CONFIGS[0], dump(content))
     return folder
 
 

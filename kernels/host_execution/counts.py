@@ -127,18 +127,24 @@ def count_all(
 ) -> None:
     """Write each of `tables` to ``folder/STEM.csv``, with `workers` kernels at a time.
 
-    The folder `store` has one table per digest of all its inputs; only missing tables are counted.
-    `announce` gets the number of finished tables and the last one. Raise as `table` does; tables
-    counted before stay in the store.
+    The folder `store` has one table per counted product, by the digest of all its inputs; only
+    missing ones are counted. `announce` gets the number of finished tables and the last one. Raise
+    as `table` does; products counted before stay in the store.
     """
     version, code = compiler_version(), _code()
 
-    def one(wanted: Counting) -> None:
-        source = (ROOT / str(wanted.counted[0].entry.source)).read_bytes()
-        kept = store / f"{wanted.stem}-{digest(repr(wanted), version, source, *code)}.csv"
+    def count(product: Product) -> str:
+        source = (ROOT / str(product.entry.source)).read_bytes()
+        key = digest(repr(product), version, source, *code)
+        kept = store / f"{product.variant}-{product.shape}-{key}.csv"
         if not kept.exists():
-            write_atomic(kept, table(wanted.counted, wanted.predicted))
-        write_atomic(folder / f"{wanted.stem}.csv", kept.read_bytes())
+            write_atomic(kept, table([product]))
+        return kept.read_text()
+
+    def one(wanted: Counting) -> None:
+        parts = [*map(count, wanted.counted), table([], wanted.predicted)]
+        rows = [part.partition("\n")[2] for part in parts]
+        write_atomic(folder / f"{wanted.stem}.csv", "".join([table([]), *rows]))
 
     # The longest first, so that no worker is left with a long table at the end.
     run_all(one, sorted(tables, key=_work, reverse=True), workers, announce)

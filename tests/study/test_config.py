@@ -175,10 +175,8 @@ study.cpu = [naive]
 study.cpu: ['naive'] is not a mapping of keys to values; allowed: the keys $keys
 study.sizes = []
 study.sizes: is empty; add an entry
-study.sizes = [32, 48, 32]
-study.sizes: 32 is listed twice; remove one
-study.holdout_sizes[0] = 256
-study.holdout_sizes: 256 is also in study.sizes; remove it from one of them
+study.block_sizes = [32, 8, 32]
+study.block_sizes: 32 is listed twice; remove one
 study.variants[0] = nave
 study.variants[0]: unknown variant nave; did you mean naive? $gpu
 study.cpu.variants[0] = block

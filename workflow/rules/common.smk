@@ -9,8 +9,6 @@ import shlex
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import yaml
-
 from analysis.schema import TABLES
 from base.files import code_digest, write_atomic
 from cpu_reference.library import find_gcc
@@ -20,7 +18,7 @@ from kernels.host_execution.compiler import find_gxx
 from measurement.devices.discovery import select
 from measurement.recorder.provenance import git
 from measurement.recording import files as recording_files
-from study.config import in_scope, load, validate
+from study.config import dump, in_scope, load, named, validate
 from study.plan import builds
 
 # Jobs use the Python that runs Snakemake.
@@ -119,8 +117,8 @@ with one_line_errors():
     # `--config scope=full` sets the scope.
     given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
     config.update(in_scope(config, given))
-    CONFIG = validate(config, "config.yaml")
-    WHOLE = validate(in_scope(config, "full"), "config.yaml")
+    CONFIG = validate(config, named("config.yaml"))
+    WHOLE = validate(in_scope(config, "full"), named("config.yaml"))
     LIVE = {entry.id: entry for entry in CONFIG.gpus if entry.device is not None}
     CLUSTER = {entry.id: entry for entry in CONFIG.gpus if entry.slurm}
     ARCHITECTURES = {
@@ -156,7 +154,7 @@ if "gpu" not in workflow.global_resources:
 
 onstart:
     # Jobs read the config from this file. A dry run writes nothing.
-    write_atomic(CONFIG_IN_FORCE, yaml.safe_dump(config, sort_keys=False))
+    write_atomic(CONFIG_IN_FORCE, dump(config))
     # Locked until this process ends, so `workflow/run.py` removes only stale locks of Snakemake.
     # In a run of `workflow/run.py` the file is already locked.
     OPEN_FILES.append(open(".snakemake/alive", "a+"))
