@@ -19,6 +19,7 @@ from base.paths import RESULTS
 
 _TABLES = RESULTS / "tables"
 _TABLES_HELP = "folder of the tables (default: results/tables)"
+_MOST_FAULTS = 20  # that `check` prints
 _HELP = {
     "published": "CSV file of the published times",
     "statements": "CSV file of the figures in the text of source V",
@@ -309,7 +310,10 @@ def _check(arguments: argparse.Namespace) -> int:
         reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"
         raise StudyError(f"{report}: {reason}; make it with `make report`") from None
     faults = check(page, arguments.tables, arguments.templates)
-    print("\n".join(faults or ["every number agrees with its table"]))
+    shown, more = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
+    print("\n".join(shown or ["every number agrees with its table"]))
+    if more > 0:
+        print(f"... and {more} more")
     print(f"{words(page)} words before the appendix", flush=True)
     return int(bool(faults))
 

@@ -388,6 +388,8 @@ recordings: the recordings: device, date, commit, outcome of the checks, changed
     stale_sources
 missing: GPUs without a recording, and the reason
     recording reason
+unmeasured_sizes: sizes of a study that no GPU measured
+    recording n
 checks: correctness check of each planned configuration
     recording session device variant dtype batch m n k block_size host_memory threads build
     status reason worst_row worst_column worst_error worst_bound

@@ -377,6 +377,18 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
     return from_rows("recordings", rows)
 
 
+def unmeasured_sizes_table(found: list[MeasuredSource]) -> pd.DataFrame:
+    """Return the sizes of each study that no GPU measured, if there is a GPU."""
+    on_gpu = {n for source in found if source.device for n in source.cells["n"]}
+    rows = [
+        {"recording": source.recording_id, "n": n}
+        for source in found
+        for n in sorted(source.recording.provenance["configuration"]["sizes"])
+        if on_gpu and n not in on_gpu
+    ]
+    return from_rows("unmeasured_sizes", rows).drop_duplicates("n", ignore_index=True)
+
+
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:
     """Return the outcome of the check of every planned cell."""
     return stacked("checks", [one.checks.assign(recording=key) for key, one in recordings.items()])

@@ -24,6 +24,7 @@ FLAGS = ["-O3", "-std=c++17", "-Xptxas", "-v"]
 # Code that reads the compiler's results.
 _READERS = ("kernels/cubins/compile.py", "kernels/cubins/machine_code.py")
 
+_OLDEST_OF_CUDA_12 = 50  # CUDA 13.0 dropped all architectures before sm_75
 _PLAIN = re.compile(r"[\w./+=,@-]+", re.ASCII)
 
 _RESOURCES = {
@@ -213,13 +214,19 @@ def _resource(pattern: str, output: str) -> int:
 
 def _unsupported(nvcc: Path, architecture: str) -> str:
     """Return the error for an architecture that the compiler does not support."""
-    known = [_number(name) for name in list_architectures(nvcc)] or [0]
-    oldest, newest = known[0], known[-1]
-    # CUDA 13.0 dropped all architectures before sm_75.
-    remedy = "the CUDA toolkit 12.9" if _number(architecture) < oldest else "a newer CUDA toolkit"
+    known = list_architectures(nvcc) or ["sm_0"]
+    oldest, number, newest = (_number(name) for name in (known[0], architecture, known[-1]))
+    toolkit = ""
+    if number > newest:
+        toolkit = "a newer CUDA toolkit"
+    elif _OLDEST_OF_CUDA_12 <= number < oldest:
+        toolkit = "the CUDA toolkit 12.9"
+    other = (
+        f", or install {toolkit} and name its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+    )
     return (
-        f"{architecture}: nvcc {nvcc_version(nvcc)} builds for sm_{oldest} to sm_{newest} only; "
-        f"install {remedy} and name its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+        f"{architecture}: nvcc {nvcc_version(nvcc)} builds for {', '.join(known)}; use one of them"
+        f"{other if toolkit else ''}"
     )
 
 

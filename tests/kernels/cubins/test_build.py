@@ -247,7 +247,12 @@ def test_broken_source_is_named_and_leaves_nothing_behind(nvcc, tmp_path, monkey
 
 @pytest.mark.parametrize(
     ("architecture", "toolkit"),
-    [("sm_70", "the CUDA toolkit 12.9"), ("sm_130a", "a newer CUDA toolkit")],
+    [
+        ("sm_70", ", or install the CUDA toolkit 12.9 and name its nvcc: "),
+        ("sm_130a", ", or install a newer CUDA toolkit and name its nvcc: "),
+        ("sm_1", ""),
+        ("sm_81", ""),
+    ],
 )
 def test_an_unsupported_architecture_is_named_with_the_compiler_that_supports_it(
     tmp_path, architecture, toolkit
@@ -258,8 +263,8 @@ echo "nvcc fatal   : Unsupported gpu architecture '${arguments#*-arch=}'" >&2; e
     with pytest.raises(StudyError) as refused:
         build_cubin(nvcc, EXACT, architecture, tmp_path / "x.cubin")
     assert str(refused.value) == (
-        f"{architecture}: nvcc 13.9.7 builds for sm_75 to sm_121 only; install {toolkit} and name "
-        "its nvcc: toolchain.nvcc in the configuration, or --nvcc"
+        f"{architecture}: nvcc 13.9.7 builds for sm_75, sm_121; use one of them{toolkit}"
+        + "toolchain.nvcc in the configuration, or --nvcc" * bool(toolkit)
     )
 
 

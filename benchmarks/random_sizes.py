@@ -1,0 +1,66 @@
+"""Reports for random lists of sizes: ``python -m benchmarks.random_sizes --out FOLDER``.
+
+FOLDER becomes a clone of this checkout. A list has one to eight sizes from 1 to 2000; the commit's
+hash is the seed. For each list the command writes `config.local.yaml` with a short protocol, runs
+`make report`, and checks exit status, page and logs. A report takes about a minute without a GPU.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from base.command_line import whole_number
+from base.paths import ROOT
+
+PROTOCOL = {"cpu_cell_budget_s": 0.02, "cpu_warm_run_s": 0.0, "cold_starts": 1}
+
+
+def draw(commit: str, number: int) -> list[int]:
+    """Return a list of sizes, unsorted and perhaps with repeated sizes."""
+    random = Random(f"{commit} {number}")
+    return [random.randint(1, 2000) for _ in range(random.randint(1, 8))]
+
+
+def problems(checkout: Path, sizes: list[int]) -> list[str]:
+    """Make the report for a list of sizes; return what is wrong."""
+    page, logs = checkout / "results" / "report.html", checkout / "results" / "logs"
+    study = {"sizes": sizes, "cpu": {"sizes": sizes}, "protocol": PROTOCOL}
+    (checkout / "config.local.yaml").write_text(json.dumps({"study": study}))
+    page.unlink(missing_ok=True)
+    done = subprocess.run(["make", "report"], cwd=checkout, capture_output=True, text=True)
+    found = [] if done.returncode == 0 else [(done.stdout + done.stderr).strip()[-300:]]
+    for log in sorted(logs.rglob("*.log")):
+        if any(word in log.read_text() for word in ("Traceback", "error:", "Warning")):
+            found.append(f"{log.name} contains an error or a warning")
+    if not page.exists():
+        return [*found, "no page"]
+    command = [checkout / ".venv/bin/gemm-study", "check", "--templates", "report"]
+    return found + ["wrong numbers"] * bool(subprocess.run(command, cwd=checkout).returncode)
+
+
+def main() -> int:
+    """Make the reports; return 1 if one is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the clone")
+    parser.add_argument("--lists", type=whole_number, default=40, help="number of lists")
+    parser.add_argument("--first", type=whole_number, default=1, help="number of the first list")
+    asked = parser.parse_args()
+    subprocess.run(["git", "clone", "--quiet", ROOT, asked.out], check=True)
+    head = ["git", "-C", asked.out, "rev-parse", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    wrong = 0
+    for number in range(asked.first, asked.first + asked.lists):
+        sizes, begin = draw(commit, number), time.monotonic()
+        found = problems(asked.out, sizes)
+        wrong += bool(found)
+        print(number, sizes, f"{time.monotonic() - begin:.0f} s", found or "right", flush=True)
+    print(f"{asked.lists} lists: {wrong} without a right report")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
