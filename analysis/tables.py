@@ -111,7 +111,7 @@ def compute(
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
-    frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sources)
+    frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sources, frames["checks"])
     frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
     return frames | audit_text.audit_tables(published.times, published.statements)

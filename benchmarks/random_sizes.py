@@ -17,6 +17,7 @@ from base.command_line import whole_number
 from base.paths import ROOT
 
 PROTOCOL = {"cpu_cell_budget_s": 0.02, "cpu_warm_run_s": 0.0, "cold_starts": 1}
+WORDS = ("Traceback", "error:", "Warning")  # not in a log
 
 
 def draw(commit: str, number: int) -> list[int]:
@@ -27,19 +28,16 @@ def draw(commit: str, number: int) -> list[int]:
 
 def problems(checkout: Path, sizes: list[int]) -> list[str]:
     """Make the report for a list of sizes; return what is wrong."""
-    page, logs = checkout / "results" / "report.html", checkout / "results" / "logs"
+    page = checkout / "results" / "report.html"
     study = {"sizes": sizes, "cpu": {"sizes": sizes}, "protocol": PROTOCOL}
     (checkout / "config.local.yaml").write_text(json.dumps({"study": study}))
     page.unlink(missing_ok=True)
     done = subprocess.run(["make", "report"], cwd=checkout, capture_output=True, text=True)
-    found = [] if done.returncode == 0 else [(done.stdout + done.stderr).strip()[-300:]]
-    for log in sorted(logs.rglob("*.log")):
-        if any(word in log.read_text() for word in ("Traceback", "error:", "Warning")):
-            found.append(f"{log.name} contains an error or a warning")
-    if not page.exists():
-        return [*found, "no page"]
-    command = [checkout / ".venv/bin/gemm-study", "check", "--templates", "report"]
-    return found + ["wrong numbers"] * bool(subprocess.run(command, cwd=checkout).returncode)
+    found = [(done.stdout + done.stderr)[-300:]] if done.returncode or not page.exists() else []
+    for log in (checkout / "results" / "logs").rglob("*.log"):
+        found += [f"{log.name}: {word}" for word in WORDS if word in log.read_text()]
+    check = [str(checkout / ".venv/bin/gemm-study"), "check", "--templates", "report"]
+    return found or ["wrong numbers"] * subprocess.run(check, cwd=checkout).returncode
 
 
 def main() -> int:

@@ -266,9 +266,9 @@ def _changed(section: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     """Return a section with the values of `changes`; mappings change key by key, None unsets."""
     result = dict(section)
     for key, value in changes.items():
-        own = result.get(key)
-        if isinstance(own, dict) and isinstance(value, dict):
-            value = _changed(own, value)
+        if isinstance(value, dict):
+            own = result.get(key)
+            value = _changed(own if isinstance(own, dict) else {}, value)
         result[key] = value
     return {key: value for key, value in result.items() if value is not None or key not in changes}
 
@@ -319,7 +319,7 @@ class Gpu(Section):
     recordings: OneOrMore[Text] | None = None
     device: Device | None = None
     slurm: SlurmModel | None = None
-    at_once: bool = False
+    at_once: Annotated[bool, allowed("true or false")] = False
 
     @property
     def folders(self) -> list[str]:

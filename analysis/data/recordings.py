@@ -377,9 +377,9 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
     return from_rows("recordings", rows)
 
 
-def unmeasured_sizes_table(found: list[MeasuredSource]) -> pd.DataFrame:
+def unmeasured_sizes_table(found: list[MeasuredSource], checks: pd.DataFrame) -> pd.DataFrame:
     """Return the sizes of each study that no GPU measured, if there is a GPU."""
-    on_gpu = {n for source in found if source.device for n in source.cells["n"]}
+    on_gpu = set(checks.loc[(checks["device"] != CPU) & (checks["status"] == "passed"), "n"])
     rows = [
         {"recording": source.recording_id, "n": n}
         for source in found

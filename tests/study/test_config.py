@@ -1,14 +1,17 @@
 """The configuration: valid values, and one-line errors for invalid ones."""
 
 import copy
+import operator
+import os
 import re
+from pathlib import Path
 from string import Template
 
 import pytest
 import yaml
 
 from kernels.catalog.entries import VARIANTS
-from study.config import ConfigError, load, validate
+from study.config import ConfigError, Gpu, dump, load, read, validate
 from tests.support import ROOT
 
 CONFIG = """
@@ -334,10 +337,92 @@ def test_yaml_mistake_names_line_and_column(tmp_path, text, place):
     assert "\n" not in str(refused.value)
 
 
-def test_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file or directory; "):
-        load(tmp_path / "nowhere.yaml")
-    file = tmp_path / "config.yaml"
-    file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not valid UTF-8"):
-        load(file)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "not valid UTF-8"),
+        (os.mkfifo, "not a regular file"),
+        (Path.mkdir, "Is a directory"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda path: path.touch() or os.truncate(path, 2**31), "larger than 65536 bytes"),
+        (lambda path: path.write_text("[\n" * 9000), "line 17, column 1: more than 16 nested"),
+    ],
+)
+@pytest.mark.parametrize("name", ["config.yaml", "config.local.yaml"])
+def test_file_that_cannot_be_read_is_named(tmp_path, make, message, name):
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / name).unlink(missing_ok=True)
+    make(tmp_path / name)
+    with pytest.raises(ConfigError, match=f"{re.escape(str(tmp_path / name))}: {message}"):
+        load(tmp_path / "config.yaml")
+
+
+# The user's own file, and a value of the study in the scope "quick".
+LOCAL = """
+  quick: { block_sizes: [8, 32], holdout_sizes: [], cpu: { block_sizes: [32], sizes: [64] } }
+  energy: { sizes: [256], length_s: 1.0 }
+gpus: [{ id: local, device: auto }]
+report: { focus: local }
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "path", "value"),
+    [
+        ("", "study.seed", 1),
+        ("# nothing yet", "study.seed", 1),
+        ("\ufeffstudy:\r\n  seed: 2\r\n", "study.seed", 2),
+        ("study: { cpu: { block_sizes: [16] } }", "study.cpu.block_sizes", [16]),
+        ("study: { cpu: { block_sizes: [16] } }", "study.cpu.sizes", [64]),
+        ("study: { holdout_sizes: [9] }", "study.holdout_sizes", [9]),
+        ("study: { seed: 3, quick: { seed: 4 } }", "study.seed", 4),
+        ("study: { quick: { holdout_sizes: null } }", "study.holdout_sizes", [384]),
+        ("study: { quick: null }", "study.cpu.block_sizes", [64]),
+        ("study: { energy: null }", "study.energy", None),
+        ("toolchain: { nvcc: null }", "toolchain.nvcc", None),
+        ("report:", "report.focus", None),
+        ("gpus: [{ id: mine, device: 0 }]", "report.focus", None),
+        ("gpus: [{ id: mine, device: 0 }, { id: local, device: 1 }]", "report.focus", "local"),
+        ("study: { sizes: [1777, 9, 1777, 384] }", "study.sizes", [1777, 9, 384]),
+        ("study: { protocol: { warm_up_s: 1e-3 } }", "study.protocol.warm_up_s", 0.001),
+        ("gpus: [{ id: on, device: 0 }]", "gpus", [Gpu(id="on", device=0)]),
+    ],
+)
+def test_the_users_own_values_are_in_force_in_the_quick_scope_too(tmp_path, own, path, value):
+    (tmp_path / "config.yaml").write_text(CONFIG.partition("gpus:")[0] + LOCAL)
+    (tmp_path / "config.local.yaml").write_text(own, newline="")
+    found = load(tmp_path / "config.yaml", "quick")
+    assert operator.attrgetter(path)(found) == value
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ("false", "not a mapping of keys to values; use keys as in "),
+        ("study: { seed: 1 }\n---\nstudy: { seed: 2 }", "expected a single document in the stream"),
+        ("study: { seed: 1, 'seed': 2 }", "line 1, column 19: the key seed is given twice"),
+        ("study: { <<: { seed: 2 } }", "study: unknown key <<; "),
+        ("[a]: 1", "line 1, column 1: a key is not a text; "),
+        ("study: { sizes: [012] }", "study.sizes[0]: '012' is not allowed; use a whole number"),
+        ("study: { sizes: [1:30] }", "study.sizes[0]: '1:30' is not allowed; use a whole number"),
+        ("study: { seed: 1_0 }", "study.seed: '1_0' is not allowed; use a whole number"),
+        ("study: { seed: 0x10 }", "study.seed: '0x10' is not allowed; use a whole number"),
+        ("study: { seed: 1e3 }", "study.seed: 1000.0 is not allowed; use a whole number"),
+        ("gpus: [{ id: a, device: 0, at_once: yes }]", "gpus[0].at_once: 'yes' is not"),
+        ("study: { quick: { scope: full } }", "study.quick: scope is not a value that quick can"),
+        ("study: { cpu: }", "study: missing cpu; add it"),
+        ("report: { focus: h100 }", "report: focus: h100 is not in gpus; use one of local"),
+    ],
+)
+def test_a_value_that_another_reader_of_yaml_would_change_is_refused(tmp_path, own, message):
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / "config.local.yaml").write_text(own)
+    with pytest.raises(ConfigError, match=rf"config\.local\.yaml: .*{re.escape(message)}"):
+        load(tmp_path / "config.yaml", "quick")
+
+
+def test_what_is_written_is_read_again_by_this_reader_and_by_yaml_1_1(tmp_path):
+    content = {"texts": ["1e3", "012", "on", "1:30", "null", "a: b", "\x85"], "number": 1e-05}
+    (tmp_path / "config.yaml").write_text(dump(content))
+    assert read(tmp_path / "config.yaml") == yaml.safe_load(dump(content)) == content
