@@ -51,7 +51,14 @@ def test_no_column_of_text_holds_numbers_alone(store_of_both):
 
 def test_most_tables_of_a_study_have_rows(store_of_both):
     empty = {name for name in TABLES if store_of_both[name].empty}
-    of_several = {"agreement", "agreement_cells", "interference", "sessions", "missing"}
+    of_several = {
+        "agreement",
+        "agreement_cells",
+        "interference",
+        "sessions",
+        "missing",
+        "unmeasured_sizes",
+    }
     others = {"accuracy", "counts", "counts_by_line", "energy", "end_to_end_modes"}
     assert empty <= of_several | others
 

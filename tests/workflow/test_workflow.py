@@ -213,12 +213,20 @@ def test_editing_the_list_of_gpus_measures_nothing_again(finished):
     assert removed["tables"] == 1
 
 
-def test_a_study_that_is_another_here_measures_again(finished):
-    local = finished / "config.local.yaml"  # overrides config.yaml
-    local.write_text("study: { seed: 2 }\n")
+@pytest.mark.parametrize(
+    ("own", "measured"),
+    [
+        ("study: { seed: 2 }", 1),
+        ("# nothing yet", 0),
+        ("gpus: [{ id: GPU, recording: data/recordings/card }]", 0),
+    ],
+)
+def test_local_settings_are_in_force(finished, own, measured):
+    local = finished / "config.local.yaml"
+    local.write_text(own)
     jobs = planned(finished)
     local.unlink()
-    assert jobs["measure"] == 1
+    assert jobs.get("measure", 0) == measured
 
 
 @pytest.mark.parametrize(
