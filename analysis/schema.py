@@ -82,9 +82,9 @@ text: recording recording_* device source machine variant host_memory build seri
     architecture nvcc item matrices limit explanation claim rule compute_capability model parameter
     method test role direction data intensity start part throttle_reasons phase implementation
 flag: simulated stale live agrees agree used host_work differs
-count: batch threads samples session sessions rounds seed multiprocessors registers_per_thread
-    launches threads_per_block *_per_multiprocessor instructions cases parameters sizes copies
-    processes pairs table *_table
+count: batch threads candidates samples session sessions rounds seed multiprocessors launches
+    registers_per_thread threads_per_block *_per_multiprocessor instructions cases parameters sizes
+    copies processes pairs table *_table
 number: value flop_per_byte_* unrolling theory per_request *_per_request per_thread expected cycles
     error_factor log_residual slope degrees_of_freedom
 gpu                          text    -        GPU
@@ -137,8 +137,10 @@ speedup                      number  ×        speedup
 *_speedup                    number  ×        speedup, *
 block_*_speedup              number  ×        speedup, B = *
 block_unroll4_*_speedup      number  ×        speedup, B = *
-total_speedup                number  ×        speedup over naive, end-to-end
-kernel_speedup               number  ×        speedup over naive, kernel-only
+naive_speedup                number  ×        speedup over the fastest naive
+naive_flop_per_s             number  GFLOP/s  throughput, naive
+total_speedup                number  ×        speedup over naive (B = 32), end-to-end
+kernel_speedup               number  ×        speedup over naive (B = 32), kernel-only
 cpu_naive_speedup            number  ×        speedup over the naive CPU loop
 cpu_own_speedup              number  ×        speedup over own C code
 cpu_blas_speedup             number  ×        speedup over BLAS, one thread
@@ -337,22 +339,25 @@ summary: every configuration measured: medians, intervals, throughput
     kernel_timing kernel_samples
     flop_per_s = number GFLOP/s throughput, end-to-end
     kernel_flop_per_s
-speedups: speedups over the naive kernel and over five CPU baselines
+speedups: speedups over the naive kernel in blocks of 32×32 and over five CPU baselines
     source machine n variant block_size host_memory total_speedup± kernel_speedup±
     cpu_naive_speedup± cpu_own_speedup± cpu_blas_speedup± cpu_blas_all_speedup±
     cpu_best_speedup± sessions samples naive_samples cpu_naive_samples cpu_own_samples
     cpu_blas_samples cpu_blas_all_samples cpu_best_samples cpu_own_variant cpu_own_block_size
     cpu_blas_all_threads cpu_best_variant cpu_best_block_size cpu_best_threads
 answers: the three answers per GPU: fastest implementation, speedup over the CPU, break-even size
-    recording gpu sessions n variant block_size host_memory threads total_s± is_library
+    recording gpu sessions n variant block_size host_memory threads total_s± is_library candidates
     implementation_verdict next_variant next_block_size next_total_s± own_variant own_block_size
     own_total_s± other_host_memory other_total_s± speedup_n speedup_variant speedup_block_size
     speedup_host_memory cpu_best_variant cpu_best_threads speedup± speedup_verdict
     break_even_location break_even_n± break_even_least_n break_even_largest_n
-    break_even_host_memory break_even_verdict
-ladder_summary: each kernel of the ladder at its largest size: share of cuBLAS and of the ceilings
-    recording gpu variant idea is_library after n block_size samples kernel_s± kernel_flop_per_s
-    share_of_library units share_of_units traffic_bytes bound share_of_bound speedup± verdict
+    break_even_host_memory break_even_variant break_even_block_size break_even_cpu_variant
+    break_even_cpu_threads break_even_verdict
+ladder_summary: each kernel of the ladder at its largest size, with its baselines and ceilings
+    recording gpu variant idea is_library is_fastest n block_size samples kernel_s±
+    kernel_flop_per_s after after_block_size after_flop_per_s speedup± verdict naive_block_size
+    naive_flop_per_s naive_speedup± share_of_library units share_of_units traffic_bytes bound
+    share_of_bound
 table1: Table 1 of source V, published and measured: naive kernel, first machine
     source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s speedup±
 table2: Table 2 of source V, published and measured: naive kernel, second machine
@@ -373,7 +378,7 @@ table6: Table 6 of source V, published and measured: tiles, four elements per th
     block_unroll4_16_speedup± block_unroll4_32_time_s± block_unroll4_32_speedup±
 gpu_comparison: the fastest implementation on each GPU, compared with the first GPU
     gpu gpu_name sessions n quantity host_memory variant block_size time_s± first first_sessions
-    ratio± basis verdict
+    first_variant first_block_size first_time_s candidates ratio± basis verdict
 figure2: Figure 2 of source V: its fastest kernel on each GPU, and properties of the GPU
     recording gpu gpu_name simulated n kernel_variant kernel_block_size kernel_flop_per_s±
     pinned_variant pinned_block_size pinned_flop_per_s± pageable_variant pageable_block_size
@@ -469,13 +474,15 @@ transfers: models of the transfer time: latency, bandwidth and errors
 transfer_points: copy times, measured and from the transfer models
     recording gpu host_memory direction data n holdout copies size_bytes cells samples copy_s±
     cells_log_sd line_s knee_s log_residual
-curves: interpolation of kernel times and CPU times between the measured sizes
-    recording gpu cpu_baseline variant block_size threads n samples time_s± filled_s slope
+curves: interpolation of kernel, end-to-end and CPU times between the measured sizes
+    recording gpu quantity host_memory cpu_baseline variant block_size threads n samples time_s±
+    filled_s slope
     outer_slope half_width_between half_width_beyond half_width left_out_between left_out_beyond
 break_even: smallest size N at which the GPU is faster than its host CPU
     recording gpu host_memory kernels cpu_baseline sessions least_n largest_n location
     n± = number - break-even size N
-    slower_at faster_at cells_without_interval draws seed
+    variant block_size cpu_variant cpu_block_size cpu_threads slower_at faster_at
+    cells_without_interval draws seed
 predictions: end-to-end times at held-out sizes, measured and predicted
     recording gpu host_memory variant block_size n time_s± predicted_s± error_share inside
     is_library is_fastest is_predicted_fastest

@@ -198,7 +198,9 @@ def _part(
         progress(f"break-even sizes of {source.label}")
     frames |= predictions.decision_tables(sources)
     of_label = {source.label: source for source in sources}
-    frames["ladder_summary"] = ladder_summary.ladder_summary_table(frames)
+    frames["ladder_summary"] = ladder_summary.ladder_summary_table(
+        frames, lambda label, cells: of_label[label].drawn(cells, "kernel")
+    )
     frames["answers"] = answers.answers_table(
         frames, lambda label, cells: of_label[label].drawn(cells, "total")
     )

@@ -5,7 +5,9 @@
 Both commits compute their tables from the same recordings, by default all in data/recordings. The
 section Renames of docs/CHANGELOG.md maps former names and values to present ones. Numbers are
 compared as numbers, other cells as text, in the order of rows and columns. Reworded texts must
-correspond one to one. Further options, such as --counts, apply to both commits.
+correspond one to one. Rows of the kind *changed* name tables, or columns, that are computed in
+another way; they are listed with the reason and not compared. Further options, such as --counts,
+apply to both commits.
 """
 
 import argparse
@@ -84,6 +86,8 @@ def compare(before: Tables, after: Tables, renames: Renames) -> list[Comparison]
             one.table, one.removed = former[name], [name]
         elif name not in former or name not in after:
             one.different = [f"only {'before' if name in former else 'now'}"]
+        elif reason := renames.now("changed", name):
+            one.removed = [f"changed: {reason}"]
         else:
             _compare_cells(one, before[former[name]], after[name], renames)
     return list(found.values())
@@ -94,7 +98,12 @@ def _compare_cells(
 ) -> None:
     names = {column: renames.column(one.table, column) for column in before}
     one.removed = [f"{old}: {now}" for old, now in names.items() if now.startswith(_REMOVED)]
-    kept = {old: now for old, now in names.items() if not now.startswith(_REMOVED)}
+    changed = {
+        name: renames.now("changed", f"{one.table}.{name}") for name in {*names.values(), *after}
+    }
+    one.removed += [f"{name}: changed: {why}" for name, why in sorted(changed.items()) if why]
+    after = after[[name for name in after if not changed[name]]]
+    kept = {o: now for o, now in names.items() if not (now.startswith(_REMOVED) or changed[now])}
     if list(kept.values()) != list(after) or len(before) != len(after):
         shapes = (f"{len(rows)} rows of {' '.join(rows)}" for rows in (before, after))
         one.different = [", now ".join(shapes)]

@@ -5,6 +5,7 @@ A CPU cell is measured on one thread or on all threads available to the process.
 
 import pandas as pd
 
+from analysis.data import best
 from analysis.domain import CPU
 from cpu_reference.catalog import VARIANTS
 
@@ -15,6 +16,7 @@ SOURCE_OPTIMISED = [name for name, v in VARIANTS.items() if v.origin[:2] == "V,"
 LIBRARIES = [name for name, v in VARIANTS.items() if not v.compiled]
 OWN = [name for name, v in VARIANTS.items() if v.compiled]
 
+OWN_ALL = "own_all"  # this study's C on all threads
 # Baselines of speedups over the CPU, from the slowest to the fastest.
 BASELINES = {
     "naive": "the naive loop, one thread",
@@ -34,21 +36,28 @@ def with_threads(cells: pd.DataFrame, threads: str) -> pd.Series:
 
 def fastest(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the cell with the least end-to-end time at each size."""
-    return cells.loc[cells.groupby("n")["total_s"].idxmin()]
+    return best.fastest(cells, "total_s", ["n"])
 
 
-def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the cells of each of `BASELINES`, one per measured size."""
+def candidates(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return all cells of each of `BASELINES` and of `OWN_ALL`."""
     one, all_threads = (with_threads(cells, threads) for threads in (ONE, ALL))
     variant = cells["variant"]
     chosen = {
         "naive": one & (variant == NAIVE),
         "own": one & variant.isin(OWN),
+        OWN_ALL: all_threads & variant.isin(OWN),
         "blas": one & variant.isin(LIBRARIES),
         "blas_all": all_threads & variant.isin(LIBRARIES),
         "best": one | all_threads,
     }
-    return {name: fastest(cells[chosen[name]]) for name in BASELINES}
+    return {name: cells[rows] for name, rows in chosen.items()}
+
+
+def baselines(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the cells of each of `BASELINES`, one per measured size."""
+    chosen = candidates(cells)
+    return {name: fastest(chosen[name]) for name in BASELINES}
 
 
 def stages(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:

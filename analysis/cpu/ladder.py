@@ -3,6 +3,7 @@
 import pandas as pd
 
 from analysis.cpu.cells import ALL, NAIVE, ONE, with_threads
+from analysis.data.best import fastest
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
 from analysis.domain import CPU, verdict
@@ -43,7 +44,7 @@ def _pairs(cpu: pd.DataFrame) -> pd.DataFrame:
     """Return the cells of `STEPS` merged with those of the previous steps, one pair per size."""
     on = with_threads(cpu, ONE).map({True: ONE, False: ALL})
     cpu = cpu.assign(on=on, row=cpu.index, time_s=cpu["total_s"])
-    best = cpu.loc[cpu.groupby(["variant", "on", "n"])["total_s"].idxmin()]
+    best = fastest(cpu, "total_s", ["variant", "on", "n"])
     best = best[["variant", "on", "n", "block_size", "threads", "time_s", "row"]]
     before = best.add_prefix("after_").rename(columns={"after_n": "n"})
     steps = STEPS.merge(best, on=["variant", "on"])

@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.cpu.cells import ONE, with_threads
 from analysis.cpu.hosts import LEVELS
 from analysis.cpu.traffic import fetched_bytes, is_bound, requested_bytes
+from analysis.data.best import fastest
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
@@ -60,7 +61,7 @@ def _fastest(cpu: pd.DataFrame) -> pd.DataFrame:
     """Return the fastest cell of each variant at its largest size, on one thread and on all."""
     cpu = cpu.assign(one=with_threads(cpu, ONE))
     largest = cpu[cpu["n"] == cpu.groupby(["variant", "one"])["n"].transform("max")]
-    return largest.loc[sorted(largest.groupby(["variant", "one"])["total_s"].idxmin())]
+    return fastest(largest, "total_s", ["variant", "one"]).sort_index()
 
 
 def _row(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.cpu.cells import stages
+from analysis.data.best import fastest
 from analysis.data.cells import comparison_size, is_library
 from analysis.data.frames import from_rows
 from analysis.data.published import MACHINES
@@ -55,7 +56,7 @@ def _measured(source: MeasuredSource) -> Iterator[PartRow]:
                 continue
             later = list(on_cpu)[list(on_cpu).index(start) :]
             chain = {name: _at(on_cpu[name], n) for name in later}
-            chain[GPU] = int(own.loc[own["n"] == n, "total_s"].idxmin())
+            chain[GPU] = int(fastest(own[own["n"] == n], "total_s").index[0])
             head = named | {"host_memory": memory, "n": n, "start": start}
             for row in _parts(_steps_taken(chain), cells, source.draws["total"]):
                 yield head | row
@@ -115,7 +116,7 @@ def _published(published: pd.DataFrame) -> Iterator[PartRow]:
         cpu = times[times["implementation"] == "cpu_naive"]
         gpu = times[times["implementation"].str.startswith("gpu_")]
         if len(cpu) and len(gpu):
-            slow, fast = cpu.loc[cpu["time_s"].idxmin()], gpu.loc[gpu["time_s"].idxmin()]
+            slow, fast = (fastest(side, "time_s").iloc[0] for side in (cpu, gpu))
             wholes.append((slow["time_s"] / fast["time_s"], str(machine), slow, fast))
     if not wholes:
         return

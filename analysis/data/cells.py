@@ -32,14 +32,10 @@ def of_sizes(summary: pd.DataFrame) -> pd.DataFrame:
     return summary[(summary["series"] == SIZES) & summary["total_s"].notna()]
 
 
-def without_swept_naive(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return rows without the GPU's naive kernel in blocks other than 32×32.
-
-    Blocks of 32×32 are the source's launch and the baseline of every speedup. Other variants keep
-    all block sizes.
-    """
+def is_source_naive(cells: pd.DataFrame) -> pd.Series:
+    """Return which rows are of the GPU's naive kernel in blocks of 32×32, the source's launch."""
     naive = (cells["variant"] == "naive") & (cells["device"] != CPU)
-    return cells[~naive | (cells["block_size"] == BASELINE_BLOCK).fillna(False)]
+    return naive & (cells["block_size"] == BASELINE_BLOCK).fillna(False)
 
 
 def compared_memory(gpu_cells: pd.DataFrame) -> str:

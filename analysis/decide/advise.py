@@ -15,13 +15,17 @@ from analysis.decide.predictors import (
     Kernel,
     Prediction,
     Predictor,
-    combined,
     curves,
+    on_curve,
     predictor,
     ratio,
+    sizes,
+    within_reach,
 )
 from base.command_line import aligned
 from base.errors import StudyError
+from kernels.catalog.entries import VARIANTS
+from kernels.catalog.variant import AS_GRAPH, IN_PIECES
 from kernels.products.shape import LARGEST_SIZE
 
 TABLES = ("predictors", "transfers", "curves", "break_even")
@@ -34,6 +38,12 @@ CPU_BASELINES = {
     "best": "fastest of all",
 }
 _PARTS = {"h2d": "copies in", "kernel": "kernel", "d2h": "copy back", "overhead": "overhead"}
+# What a run needs besides its kernel.
+MODES = {
+    IN_PIECES: "overlaps copies and kernel, which needs pinned memory and streams",
+    AS_GRAPH: "is one launch of a CUDA graph, which must be prepared for this size",
+}
+Implementation = tuple[str, Curve]  # on the CPU: its name, and the curve of its times
 Tables = Mapping[str, Sequence[CsvRow]]
 
 
@@ -79,7 +89,7 @@ def _read(path: Path) -> list[CsvRow]:
 
 def _lines(
     found: Predictor,
-    cpu_baselines: Sequence[tuple[str, Curve]],
+    cpu_baselines: Mapping[str, Sequence[Implementation]],
     crossings: Sequence[CsvRow],
     n: int,
     memory: str,
@@ -89,22 +99,25 @@ def _lines(
     kernel, predicted = fastest[0]
     yield f"{found.name} ({found.label}), two float32 matrices, N = {n}, {memory} host memory"
     yield ""
-    for number, (candidate, time) in enumerate(fastest):
+    for candidate, time in fastest:
         yield f"{candidate.name}: {_time(time)}, {_throughput(n, time)}"
-        if not number:
-            parts = (f"{text} {_seconds(time.parts[part])}" for part, text in _PARTS.items())
-            yield "  " + ", ".join(parts)
+    if set(_PARTS) <= set(predicted.parts):
+        parts = (f"{text} {_seconds(predicted.parts[part])}" for part, text in _PARTS.items())
+        yield f"{kernel.variant}: {', '.join(parts)}"
+    yield f"{len(found.candidates(n))} implementations compared, each with its block size"
     yield ""
     outside: dict[str, list[str]] = {}  # CPU baselines by their range of measured sizes
-    rows = [("CPU baseline", "CPU time", "speedup of the GPU", "GPU faster from")]
-    floor_s = min((math.exp(curve.log_s.min()) for _, curve in cpu_baselines), default=0.0)
-    for name, curve in cpu_baselines:
-        cpu = _on_cpu(curve, n, floor_s)
+    rows = [("CPU baseline", "fastest", "CPU time", "speedup of the GPU", "GPU faster from")]
+    every = [curve for own in cpu_baselines.values() for _, curve in own]
+    floor_s = min((math.exp(curve.log_s.min()) for curve in every), default=0.0)
+    for name, own in cpu_baselines.items():
+        implementation, curve, cpu = _on_cpu(own, n, floor_s)
         mark = "" if curve.covers(n) else "*"
         value, *ends = ratio(cpu, predicted)
         speedup = f"{_three_digits(value)} ({_bounds(ends, _three_digits)})"
         break_even = _break_even(crossings, found.label, memory, name)
-        rows.append((CPU_BASELINES[name], _seconds(cpu.time_s) + mark, speedup + mark, break_even))
+        cells = (implementation, _seconds(cpu.time_s) + mark, speedup + mark, break_even)
+        rows.append((CPU_BASELINES[name], *cells))
         if mark:
             outside.setdefault(_outside(curve, n), []).append(CPU_BASELINES[name])
     yield from (
@@ -121,8 +134,12 @@ def _lines(
 
 
 def _kernel_notes(kernel: Kernel, n: int) -> Iterator[str]:
-    if not kernel.curve.covers(n):
-        yield f"note: extrapolated: {_outside(kernel.curve, n)} on the GPU"
+    measured = kernel.runs or kernel.curve
+    assert measured
+    if not measured.covers(n):
+        yield f"note: extrapolated: {_outside(measured, n)} on the GPU"
+    if mode := MODES.get(VARIANTS[kernel.variant].flow):
+        yield f"note: {kernel.variant} {mode}"
     if not kernel.divides(n):
         yield (
             f"note: the tiles of {kernel.variant} do not divide N = {n}: "
@@ -137,18 +154,26 @@ def _outside(curve: Curve, n: int) -> str:
     return f"N = {n} is outside the measured sizes, N = {least} to {most}"
 
 
-def _cpu_baselines(read: Tables, label: str) -> list[tuple[str, Curve]]:
-    """Return the curves of the CPU of a GPU's host, in the sequence of `CPU_BASELINES`."""
+def _cpu_baselines(read: Tables, label: str) -> dict[str, list[Implementation]]:
+    """Return the implementations on a GPU's host, in the sequence of `CPU_BASELINES`."""
     recording = next(row["recording"] for row in read["predictors"] if row["gpu"] == label)
     own = [row for row in read["curves"] if row["cpu_baseline"] and row["recording"] == recording]
-    found = {first["cpu_baseline"]: curve for first, curve in curves(own)}
-    return [(name, found[name]) for name in CPU_BASELINES if name in found]
+    found: dict[str, list[Implementation]] = {}
+    for first, curve in curves(own):
+        block = f" (B = {first['block_size']})" if first["block_size"] else ""
+        name = f"{first['variant']}{block}"
+        found.setdefault(first["cpu_baseline"], []).append((name, curve))
+    return {name: found[name] for name in CPU_BASELINES if name in found}
 
 
-def _on_cpu(curve: Curve, n: int, floor_s: float) -> Prediction:
-    """Return the time on the CPU, at least `floor_s`: an extrapolation to small N falls to 0."""
-    parts = {"product": max(math.exp(float(curve.at(n)[0])), floor_s)}
-    return combined(parts, {"product": curve.half_width_at(n)})
+def _on_cpu(
+    implementations: Sequence[Implementation], n: int, floor_s: float
+) -> tuple[str, Curve, Prediction]:
+    """Return the fastest implementation on the CPU, its curve, and its time, at least `floor_s`."""
+    known = within_reach([sizes(curve) for _, curve in implementations], n)
+    chosen = [(*implementations[at], on_curve(implementations[at][1], n)) for at in known]
+    name, curve, _ = min(chosen, key=lambda each: each[2].time_s)
+    return name, curve, on_curve(curve, n, floor_s)
 
 
 def _break_even(rows: Sequence[CsvRow], label: str, memory: str, cpu_baseline: str) -> str:

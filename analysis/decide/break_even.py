@@ -1,8 +1,9 @@
 """Break-even sizes: the size N from which a GPU, copies included, is faster than a CPU.
 
-Each side is the minimum over the curves (`analysis.decide.curves`) of its variants. The break-even
-size is the smallest N from which the GPU stays faster up to the largest size measured on both
-sides. It is reported only between measured sizes; beyond them, extrapolation would determine it.
+Each side is the minimum over the curves (`analysis.decide.curves`) of its implementations. The
+break-even size is the smallest N from which the GPU stays faster up to the largest size measured on
+both sides. It is reported only between measured sizes; beyond them, extrapolation would determine
+it.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,15 @@ import pandas as pd
 from analysis.data.cells import is_library
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.decide.curves import CurveErrors, cpu_baselines, curve, leave_one_out
+from analysis.decide.curves import (
+    IMPLEMENTATION,
+    CurveErrors,
+    cpu_baselines,
+    curve,
+    implementations,
+    leave_one_out,
+    run_cells,
+)
 from analysis.decide.predictors import Curve
 from analysis.schema import bounded
 from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interval, seeded
@@ -24,18 +33,18 @@ from analysis.stats.estimates import DRAWS, SEED, FloatArray, percentile_interva
 MEASURED, BELOW, ABOVE = "measured", "below", "above"
 STUDY, LIBRARY = "study", "library"
 _GRID_POINTS_PER_OCTAVE = 16
-_RELEVANT = 2.0  # variants that are always slower than the fastest by this factor are dropped
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: the curves of its variants, through medians and bootstrap draws.
+    """One side of a comparison: its implementations, with curves through medians and draws.
 
     `spread` is the standard deviation of a curve's error in log time at a distance of one octave
     (`analysis.decide.predictors.Curve.reach`), NaN if unknown. `cells_without_interval` counts the
     cells that have no draws.
     """
 
+    names: list[dict[str, object]]
     curves: list[Curve]
     drawn: list[Curve]
     spread: float
@@ -61,6 +70,11 @@ class Side:
         error = np.where(reach > 0, self.spread * reach, 0.0)[:, None]
         return self._least(self.drawn, n) + error * signs[np.searchsorted(sizes, n)]
 
+    def fastest_at(self, n: float) -> dict[str, object]:
+        """Return the fastest implementation at size `n` by the medians."""
+        times = [self._least([one], np.array([n]))[0] for one in self.curves]
+        return self.names[int(np.argmin(times))]
+
     def _least(self, curves: list[Curve], n: FloatArray) -> FloatArray:
         """Return the minimum of the curves at the sorted sizes `n`, each within its own range."""
         least = np.full((len(n), *curves[0].log_s.shape[1:]), np.inf)
@@ -71,29 +85,25 @@ class Side:
         return least
 
 
-def side(cells: pd.DataFrame, draws: FloatArray, by: list[str]) -> Side | None:
-    """Return the side of `cells`, or None if no variant was measured at two sizes.
+def side(cells: pd.DataFrame, draws: FloatArray) -> Side | None:
+    """Return the side of `cells`, or None if no implementation was measured at two sizes.
 
-    `cells` has the columns n and total_s; a variant is a group by the columns `by`. The index of
-    `cells` selects rows of `draws` (of `analysis.stats.estimates.bootstrap_cells`); a cell without
-    draws uses its median.
+    `cells` has the columns `IMPLEMENTATION`, n and total_s. The index of `cells` selects rows of
+    `draws` (of `analysis.stats.estimates.bootstrap_cells`); a cell without draws uses its median.
     """
-    groups = [own.sort_values("n") for _, own in cells.groupby(by, dropna=False, sort=True)]
-    groups = [own for own in groups if len(own) > 1]
+    groups = implementations(cells, "total_s")
     if not groups:
         return None
-    fastest = pd.concat(groups).groupby("n")["total_s"].min()
-    near = [own["total_s"].to_numpy() < _RELEVANT * fastest[own["n"]].to_numpy() for own in groups]
-    groups = [own for own, is_near in zip(groups, near, strict=True) if is_near.any()]
-    curves, drawn, errors, without = [], [], [], 0
+    names, curves, drawn, errors, without = [], [], [], [], 0
     for own in groups:
         n, time_s = (own[name].to_numpy(dtype=float) for name in ("n", "total_s"))
         samples = draws[own.index.to_numpy(dtype=int)]
         without += int(np.isnan(samples[:, 0]).sum())
+        names.append(own.iloc[0][IMPLEMENTATION].to_dict())
         curves.append(curve(n, time_s))
         drawn.append(curve(n, np.where(np.isnan(samples), time_s[:, None], samples)))
         errors.append(leave_one_out(n, time_s))
-    return Side(curves, drawn, CurveErrors.of(errors).spread, without)
+    return Side(names, curves, drawn, CurveErrors.of(errors).spread, without)
 
 
 def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
@@ -102,23 +112,23 @@ def break_even_table(found: list[MeasuredSource]) -> pd.DataFrame:
     kernels: those of this `STUDY` or of a `LIBRARY`. location: of the break-even size, relative to
     the sizes least_n to largest_n that both sides have. n: the break-even size if location is
     `MEASURED`, else NaN. Its 95 % bootstrap interval includes the errors of the curves; a bound of
-    0 is below least_n, an infinite bound above largest_n. slower_at: the largest common size at
-    which the GPU is slower by the medians; faster_at: the smallest common size above it.
+    0 is below least_n, an infinite bound above largest_n. variant, block_size and those of the CPU:
+    the fastest implementations at the break-even size, or at the end of the range. slower_at: the
+    largest common size at which the GPU is slower by the medians; faster_at: the smallest common
+    size above it. User-supplied kernels are excluded.
     """
     frames = []
     for source in with_gpu(found):
         rows = cpu_baselines(source).rename(columns={"time_s": "total_s"})
         sides = {
-            str(name): side(own, source.draws["total"], ["cpu_baseline"])
+            str(name): side(own, source.draws["total"])
             for name, own in rows.groupby("cpu_baseline", sort=False)
         }
         cpu = CpuBaselines({name: one for name, one in sides.items() if one})
-        cells = source.gpu_square_cells
-        cells = cells[cells["total_s"].notna()]
-        for memory, own in cells.groupby("host_memory", sort=True):
+        for memory, own in run_cells(source).groupby("host_memory", sort=True):
             libraries = is_library(own)
             for kernels, chosen in ((STUDY, own[~libraries]), (LIBRARY, own[libraries])):
-                gpu = side(chosen, source.draws["total"], ["variant", "block_size"])
+                gpu = side(chosen, source.draws["total"])
                 if gpu is None:
                     continue
                 names = {"host_memory": memory, "kernels": kernels}
@@ -164,12 +174,16 @@ def _rows(gpu: Side, cpu: CpuBaselines, seed: str) -> Iterator[dict[str, object]
         slower = common[(gpu.log_s(common) >= baseline.log_s(common))[:, 0]]
         faster = common[common > slower[-1]] if len(slower) else common
         location = {0.0: BELOW, np.inf: ABOVE}.get(n, MEASURED)
+        at = min(max(n, sizes[0]), sizes[-1])
+        on_gpu, on_cpu = gpu.fastest_at(at), baseline.fastest_at(at)
         yield {
             "cpu_baseline": name,
             "least_n": round(sizes[0]),
             "largest_n": round(sizes[-1]),
             "location": location,
             **bounded("n", n if location == MEASURED else np.nan, *bounds),
+            **{name: on_gpu[name] for name in IMPLEMENTATION[:2]},
+            **{f"cpu_{name}": on_cpu[name] for name in IMPLEMENTATION},
             "slower_at": int(slower[-1]) if len(slower) else None,
             "faster_at": int(faster[0]) if len(faster) else None,
             "cells_without_interval": gpu.cells_without_interval + baseline.cells_without_interval,

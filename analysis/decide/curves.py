@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student_t
 
-from analysis.cpu.cells import ALL, OWN, baselines, fastest, with_threads
+from analysis.cpu.cells import OWN_ALL, candidates
+from analysis.data.best import fastest
 from analysis.data.cells import whole
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, once_per_recording
@@ -29,9 +30,13 @@ from kernels.catalog.variant import UserSupplied
 # size of the matrices, N².
 EXPONENTS = ((0.0, 3.0), (2.0, 3.0))
 # The baselines of speedups, and the fastest variant of this project on all threads.
-OWN_ALL, BEST = "own_all", "best"
+BEST = "best"
 CPU_BASELINES = ("naive", "own", OWN_ALL, "blas", "blas_all", BEST)
 _UPPER = (1 + CONFIDENCE) / 2
+IMPLEMENTATION = ["variant", "block_size", "threads"]
+_RELEVANT = (
+    2.0  # implementations that are always slower than the fastest by this factor are dropped
+)
 
 
 def curve(n: FloatArray, time_s: FloatArray) -> Curve:
@@ -120,63 +125,83 @@ def leave_one_out(n: FloatArray, time_s: FloatArray) -> CurveErrors:
 
 
 def curves_table(found: list[MeasuredSource]) -> pd.DataFrame:
-    """Return the curves of each GPU's kernels and of the `CPU_BASELINES`, one row per size.
+    """Return the curves of kernels, end-to-end runs and `CPU_BASELINES`, one row per size.
 
-    filled_s: the time over `analysis.decide.predictors.fill` (CPU: the time). slope: d
+    quantity: "kernel", or "total" for end-to-end runs (with their host_memory) and the CPU. Only
+    implementations that can be the fastest have curves of end-to-end runs (`implementations`).
+    filled_s: the time over `analysis.decide.predictors.fill` (else the time). slope: d
     log(filled_s)/d log n of the curve; outer_slope, in the first and last row: the slope beyond.
     half_width_between, half_width_beyond: half-widths of 95 % prediction intervals one octave away,
-    from left_out_between and left_out_beyond leave-one-out errors (pooled over a GPU's kernels).
+    from left_out_between and left_out_beyond leave-one-out errors (pooled over a GPU's kernels,
+    its runs of one host memory, or a CPU baseline).
     half_width: that of the widest measured interval. Held-out sizes are excluded.
     """
     frames = []
     on_cpu = ((source, cpu_baselines(source)) for source in found)
     for source, rows in once_per_recording(on_cpu):
-        for _, cells in rows.groupby("cpu_baseline", sort=False):
-            own = _with_half_widths([_curve_rows(cells, None)])
-            frames.append(own.assign(recording=source.recording_id))
+        sides = [([rows[rows["cpu_baseline"] == name]], None) for name in CPU_BASELINES]
         if source.device:
-            groups = kernel_cells(source).groupby(["variant", "block_size"], dropna=False)
-            multiprocessors = source.gpu["multiprocessors"]
-            kernels = [_curve_rows(own, multiprocessors) for _, own in groups if len(own) > 1]
-            if kernels:
-                names = {"recording": source.recording_id, "gpu": source.label}
-                frames.append(_with_half_widths(kernels).assign(**names))
+            kernels = [own for _, own in kernel_cells(source).groupby(IMPLEMENTATION, dropna=False)]
+            sides.append((kernels, source.gpu["multiprocessors"]))
+            runs = run_cells(source).rename(columns=renaming("total_s", "time_s"))
+            sides += [([own], None) for _, own in runs.groupby("host_memory")]
+        for groups, multiprocessors in sides:
+            if multiprocessors is None:
+                groups = implementations(groups[0], "time_s")
+            curves = [_curve_rows(own, multiprocessors) for own in groups if len(own) > 1]
+            if curves:
+                quantity = "total" if multiprocessors is None else "kernel"
+                table = _with_half_widths(curves).assign(quantity=quantity)
+                gpu = None if "cpu_baseline" in table else source.label
+                frames.append(table.assign(recording=source.recording_id, gpu=gpu))
     return stacked("curves", frames)
+
+
+def implementations(cells: pd.DataFrame, time: str) -> list[pd.DataFrame]:
+    """Return the cells of each implementation measured at two sizes that can be the fastest."""
+    groups = [own.sort_values("n") for _, own in cells.groupby(IMPLEMENTATION, dropna=False)]
+    groups = [own for own in groups if len(own) > 1]
+    if not groups:
+        return []
+    least = fastest(pd.concat(groups), time, ["n"]).set_index("n")[time]
+    near = [own[time].to_numpy() < _RELEVANT * least[own["n"]].to_numpy() for own in groups]
+    return [own for own, is_near in zip(groups, near, strict=True) if is_near.any()]
+
+
+def run_cells(source: MeasuredSource) -> pd.DataFrame:
+    """Return the cells of a GPU's end-to-end runs at the fitted sizes, in the catalog."""
+    cells = _in_catalog(source.gpu_square_cells)
+    return cells[cells["total_s"].notna() & ~cells["n"].isin(source.holdout_sizes)]
+
+
+def _in_catalog(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells without user-supplied variants, unknown where predictions are read."""
+    entries = VARIANTS.items()
+    return cells[~cells["variant"].isin([n for n, v in entries if isinstance(v, UserSupplied)])]
 
 
 def kernel_cells(source: MeasuredSource) -> pd.DataFrame:
     """Return the cells of a GPU's kernels at the fitted sizes, with kernel times as time_s.
 
-    Variants with work on the host are excluded because no model describes that work. User-supplied
-    variants are excluded because their tiles are unknown where predictions are read.
+    Variants with work on the host are excluded because no model describes that work.
     """
-    cells = source.gpu_square_cells
+    cells = _in_catalog(source.gpu_square_cells)
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     cells = cells[~cells["n"].isin(source.holdout_sizes) & cells["kernel_s"].notna()]
-    user_supplied = cells["variant"].isin(
-        [name for name, v in VARIANTS.items() if isinstance(v, UserSupplied)]
-    )
-    cells = cells[cells["host_s"].isna() & ~user_supplied]
+    cells = cells[cells["host_s"].isna()]
     cells = cells.rename(columns=renaming("kernel_s", "time_s"))
     return cells.sort_values(["variant", "block_size", "n"])
 
 
 def cpu_baselines(source: MeasuredSource) -> pd.DataFrame:
-    """Return the fastest cell of each of `CPU_BASELINES` at each size; new column cpu_baseline.
+    """Return the candidates of each of `CPU_BASELINES` (column cpu_baseline) at the fitted sizes.
 
     A host with one thread has no cells on all threads. The index is that of `source.cells`.
     """
     cells = source.square_cells[~source.square_cells["n"].isin(source.holdout_sizes)]
-    own_all = with_threads(cells, ALL) & cells["variant"].isin(OWN)
-    found = baselines(cells) | {OWN_ALL: fastest(cells[own_all])}
-    frames = [
-        found[name]
-        .rename(columns=renaming("total_s", "time_s"))
-        .sort_values("n")
-        .assign(cpu_baseline=name)
-        for name in CPU_BASELINES
-    ]
-    return pd.concat([frame for frame in frames if len(frame) > 1] or [frames[0].iloc[:0]])
+    cells = cells.rename(columns=renaming("total_s", "time_s"))
+    found = candidates(cells)
+    return pd.concat([found[name].assign(cpu_baseline=name) for name in CPU_BASELINES])
 
 
 def _curve_rows(cells: pd.DataFrame, multiprocessors: int | None) -> pd.DataFrame:
@@ -204,6 +229,6 @@ def _with_half_widths(curves: list[pd.DataFrame]) -> pd.DataFrame:
     table["left_out_between"] = len(errors.between)
     table["left_out_beyond"] = len(errors.beyond)
     widths = np.log(table["time_high_s"] / table["time_low_s"]).astype(float) / 2
-    by = [table[name] for name in ("variant", "block_size")]
-    own = widths.groupby(by, dropna=False).transform("max") if len(curves) > 1 else widths.max()
+    by = [table[name] for name in IMPLEMENTATION]
+    own = widths.groupby(by, dropna=False).transform("max")
     return table.assign(half_width=own).fillna({"half_width": 0.0})

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from analysis.data.best import fastest
 from analysis.decide.break_even import ABOVE, BELOW, MEASURED
 from analysis.decide.predictors import Copies, FloatArray
 from analysis.drawing import palette, rows, style
@@ -195,8 +196,8 @@ def predictions(by_gpu: RowsByGpu, memories: Sequence[str]) -> Figure:
 
 
 def _shown(cells: pd.DataFrame) -> pd.DataFrame:
-    fastest = cells.groupby(["variant", "n"])["time_s"].idxmin()
-    return cells[cells.index.isin(fastest) | ~cells["inside"].fillna(True)]
+    best = fastest(cells, "time_s", ["variant", "n"]).index
+    return cells[cells.index.isin(best) | ~cells["inside"].fillna(True)]
 
 
 def _predicted(axis: Axes, cells: pd.DataFrame, name: str, look: palette.Look) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.cells import is_library, whole
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
@@ -109,6 +110,6 @@ def _with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
     own = rows[~rows["is_library"].astype(bool)]
     marks = {"is_fastest": "time_s", "is_predicted_fastest": "predicted_s"}
     found = {
-        name: rows.index.isin(own.groupby("n")[column].idxmin()) for name, column in marks.items()
+        name: rows.index.isin(fastest(own, column, ["n"]).index) for name, column in marks.items()
     }
     return rows.assign(**found)

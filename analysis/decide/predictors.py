@@ -1,8 +1,10 @@
-"""Predicted time of an end-to-end run of any size N: copies, kernel and overhead.
+"""Predicted time of an end-to-end run of any size N.
 
-The fitted parameters are read from tables (see `analysis.decide.transfers` and
-`analysis.decide.curves`). This module imports only numpy and the catalog, so that
-`python -m analysis advise` starts quickly.
+Within the measured sizes it follows the curve of the measured runs of the same implementation, from
+which break-even sizes are read too. Beyond them it is the sum of copies, kernel and overhead. The
+fitted parameters are read from tables (see `analysis.decide.transfers` and
+`analysis.decide.curves`). This module imports only numpy and the catalog, so that `python -m
+analysis advise` starts quickly.
 
 Half-widths are those of 95 % prediction intervals, in natural logarithms of time.
 """
@@ -17,7 +19,7 @@ import numpy.typing as npt
 
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
-from kernels.catalog.variant import Library
+from kernels.catalog.variant import IN_TURN, Library
 from kernels.products.shape import Shape
 
 FloatArray = npt.NDArray[np.float64]
@@ -158,11 +160,17 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant with its block size; `curve` is that of its time over `fill`."""
+    """One variant with its block size.
+
+    `curve` is that of its kernel time over `fill`, None if no model describes its runs (pieces, a
+    graph, work on the host). `runs` is the curve of its end-to-end runs, None if it is never near
+    the fastest.
+    """
 
     variant: str
     block_size: int | None
-    curve: Curve
+    curve: Curve | None
+    runs: Curve | None = None
 
     @property
     def name(self) -> str:
@@ -177,8 +185,7 @@ class Kernel:
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """The smallest and the largest size of its curve."""
-        least, largest = (round(math.exp(end)) for end in self.curve.log_n[[0, -1]])
-        return least, largest
+        return sizes(self.runs or self.curve)
 
     def divides(self, n: int) -> bool:
         """Return whether the tiles divide matrices of size `n`, as in the measured products."""
@@ -198,10 +205,14 @@ class Predictor:
     kernels: Sequence[Kernel]
 
     def predict(self, kernel: Kernel, n: int) -> Prediction:
-        """Return the time of an end-to-end run: copies in, kernel, copy back, overhead.
+        """Return the time of an end-to-end run, see the module.
 
-        The parts are assumed independent: the squares of their half-widths in seconds add up.
+        A sum has the parts copies in, kernel, copy back and overhead. They are assumed independent:
+        the squares of their half-widths in seconds add up.
         """
+        if kernel.runs and (kernel.curve is None or kernel.runs.covers(n)):
+            return on_curve(kernel.runs, n)
+        assert kernel.curve
         parts = {
             part: float(self.copies[part].time_s(copies, matrices * ELEMENT_BYTES * n**2))
             for part, (copies, matrices) in MATRICES.items()
@@ -214,15 +225,9 @@ class Predictor:
         return combined(parts, widths)
 
     def candidates(self, n: int) -> list[Kernel]:
-        """Return the kernels with a prediction at size `n`.
-
-        A kernel measured over a smaller range than the others is not extrapolated into their
-        range: it could not be launched there, takes too long, or was not selected.
-        """
-        least = min((kernel.sizes[0] for kernel in self.kernels), default=0)
-        largest = max((kernel.sizes[1] for kernel in self.kernels), default=0)
-        nearest = min(max(n, least), largest)
-        return [k for k in self.kernels if k.sizes[0] <= nearest <= k.sizes[1]]
+        """Return the kernels with a prediction at size `n`, see `within_reach`."""
+        found = within_reach([kernel.sizes for kernel in self.kernels], n)
+        return [self.kernels[at] for at in found]
 
     def fastest(self, n: int, library: bool = False) -> tuple[Kernel, Prediction] | None:
         """Return the fastest kernel at size `n`: of this project, or of a library.
@@ -238,6 +243,30 @@ class Predictor:
         nearest = min(max(n, least), largest)
         best = min(ranked, key=lambda k: self.predict(k, nearest).time_s, default=None)
         return (best, self.predict(best, n)) if best else None
+
+
+def sizes(curve: Curve | None) -> tuple[int, int]:
+    """Return the smallest and the largest size of a curve."""
+    assert curve
+    least, largest = (round(math.exp(end)) for end in curve.log_n[[0, -1]])
+    return least, largest
+
+
+def within_reach(ranges: Sequence[tuple[int, int]], n: int) -> list[int]:
+    """Return the positions of the ranges of sizes that contain `n`, or the nearest size of all.
+
+    An implementation measured over a smaller range than others is not extrapolated into theirs: it
+    could not be launched there, takes too long, or was not selected.
+    """
+    nearest = max(n, min((least for least, _ in ranges), default=n))
+    nearest = min(nearest, max((largest for _, largest in ranges), default=n))
+    return [at for at, (least, largest) in enumerate(ranges) if least <= nearest <= largest]
+
+
+def on_curve(curve: Curve, n: int, floor_s: float = 0.0) -> Prediction:
+    """Return the time at size `n` of a curve, at least `floor_s`."""
+    parts = {"product": max(math.exp(float(curve.at(n)[0])), floor_s)}
+    return combined(parts, {"product": curve.half_width_at(n)})
 
 
 def combined(parts: Mapping[str, float], widths: Mapping[str, float]) -> Prediction:
@@ -259,10 +288,10 @@ def ratio(above: Prediction, below: Prediction) -> tuple[float, float, float]:
 
 def curves(rows: Iterable[CsvRow]) -> list[tuple[CsvRow, Curve]]:
     """Return the curves in rows of curves.csv, each with its first row."""
+    names = ("recording", "gpu", "quantity", "host_memory", "cpu_baseline")
     groups: dict[tuple[str, ...], list[CsvRow]] = {}
     for row in rows:
-        names = ("recording", "gpu", "cpu_baseline", "variant", "block_size")
-        key = tuple(row[name] for name in names[: 3 if row["cpu_baseline"] else 5])
+        key = tuple(row[name] for name in (*names, "variant", "block_size", "threads"))
         groups.setdefault(key, []).append(row)
     return [(own[0], _curve(own)) for own in groups.values()]
 
@@ -297,9 +326,15 @@ def predictor(
         for row in transfers
         if (row["gpu"], row["host_memory"], row["used"]) == (label, memory, "True")
     }
+    found: dict[str, dict[tuple[str, int | None], Curve]] = {"kernel": {}, "total": {}}
+    for first, curve in curves(row for row in rows if row["gpu"] == label):
+        if first["quantity"] == "kernel" or first["host_memory"] == memory:
+            block = int(first["block_size"]) if first["block_size"] else None
+            found[first["quantity"]][first["variant"], block] = curve
+    modelled = {name: c for name, c in found["kernel"].items() if VARIANTS[name[0]].flow == IN_TURN}
     kernels = [
-        Kernel(first["variant"], int(first["block_size"]) if first["block_size"] else None, curve)
-        for first, curve in curves(row for row in rows if row["gpu"] == label)
+        Kernel(*name, modelled.get(name), found["total"].get(name))
+        for name in dict.fromkeys([*modelled, *found["total"]])
     ]
     if own is None or not kernels or not set(MATRICES) <= set(fitted):
         return None
@@ -308,7 +343,9 @@ def predictor(
         own["gpu_name"],
         int(own["multiprocessors"]),
         int(own["memory_bytes"]),
-        float(own["launch_s"] or min(math.exp(kernel.curve.log_s.min()) for kernel in kernels)),
+        float(
+            own["launch_s"] or min((math.exp(c.log_s.min()) for c in modelled.values()), default=0)
+        ),
         {part: _copies(fitted[part]) for part in MATRICES},
         kernels,
     )

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.data.best import fastest as best_of
 from analysis.data.ceilings import rates_of
-from analysis.data.cells import compared_memory, comparison_size, of_sizes, without_swept_naive
+from analysis.data.cells import compared_memory, comparison_size, of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU
@@ -21,7 +22,8 @@ _MEMORY = ("pinned", "pageable")
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
     """Draw the throughput of each kernel: bars for the GPU in focus, points for other GPUs."""
-    rows = store["ladder_summary"]
+    # Of the naive kernel, only its fastest block size, which follows that of the source.
+    rows = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
     gpus = [gpu for gpu in devices.gpus if (rows["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
@@ -57,7 +59,6 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
 
 def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of source V and of libraries, and the fastest other kernel."""
-    kernels = without_swept_naive(kernels)
     others = kernels[~kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES})]
     largest = others[others["n"] == others["n"].max()]
     best = set(largest.loc[largest["rate"] == largest["rate"].max(), "variant"])
@@ -89,10 +90,10 @@ def split(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
-    own = rows[(rows["gpu"] == devices.focus.label) & ~rows["is_library"].astype(bool)]
+    own = rows[(rows["gpu"] == devices.focus.label) & rows["is_fastest"].fillna(False)]
     if own.empty:
         return None
-    best = own.loc[own["kernel_flop_per_s"].idxmax()]
+    best = best_of(own, "kernel_s").iloc[0]
     cells = of_sizes(store["summary"])
     cells = cells[(cells["gpu"] == devices.focus.label) & (cells["variant"] == best["variant"])]
     if not pd.isna(best["block_size"]):

@@ -77,7 +77,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     after).
     """
     measured = set(cells["variant"])
-    after = {name: _measured_before(name, measured) for name in measured}
+    after = {name: measured_before(name, measured) for name in measured}
     own = cells[[*_SAME, *_SIDE]].assign(after=cells["variant"].map(after))
     names = {"variant": "after"} | {name: f"after_{name}" for name in _SIDE[1:]}
     before = cells[[*_SAME, *_SIDE]].rename(columns=names)
@@ -94,7 +94,7 @@ def _pairs(cells: pd.DataFrame) -> pd.DataFrame:
     return ranked.drop_duplicates(["variant", *_SAME])
 
 
-def _measured_before(name: str, measured: set[str]) -> str | None:
+def measured_before(name: str, measured: set[str]) -> str | None:
     """Return the nearest predecessor of a variant that was measured; None if there is none."""
     before = VARIANTS[name].after
     while before is not None and before not in measured:

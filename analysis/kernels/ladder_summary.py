@@ -1,50 +1,56 @@
-"""Summary of the ladder: each kernel at its largest size, with cuBLAS and the ceilings."""
+"""Summary of the ladder: each kernel at its largest size, with its baselines and the ceilings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import pandas as pd
 
-from analysis.data.cells import is_library, of_sizes, without_swept_naive
+from analysis.data.best import fastest
+from analysis.data.cells import is_source_naive, of_sizes
 from analysis.data.frames import from_rows, stacked
 from analysis.domain import CPU, verdict
-from analysis.schema import renaming, with_bounds
+from analysis.kernels.ladder import measured_before
+from analysis.schema import bounded, with_bounds
+from analysis.stats.estimates import FloatArray, percentile_interval
 from kernels.catalog.entries import LIBRARIES, VARIANTS
 from kernels.catalog.product import BASELINE
 from kernels.catalog.variant import UserSupplied
 
 # Copies from pinned memory disturb the GPU least.
 _MEMORY = ("pinned", "pageable")
-_SPEEDUP = with_bounds("speedup")
-_CELL = ("recording", "gpu", "variant", "n", "block_size", "samples")
-_KERNEL = (*with_bounds("kernel_s"), "kernel_flop_per_s")
-_KERNEL_OF = ("gpu", "variant", "n", "block_size")
-_BOUNDS = ("units", "traffic_bytes", "share_of_units", "bound", "share_of_bound")
+_CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
+_KERNEL_OF = ["gpu", "variant", "n", "block_size"]
+_BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound"]
+_FASTEST_NAIVE = "its fastest block size"
+Drawn = Callable[[str, pd.DataFrame], FloatArray]
 
 
-def ladder_summary_table(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def ladder_summary_table(frames: Mapping[str, pd.DataFrame], drawn: Drawn) -> pd.DataFrame:
     """Return one row per GPU and kernel of square matrices, in the sequence of the catalog.
 
-    Each kernel has its fastest block size (naive: 32) at its largest size. share_of_library: the
-    library's kernel time at that size over the kernel's. speedup: of kernel times at that size over
-    the previous step (`analysis.kernels.ladder`), or over the naive kernel in blocks of 32×32
-    (`analysis.overview.speedups`). Units, traffic and bounds: see `analysis.kernels.roofline`.
+    Each kernel has its fastest block size at its largest size; the naive kernel also has a row in
+    blocks of 32×32, the launch of source V. All baselines are at the same size, with their own
+    fastest block size: the previous step (prefix after_; of the naive kernel, its row in blocks of
+    32×32), the naive kernel (naive_), and the library (share_of_library: its kernel time over the
+    kernel's). Each speedup is the ratio of both throughputs. is_fastest: of the kernels of this
+    study with the same units, at the largest size. Units, traffic and bounds: see
+    `analysis.kernels.roofline`. `drawn` returns draws of the kernel times of a GPU's rows.
     """
     cells = of_sizes(frames["summary"])
     cells = cells[cells["kernel_s"].notna() & (cells["device"] != CPU)]
-    cells = cells.assign(samples=cells["kernel_samples"])
-    cells = without_swept_naive(cells[cells["variant"].isin(_names())])
-    names = list(VARIANTS)
-    found = []
+    cells = cells[cells["variant"].isin(_names())]
+    found: list[dict[str, object]] = []
     for gpu, own in cells.groupby("gpu", sort=False):
         memory = next(kind for kind in _MEMORY if (own["host_memory"] == kind).any())
-        own = own[own["host_memory"] == memory]
-        library = own[is_library(own)].set_index("n")["kernel_s"]
-        steps = _steps(frames, gpu, memory)
-        rows = [_row(kernel, library, steps) for _, kernel in own.groupby("variant")]
-        found += sorted(rows, key=lambda row: names.index(str(row["variant"])))
+        found += _rows(own[own["host_memory"] == memory], partial(drawn, str(gpu)))
     bounds = frames["roofline"][[*_KERNEL_OF, *_BOUNDS]]
-    summary = from_rows("ladder_summary", found).drop(columns=list(_BOUNDS))
-    return stacked("ladder_summary", [summary.merge(bounds, how="left", on=list(_KERNEL_OF))])
+    summary = from_rows("ladder_summary", found).drop(columns=_BOUNDS)
+    summary = summary.merge(bounds, how="left", on=_KERNEL_OF)
+    own = summary[~summary["is_library"].fillna(False).astype(bool)]
+    largest = own[own["n"] == own.groupby("gpu")["n"].transform("max")]
+    best = fastest(largest, "kernel_s", ["gpu", "units"])
+    summary["is_fastest"] = summary.index.isin(best.index)
+    return stacked("ladder_summary", [summary])
 
 
 def _names() -> list[str]:
@@ -53,32 +59,46 @@ def _names() -> list[str]:
     return [n for n, v in entries if isinstance(v, UserSupplied) or v.dtypes == ("float32",)]
 
 
-def _steps(frames: Mapping[str, pd.DataFrame], gpu: object, memory: str) -> pd.DataFrame:
-    """Return the speedups of a GPU's kernels over the previous step, with bounds."""
-    ladder, speedups = frames["ladder"], frames["speedups"]
-    square = (ladder["m"] == ladder["n"]) & (ladder["k"] == ladder["n"]) & (ladder["batch"] == 1)
-    steps = ladder[square & (ladder["gpu"] == gpu) & (ladder["host_memory"] == memory)]
-    steps = steps[(steps["quantity"] == "kernel") & (steps["dtype"] == "float32")]
-    steps = steps.loc[steps["after"] != BASELINE, ["variant", "n", *_SPEEDUP]]
-    own = speedups[(speedups["source"] == gpu) & (speedups["host_memory"] == memory)]
-    own = own.rename(columns=renaming("kernel_speedup", "speedup"))
-    after_naive = [name for name, v in VARIANTS.items() if v.after == BASELINE]
-    own = own.loc[own["variant"].isin(after_naive), ["variant", "n", "block_size", *_SPEEDUP]]
-    return pd.concat([steps, own], ignore_index=True)
-
-
-def _row(cells: pd.DataFrame, library: pd.Series, steps: pd.DataFrame) -> dict[str, object]:
-    """Return the row of one kernel; `library` has the library's kernel times by size."""
-    largest = cells[cells["n"] == cells["n"].max()]
-    best = largest.loc[largest["kernel_s"].idxmin()]
-    entry = VARIANTS[best["variant"]]
-    row = {name: best[name] for name in (*_CELL, *_KERNEL)}
-    row |= {"idea": entry.idea, "after": entry.after, "is_library": entry.name in LIBRARIES}
-    row["share_of_library"] = library.get(best["n"], float("nan")) / best["kernel_s"]
-    step = steps[(steps["variant"] == best["variant"]) & (steps["n"] == best["n"])]
-    known = step["block_size"].isna() | (step["block_size"] == best["block_size"])
-    step = step[known.fillna(True).astype(bool)]
-    if not step.empty:
-        bounds = {name: float(step.iloc[0][name]) for name in _SPEEDUP}
-        row |= bounds | {"verdict": verdict(*bounds.values())}
-    return row
+def _rows(
+    cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of one GPU; `cells` have one kind of host memory."""
+    best = fastest(cells, "kernel_s", ["variant", "n"])
+    listed = best[best["n"] == best.groupby("variant")["n"].transform("max")]
+    naive = listed.loc[listed["variant"] == BASELINE, "n"].max()
+    source = cells[is_source_naive(cells) & (cells["n"] == naive)].drop(
+        index=listed.index, errors="ignore"
+    )
+    at = {(row["variant"], row["n"]): index for index, row in best.iterrows()}
+    rows = pd.concat([source, listed])
+    draws = dict(zip([*source.index, *best.index], drawn(pd.concat([source, best])), strict=True))
+    every = pd.concat([source, best]).to_dict("index")
+    measured = set(cells["variant"])
+    library = next((name for name in LIBRARIES if name in measured), None)
+    rank = {name: place for place, name in enumerate(VARIANTS)}
+    for index in sorted(rows.index, key=lambda row: rank[every[row]["variant"]]):
+        cell = every[index]
+        variant, n = cell["variant"], cell["n"]
+        entry, is_source = VARIANTS[variant], index in source.index
+        before = at.get((measured_before(variant, measured), n))
+        if variant == BASELINE and not is_source and len(source):
+            before = source.index[0]
+        row = {name: cell[name] for name in (*_CELL, "kernel_flop_per_s")}
+        row |= {"samples": cell["kernel_samples"], "is_library": variant in LIBRARIES}
+        row["idea"] = _FASTEST_NAIVE if before in source.index else entry.idea
+        if (library, n) in at:
+            row["share_of_library"] = every[at[library, n]]["kernel_s"] / cell["kernel_s"]
+        for prefix, baseline in (("after_", before), ("naive_", at.get((BASELINE, n)))):
+            if baseline is None:
+                continue
+            other = every[baseline]
+            bounds = percentile_interval(draws[baseline] / draws[index])
+            values = (other["kernel_s"] / cell["kernel_s"], *map(float, bounds))
+            row[f"{prefix}block_size"] = other["block_size"]
+            row[f"{prefix}flop_per_s"] = other["kernel_flop_per_s"]
+            if prefix == "after_":
+                row |= {"after": other["variant"], "verdict": verdict(*values)}
+                row |= bounded("speedup", *values)
+            elif variant != BASELINE or is_source:
+                row |= bounded("naive_speedup", *values)
+        yield row

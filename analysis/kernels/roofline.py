@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data import best
 from analysis.data.ceilings import rates_of
-from analysis.data.cells import product_of, without_swept_naive
+from analysis.data.cells import is_source_naive, product_of
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.kernels.counts import Launch, launches
@@ -38,6 +39,7 @@ def roofline_table(
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
+    The naive kernel also has a row in blocks of 32×32, the launch of source V.
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
     `analysis.kernels.counts.counts_table`. balance_flop_per_byte: FMA throughput over bandwidth of
     device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
@@ -58,13 +60,14 @@ def roofline_table(
 def fastest(source: MeasuredSource) -> pd.DataFrame:
     """Return the cell of each variant with the fastest kernel at its largest size.
 
-    The naive kernel has only blocks of 32×32.
+    The naive kernel has also its cell in blocks of 32×32, the launch of source V.
     """
     cells = source.gpu_square_cells
-    cells = without_swept_naive(cells[cells["kernel_s"].notna()])
+    cells = cells[cells["kernel_s"].notna()]
     cells = cells[(cells["host_memory"] == source.memory("kernel")).fillna(False)]
     cells = cells[cells["n"] == cells.groupby("variant")["n"].transform("max")]
-    return cells.loc[sorted(cells.groupby("variant")["kernel_s"].idxmin())]
+    chosen = best.fastest(cells, "kernel_s", ["variant"]).index
+    return cells[cells.index.isin(chosen) | is_source_naive(cells)]
 
 
 def placed(

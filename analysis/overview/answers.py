@@ -10,6 +10,7 @@ from functools import partial
 
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.cells import is_library, of_sizes
 from analysis.data.frames import from_rows
 from analysis.decide.break_even import ABOVE, BELOW
@@ -53,8 +54,8 @@ def _answers(
     speedups, sizes = frames["speedups"], frames["break_even"]
     speedups = speedups[(speedups["source"] == label) & speedups["cpu_best_speedup"].notna()]
     own = (sizes["gpu"] == label) & (sizes["cpu_baseline"] == BEST)
-    fastest = _implementation(cells[~on_cpu & (cells["gpu"] == label)], partial(drawn, str(label)))
-    return found | fastest | _speedup(speedups) | _break_even(sizes[own])
+    on_gpu = _implementation(cells[~on_cpu & (cells["gpu"] == label)], partial(drawn, str(label)))
+    return found | on_gpu | _speedup(speedups) | _break_even(sizes[own])
 
 
 def _implementation(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatArray]) -> AnswerRow:
@@ -63,21 +64,21 @@ def _implementation(cells: pd.DataFrame, drawn: Callable[[pd.DataFrame], FloatAr
         return {}
     largest = cells[cells["n"] == cells["n"].max()]
     library = is_library(largest)
-    best = largest["total_s"].idxmin()
+    best = fastest(largest, "total_s").index[0]
     names = ("sessions", "variant", "block_size", "host_memory", "threads", "n")
     row = _cell(largest, best, "", *names)
-    row["is_library"] = bool(library[best])
+    row |= {"is_library": bool(library[best]), "candidates": len(largest)}
     others = largest[largest["variant"] != largest.at[best, "variant"]]
     if not others.empty:
-        second = others["total_s"].idxmin()
+        second = fastest(others, "total_s").index[0]
         row |= _cell(largest, second, "next_", "variant", "block_size")
         row["implementation_verdict"] = _verdict(largest.loc[[best, second]], drawn)
     if library.any() and not library.all():
-        own = largest.loc[~library, "total_s"].idxmin()
+        own = fastest(largest[~library], "total_s").index[0]
         row |= _cell(largest, own, "own_", "variant", "block_size")
     elsewhere = largest[largest["host_memory"] != largest.at[best, "host_memory"]]
     if not elsewhere.empty:
-        row |= _cell(largest, elsewhere["total_s"].idxmin(), "other_", "host_memory")
+        row |= _cell(largest, fastest(elsewhere, "total_s").index[0], "other_", "host_memory")
     return row
 
 
@@ -118,5 +119,6 @@ def _break_even(sizes: pd.DataFrame) -> AnswerRow:
     rank = sizes["n"].mask(sizes["location"] == BELOW, 0).mask(sizes["location"] == ABOVE, math.inf)
     best = sizes.loc[rank.idxmin()]
     names = ("location", "host_memory", *with_bounds("n"), "least_n", "largest_n")
+    names += ("variant", "block_size", "cpu_variant", "cpu_threads")
     row: AnswerRow = {f"break_even_{name}": best[name] for name in names}
     return row | {"break_even_verdict": SLOWER if best["location"] == ABOVE else FASTER}

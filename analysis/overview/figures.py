@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from analysis.data.best import fastest
 from analysis.data.cells import of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
@@ -89,8 +90,7 @@ def _lines(cells: pd.DataFrame, device: Device) -> Iterator[_Line]:
         groups[f"GPU, {memory} memory"] = (_LOOKS[memory], gpu[gpu["host_memory"] == memory])
     for text, (look, rows) in groups.items():
         if not rows.empty:
-            fastest = rows.loc[rows.groupby("n")["total_s"].idxmin()]
-            yield _Line(text, look, fastest.sort_values("n"))
+            yield _Line(text, look, fastest(rows, "total_s", ["n"]))
 
 
 def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list[_Line]) -> None:
@@ -101,7 +101,8 @@ def _mark_speedup(axis: Axes, answers: pd.DataFrame, device: Device, lines: list
     n = int(own["speedup_n"].iloc[0])
     rows = pd.concat([line.rows for line in lines])
     rows = rows[rows["n"] == n]
-    ends = rows.groupby(rows["device"] == CPU)["total_s"].min().sort_values()
+    sides = fastest(rows.assign(on_cpu=rows["device"] == CPU), "total_s", ["on_cpu"])
+    ends = sides["total_s"].sort_values()
     arrow: dict[str, Any] = {"arrowstyle": "<->", "color": INK, "shrinkA": 5, "shrinkB": 5}
     axis.annotate("", (n, ends.iloc[0]), (n, ends.iloc[-1]), arrowprops=arrow)
     speedup, low = own.iloc[0][["speedup", "speedup_low"]]

@@ -1,25 +1,28 @@
-"""GPUs compared: the fastest implementation on each, relative to that on the first GPU."""
+"""GPUs compared: the fastest implementation on each, relative to that on the first GPU.
+
+Both are the fastest of the candidates that were measured on both GPUs (`analysis.data.best`).
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from analysis.data.best import fastest, fastest_of_both
 from analysis.data.cells import of_sizes
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
-from analysis.domain import IN_RUN, NO_INTERVAL, ONE_SESSION
-from analysis.schema import with_bounds
-from analysis.stats.estimates import DRAWS, FloatArray, IntArray, ratio_intervals, seeded
+from analysis.domain import NO_INTERVAL, ONE_SESSION
+from analysis.schema import renaming
+from analysis.stats.estimates import DRAWS, FloatArray, ratio_intervals, seeded
 from analysis.stats.sessions import SessionVariance
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
+from base.errors import StudyError
 
 _KEY = ["n", "quantity", "host_memory"]
 _SEED = "cards"  # any other text changes the bounds of all intervals
-# In-run kernel times include about 10 µs of host work, negligible from this time.
-_LONG_S = 1e-3
 # Basis of a ratio's interval: both GPUs were measured in the same sessions; each has several; the
 # variance between sessions of a GPU with one session is taken from other GPUs.
 TOGETHER, SEVERAL, FROM_OTHERS = "same sessions", "several sessions", "deviation of other GPUs"
@@ -30,40 +33,37 @@ def gpu_comparison_table(
 ) -> pd.DataFrame:
     """Return the fastest implementation on each GPU and size, relative to the first GPU.
 
-    The quantity "total" includes the copies. Libraries are included; variants not measured on all
-    GPUs are excluded. If kernel-only and in-run kernel times occur, short in-run times are
-    excluded. first: the first GPU of `sources` measured at the same size. ratio: the GPU's time
-    over the time on `first` (empty for `first`), with a 95 % interval from independent bootstrap
-    draws of both medians over sessions. For a GPU with one session the interval is widened by the
-    deviation between sessions of other GPUs (`sessions`, the table of that name). basis: see
-    `TOGETHER`. verdict: on the interval; `ONE_SESSION` if no deviation between sessions is known.
-    `summary` is `analysis.data.recordings.summary_table`.
+    The quantity "total" includes the copies. Libraries are included. first: the first GPU of
+    `sources` measured at the same size. Both times are the least over the `candidates` common to
+    both GPUs; those on `first` have the prefix first_. A GPU without common candidates has no row.
+    ratio: time_s over first_time_s (empty for `first`, whose candidates are all of its own), with a
+    95 % interval from independent bootstrap draws of both medians over sessions. For a GPU with one
+    session the interval is widened by the deviation between sessions of other GPUs (`sessions`,
+    the table of that name). basis: see `TOGETHER`. verdict: on the interval; `ONE_SESSION` if no
+    deviation between sessions is known. `summary` is `analysis.data.recordings.summary_table`.
     """
-    gpus = with_gpu(sources)
-    measured = summary[summary["gpu"].isin([source.label for source in gpus])]
-    having = measured.groupby("variant")["gpu"].nunique()
-    common = having.index[having == measured["gpu"].nunique()]
-    summary = measured[measured["variant"].isin(common)]
-    if summary["kernel_timing"].nunique() > 1:
-        short = (summary["kernel_timing"] == IN_RUN) & (summary["kernel_s"] < _LONG_S)
-        summary = summary.assign(kernel_s=summary["kernel_s"].mask(short.fillna(False)))
-    fastest = [cells for source in gpus for cells in _fastest(source, summary)]
-    if not fastest:
+    gpus = {source.label: source for source in with_gpu(sources)}
+    cells = of_sizes(summary[summary["gpu"].isin(list(gpus))])
+    pairs = [pair for quantity in ("total", "kernel") for pair in _pairs(gpus, cells, quantity)]
+    if not pairs:
         return stacked("gpu_comparison", [])
-    rows = pd.concat([cells for cells, _ in fastest], ignore_index=True)
-    draws = np.concatenate([drawn for _, drawn in fastest])
-    first = rows.reset_index().groupby(_KEY)["index"].transform("first").to_numpy()
-    for name, column in (("first", "gpu"), ("first_sessions", "sessions")):
-        rows[name] = rows[column].to_numpy()[first]
-    others = first != rows.index.to_numpy()
-    rows["ratio"] = (rows["time_s"] / rows["time_s"].to_numpy()[first]).where(others)
-    host_work = rows["host_s"].notna() & (rows["quantity"] == "total")
-    between = SessionVariance.of(sessions).at(rows.assign(host_work=host_work))
-    rows["basis"] = _bases(rows, first, between["variance"].notna().to_numpy())
-    widened = (rows["basis"] == FROM_OTHERS).to_numpy()
-    wider = draws * _deviations(rows, between)
-    of_both = np.where(widened[:, None], wider / wider[first], draws / draws[first])
+    rows, first = (pd.concat(side, ignore_index=True) for side in zip(*pairs, strict=True))
+    others = (rows["gpu"] != first["gpu"]).to_numpy()
+    variances = SessionVariance.of(sessions)
+    between = [variances.at(side.assign(host_work=_host_work(side))) for side in (rows, first)]
+    rows["basis"] = _bases(rows, first, *(one["variance"].notna() for one in between))
+    draws = [_drawn(gpus, side) for side in (rows, first)]
+    wider = [
+        drawn * _deviations(side, known)
+        for drawn, side, known in zip(draws, (rows, first), between, strict=True)
+    ]
+    widened = (rows["basis"] == FROM_OTHERS).to_numpy()[:, None]
+    of_both = np.where(widened, wider[0] / wider[1], draws[0] / draws[1])
     bounds = ratio_intervals(np.where(others[:, None], of_both, np.nan), np.ones(1))
+    rows["first"] = first["gpu"]
+    for name in ("sessions", "variant", "block_size", "time_s"):
+        rows[f"first_{name}"] = first[name].where(others)
+    rows["ratio"] = rows["time_s"] / rows["first_time_s"]
     rows["ratio_low"], rows["ratio_high"] = bounds
     found = zip(others, rows["basis"], *bounds, strict=True)
     rows["verdict"] = [
@@ -74,21 +74,20 @@ def gpu_comparison_table(
     return stacked("gpu_comparison", [rows])
 
 
-def _bases(rows: pd.DataFrame, first: IntArray, known: npt.NDArray[np.bool_]) -> list[str]:
-    """Return the basis of each row's ratio to the row `first`.
+def _host_work(rows: pd.DataFrame) -> pd.Series:
+    return rows["host_s"].notna() & (rows["quantity"] == "total")
 
-    `known`: whether the variance between sessions of each row is known.
-    """
-    found = []
-    for row, other in enumerate(first):
-        single = [each for each in (row, other) if rows.at[each, "sessions"] < 2]
-        if rows.at[row, "recording"] == rows.at[other, "recording"]:
-            found.append(TOGETHER)
-        elif not single:
-            found.append(SEVERAL)
-        else:
-            found.append(FROM_OTHERS if known[single].all() else ONE_SESSION)
-    return found
+
+def _bases(
+    rows: pd.DataFrame, first: pd.DataFrame, known: pd.Series, first_known: pd.Series
+) -> list[str]:
+    """Return the basis of each ratio; `known`: whether the variance between sessions is known."""
+    together = rows["recording"] == first["recording"]
+    single, first_single = rows["sessions"] < 2, first["sessions"] < 2
+    several = ~(single | first_single)
+    from_others = (known | ~single) & (first_known | ~first_single)
+    conditions = [each.fillna(False).to_numpy(bool) for each in (together, several, from_others)]
+    return list(np.select(conditions, [TOGETHER, SEVERAL, FROM_OTHERS], ONE_SESSION))
 
 
 def _deviations(rows: pd.DataFrame, between: pd.DataFrame) -> FloatArray:
@@ -117,16 +116,35 @@ def verdict(low: float, high: float) -> str:
     return SAME if 1 / limit <= low and high <= limit else UNDECIDED
 
 
-def _fastest(
-    source: MeasuredSource, summary: pd.DataFrame
-) -> Iterator[tuple[pd.DataFrame, FloatArray]]:
-    """Yield for each quantity the fastest cells by host memory and size, with bootstrap draws."""
-    gpu = of_sizes(summary[summary["gpu"] == source.label])
-    for quantity in ("total", "kernel"):
-        cells = gpu[gpu[f"{quantity}_s"].notna()]
-        best = cells.loc[cells.groupby(["host_memory", "n"])[f"{quantity}_s"].idxmin()]
-        if best.empty:
-            continue
-        rows = best.assign(gpu_name=source.gpu_name, quantity=quantity)
-        rows[with_bounds("time_s")] = best[with_bounds(f"{quantity}_s")]
-        yield rows, source.drawn(best, quantity)
+def _pairs(
+    gpus: Mapping[str, MeasuredSource], cells: pd.DataFrame, quantity: str
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield the fastest cells of each GPU and those on the first GPU, row by row the same size."""
+    by = ["host_memory", "n"]
+    cells = cells[cells[f"{quantity}_s"].notna()]
+    cells = cells.assign(quantity=quantity, gpu_name=cells["gpu"].map(_names(gpus)))
+    cells = cells.assign(
+        **{name: cells[of] for of, name in renaming(f"{quantity}_s", "time_s").items()}
+    )
+    rank = cells["gpu"].map({label: at for at, label in enumerate(gpus)})
+    is_first = rank == rank.groupby([cells[name] for name in by]).transform("min")
+    for label in gpus:
+        own = cells["gpu"] == label
+        best = fastest(cells[own & is_first], "time_s", by)
+        yield best, best
+        with suppress(StudyError):
+            yield fastest_of_both(
+                cells[own & ~is_first], cells[is_first], "time_s", by, timed=quantity == "kernel"
+            )
+
+
+def _names(gpus: Mapping[str, MeasuredSource]) -> dict[str, str | None]:
+    return {label: source.gpu_name for label, source in gpus.items()}
+
+
+def _drawn(gpus: Mapping[str, MeasuredSource], rows: pd.DataFrame) -> FloatArray:
+    """Return bootstrap draws of the medians of rows, shape (rows, DRAWS)."""
+    found = np.empty((len(rows), DRAWS))
+    for (gpu, quantity), own in rows.groupby(["gpu", "quantity"], sort=False):
+        found[own.index] = gpus[str(gpu)].drawn(own, str(quantity))
+    return found

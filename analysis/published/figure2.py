@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.cells import comparison_size, of_sizes
 from analysis.data.frames import from_rows, stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
@@ -66,7 +67,7 @@ def _performance(cells: pd.DataFrame) -> dict[str, object]:
         own = cells if name == "kernel" else cells[cells["host_memory"] == name]
         own = own[own[f"{part}_s"].notna()]
         if len(own):
-            best = own.loc[own[f"{part}_s"].idxmin()]
+            best = fastest(own, f"{part}_s").iloc[0]
             flop = 2.0 * float(best["n"]) ** 3
             low, high = (flop / best[each] for each in interval_columns(f"{part}_s"))
             row |= bounded(f"{name}_flop_per_s", flop / best[f"{part}_s"], high, low)

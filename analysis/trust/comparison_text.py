@@ -29,7 +29,8 @@ _STATE_TITLES = ("SM clock in MHz", "at most °C", "power in W", "samples thrott
 def notes(a: Recording, b: Recording, frame: pd.DataFrame) -> list[str]:
     """Return a line for each difference of GPUs, host, software, flags and sources.
 
-    The first line says whether both ran the same machine code. The last line gives the number of times in `frame` whose variance between sessions is known.
+    The first line says whether both ran the same machine code. The last line gives the number of
+    times in `frame` whose variance between sessions is known.
     """
     first, second = a.provenance, b.provenance
     lines = ["A and B ran the same machine code"] if _same_code(a, b) else []

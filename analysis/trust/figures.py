@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.drawing import style
@@ -50,9 +51,8 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     frame = store["back_to_back"]
     square = (frame["batch"] == 1) & (frame["m"] == frame["n"]) & (frame["n"] == frame["k"])
     frame = frame[square & (frame["dtype"] == "float32") & frame["ratio"].notna()]
-    fastest = frame.groupby(["gpu", "variant", "n"])["kernel_batch_s"].idxmin()
     gpus = devices.gpus[: style.MOST_PANELS]  # more would hide each other
-    frame = frame.loc[fastest]
+    frame = fastest(frame, "kernel_batch_s", ["gpu", "variant", "n"])
     by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in gpus}
     found = {name: rows for name, rows in by_gpu.items() if len(rows)}
     return plots.launches(found) if found else None

@@ -96,6 +96,19 @@ def test_removed_tables_and_columns_are_told_with_the_reason():
     assert kept.removed == ["chance: removed: not computed"]
 
 
+def test_changed_tables_and_columns_are_told_with_the_reason():
+    renames = Renames((("changed", "whole", "another model"), ("changed", "part.n*", "new sizes")))
+    whole = found({"whole": {"n": ["1"]}}, {"whole": {"m": ["2", "3"]}}, renames)
+    assert (whole.different, whole.removed) == ([], ["changed: another model"])
+    part = found(
+        {"part": {"n": ["1"], "k": ["1"]}},
+        {"part": {"n": ["2"], "k": ["1"], "n_low": ["0"]}},
+        renames,
+    )
+    assert (part.equal, part.different) == (1, [])
+    assert part.removed == ["n: changed: new sizes", "n_low: changed: new sizes"]
+
+
 def test_the_changelog_renames_to_present_tables_and_columns():
     rows = [row for row in Renames.read(CHANGELOG).rows if "removed: " not in row[2]]
     assert len(rows) > 100

@@ -19,7 +19,14 @@ from analysis import __main__ as cli
 from analysis.data import recordings as data
 from analysis.data.recordings import ROOT
 from analysis.decide import predictors
-from analysis.decide.advise import TABLES, _outside, _seconds, advise, break_even_text
+from analysis.decide.advise import (
+    CPU_BASELINES,
+    TABLES,
+    _outside,
+    _seconds,
+    advise,
+    break_even_text,
+)
 from analysis.decide.curves import curves_table
 from analysis.decide.predictions import predictions_table, predictors_table
 from analysis.decide.transfer_tables import transfer_tables
@@ -78,6 +85,13 @@ def test_a_run_is_predicted_within_the_measured_sizes(fitted, memory, n):
     truth = truth_s("block", 16, n, memory)
     assert predicted.low_s <= truth <= predicted.high_s
     assert predicted.time_s == pytest.approx(truth, rel=0.15)
+    assert found.predict(replace(block, runs=None), n).time_s == pytest.approx(truth, rel=0.15)
+
+
+def test_beyond_the_measured_sizes_a_run_is_the_sum_of_its_parts(fitted):
+    found = fitted["pinned"]
+    block = next(k for k in found.kernels if (k.variant, k.block_size) == ("block", 16))
+    predicted = found.predict(block, 5000)
     assert predicted.time_s == pytest.approx(sum(predicted.parts.values()))
     assert set(predicted.parts) == {"h2d", "kernel", "d2h", "overhead"}
 
@@ -140,7 +154,6 @@ def test_held_out_sizes_are_predicted_within_their_intervals(computed):
     assert frame["error_share"].to_numpy() == pytest.approx(by_hand.to_numpy(), abs=2e-5)
     inside = frame["time_s"].between(frame["predicted_low_s"], frame["predicted_high_s"])
     assert (frame["inside"] == inside).all()
-    assert "tile_transposed_b" not in set(frame["variant"])
     for _, own in frame.groupby("host_memory"):
         fastest = list(own.loc[own["is_predicted_fastest"], "variant"])
         assert (fastest, own["is_fastest"].sum()) == (["register_tile_conflict_free"], 1)
@@ -180,7 +193,8 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     value, low, high = map(float, first.groups())
     assert low <= truth <= high
     assert value == pytest.approx(truth, rel=0.05)
-    assert lines[4].startswith("cublas_sgemm: ")
+    assert lines[3].startswith("cublas_sgemm: ")
+    assert lines[4].endswith(" implementations compared, each with its block size")
     one, every, own = "one thread", "all threads", "fastest of this study"
     names = [f"naive loop, {one}", f"{own}, {one}", f"{own}, {every}"]
     names += [f"BLAS, {one}", f"BLAS, {every}", "fastest of all"]
@@ -190,6 +204,23 @@ def test_it_answers_with_time_speedups_and_break_even(run, computed):
     assert "* extrapolated: N = 1536 is outside the measured sizes, N = 256 to 1024" in out
     assert "note:" not in out
     assert "pinned host memory" in run(computed, 1536, "--host-memory", "pinned")[1]
+
+
+def test_it_agrees_with_the_break_even_sizes_of_the_report(run, computed):
+    """A speedup is above 1 exactly from the break-even size, for any N, memory and baseline."""
+    table = pd.read_csv(computed / "break_even.csv")
+    table = table[(table["kernels"] == "study") & table["n"].notna()]
+    rng = np.random.default_rng(29)
+    for memory, rows in table.groupby("host_memory"):
+        known = {CPU_BASELINES[row.cpu_baseline]: row.n for row in rows.itertuples()}
+        assert known
+        for n in np.unique(np.exp(rng.uniform(*np.log([256, 1024]), 100)).astype(int)):
+            out = run(computed, n, "--host-memory", memory)[1]
+            for name, break_even in known.items():
+                line = next(line for line in out.splitlines() if line.startswith(f"{name}  "))
+                speedup = float(line.split(" µs  ")[-1].split(" ms  ")[-1].split("(")[0])
+                if abs(n / break_even - 1) > 0.01:
+                    assert (speedup >= 1) == (n > break_even), (memory, n, name)
 
 
 def test_it_marks_extrapolation_and_sizes_that_tiles_do_not_divide(run, computed):

@@ -15,6 +15,7 @@ from analysis.decide.break_even import ABOVE, BELOW, LIBRARY, MEASURED, STUDY, c
 from analysis.stats.estimates import DRAWS, bootstrap_medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
+NAME = {"variant": "naive", "block_size": None, "threads": None}
 CPU_S = 7.65e-12  # per FMA
 
 
@@ -34,9 +35,9 @@ def made(time_s, rng, sizes=SIZES, count=15, noise=0.03, variant="block"):
     cells, draws = [], []
     for n in sizes:
         samples = time_s(float(n)) * np.exp(noise * rng.standard_normal(count))
-        cells.append({"n": n, "total_s": float(np.median(samples)), "variant": variant})
+        cells.append({"n": n, "total_s": float(np.median(samples)), **NAME, "variant": variant})
         draws.append(bootstrap_medians(samples, rng))
-    return side(pd.DataFrame(cells), np.array(draws), ["variant"])
+    return side(pd.DataFrame(cells), np.array(draws))
 
 
 def found(gpu, cpu):
@@ -106,8 +107,8 @@ def test_above_the_break_even_the_gpu_is_faster(log_ratio):
 
 def test_a_cell_without_interval_uses_its_median_and_is_counted():
     rng = np.random.default_rng(7)
-    cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], "variant": "naive"})
-    known = side(cells, np.full((len(SIZES), DRAWS), np.nan), ["variant"])
+    cells = pd.DataFrame({"n": SIZES, "total_s": [cpu_s(n) for n in SIZES], **NAME})
+    known = side(cells, np.full((len(SIZES), DRAWS), np.nan))
     row = found(made(gpu_s, rng, noise=0.001), known)
     assert (row["cells_without_interval"], row["n"]) == (len(SIZES), pytest.approx(TRUTH, rel=0.02))
     assert row["n_low"] <= TRUTH <= row["n_high"]
@@ -115,21 +116,35 @@ def test_a_cell_without_interval_uses_its_median_and_is_counted():
 
 def test_one_size_makes_no_side_and_two_give_no_interval():
     rng = np.random.default_rng(8)
-    cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], "v": 1})
-    row = found(made(gpu_s, rng), side(cells, np.full((2, DRAWS), np.nan), ["v"]))
+    cells = pd.DataFrame({"n": (256, 1024), "total_s": [cpu_s(n) for n in (256, 1024)], **NAME})
+    row = found(made(gpu_s, rng), side(cells, np.full((2, DRAWS), np.nan)))
     assert row["n"] == pytest.approx(TRUTH, rel=0.05)
     assert np.isnan([row["n_low"], row["n_high"]]).all()
-    assert side(cells[:1], np.ones((1, DRAWS)), ["v"]) is None
+    assert side(cells[:1], np.ones((1, DRAWS))) is None
 
 
 def test_a_variant_is_not_extrapolated_into_the_range_of_others():
-    cells = [{"n": n, "total_s": 1e-9 * n, "v": "short"} for n in (256, 512)]
-    cells += [{"n": n, "total_s": 1e-7 * n, "v": "long"} for n in (256, 512, 1024)]
-    cells = pd.DataFrame(cells)
+    cells = [{"n": n, "total_s": 1e-9 * n, "variant": "short"} for n in (256, 512)]
+    cells += [{"n": n, "total_s": 1e-7 * n, "variant": "long"} for n in (256, 512, 1024)]
+    cells = pd.DataFrame([NAME | cell for cell in cells])
     cells.loc[2, "total_s"] = 2e-9 * 256  # both are near the fastest somewhere
-    both = side(cells, np.full((5, DRAWS), np.nan), ["v"])
+    both = side(cells, np.full((5, DRAWS), np.nan))
     at = np.exp(both.log_s(np.array([512.0, 1024.0]))[:, 0])
     assert (at[0], at[1]) == (pytest.approx(512e-9), pytest.approx(1024e-7))
+    assert [both.fastest_at(n)["variant"] for n in (512.0, 1024.0)] == ["short", "long"]
+
+
+def test_the_cpu_is_the_least_of_its_curves_too():
+    """One curve through the minima of two programs is above both between the sizes."""
+    time_s = {"a": lambda n: 1e-12 * n**3, "b": lambda n: 1e-10 * n**2 * 4.5}
+    cells = [
+        NAME | {"variant": name, "n": n, "total_s": own(float(n))}
+        for name, own in time_s.items()
+        for n in SIZES
+    ]
+    both = side(pd.DataFrame(cells), np.full((len(cells), DRAWS), np.nan))
+    least = [min(own(n) for own in time_s.values()) for n in (300.0, 450.0, 600.0)]
+    assert np.exp(both.log_s(np.array([300.0, 450.0, 600.0]))[:, 0]) == pytest.approx(least)
 
 
 @pytest.mark.slow

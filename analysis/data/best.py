@@ -1,0 +1,56 @@
+"""The fastest of named candidates, and the fastest of two sides over their common candidates.
+
+A candidate is an implementation with its block size and threads, at one size N and with one host
+memory. A minimum over some candidates says nothing about a minimum over others. Therefore every
+*fastest* of the tables is chosen here, and two of them are compared only over the candidates that
+were measured on both sides, with the same timing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from base.errors import StudyError
+
+CANDIDATE = ["variant", "block_size", "threads", "n", "host_memory"]
+# In-run kernel times include about 10 µs of host work, negligible from this time.
+_LONG_S = 1e-3
+
+
+def fastest(cells: pd.DataFrame, time: str, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the row with the least `time` of each group `by`, sorted by group; the index stays.
+
+    The new column candidates counts the rows of the group. Rows without a time are no candidates.
+    """
+    known = cells[cells[time].notna()]
+    if known.empty:
+        return known.assign(candidates=0)
+    numbered = known.reset_index(drop=True)
+    groups = numbered.groupby(list(by) or np.zeros(len(known)))[time]
+    return known.iloc[groups.idxmin().to_numpy()].assign(candidates=groups.size().to_numpy())
+
+
+def fastest_of_both(
+    a: pd.DataFrame, b: pd.DataFrame, time: str, by: Sequence[str], timed: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `fastest` of `a` and of `b` over their common candidates, row by row the same group.
+
+    With `timed`, a candidate needs the same timing of the kernel on both sides, or at least 1 ms on
+    both. Raise StudyError if no candidate is common.
+    """
+    sides = [side[side[time].notna()].reset_index(names="row") for side in (a, b)]
+    timing = ["kernel_timing"] * timed
+    known = [*CANDIDATE, "row", time, *timing]
+    both = sides[0][known].merge(sides[1][known], on=CANDIDATE, suffixes=("_a", "_b"))
+    if timed:
+        alike = both["kernel_timing_a"] == both["kernel_timing_b"]
+        both = both[alike | (both[[f"{time}_a", f"{time}_b"]] >= _LONG_S).all(axis=1)]
+    if both.empty:
+        raise StudyError("the two sides have no candidate in common; compare others")
+    found = (
+        fastest(side.loc[both[row]], time, by)
+        for side, row in zip((a, b), ("row_a", "row_b"), strict=True)
+    )
+    first, second = found
+    return first, second

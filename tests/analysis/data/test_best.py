@@ -1,0 +1,62 @@
+"""The fastest of named candidates, and two of them compared over common candidates."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from analysis.data.best import fastest, fastest_of_both
+from base.errors import StudyError
+from base.paths import ROOT
+
+KERNEL_ONLY, IN_RUN = "kernel-only", "in-run"
+
+
+def cells(*rows):
+    """Return cells of (variant, block size, N, seconds, timing)."""
+    frame = pd.DataFrame(rows, columns=["variant", "block_size", "n", "kernel_s", "kernel_timing"])
+    frame = frame.assign(threads=pd.NA, host_memory="pinned")
+    return frame.astype({"block_size": "Int64", "threads": "Int64"})
+
+
+def test_the_fastest_of_each_group_counts_its_candidates():
+    rows = cells(("a", 8, 1, 2.0, IN_RUN), ("b", None, 1, 1.0, IN_RUN), ("a", 8, 2, None, IN_RUN))
+    found = fastest(rows, "kernel_s", ["n"])
+    assert found[["variant", "candidates"]].to_numpy().tolist() == [["b", 2]]
+    assert fastest(rows[2:], "kernel_s").empty
+    twice = pd.concat([rows, rows])
+    assert fastest(twice, "kernel_s")["candidates"].tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        ([("a", 8, 1, 9e-3, KERNEL_ONLY), ("b", None, 1, 9.0, KERNEL_ONLY)], ("b", "a", 2)),
+        ([("a", 8, 1, 9e-3, KERNEL_ONLY), ("c", None, 1, 1e-9, KERNEL_ONLY)], ("a", "a", 1)),
+        ([("a", 16, 1, 1e-3, KERNEL_ONLY)], None),  # another block size
+        ([("a", 8, 2, 1e-3, KERNEL_ONLY)], None),  # another size
+        ([("a", 8, 1, 2e-3, IN_RUN), ("b", None, 1, 1e-3, IN_RUN)], ("a", "a", 1)),  # b is short
+    ],
+)
+def test_two_sides_are_compared_over_their_common_candidates(theirs, expected):
+    ours = cells(("a", 8, 1, 5e-3, KERNEL_ONLY), ("b", None, 1, 5e-4, KERNEL_ONLY))
+    if expected is None:
+        with pytest.raises(StudyError, match="no candidate in common"):
+            fastest_of_both(ours, cells(*theirs), "kernel_s", ["n"], timed=True)
+        return
+    one, other = fastest_of_both(ours, cells(*theirs), "kernel_s", ["n"], timed=True)
+    names = (*one["variant"], *other["variant"])
+    assert (*names, one["candidates"].item()) == expected
+    assert other["candidates"].item() == expected[2]
+
+
+def test_no_table_chooses_a_fastest_by_itself():
+    """Only `analysis.data.best` ranks times."""
+    chooses = re.compile(r"_s\"?\]\.(idxmin|min)\(|nsmallest\(")
+    found = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "analysis").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if chooses.search(line) and path.name != "best.py"
+    }
+    assert not found
