@@ -3,6 +3,9 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TextIO
 
 _LONGEST = 2000  # characters of a message
 
@@ -21,17 +24,50 @@ class StudyError(Exception):
 
 def exit_status(command: Callable[[], int | None]) -> int:
     """Run `command`; return its result as exit status (None is 0), or 2 after printing an error."""
+    _prepare_streams()
     try:
-        return command() or 0
+        status = command() or 0
+        sys.stdout.flush()
+        return status
     except StudyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return _fail(str(error))
     except KeyboardInterrupt:
-        print("error: interrupted; rerun the same command", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader (`| head`) has closed the pipe: not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail("interrupted; rerun the same command", 130)
+    except BrokenPipeError:
+        if _flushed(sys.stdout):  # standard error is closed: nobody sees whether the command failed
+            return _fail("standard error is closed", 141)
+        return 0  # the reader of the output (`| head`) has seen enough
     except OSError as error:  # for example no permission, or a full disk
-        print(f"error: {error.filename or 'input or output'}: {error.strerror}", file=sys.stderr)
-        return 2
-    return 0
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror}")
+    finally:
+        _flushed(sys.stdout)
+
+
+def _prepare_streams() -> None:
+    """Replace closed standard streams, and characters that the encoding of the output lacks."""
+    for number in range(3):  # the number of a closed stream must not become a file's
+        with suppress(OSError):
+            os.fstat(number)
+            continue
+        os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _fail(message: str, status: int = 2) -> int:
+    with suppress(OSError):
+        print(f"error: {message}", file=sys.stderr)
+    _flushed(sys.stderr)
+    return status
+
+
+def _flushed(stream: TextIO) -> bool:
+    """Flush a stream; if that fails, discard its text and return False."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True

@@ -2,10 +2,12 @@
 
 Snakemake's log is written to results/logs/snakemake.log. Only one run at a time is possible in a
 checkout: it locks the file `ALIVE`, and Linux releases the lock when all its processes have ended.
-Snakemake's own lock, which remains after ``kill -9``, is then removed.
+Snakemake's own lock, which remains after ``kill -9``, is then removed. A run ends with this
+process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
 """
 
 import argparse
+import ctypes
 import fcntl
 import json
 import os
@@ -39,6 +41,9 @@ LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
 _LONGEST = 300  # characters of a message of Snakemake
 _GRACE_S = 0.7  # between SIGINT and SIGKILL
+_LOCKED_S = 3.0  # at most until the lock of a killed run is released
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_CHILD_SUBREAPER = 36  # orphans become children of this process
 
 
 class Stopped(Exception):  # noqa: N818  not an error
@@ -79,21 +84,29 @@ def add_report(commands: Commands) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     os.chdir(working_folder())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+    for number in _SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # of nohup
+            signal.signal(number, _stop)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     display = Display()
     try:
         with only_run() as lock:
-            status = run(arguments, lock, display)
-            while arguments.watch:
-                wait_for_edit(display)
+            try:
                 status = run(arguments, lock, display)
-            return status
+                while arguments.watch:
+                    wait_for_edit(display)
+                    status = run(arguments, lock, display)
+                return status
+            finally:
+                end_children()
+                shutil.rmtree(LOCKS, ignore_errors=True)
     except Stopped:
-        display.say("stopped; rerun the same command to resume")
+        with suppress(OSError):  # the terminal may be gone
+            display.say("stopped; rerun the same command to resume")
         return 130
     finally:
-        display.clear()
+        with suppress(OSError):
+            display.clear()
 
 
 def working_folder() -> Path:
@@ -135,6 +148,8 @@ def _placed(recording: str | list[str]) -> str | list[str]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    for each in _SIGNALS:  # a second one must not interrupt the end
+        signal.signal(each, lambda *_: None)
     raise Stopped
 
 
@@ -146,16 +161,24 @@ def only_run() -> Iterator[IO[str]]:
     """
     ALIVE.parent.mkdir(exist_ok=True)
     with ALIVE.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise StudyError(
-                f"another run is active in this folder (process {file.read()}); wait for its end "
-                "or stop it"
-            ) from None
+        until = time.monotonic() + _LOCKED_S
+        while not _locked(file):
+            if time.monotonic() > until:
+                file.seek(0)
+                raise StudyError(
+                    f"another run is active in this folder (process {file.read()}); wait for its "
+                    "end or stop it"
+                )
+            time.sleep(0.05)
         shutil.rmtree(LOCKS, ignore_errors=True)  # left by a killed run
         yield file
+
+
+def _locked(file: IO[str]) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
@@ -176,14 +199,11 @@ def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
         lock.truncate(0)
         lock.write(str(process.pid))
         lock.flush()
-        try:
-            _follow(stream, state, display)
-            status = process.wait()
-        except Stopped:
-            end(process.pid)
-            process.wait()
-            shutil.rmtree(LOCKS, ignore_errors=True)
-            raise
+        _follow(stream, state, display)
+        status = process.wait()
+    if status < 0:
+        name = signal.Signals(-status).name
+        raise StudyError(f"Snakemake was ended by {name}; rerun the same command")
     if status:
         display.say(f"error: {_reason(state)}")
     elif arguments.target == "report":
@@ -251,26 +271,17 @@ def _show_outcome(took_s: float) -> None:
     print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)
 
 
-def end(pid: int) -> None:
-    """End a process and its descendants, by SIGINT and then by SIGKILL."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    family = _family(pid)
-    for each in family:
+def end_children() -> None:
+    """End all descendants of this process, by SIGINT and then by SIGKILL."""
+    children = psutil.Process().children(recursive=True)
+    for each in children:
         with suppress(psutil.NoSuchProcess):
             each.send_signal(signal.SIGINT)
-    _, left = psutil.wait_procs(family, timeout=_GRACE_S)
-    for each in {member for one in left for member in _family(one.pid)}:
+    psutil.wait_procs(children, timeout=_GRACE_S)
+    for each in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             each.kill()
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    """Return a process and its descendants; empty if it has ended."""
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    return []
+    psutil.wait_procs(children, timeout=_GRACE_S)
 
 
 def wait_for_edit(display: Display) -> None:

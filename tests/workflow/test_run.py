@@ -18,6 +18,7 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 LIMIT_S = 60  # for seconds of work, on a busy machine
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
 # `slow.txt` waits silently for the file `go`.
 SNAKEFILE = """
 rule report:
@@ -54,7 +55,7 @@ def project(tmp_path):
 def start(project, *arguments, **options):
     command = [sys.executable, "-m", "workflow", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    pipes["env"] = os.environ | {"PYTHONPATH": str(ROOT)}  # other packages
+    pipes["env"] = ENVIRONMENT
     return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
 
 
@@ -142,46 +143,92 @@ def test_a_second_run_is_refused_in_one_line(project):
     assert first.returncode == 0
 
 
-def test_a_killed_run_goes_on_by_itself(project):
-    first = at_work(project)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.communicate()
-    assert list((project / ".snakemake" / "locks").iterdir()), "what Snakemake would stop at"
-    (project / "go").touch()
-    status, _, errors = run(project)
-    assert status == 0, errors
-    assert (project / "results" / "slow.txt").read_text() == "whole\n"
-    assert "Being quick" not in errors, "what was done is done"
+def signals(*numbers):
+    """Return a function that sends these signals to a run at work."""
+
+    def send(project):
+        process = at_work(project)
+        for number in numbers:
+            process.send_signal(number)
+        return process
+
+    return send
 
 
-def test_what_a_killed_script_left_at_work_is_respected(project):
-    first = at_work(project)
-    first.kill()
-    first.communicate()
-    status, _, errors = run(project)
-    assert status == 2
-    assert errors.startswith("error: another run is active in this folder (process ")
-    (project / "go").touch()
-    psutil.wait_procs(left_in(project), timeout=LIMIT_S)
-    assert run(project)[0] == 0
-    assert (project / "results" / "slow.txt").read_text() == "whole\n"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_ends_within_two_seconds_and_says_how_to_go_on(project, number):
+def kill_group(project):
     process = at_work(project)
-    begin = time.monotonic()
-    process.send_signal(number)
+    os.killpg(process.pid, signal.SIGKILL)
+    return process
+
+
+def kill_snakemake(project):
+    process = at_work(project)
+    os.kill(int((project / ".snakemake" / "alive").read_text()), signal.SIGKILL)
+    return process
+
+
+def close_pipe(project):  # as `2>&1 | head -1`
+    process = start(project)
+    process.stderr.readline()
+    process.stderr.close()
+    process.stderr = None
+    return process
+
+
+def fill_disk(project):
+    with open("/dev/full", "w") as full:
+        return start(project, stderr=full)
+
+
+STOPPED = "stopped; rerun the same command to resume"
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "message"),
+    [
+        (signals(signal.SIGINT), 130, STOPPED),
+        (signals(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP), 130, STOPPED),
+        (signals(signal.SIGKILL), -signal.SIGKILL, ""),
+        (kill_group, -signal.SIGKILL, ""),
+        (kill_snakemake, 2, "error: Snakemake was ended by SIGKILL; rerun the same command"),
+        (close_pipe, 141, None),
+        (fill_disk, 2, None),
+    ],
+    ids=["INT", "TERM twice", "KILL", "KILL group", "KILL Snakemake", "closed", "full"],
+)
+def test_nothing_runs_on_and_the_same_command_resumes(project, fault, status, message):
+    process = fault(project)
     _, errors = process.communicate(timeout=LIMIT_S)
-    assert time.monotonic() - begin < 2, "although the job does not heed it"
-    assert process.returncode == 130
-    assert errors.splitlines()[-1] == "stopped; rerun the same command to resume"
-    psutil.wait_procs(left_in(project), timeout=1)
+    assert process.returncode == status
+    assert message is None or errors.splitlines()[-1].endswith(message)
+    assert "Traceback" not in (errors or "")
+    psutil.wait_procs(left_in(project), timeout=LIMIT_S)
     assert left_in(project) == []
     (project / "go").touch()
     status, _, errors = run(project)
     assert status == 0, errors
     assert (project / "results" / "slow.txt").read_text() == "whole\n"
+    assert message is None or "Being quick" not in errors, "what was done is done"
+
+
+def test_a_run_under_nohup_survives_the_terminal(project):
+    kept = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    process = at_work(project)
+    signal.signal(signal.SIGHUP, kept)
+    process.send_signal(signal.SIGHUP)
+    (project / "go").touch()
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+
+
+def test_closed_standard_streams_change_nothing(project):
+    (project / "go").touch()
+    command = 'exec "$0" -m workflow report --cores 1 <&- >&- 2>&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable], cwd=project, env=ENVIRONMENT)
+    assert done.returncode == 0
+    log = (project / "results/logs/snakemake.log").read_text()
+    assert "steps (100%) done" in log
+    assert '{"event"' not in log
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """Snakemake logger plugin ``--logger events``: job events as JSON lines for `workflow/run.py`.
 
-They are written to the file descriptor in the environment variable `MATMUL_STUDY_EVENTS`.
+They are written to the file descriptor in the environment variable `MATMUL_STUDY_EVENTS`. If its
+reader ends, Snakemake and its jobs end.
 """
 
 import json
 import os
+import select
+import signal
+import threading
 from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
+
+from workflow.run import end_children
 
 # Fields of each event.
 _FIELDS = {
@@ -27,6 +33,14 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         self._stream = os.fdopen(int(os.environ["MATMUL_STUDY_EVENTS"]), "w", closefd=False)
+        threading.Thread(target=self._end_with_reader, daemon=True).start()
+
+    def _end_with_reader(self) -> None:
+        reader = select.poll()
+        reader.register(self._stream, 0)
+        reader.poll()  # until the reader closes the pipe
+        end_children()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def emit(self, record: LogRecord) -> None:
         """Write the record if it is a job event."""
