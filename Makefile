@@ -21,8 +21,9 @@ RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 STUDY_RUN = "$(CURDIR)/.venv/bin/gemm-study" report --cores $(CORES) $(if $(STUDY),--$(STUDY))
 # What the set-up installs besides what every report needs (see workflow/environment.py).
 LAYERS = $(if $(filter full,$(STUDY)),compiler)
-# Where it is set, each of a run's many processes would compile its libraries anew, for seconds.
-unexport PYTHONDONTWRITEBYTECODE
+# Without bytecode, each of a run's many processes would compile its libraries for seconds. The others
+# replace modules.
+unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
 .PHONY: report watch provenance ro-crate bundle check test lint audit clean setup lock
 
@@ -33,7 +34,9 @@ watch: setup
 	@$(STUDY_RUN) --watch
 
 provenance: report
-	@$(RUN) snakemake report --cores $(CORES) --quiet all --report results/provenance.html
+	@$(RUN) snakemake report --cores $(CORES) --report results/provenance.html \
+	  >results/logs/provenance.log 2>&1 || { echo "error: $$(tail -n 1 results/logs/provenance.log)" \
+	  "(see results/logs/provenance.log)" >&2; exit 1; }
 	@echo "How it came to be: $(CURDIR)/results/provenance.html"
 
 ro-crate: LAYERS += crate
@@ -78,7 +81,7 @@ clean:
 setup:
 	@for python in $(PYTHON); do \
 	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    exec $$python workflow/environment.py $(LAYERS); fi; done; \
+	    exec $$python -B workflow/environment.py $(LAYERS); fi; done; \
 	echo "error: no Python 3.11 or newer runs here; install one, or name it: make PYTHON=/path/to/python3" >&2; \
 	exit 2
 

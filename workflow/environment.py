@@ -13,7 +13,11 @@ import json
 import os
 import re
 import sys
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
 
 from host import needed, pycuda_variables
 from installer import DISPLAY, ROOT, VENV, SetupError, create_venv, install
@@ -49,12 +53,13 @@ def main(asked: list[str]) -> int:
 def set_up(asked: set[str]) -> None:
     """Install every layer that this host needs and that is not in place."""
     check_own()
-    known = json.loads(STATE.read_text()) if STATE.exists() else {"layers": []}
+    known = read_state()
     before = set(known["layers"])
-    if not PYTHON.exists() or known.get("place") != place():
+    is_moved = not PYTHON.exists() or known.get("place") != place()
+    if is_moved or ("unfinished" in known and is_damaged()):
         DISPLAY.show("set-up: making .venv (once)")
         create_venv()
-    is_current = STATE.exists() and known["locks"] == locks()
+    is_current = STATE.exists() and known.get("locks") == locks()
     done = before if is_current else set()
     wanted = needed(asked, before)
     plain = wanted - {*OPTIONAL}
@@ -62,15 +67,13 @@ def set_up(asked: set[str]) -> None:
         names = ", ".join(sorted(plain - done | (set() if is_current else {"base"})))
         size = "; 290 MB" if "compiler" in plain - done else ""
         DISPLAY.show(f"set-up: installing the locked packages into .venv ({names}{size})")
-        install(done | plain)
-        done = save(done | plain)
+        done = install_layers(done | plain)
     for layer in [name for name in OPTIONAL if name in wanted - done]:
         what, loss = OPTIONAL[layer]
         DISPLAY.show(f"set-up: installing {what} into .venv")
         try:
             with pycuda_variables() if layer == "gpu" else nullcontext({}) as variables:
-                install({*done, layer}, variables)
-            done = save({*done, layer})
+                done = install_layers({*done, layer}, variables)
         except SetupError as error:
             DISPLAY.say(f"warning: {loss}: {error}")
 
@@ -81,7 +84,8 @@ def check_own() -> None:
         raise SetupError(f"{VENV} is a link to {os.readlink(VENV)}; remove the link")
     about = VENV / "pyvenv.cfg"
     is_own = about.exists() and re.search("^prompt = '?matmul-study", about.read_text(), re.M)
-    if VENV.exists() and not is_own and not (VENV.is_dir() and not any(VENV.iterdir())):
+    files = () if is_own else (VENV, *VENV.rglob("*"))  # on a full disk, venv leaves them empty
+    if any(path.is_file() and path.stat().st_size for path in files):
         raise SetupError(f"{VENV} was not made by this set-up; move it away, or remove it")
 
 
@@ -92,8 +96,22 @@ def place() -> str:
 
 def locks() -> str:
     """Return the digest of what the environment is installed from."""
-    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt")
+    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt", "workflow/start.py")
     return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
+
+
+def read_state() -> dict[str, Any]:
+    """Return what the last set-up wrote; an unreadable file counts as none."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads(STATE.read_text()))
+    return {"layers": []}
+
+
+def install_layers(layers: set[str], variables: Mapping[str, str] | None = None) -> set[str]:
+    """Install layers; return them. `STATE` says if that was not finished."""
+    STATE.write_text(json.dumps(read_state() | {"unfinished": True}))
+    install(layers, variables)
+    return save(layers)
 
 
 def save(layers: set[str]) -> set[str]:
@@ -101,6 +119,14 @@ def save(layers: set[str]) -> set[str]:
     state = {"place": place(), "locks": locks(), "layers": sorted(layers)}
     STATE.write_text(json.dumps(state))
     return layers
+
+
+def is_damaged() -> bool:
+    """Say whether an installed file is missing or cut off by a full disk; uv does not repair it."""
+    found = distributions(path=[str(path) for path in VENV.glob("lib/python*/site-packages")])
+    files = [file for each in found for file in each.files or ()]
+    sizes = [(Path(str(file.locate())), file.size) for file in files if file.size is not None]
+    return any(not path.exists() or path.stat().st_size != size for path, size in sizes)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,7 @@ def create_venv() -> None:
 def install(layers: Collection[str], build: Mapping[str, str] | None = None) -> None:
     """Install the study with these extras and groups; `build` holds variables of source builds."""
     python, uv = str(VENV / "bin" / "python"), str(VENV / "bin" / "uv")
+    copy_start()
     environment = {**pip_settings(python), **os.environ, **(build or {})}
     environment |= {"UV_PROJECT_ENVIRONMENT": str(VENV), "UV_INDEX_STRATEGY": "unsafe-best-match"}
     install_uv(python)
@@ -68,6 +70,16 @@ def run_cached(command: Sequence[str], failed: str, environment: Mapping[str, st
     with suppress(SetupError):
         return run(command, failed, {**environment, "UV_OFFLINE": "1"})
     return run(command, failed, environment)
+
+
+def copy_start() -> None:
+    """Copy `workflow/start.py` into the environment: all of its Pythons start with it."""
+    (packages,) = VENV.glob("lib/python*/site-packages")
+    shutil.copy(ROOT / "workflow" / "start.py", packages / "matmul_study_start.py")
+    # Its own bytecode could be cut off.
+    quiet = "import sys; kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True"
+    line = f"{quiet}; import matmul_study_start; sys.dont_write_bytecode = kept\n"
+    (packages / "0-matmul-study.pth").write_text(line)
 
 
 def install_uv(python: str) -> None:

@@ -34,7 +34,7 @@ def setup(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     root = tmp_path / "project"
     (root / "workflow").mkdir(parents=True)
-    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt"):
+    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "workflow/start.py"):
         (root / name).write_text(f"# {name}\n")
     venv = root / ".venv"
     for name, value in {"ROOT": root, "VENV": venv}.items():
@@ -43,6 +43,7 @@ def setup(tmp_path, monkeypatch):
     monkeypatch.setattr(modules.environment, "PYTHON", venv / "bin" / "python")
     monkeypatch.setattr(modules.environment, "STATE", venv / "set-up.json")
     (venv / "bin").mkdir(parents=True)
+    (venv / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
     (venv / "pyvenv.cfg").write_text("prompt = 'matmul-study'\n")
     program(venv / "bin" / "python", "exit 0")
     program(venv / "bin" / "uv", LOGGED)
@@ -183,7 +184,7 @@ def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, monk
     assert setup.environment.main([]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert re.match(r"error: could not install uv\.lock \(base\); name .* \(error: no route", said)
-    assert not setup.environment.STATE.exists()
+    assert "place" not in setup.environment.read_state()
     assert "no route to host" in (setup.venv / "setup.log").read_text()
 
 
