@@ -251,7 +251,10 @@ def _reason(state: State) -> str:
         return f"{state.failed.message}: {reason} (see {log})"
     if errors:  # of the Snakefile, before any job
         return errors[-1]
-    words = " ".join((state.error or "".join(lines[-1:])).split())
+    text = state.error or "".join(lines[-1:])
+    if text.startswith("Traceback"):
+        text = text.strip().splitlines()[-1]
+    words = " ".join(text.split())
     return f"{words[:_LONGEST] or 'Snakemake failed without a message'} (see {log})"
 
 

@@ -294,16 +294,6 @@ def test_a_changed_lock_renews_all_layers_in_place(setup, host, name):
     assert host == [["test"], ["test"]]
 
 
-def test_interrupted_renewal_is_done_again(setup, host, monkeypatch):
-    (setup.root / "uv.lock").write_text("# another one\n")
-    monkeypatch.setattr(setup.environment, "install", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        setup.environment.set_up(set())
-    monkeypatch.setattr(setup.environment, "install", lambda *_: host.append("again"))
-    setup.environment.set_up(set())
-    assert host == ["again"]
-
-
 def test_moved_environment_is_made_anew_with_its_layers(setup, host, monkeypatch, tmp_path):
     setup.environment.set_up({"test"})
     moved = tmp_path / "elsewhere"
@@ -326,6 +316,71 @@ def test_environment_whose_python_is_not_the_same_is_made_anew(setup, host, faul
         setup.environment.PYTHON.symlink_to(sys.executable)
     setup.environment.set_up(set())
     assert host[0] == "anew"
+
+
+# ---- A full disk
+
+
+@pytest.mark.slow
+def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(setup, tmp_path):
+    shutil.rmtree(setup.venv)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", setup.venv], check=True)
+    shutil.copy(ROOT / "workflow" / "start.py", setup.root / "workflow" / "start.py")
+    setup.installer.copy_start()
+    (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
+    (tmp_path / "big.py").write_text(f"text = '{'x' * 9000}'")
+    code = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); import big, json"
+    for _ in range(2):
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        command = [setup.venv / "bin" / "python", "-c", code]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert list((tmp_path / "__pycache__").iterdir()) == []
+
+
+def fill_disk(setup, fault):
+    """Leave the environment as a set-up on a full disk."""
+    packages = setup.venv / "lib" / "python3.11" / "site-packages"
+    (packages / "a-1.dist-info").mkdir()
+    (packages / "a-1.dist-info" / "METADATA").write_text("Name: a\n")
+    (packages / "a-1.dist-info" / "RECORD").write_text("a.py,,4\nb.py,,\n")
+    (packages / "a.py").write_text("a=1\n")
+    match fault:
+        case "file cut off":
+            (packages / "a.py").write_text("a=")
+        case "file missing":
+            (packages / "a.py").unlink()
+        case "state cut off":
+            setup.environment.STATE.write_text('{"layers": [')
+        case "no configuration":
+            shutil.rmtree(setup.venv)
+            (setup.venv / "lib").mkdir(parents=True)
+            (setup.venv / "pyvenv.cfg").touch()
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("nothing", [[]]),
+        ("file cut off", ["anew", []]),
+        ("file missing", ["anew", []]),
+        ("state cut off", ["anew", []]),
+        ("no configuration", ["anew", []]),
+    ],
+)
+def test_an_interrupted_renewal_is_done_again_and_repaired(
+    setup, host, monkeypatch, fault, expected
+):
+    (setup.root / "uv.lock").write_text("# another one\n")
+    install = setup.environment.install
+    monkeypatch.setattr(setup.environment, "install", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        setup.environment.set_up(set())
+    fill_disk(setup, fault)
+    monkeypatch.setattr(setup.environment, "install", install)
+    setup.environment.set_up(set())
+    assert host == expected
 
 
 # ---- CUDA
@@ -477,6 +532,24 @@ def test_the_lock_is_that_of_the_project(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
+def test_the_base_holds_what_snakemake_needs_to_write_the_provenance():
+    export = [UV, "export", "--offline", "--frozen", "--no-hashes", "--python", sys.executable]
+    done = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.search("^pygments==", done.stdout, re.M)
+
+
+def test_make_provenance_tells_why_it_fails(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for folder in (".venv/bin", "results/logs"):
+        (tmp_path / folder).mkdir(parents=True)
+    program(tmp_path / ".venv" / "bin" / "snakemake", "echo begun; echo no pygments >&2; exit 1")
+    make = ["make", "--old-file=report", "provenance"]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no pygments (see results/logs/provenance.log)\n")
 
 
 def test_every_layer_is_an_extra_or_a_group(setup):
