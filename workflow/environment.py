@@ -96,7 +96,7 @@ def place() -> str:
 
 def locks() -> str:
     """Return the digest of what the environment is installed from."""
-    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt", "workflow/start.py")
+    names = ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py")
     return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
 
 

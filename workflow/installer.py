@@ -73,9 +73,9 @@ def run_cached(command: Sequence[str], failed: str, environment: Mapping[str, st
 
 
 def copy_start() -> None:
-    """Copy `workflow/start.py` into the environment: all of its Pythons start with it."""
+    """Copy `base/start.py` into the environment: all of its Pythons start with it."""
     (packages,) = VENV.glob("lib/python*/site-packages")
-    shutil.copy(ROOT / "workflow" / "start.py", packages / "matmul_study_start.py")
+    shutil.copy(ROOT / "base" / "start.py", packages / "matmul_study_start.py")
     # Its own bytecode could be cut off.
     quiet = "import sys; kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True"
     line = f"{quiet}; import matmul_study_start; sys.dont_write_bytecode = kept\n"

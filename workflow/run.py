@@ -7,7 +7,6 @@ process: after ``kill -9`` the logger plugin ends Snakemake and its jobs.
 """
 
 import argparse
-import ctypes
 import fcntl
 import json
 import os
@@ -23,13 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-import psutil
 import yaml
 
 from base.command_line import Commands, add_command, whole_number
 from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import FOLDERS, RESULTS, ROOT
+from base.processes import adopt_orphans, end_children
 from workflow.progress import Display, State, clock, last_lines
 
 # Paths in the rules are relative to the folder in which Snakemake runs.
@@ -40,10 +39,7 @@ ALIVE = Path(".snakemake/alive")
 LOCKS = Path(".snakemake/locks")
 WATCHED = ("report", "analysis")
 _LONGEST = 300  # characters of a message of Snakemake
-_GRACE_S = 0.7  # between SIGINT and SIGKILL
-_LOCKED_S = 3.0  # at most until the lock of a killed run is released
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PR_SET_CHILD_SUBREAPER = 36  # orphans become children of this process
 
 
 class Stopped(Exception):  # noqa: N818  not an error
@@ -87,7 +83,7 @@ def _report(arguments: argparse.Namespace) -> int:
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # of nohup
             signal.signal(number, _stop)
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     display = Display()
     try:
         with only_run() as lock:
@@ -161,24 +157,17 @@ def only_run() -> Iterator[IO[str]]:
     """
     ALIVE.parent.mkdir(exist_ok=True)
     with ALIVE.open("a+") as file:
-        until = time.monotonic() + _LOCKED_S
-        while not _locked(file):
-            if time.monotonic() > until:
-                file.seek(0)
-                raise StudyError(
-                    f"another run is active in this folder (process {file.read()}); wait for its "
-                    "end or stop it"
-                )
+        for _ in range(60):  # 3 s: what a killed run leaves ends by itself
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             time.sleep(0.05)
+        else:
+            file.seek(0)
+            owner = f"another run is active in this folder (process {file.read()})"
+            raise StudyError(f"{owner}; wait for its end or stop it")
         shutil.rmtree(LOCKS, ignore_errors=True)  # left by a killed run
         yield file
-
-
-def _locked(file: IO[str]) -> bool:
-    with suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
@@ -272,19 +261,6 @@ def _show_outcome(took_s: float) -> None:
     is_quick = in_force.get("study", {}).get("scope") == "quick"
     more = "; for the whole study use STUDY=full" if is_quick else ""
     print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)
-
-
-def end_children() -> None:
-    """End all descendants of this process, by SIGINT and then by SIGKILL."""
-    children = psutil.Process().children(recursive=True)
-    for each in children:
-        with suppress(psutil.NoSuchProcess):
-            each.send_signal(signal.SIGINT)
-    psutil.wait_procs(children, timeout=_GRACE_S)
-    for each in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    psutil.wait_procs(children, timeout=_GRACE_S)
 
 
 def wait_for_edit(display: Display) -> None:

@@ -33,8 +33,9 @@ def setup(tmp_path, monkeypatch):
     for name in names:
         monkeypatch.delitem(sys.modules, name)
     root = tmp_path / "project"
-    (root / "workflow").mkdir(parents=True)
-    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "workflow/start.py"):
+    for name in ("base", "workflow"):
+        (root / name).mkdir(parents=True)
+    for name in ("pyproject.toml", "uv.lock", "workflow/uv.txt", "base/start.py"):
         (root / name).write_text(f"# {name}\n")
     venv = root / ".venv"
     for name, value in {"ROOT": root, "VENV": venv}.items():
@@ -325,7 +326,7 @@ def test_environment_whose_python_is_not_the_same_is_made_anew(setup, host, faul
 def test_no_python_of_the_environment_cuts_off_bytecode_or_finds_other_modules(setup, tmp_path):
     shutil.rmtree(setup.venv)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", setup.venv], check=True)
-    shutil.copy(ROOT / "workflow" / "start.py", setup.root / "workflow" / "start.py")
+    shutil.copy(ROOT / "base" / "start.py", setup.root / "base" / "start.py")
     setup.installer.copy_start()
     (tmp_path / "json.py").write_text("raise SystemExit('not the one of Python')")
     (tmp_path / "big.py").write_text(f"text = '{'x' * 9000}'")
@@ -369,9 +370,7 @@ def fill_disk(setup, fault):
         ("no configuration", ["anew", []]),
     ],
 )
-def test_an_interrupted_renewal_is_done_again_and_repaired(
-    setup, host, monkeypatch, fault, expected
-):
+def test_an_interrupted_renewal_is_repaired(setup, host, monkeypatch, fault, expected):
     (setup.root / "uv.lock").write_text("# another one\n")
     install = setup.environment.install
     monkeypatch.setattr(setup.environment, "install", lambda *_: 1 / 0)

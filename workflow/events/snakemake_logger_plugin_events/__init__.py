@@ -13,7 +13,7 @@ from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from workflow.run import end_children
+from base.processes import end_children
 
 # Fields of each event.
 _FIELDS = {

@@ -1,0 +1,33 @@
+"""The descendants of a process: adopt orphans, end all."""
+
+import ctypes
+import signal
+from contextlib import suppress
+
+import psutil
+
+_GRACE_S = 0.7  # between SIGINT and SIGKILL
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def adopt_orphans() -> None:
+    """Make orphaned descendants children of this process, so that `end_children` finds them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent() -> None:
+    """Let Linux kill this process when the thread that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_children() -> None:
+    """End all descendants of this process, by SIGINT and then by SIGKILL."""
+    children = psutil.Process().children(recursive=True)
+    for each in children:
+        with suppress(psutil.NoSuchProcess):
+            each.send_signal(signal.SIGINT)
+    psutil.wait_procs(children, timeout=_GRACE_S)
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(children, timeout=_GRACE_S)
