@@ -164,7 +164,8 @@ over_library                 number  ×        relative to cuBLAS
 units                        text    -        arithmetic units
 share_of_units               number  %        share of unit throughput
 traffic_bytes                number  GB       memory traffic
-bound                        text    -        bound by
+bound                        text    -        nearest ceiling
+limited_by                   text    -        limited by
 bound_s                      number  ms       attainable time
 *_bound_s                    number  ms       *-bound time
 share_of_bound               number  %        share of ceiling
@@ -357,7 +358,7 @@ ladder_summary: each kernel of the ladder at its largest size, with its baseline
     recording gpu variant idea is_library is_fastest n block_size samples kernel_s±
     kernel_flop_per_s after after_block_size after_flop_per_s speedup± verdict naive_block_size
     naive_flop_per_s naive_speedup± share_of_library units share_of_units traffic_bytes bound
-    share_of_bound
+    share_of_bound limited_by
 table1: Table 1 of source V, published and measured: naive kernel, first machine
     source machine n cpu_time_s± cpu_flop_per_s gpu_time_s± gpu_flop_per_s speedup±
 table2: Table 2 of source V, published and measured: naive kernel, second machine
@@ -431,7 +432,8 @@ machine_code: each build: resources, occupancy, instructions, flop per byte
 roofline: each variant compared with the measured ceilings of its GPU
     recording gpu variant dtype batch m n k block_size host_memory kernel_s± kernel_flop_per_s
     flop_per_byte_of_sectors balance_flop_per_byte traffic_bytes compute_bound_s l1_bound_s
-    shared_bound_s dram_bound_s bound bound_s share_of_bound units share_of_units
+    shared_bound_s pipe_bound_s l2_bound_s issue_bound_s dram_bound_s bound bound_s share_of_bound
+    limited_by units share_of_units
 counts: memory accesses per launch: theory, host execution, hardware counters
     recording gpu variant dtype batch m n k block_size build quantity ncu_metric theory merged
     host counter counter_over_theory theory_per_request merged_per_request host_per_request
@@ -499,7 +501,7 @@ cpu_ladder: speedup of each CPU variant over the previous step, on one thread an
 cpu_roofline: each CPU variant compared with the measured ceilings of its host
     recording variant block_size threads n total_s± flop_per_s intensity flop_per_byte_requested
     flop_per_byte_beyond_l1 flop_per_byte_beyond_l2 flop_per_byte_beyond_l3 compute_bound_s
-    l1_bound_s l2_bound_s l3_bound_s memory_bound_s bound bound_s share_of_bound
+    l1_bound_s l2_bound_s l3_bound_s memory_bound_s bound bound_s share_of_bound limited_by
 cpu_split: speedup over the naive CPU loop, split into factors
     recording gpu machine host_memory n start part variant block_size threads time_s
     after_variant after_block_size after_threads after_time_s factor± share±

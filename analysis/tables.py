@@ -187,7 +187,7 @@ def _part(
         "energy": used,
         "accuracy": accuracy.accuracy_table(sources),
         "ladder": ladder.ladder_table(sources, code, used),
-        "roofline": roofline.roofline_table(sources, frames["ceilings"], theory),
+        "roofline": roofline.roofline_table(sources, frames["ceilings"], theory, code),
     }
     frames["end_to_end_modes"] = end_to_end_modes.end_to_end_modes_table(
         frames["ladder"], frames["summary"]

@@ -36,7 +36,8 @@ SIZES = (1024, 4096)  # on the GPU
 _ALWAYS = ("naive_coalesced", "block", "sgemm_top", "cublas_sgemm")
 _OTHER_DTYPES = ("mm_naive", "mm_tile")
 
-_BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "dram": "memory"}
+_BOUNDS = {"compute": "FMAs", "l1": "L1", "shared": "shared memory", "pipe": "L1 + shared memory"}
+_BOUNDS |= {"l2": "L2", "issue": "issue slots", "dram": "memory"}
 _MERGED = "  > assumes that nvcc merges no loads of shared memory; LDS 64 and LDS 128 raise it"
 
 
@@ -132,10 +133,11 @@ def _roofline(
         }
         for (small, totals), (_, twice) in zip(pairs[::2], pairs[1::2], strict=True)
     }
-    rows = [["kernel", "B", "flop/byte", "bound by", "attainable TFLOP/s", "measured", "share"]]
+    names = ("kernel", "B", "flop/byte", "nearest ceiling", "attainable TFLOP/s", "measured")
+    rows = [[*names, "share"]]
     frame = standing(found[0], extended, [after] if after else [])
     rows += [_standing_texts(row) for row in frame.to_dict("records")]
-    note = [_MERGED] if ((frame["bound"] == "shared") & frame["is_own"]).any() else []
+    note = [_MERGED] if (frame["bound"].isin(["shared", "pipe"]) & frame["is_own"]).any() else []
     title = f"on the roofline of {found[0].gpu_name} at N = {size}, from the counts at "
     title += " and ".join(str(product.shape) for product, _ in pairs[:2])
     near = [name for name in frame["variant"] if name not in {p.variant for p in counted}]

@@ -110,8 +110,10 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     rows = rows[(rows["gpu"] == devices.focus.label) & rows["flop_per_byte_of_sectors"].notna()]
     if rows.empty:
         return None
-    ceilings = rates_of(store["ceilings"], devices.focus.label)
-    return plots.roofline(with_rates(rows, "kernel"), ceilings)
+    peak = rates_of(store["ceilings"], devices.focus.label).get("fp32_flop_per_s", float("nan"))
+    flop = 2.0 * rows["n"].astype(float) ** 3
+    rows = rows.assign(bound_flop_per_s=flop / rows["bound_s"])
+    return plots.roofline(with_rates(rows, "kernel"), peak)
 
 
 def shapes(store: Store, devices: Devices) -> Figure | None:

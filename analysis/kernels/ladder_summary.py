@@ -20,7 +20,7 @@ from kernels.catalog.variant import UserSupplied
 _MEMORY = ("pinned", "pageable")
 _CELL = ("recording", "gpu", "variant", "n", "block_size", *with_bounds("kernel_s"))
 _KERNEL_OF = ["gpu", "variant", "n", "block_size"]
-_BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound"]
+_BOUNDS = ["units", "traffic_bytes", "share_of_units", "bound", "share_of_bound", "limited_by"]
 _FASTEST_NAIVE = "its fastest block size"
 Drawn = Callable[[str, pd.DataFrame], FloatArray]
 

@@ -4,7 +4,7 @@ Instructions are read from the machine code, as in source G. Occupancy follows f
 resources, arithmetic intensity (sources T and L) from the theoretical memory accesses.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -150,6 +150,19 @@ def _load_bytes(product: Product, build: str) -> int:
     """Return the bytes of a thread's load: one element, or a float4 in G's exact builds."""
     of_vectors = VARIANTS[product.variant].origin == "G" and build == EXACT
     return ELEMENTS[product.dtype].bytes * (VECTOR if of_vectors else 1)
+
+
+def issued(product: Product, code: Mapping[str, float]) -> float:
+    """Return the number of instructions that a warp issues; NaN without a main loop.
+
+    `code` is a row of the table. The main loop counts as often as the sums need, the rest once,
+    also a loop around the main loop.
+    """
+    adds = product.shape.k * product.sums_per_thread
+    if not code["loop_fmas"] > 0:
+        return float("nan")
+    rounds = adds / code["loop_fmas"]
+    return code["instructions"] + (rounds - 1) * code["loop_instructions"]
 
 
 def rows_of(machine_code: pd.DataFrame, keys: Iterable[tuple[object, ...]]) -> pd.Series:

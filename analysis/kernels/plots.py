@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing import palette, style
@@ -13,11 +12,15 @@ from analysis.drawing.rates import RATE
 from analysis.drawing.svg import INK, hover, label
 from kernels.products.shape import Shape
 
-# Memories with a roof: quantity of ceilings.csv, name, line.
-_ROOFS = {
-    "device_copy_bytes_per_s": ("device memory", "-"),
-    "l2_bytes_per_s": ("L2 cache", "--"),
-    "l1_bytes_per_s": ("L1 cache", ":"),
+# Ceilings of the roofline: name, look of the short lines of the kernels.
+_CEILINGS = {
+    "compute": ("arithmetic", palette.BLUE),
+    "l1": ("L1 lines", palette.ORANGE),
+    "shared": ("shared-memory wavefronts", palette.GREEN),
+    "pipe": ("lines and wavefronts", palette.PURPLE),
+    "l2": ("L2 cache", palette.GREY),
+    "issue": ("instruction issue", INK),
+    "dram": ("device memory", palette.TEAL),
 }
 
 
@@ -122,18 +125,26 @@ def split(cells: pd.DataFrame) -> Figure:
     return figure
 
 
-def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
-    """Draw the kernels below the ceilings of their GPU.
+def roofline(rows: pd.DataFrame, peak: float) -> Figure:
+    """Draw the kernels below the FMA ceiling, each with a short line at its nearest ceiling.
 
-    `rows` have variant, flop_per_byte_of_sectors and throughput in GFLOP/s; `ceilings` are the
-    known values of ceilings.csv by quantity.
+    `rows` have variant, flop_per_byte_of_sectors, throughput in GFLOP/s, bound and
+    bound_flop_per_s; `peak` is the FMA ceiling in FLOP/s, NaN if unknown.
     """
     figure, (axis,) = style.new_figure(width=8.0, height=4.4)
     looks = palette.looks((False, name) for name in rows["variant"])
-    intensity = rows["flop_per_byte_of_sectors"].to_numpy(dtype=float)
-    peak = ceilings.get("fp32_flop_per_s", np.nan)
-    span = np.geomspace(intensity.min() / 2, intensity.max() * 4, 200)
-    _draw_ceilings(axis, span, ceilings, peak)
+    if np.isfinite(peak):
+        axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
+        how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
+        left = rows["flop_per_byte_of_sectors"].min()
+        axis.annotate("FMA throughput", (left, peak / 1e9), **how)
+    for bound, (text, colour) in _CEILINGS.items():
+        own = rows[rows["bound"] == bound]
+        if len(own):
+            at = own["flop_per_byte_of_sectors"], own["bound_flop_per_s"] / 1e9
+            drawn = axis.scatter(*at, marker="_", s=160, color=colour, label=f"ceiling: {text}")
+            shares = zip(own["variant"], own["share_of_bound"], strict=True)
+            hover(drawn, [f"{name}: {100 * share:.0f} % of {text}" for name, share in shares])
     for variant, own in rows.groupby("variant", sort=False):
         look, name = looks[(False, str(variant))], str(variant)
         columns = ("flop_per_byte_of_sectors", RATE)
@@ -144,20 +155,6 @@ def roofline(rows: pd.DataFrame, ceilings: Mapping[str, float]) -> Figure:
     style.log_axis(axis, "y")
     style.legend(figure, [axis])
     return figure
-
-
-def _draw_ceilings(
-    axis: Axes, span: np.ndarray, ceilings: Mapping[str, float], peak: float
-) -> None:
-    """Draw the roof of each memory over these intensities, up to the FMA ceiling."""
-    if np.isfinite(peak):
-        axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
-        how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
-        axis.annotate("FMA throughput", (span[0], peak / 1e9), **how)
-    for quantity, (text, line) in _ROOFS.items():
-        if quantity in ceilings:
-            rate = np.fmin(span * ceilings[quantity], peak) / 1e9
-            axis.plot(span, rate, line, color=INK, linewidth=1.1, label=text)
 
 
 def shapes(rows: pd.DataFrame) -> Figure:

@@ -1,11 +1,20 @@
 """The roofline of a GPU: each kernel compared with the ceilings of its units and memories.
 
-Each ceiling gives a lower bound of the time of a launch: FMA throughput (tensor cores: throughput
-of partial products) for the FLOPs, bandwidth of L1 for the requested sectors, bandwidth of shared
-memory for the wavefronts, bandwidth of device memory for A, B and C once. Sectors and wavefronts
-are theoretical; the wavefronts assume merged adjacent loads.
+Each ceiling gives a lower bound of the time of a launch:
+
+- compute: FMA throughput (tensor cores: throughput of partial products) for the FLOPs.
+- l1, shared, pipe: a multiprocessor serves one L1 line of 128 bytes, or one wavefront of shared
+  memory, per cycle. Both take turns in one pipe, so their sum is a bound too. Its measured
+  bandwidth is the larger of those of L1 and of shared memory.
+- l2: bandwidth of L2 for the rows of A and columns of B that the blocks on one multiprocessor need
+  at least, and for C. L1 keeps nothing for later blocks.
+- issue: four instructions per cycle and multiprocessor. The clock is that of the latencies.
+- dram: bandwidth of device memory for A, B and C once.
+
+Lines and wavefronts are theoretical; the wavefronts assume merged adjacent loads.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,45 +25,71 @@ from analysis.data.cells import is_source_naive, product_of
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.kernels.counts import Launch, launches
-from analysis.kernels.machine_code import intensities
+from analysis.kernels.machine_code import EXACT, intensities, issued
 from kernels.catalog.product import Product
 from kernels.catalog.variant import UserSupplied
 from kernels.products.elements import ELEMENTS
-from kernels.theory.cost import SECTOR_BYTES
+from kernels.theory.cost import LINE_BYTES, SECTOR_BYTES, WARP
+from kernels.theory.tiles import number_of
 
-WAVEFRONT_BYTES = 128
+_BUILD = ["variant", "dtype", "block_size", "build"]
 FP32, TENSOR = "FP32", "tensor cores"
 _UNITS, _TENSOR_UNITS = "fp32_flop_per_s", "fp16_tensor_flop_per_s"
-# Bounds and their ceilings.
+# Bounds and their ceilings: quantities of ceilings.csv, or of `_rates`.
+_PIPE, _ISSUE = "pipe_bytes_per_s", "issue_per_s"
 BOUNDS = {
     "compute": _UNITS,
-    "l1": "l1_bytes_per_s",
-    "shared": "shared_bytes_per_s",
+    "l1": _PIPE,
+    "shared": _PIPE,
+    "pipe": _PIPE,
+    "l2": "l2_bytes_per_s",
+    "issue": _ISSUE,
     "dram": "device_copy_bytes_per_s",
 }
+SCHEDULERS = 4  # per multiprocessor, each issues one instruction per cycle
+LIMITED = 0.8  # a ceiling limits a kernel that reaches at least this share of it
+Codes = Mapping[tuple[object, ...], Mapping[str, float]]
 
 
 def roofline_table(
-    found: list[MeasuredSource], ceilings: pd.DataFrame, counts: pd.DataFrame
+    found: list[MeasuredSource],
+    ceilings: pd.DataFrame,
+    counts: pd.DataFrame,
+    machine_code: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return one row per GPU and variant, with its fastest block size at its largest size.
 
     The naive kernel also has a row in blocks of 32×32, the launch of source V.
     `ceilings` is `analysis.data.ceilings.ceilings_table`, `counts`
-    `analysis.kernels.counts.counts_table`. balance_flop_per_byte: FMA throughput over bandwidth of
-    device memory; according to source L, a kernel below it is memory-bound. traffic_bytes: sectors
-    requested from L1. share_of_units: throughput of the kernel over that of its units. bound: the
-    largest lower bound of the time; share_of_bound: its share of the kernel's time. Unknown bounds
-    are empty: libraries have no counts, and older recordings no ceilings of caches.
+    `analysis.kernels.counts.counts_table`, `machine_code` the table of this name.
+    balance_flop_per_byte: FMA throughput over bandwidth of device memory; according to source L, a
+    kernel below it is memory-bound. traffic_bytes: sectors requested from L1. share_of_units:
+    throughput of the kernel over that of its units. bound: the largest lower bound of the time;
+    share_of_bound: its share of the kernel's time; limited_by: the bound if this share is at least
+    `LIMITED`. Unknown bounds are empty: libraries have no counts, and older recordings no ceilings
+    of caches.
     """
     counted = launches(counts)
     frames = []
     for source in with_gpu(found):
         rates = rates_of(ceilings, source.label)
+        rates[_ISSUE] = _issue_per_s(rates, source)
+        own = machine_code[machine_code["recording"] == source.recording_id]
+        codes = {
+            tuple(None if pd.isna(row[name]) else row[name] for name in _BUILD): row
+            for row in own.astype(object).to_dict("records")
+        }
         cells = fastest(source).to_dict("records")
-        rows = pd.DataFrame([placed(cell, rates, counted) for cell in cells])
+        rows = pd.DataFrame([placed(cell, rates, counted, codes) for cell in cells])
         frames.append(rows.assign(recording=source.recording_id, gpu=source.label))
     return stacked("roofline", frames)
+
+
+def _issue_per_s(rates: Mapping[str, float], source: MeasuredSource) -> float:
+    """Return the instructions that a GPU can issue per second; NaN if its clock is unknown."""
+    nothing = float("nan")
+    clock = rates.get("l2_latency_cycles", nothing) / rates.get("l2_latency_s", nothing)
+    return SCHEDULERS * int(source.gpu["multiprocessors"]) * clock
 
 
 def fastest(source: MeasuredSource) -> pd.DataFrame:
@@ -71,12 +106,18 @@ def fastest(source: MeasuredSource) -> pd.DataFrame:
 
 
 def placed(
-    cell: dict[str, Any], rates: dict[str, float], counted: dict[Product, Launch]
+    cell: dict[str, Any],
+    rates: Mapping[str, float],
+    counted: dict[Product, Launch],
+    codes: Codes,
 ) -> dict[str, object]:
     """Return a cell with its bounds by a GPU's ceilings (`rates`), and its shares of them.
 
-    `counted` has the memory accesses of known launches. kernel_s may be NaN.
+    `counted` has the memory accesses of known launches, `codes` rows of the table machine_code by
+    `_BUILD`. kernel_s may be NaN.
     """
+    pipe = [rates[name] for name in ("l1_bytes_per_s", "shared_bytes_per_s") if name in rates]
+    rates = {**rates, **({_PIPE: max(pipe)} if pipe else {})}
     product, time_s = product_of(cell), float(cell["kernel_s"])
     shape, launch = product.shape, counted.get(product)
     parts = product.entry.tensor_products
@@ -84,12 +125,22 @@ def placed(
     row = cell | {"kernel_flop_per_s": shape.flop / time_s}
     if launch:
         sectors = launch.theory["global_load_sectors"] + launch.theory["global_store_sectors"]
+        lines = launch.theory["global_load_lines"] + launch.theory["global_store_lines"]
         wavefronts = launch.merged["shared_load_wavefronts"]
         wavefronts += launch.merged["shared_store_wavefronts"]
-        work |= {"l1": sectors * SECTOR_BYTES, "shared": wavefronts * WAVEFRONT_BYTES}
-        row |= intensities(product, launch) | {"traffic_bytes": work["l1"]}
+        work |= {"l1": lines * LINE_BYTES, "shared": wavefronts * LINE_BYTES}
+        work["pipe"] = work["l1"] + work["shared"]
+        build = (product.entry.kernel_name, product.dtype, number_of(product.block_size))
+        code = codes.get((*build, launch.build)) or codes.get((*build, EXACT)) or {}
+        if not pd.isna(code.get("blocks_per_multiprocessor")):
+            work["l2"] = _l2_bytes(product, int(code["blocks_per_multiprocessor"]))
+        if not (parts or pd.isna(code.get("loop_fmas"))):
+            warps = product.launch.blocks * -(-product.launch.threads_per_block // WARP)
+            work["issue"] = warps * issued(product, code)
+        row |= intensities(product, launch) | {"traffic_bytes": sectors * SECTOR_BYTES}
     ceilings = BOUNDS | {"compute": _TENSOR_UNITS} if parts else BOUNDS
     bounds = {n: work[n] / rates[c] for n, c in ceilings.items() if n in work and c in rates}
+    bounds = {name: bound_s for name, bound_s in bounds.items() if bound_s > 0}
     row |= {f"{name}_bound_s": bound_s for name, bound_s in bounds.items()}
     if {"fp32_flop_per_s", "device_copy_bytes_per_s"} <= set(rates):
         row["balance_flop_per_byte"] = rates["fp32_flop_per_s"] / rates["device_copy_bytes_per_s"]
@@ -102,12 +153,31 @@ def placed(
 
 
 def nearest_bound(bounds: dict[str, float], time_s: float) -> dict[str, object]:
-    """Return the largest bound of a time, its name and its share of the time; {} without bounds."""
+    """Return the largest bound of a time, its name and its share of the time; {} without bounds.
+
+    limited_by names the bound if its share is at least `LIMITED`.
+    """
     if not bounds:
         return {}
     nearest = max(bounds, key=lambda name: bounds[name])
     found_s = bounds[nearest]
-    return {"bound": nearest, "bound_s": found_s, "share_of_bound": found_s / time_s}
+    share = found_s / time_s
+    row = {"bound": nearest, "bound_s": found_s, "share_of_bound": share}
+    return row | ({"limited_by": nearest} if share >= LIMITED else {})
+
+
+def _l2_bytes(product: Product, at_once: int) -> float:
+    """Return the least bytes that L2 delivers or takes, with `at_once` blocks per multiprocessor.
+
+    These blocks share the rows of A and columns of B of the best rectangle of blocks.
+    """
+    shape, blocks = product.operands, product.launch.blocks
+    rows = product.tile[0]
+    columns = shape.c_elements / (blocks * rows)
+    together = min(max(at_once, 1), blocks)
+    edges = (down * rows + together / down * columns for down in range(1, together + 1))
+    elements = blocks / together * min(edges) * shape.k + shape.c_elements
+    return elements * ELEMENTS[product.dtype].bytes
 
 
 def _compulsory_bytes(product: Product) -> int:

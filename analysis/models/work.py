@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.cells import whole
-from analysis.kernels.machine_code import EXACT
+from analysis.kernels.machine_code import EXACT, issued
 from kernels.catalog.entries import variant
 from kernels.catalog.product import Product
 from kernels.cubins.build import build_for
@@ -102,7 +102,7 @@ def _on_gpu(
     if code is None:
         return found
     warps = blocks * -(-threads // WARP_SIZE)
-    found["instructions"] = warps * _instructions(product, code)
+    found["instructions"] = warps * issued(product, code)
     if gpu.compute_capability in LIMITS:
         at_once = occupancy(
             gpu.compute_capability,
@@ -125,18 +125,6 @@ def _code(
     assert build is not None
     keys = ((build.variant, number_of(build.block_size), kind) for kind in (build.kind, EXACT))
     return next((codes[key] for key in keys if key in codes), None)
-
-
-def _instructions(product: Product, code: dict[str, float]) -> float:
-    """Return the number of instructions that a warp issues.
-
-    The main loop counts as often as the sums need, the rest once, also a loop around the main loop.
-    """
-    adds = product.shape.k * product.sums_per_thread
-    if not code["loop_fmas"] > 0:
-        return float("nan")
-    rounds = adds / code["loop_fmas"]
-    return code["instructions"] + (rounds - 1) * code["loop_instructions"]
 
 
 def _steps(product: Product) -> int:

@@ -265,7 +265,7 @@ def test_a_kernel_goes_all_the_way(path, card):
     assert lines[0] == "mine.cu: mine(a, b, c, n), float32: tiles of 8x8, 8x8 threads"
     assert re.search(r"global loads +72 ", text)
     assert re.search(r"sm_86 +float32 +– +0 .* 50% +1 +LDG 128\n", text)
-    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory) +\S+ +– +–", text)
+    assert re.search(r"\n  > mine +– +\S+ +(L1|shared memory|L1 \+ shared memory) +\S+ +– +–", text)
     assert re.search(r"\n  naive +32 +", text)
     assert re.search(r"\n  > mine +– +8 +float32 +1\.8 ", text)
     assert re.search(r"\n  block +4 +8 +float32 +1\.8 ", text)
