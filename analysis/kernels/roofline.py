@@ -4,7 +4,7 @@ Each ceiling gives a lower bound of the time of a launch:
 
 - compute: FMA throughput (tensor cores: throughput of partial products) for the FLOPs.
 - l1, shared, pipe: a multiprocessor serves one L1 line of 128 bytes, or one wavefront of shared
-  memory, per cycle. Both take turns in one pipe, so their sum is a bound too. Its measured
+  memory, per cycle. Both share one pipe, so their sum is a bound too. Its measured
   bandwidth is the larger of those of L1 and of shared memory.
 - l2: bandwidth of L2 for the rows of A and columns of B that the blocks on one multiprocessor need
   at least, and for C. L1 keeps nothing for later blocks.
