@@ -3,8 +3,8 @@
 import os
 import re
 import stat
-from collections.abc import Iterable
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ from base.validation import (
     name_in,
     not_empty,
 )
-from kernels.catalog.product import BASELINE, BASELINE_BLOCK, products_of
+from kernels.catalog.product import BASELINE, BASELINE_BLOCK, Product, products_of
 from kernels.products.shape import LARGEST_SIZE, Shape
 
 # Ids that tables use for published times and for cubins built here.
@@ -140,6 +140,15 @@ class CpuStudy(Section):
     block_sizes: OneOrMore[Size]
     threads: OneOrMore[Threads]
 
+    @model_validator(mode="after")
+    def _check_products(self) -> "CpuStudy":
+        largest = {limit.variant: limit.largest_size for limit in self.size_limits}
+        if all(largest.get(name, LARGEST_SIZE) < min(self.sizes) for name in self.variants):
+            raise ValueError("size_limits exclude every size; add smaller sizes, or raise a limit")
+        if len(self.variants) * len(self.sizes) * len(self.block_sizes) > _MOST_PRODUCTS:
+            raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes")
+        return self
+
 
 class Interference(Section):
     """The kernel that is timed with and without traffic on the host's other GPUs."""
@@ -237,18 +246,33 @@ class Study(Section):
                 raise ValueError(f"{key} is not a value that quick can override; remove it")
         return quick
 
-    @model_validator(mode="after")
-    def _check_number(self) -> "Study":
+    def products(self) -> Iterator[Product]:
+        """Yield the products within `block_size_limits`: square matrices, then `series`."""
         squares = [Shape.square(n) for n in (*self.sizes, *self.holdout_sizes)]
-        given: list[tuple[Any, ...]] = [(self.variants, self.dtypes, self.block_sizes, squares)]
+        yield from self._within_limits(self.variants, self.dtypes, self.block_sizes, squares)
         for one in self.series:
             shapes = [Shape.parse(text) for text in one.shapes]
-            given.append((one.variants, one.dtypes, one.block_sizes, shapes))
-        found = chain.from_iterable(products_of(*each) for each in given)
-        cpu = self.cpu
-        on_cpu = len(cpu.variants) * len(cpu.sizes) * len(cpu.block_sizes)
-        if max(on_cpu, len(list(islice(found, _MOST_PRODUCTS + 1)))) > _MOST_PRODUCTS:
+            yield from self._within_limits(one.variants, one.dtypes, one.block_sizes, shapes)
+
+    def _within_limits(self, *given: Any) -> Iterator[Product]:
+        for product in products_of(*given):
+            if all(
+                product.shape.largest <= limit.largest_size
+                for limit in self.block_size_limits
+                if limit.block_size == product.block_size
+            ):
+                yield product
+
+    @model_validator(mode="after")
+    def _check_products(self) -> "Study":
+        found = list(islice(self.products(), _MOST_PRODUCTS + 1))
+        if len(found) > _MOST_PRODUCTS:
             raise ValueError(f"has more than {_MOST_PRODUCTS} products; remove sizes or variants")
+        if not any(one.entry.takes_memory(each) for one in found for each in self.host_memory):
+            raise ValueError(
+                "its variants support none of its sizes with block_size_limits and host_memory; "
+                "see `python -m kernels list`"
+            )
         return self
 
     @field_validator("block_sizes")

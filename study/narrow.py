@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import products_of
 from kernels.products.shape import Shape
 from study.config import Config, ConfigError, in_scope, named, read, validate
@@ -33,13 +34,11 @@ def asked(
     study["sizes"] = list(sizes) or study["sizes"]
     study["cpu"] |= {"variants": ["blas"], "sizes": study["sizes"], "threads": ["all"]}
     study["protocol"] |= {"cold_starts": 0}
-    plain = whole.plain()
-    config = validate({**plain, "study": study}, named(path))
-    shapes = [Shape.square(n) for n in config.study.sizes]
-    for name in variants:
-        if not any(products_of([name], config.study.dtypes, config.study.block_sizes, shapes)):
+    shapes = [Shape.square(n) for n in study["sizes"]]
+    for name in filter(VARIANTS.__contains__, variants):  # `validate` names unknown variants
+        if not any(products_of([name], study["dtypes"], study["block_sizes"], shapes)):
             raise ConfigError(
-                f"{name}: supports none of the sizes {', '.join(map(str, config.study.sizes))}; "
+                f"{name}: supports none of the sizes {', '.join(map(str, study['sizes']))}; "
                 "see `python -m kernels list`"
             )
-    return config
+    return validate({**whole.plain(), "study": study}, named(path))

@@ -178,6 +178,8 @@ study.cpu = [naive]
 study.cpu: ['naive'] is not a mapping of keys to values; allowed: the keys $keys
 study.sizes = []
 study.sizes: is empty; add an entry
+study.cpu.size_limits = [{variant: naive, largest_size: 255}, {variant: blocked, largest_size: 9}]
+study.cpu: size_limits exclude every size; add smaller sizes, or raise a limit
 study.block_sizes = [32, 8, 32]
 study.block_sizes: 32 is listed twice; remove one
 study.variants[0] = nave
@@ -303,6 +305,19 @@ def test_missing_key_is_named(config):
 def test_block_sizes_lack_that_of_the_baseline_only_where_it_is_not_measured(config):
     config["study"] |= {"variants": ["block"], "block_sizes": [8]}
     assert validate(config, "config.yaml").study.block_sizes == [8]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"variants": ["sgemm_top_graph"], "host_memory": ["pageable"]},
+        {"variants": ["sgemm_top_graph"], "sizes": [2048], "holdout_sizes": []},
+        {"block_sizes": [32], "block_size_limits": [{"block_size": 32, "largest_size": 9}]},
+    ],
+)
+def test_a_study_without_any_product_is_refused(config, changes):
+    config["study"] |= changes
+    assert fault(config).startswith("study: its variants support none of its sizes with block")
 
 
 @pytest.mark.parametrize("content", [None, [], "text", 3])

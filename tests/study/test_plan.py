@@ -6,10 +6,10 @@ import pytest
 
 from kernels.catalog.entries import VARIANTS, variant
 from kernels.catalog.product import Product, block_sizes
+from kernels.catalog.product import products_of as products_in
 from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
-from study import plan
 from study.cells import gpu_cells
 from study.config import load
 from study.plan import builds, products
@@ -51,7 +51,7 @@ def product(name, dtype, shape, block=None):
 def products_of(series):
     keys = ("variants", "dtypes", "block_sizes")
     shapes = [Shape.parse(text) for text in series["shapes"]]
-    return list(plan.products_of(*(series[key] for key in keys), shapes))
+    return list(products_in(*(series[key] for key in keys), shapes))
 
 
 def test_a_series_has_what_each_of_its_variants_takes():
