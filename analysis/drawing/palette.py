@@ -63,6 +63,7 @@ STEPS = (
     "sgemm_top",
     "sgemm_tensor",
     "cublas_sgemm",
+    "sgemm_tensor_tma",
 )
 ANY_SHAPE = ("mm_naive", "mm_tile", "bmm_naive", "bmm_tile")
 _CPU_BESIDE = ("naive", "blas", "packed")

@@ -5,9 +5,9 @@ import pandas as pd
 from analysis.data.frames import stacked
 from analysis.domain import SHAPE
 from kernels.catalog.entries import VARIANTS
-from kernels.catalog.variant import IN_TURN
+from kernels.catalog.variant import SEQUENTIAL
 
-_FLOWS = [name for name, v in VARIANTS.items() if v.flow != IN_TURN]
+_FLOWS = [name for name, v in VARIANTS.items() if v.flow not in SEQUENTIAL]
 # The parts of a plain run: column of summary.csv, name.
 _PARTS = {"h2d_s": "copies to the GPU", "in_run_kernel_s": "kernel", "d2h_s": "copy back"}
 _KEY = ["gpu", "dtype", *SHAPE, "host_memory"]

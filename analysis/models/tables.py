@@ -153,7 +153,9 @@ def _measured_cells(source: MeasuredSource) -> pd.DataFrame:
     cells = source.gpu_square_cells
     cells = cells[cells["host_memory"] == source.memory("kernel")]
     known = [
-        name for name, v in VARIANTS.items() if isinstance(v, CatalogKernel) and not v.tensor_cores
+        name
+        for name, v in VARIANTS.items()
+        if isinstance(v, CatalogKernel) and v.theory and not v.tensor_cores
     ]
     cells = cells[cells["variant"].isin(known) & cells["kernel_s"].notna()]
     role = pd.Series(FITTED, cells.index).mask(cells["n"].isin(source.holdout_sizes), HELD_OUT)

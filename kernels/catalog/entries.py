@@ -20,7 +20,10 @@ from kernels.catalog.host_steps import PADDED, TRANSPOSED_B
 from kernels.catalog.variant import (
     AS_GRAPH,
     IN_PIECES,
+    MAPPED,
     PIECES,
+    PREPARED,
+    STAGED,
     CatalogKernel,
     Kernel,
     Library,
@@ -49,6 +52,28 @@ _TOP = CatalogKernel(
     fixed_blocks=True,
     shapes="single",
     after="register_tile_async",
+)
+
+_TMA = CatalogKernel(
+    name="sgemm_tensor_tma",
+    title="tensor cores, operands split once",
+    idea="operands split once, fed by the bulk copy engine",
+    origin="own",
+    description="a first kernel splits A and B into 16-bit parts in the order of shared memory; a "
+    "second one, with one block per multiprocessor, copies them by the bulk copy engine (TMA) and "
+    "multiplies by wgmma in two groups of warps",
+    family="tensor",
+    kernel="sgemm_tensor_tma",
+    tile=geometry.tensor_tile,
+    geometry=geometry.persistent_tiles,
+    theory=None,
+    in_order=False,
+    shapes="single",
+    after="sgemm_tensor",
+    flow=PREPARED,
+    device_step=geometry.PARTS,
+    tensor_products=3,
+    only_capability=(9, 0),
 )
 
 _ENTRIES: list[Variant] = [
@@ -359,6 +384,47 @@ _ENTRIES: list[Variant] = [
         in_order=False,
         after="sgemm_top",
         tensor_products=3,
+    ),
+    CatalogKernel(
+        name="sgemm_mapped",
+        title="small product in host memory",
+        idea="one launch, no copies",
+        origin="own",
+        description="one launch reads A and B from mapped host memory and writes C there; a "
+        "cluster of eight blocks loads each element once (compute capability 9.0 and newer)",
+        family="register",
+        kernel="sgemm_mapped",
+        tile=geometry.line_tile,
+        geometry=geometry.mapped_rows,
+        theory=None,
+        after="sgemm_top_graph",
+        flow=MAPPED,
+        edges=(1, 128),
+    ),
+    _TMA,
+    replace(
+        _TMA,
+        name="sgemm_tensor_pieces",
+        title="tensor cores, copies overlapped",
+        idea="copies and kernels overlap in pieces",
+        description="the same kernels in pieces of 256 rows of A and C, as a CUDA graph: B is "
+        "copied and split first; then pieces of A go up while pieces of C come down",
+        after="sgemm_tensor_tma",
+        flow=IN_PIECES,
+        piece_tiles=2,
+        edges=(512, math.inf),
+    ),
+    replace(
+        _TMA,
+        name="sgemm_tensor_staged",
+        title="tensor cores, staged copies",
+        idea="host threads copy pageable memory through a pinned ring",
+        description="the same kernels and pieces from pageable memory: host threads copy chunks to "
+        "and from a ring of pinned memory, while other chunks cross the link",
+        after="sgemm_tensor_tma",
+        flow=STAGED,
+        piece_tiles=2,
+        edges=(512, math.inf),
     ),
     CatalogKernel(
         name="mm_naive",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kernels.catalog.variant import Launch, Tile
+from kernels.catalog.variant import DeviceStep, Launch, Tile
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.tensor_accesses import TENSOR_STEPS, TENSOR_TILE
@@ -96,3 +96,41 @@ def split_tiles(shape: Shape, _: None) -> Launch:
     words = 2 * 2 * lines * steps // 2 + 2 * lines + 8 * (lines + 4)
     launch = _blocks(tensor_tile, lambda _: (256, 1))(shape, None)
     return replace(launch, dynamic_shared_bytes=4 * words)
+
+
+_PARTS_LINES, _PARTS_STEPS = 128, 64  # of an image of `split_parts`
+_PARTS_BYTES = 2 * 2 * _PARTS_LINES * _PARTS_STEPS + 4 * _PARTS_LINES  # two parts, and scales
+# Multiprocessors of an H100 SXM and of an H200.
+_MULTIPROCESSORS = 132
+
+
+def _parts_steps(k: int) -> int:
+    return -(-k // _PARTS_STEPS)
+
+
+# A block splits 32 lines and four steps.
+PARTS = DeviceStep(
+    "split_parts",
+    256,
+    lambda lines, k: -(-lines // _PARTS_LINES) * 4 * -(-_parts_steps(k) // 4),
+    lambda lines, k: -(-lines // _PARTS_LINES) * _parts_steps(k) * _PARTS_BYTES,
+)
+
+
+def mapped_rows(shape: Shape, _: None) -> Launch:
+    """Eight blocks of 256 threads with some rows of A and C each, and all of B."""
+    rows = -(-shape.n // 32) * 4
+    words = -(-shape.n * shape.n // 4) * 4 + 2 * rows * shape.n
+    return Launch((8, 1, 1), (256, 1), 4 * words)
+
+
+def persistent_tiles(shape: Shape, _: None) -> Launch:
+    """Blocks of 384 threads, at most one per multiprocessor, which compute tile after tile.
+
+    Shared memory holds three stages of two images, parts of C of eight warps, and barriers.
+    """
+    rows, columns, _steps = tensor_tile(None)
+    tiles = -(-shape.m // rows) * -(-shape.n // columns)
+    image = 1024 * -(-_PARTS_BYTES // 1024)
+    shared = 3 * 2 * image + 8 * 4 * 16 * 33 + 3 * 2 * 8
+    return Launch((min(tiles, _MULTIPROCESSORS), 1, 1), (384, 1), shared)

@@ -43,6 +43,10 @@ def not_launchable(
     if product.entry.tensor_cores and limits.compute_capability < _TENSOR_CORES:
         needed, has = (".".join(map(str, c)) for c in (_TENSOR_CORES, limits.compute_capability))
         return f"needs compute capability {needed} for its tensor cores, the GPU has {has}"
+    only = product.entry.only_capability
+    if only and limits.compute_capability != only:
+        needed, has = (".".join(map(str, c)) for c in (only, limits.compute_capability))
+        return f"needs compute capability {needed}, the GPU has {has}"
     launch, seen = product.launch, product.operands
     threads = launch.threads_per_block
     registers = _registers_per_block(registers_per_thread, threads, limits.warp_size)
@@ -64,7 +68,7 @@ def not_launchable(
         (launch.grid[2], limits.max_grid_z, "blocks along z, {} allowed"),
         (registers, limits.max_registers_per_block, "registers per block, {} allowed"),
         (
-            sum(elements) * ELEMENTS[product.dtype].bytes,
+            sum(elements) * ELEMENTS[product.dtype].bytes + product.prepared_bytes,
             limits.memory_bytes,
             "bytes for the matrices, the GPU has {}",
         ),

@@ -87,10 +87,17 @@ class Product:
         return (seen.n,) if self.entry.shapes == "square" else (seen.m, seen.n, seen.k)
 
     @property
+    def prepared_bytes(self) -> int:
+        """Bytes that a kernel prepares on the GPU from A and B (`DeviceStep`)."""
+        step = self.kernel and self.kernel.device_step
+        lines = (self.shape.m, self.shape.n)
+        return sum(step.bytes(count, self.shape.k) for count in lines) if step else 0
+
+    @property
     def pieces(self) -> list[tuple[int, int]]:
         """The pieces of a run: first row of A and C, and number of rows, in whole tiles."""
         rows, m = self.tile[0], self.shape.m
-        most = -(-m // rows // PIECES) * rows
+        most = (self.entry.piece_tiles or -(-m // rows // PIECES)) * rows
         return [(first, min(most, m - first)) for first in range(0, m, most)]
 
     @property
@@ -105,12 +112,13 @@ class Product:
     @property
     def has_theory(self) -> bool:
         """Whether the catalog has the theory of its memory accesses."""
-        return isinstance(self.entry, CatalogKernel)
+        return isinstance(self.entry, CatalogKernel) and self.entry.theory is not None
 
     def accesses(self) -> list[Access]:
         """Return the theory of the kernel's memory accesses."""
         entry = self.entry
         assert isinstance(entry, CatalogKernel), f"{self.variant} has no theory"
+        assert entry.theory, f"{self.variant} has no theory"
         return entry.theory(self.operands, self.block_size, ELEMENTS[self.dtype].bytes)
 
 

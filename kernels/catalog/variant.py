@@ -37,10 +37,29 @@ class Launch:
 Tile = tuple[int, int, int]
 
 # Flow of an end-to-end run: copies and kernel one after the other, each enqueued by its own call;
-# pieces whose copies and kernels overlap; or a CUDA graph, launched by one call.
-IN_TURN, IN_PIECES, AS_GRAPH = "in turn", "in pieces", "as a graph"
+# the same with a kernel that prepares the operands on the GPU; pieces whose copies and kernels
+# overlap; such pieces from pageable memory, which host threads copy through pinned memory; a CUDA
+# graph, launched by one call; or one launch that reads and writes host memory.
+IN_TURN, PREPARED, IN_PIECES, AS_GRAPH = "in turn", "prepared", "in pieces", "as a graph"
+STAGED, MAPPED = "staged", "mapped"
+# Flows in one stream: their parts and their kernels are timed separately.
+SEQUENTIAL = (IN_TURN, PREPARED)
 # Pieces per run: enough for short ends, and few enough that each fills a GPU.
 PIECES = 8
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """A kernel that prepares the operands of another kernel on the GPU, in one allocation.
+
+    `blocks(lines, k)` and `bytes(lines, k)` belong to `lines` rows of A or columns of B. The result
+    of B precedes the result of A. Blocks of A precede blocks of B.
+    """
+
+    kernel: str
+    threads: int
+    blocks: Callable[[int, int], int]
+    bytes: Callable[[int, int], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +70,9 @@ class Variant:
     table or step. `family` is the term of model M0 that describes the kernel. `shapes` is
     ``square`` (square matrices), ``single`` (one product) or ``batched``. The longest edge of a
     matrix must be within `edges`. `block_sizes` is None for a variant without block size. With
-    `fixed_blocks` a study measures all of them, whatever block sizes it lists. A `flow` other than
-    `IN_TURN` needs pinned memory.
+    `fixed_blocks` a study measures all of them, whatever block sizes it lists. A `flow` that is not
+    `SEQUENTIAL` needs pinned memory, `STAGED` pageable memory. A piece of a run has `piece_tiles`
+    rows of tiles (None: all rows are divided into `PIECES`).
     """
 
     name: str
@@ -69,9 +89,12 @@ class Variant:
     edges: tuple[int, float] = (1, math.inf)
     host_step: HostStep | None = None
     flow: str = IN_TURN
+    piece_tiles: int | None = None
     # 16-bit products on tensor cores per float32 product (0: no tensor cores). They need compute
     # capability 8.0.
     tensor_products: int = 0
+    # The only compute capability that has the kernel's instructions; None: no such limit.
+    only_capability: tuple[int, int] | None = None
 
     @property
     def source(self) -> str | None:
@@ -105,7 +128,8 @@ class Variant:
 
     def takes_memory(self, host_memory: str) -> bool:
         """Return whether the flow works from this host memory: only pinned copies overlap."""
-        return self.flow == IN_TURN or host_memory == "pinned"
+        needed = "pageable" if self.flow == STAGED else "pinned"
+        return self.flow in SEQUENTIAL or host_memory == needed
 
     def takes_block(self, block_size: BlockSize) -> bool:
         """Return whether the variant has this block size (None: no block size)."""
@@ -129,13 +153,15 @@ class Kernel(Variant):
 
     `tile` and `geometry` get block sizes of the type in `block_sizes`. The guarded build runs
     where the tile does not divide the matrices. Without `in_order`, sums do not run in the order
-    of k, and products are compared with their error bound instead of bit for bit.
+    of k, and products are compared with their error bound instead of bit for bit. With a
+    `device_step`, the kernel gets its results instead of A and B.
     """
 
     kernel: str
     tile: Callable[[Any], Tile]
     geometry: Callable[[Shape, Any], Launch]
     in_order: bool = True
+    device_step: DeviceStep | None = None
 
     @property
     def kernel_name(self) -> str:
@@ -145,9 +171,9 @@ class Kernel(Variant):
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogKernel(Kernel):
-    """A kernel of the catalog, with the theory of its memory accesses."""
+    """A kernel of the catalog, with the theory of its memory accesses (None: no theory)."""
 
-    theory: Callable[[Shape, Any, int], list[Access]]
+    theory: Callable[[Shape, Any, int], list[Access]] | None
 
     @property
     def source(self) -> str:

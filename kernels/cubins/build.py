@@ -58,6 +58,10 @@ PROBES = Build("probes", None, "float32", False)
 TENSOR_PROBE = Build("tensor_probe", None, "float32", False)
 HOLD = Build("hold", None, "float32", False)
 INSTRUMENTS = (PROBES, TENSOR_PROBE, HOLD)
+# Kernels that prepare the operands of other kernels.
+_STEPS = {
+    e.device_step.kernel for e in VARIANTS.values() if isinstance(e, Kernel) and e.device_step
+}
 
 
 def stem(variant: str, block_size: BlockSize, dtype: str) -> str:
@@ -77,9 +81,15 @@ def build_for(product: Product) -> Build | None:
     return Build(kernel.kernel, product.block_size, product.dtype, product.is_guarded)
 
 
+def step_build(product: Product) -> Build | None:
+    """Return the build of the kernel that prepares a product's operands; None if there is none."""
+    step = product.kernel and product.kernel.device_step
+    return Build(step.kernel, None, product.dtype, product.is_guarded) if step else None
+
+
 def builds_for(products: Iterable[Product]) -> list[Build]:
     """Return the builds that these products need, without repeats."""
-    found = map(build_for, products)
+    found = (build for one in products for build in (step_build(one), build_for(one)))
     return list(dict.fromkeys(build for build in found if build))
 
 
@@ -104,6 +114,8 @@ def parse_build(text: str) -> Build:
 
 def _exists(build: Build) -> bool:
     """Return whether some matrices need this build of a kernel."""
+    if build.variant in _STEPS:
+        return (build.block_size, build.dtype) == (None, "float32")
     entry = VARIANTS.get(build.variant)
     if not isinstance(entry, Kernel) or entry.kernel != build.variant:
         return False

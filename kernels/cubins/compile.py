@@ -14,7 +14,7 @@ from base.errors import StudyError
 from base.files import digest, sha256, write_atomic
 from base.paths import ROOT, shown
 from base.pool import run_all
-from kernels.catalog.entries import variant
+from kernels.catalog.entries import VARIANTS
 from kernels.cubins.build import INSTRUMENTS, TENSOR_PROBE, Build, recorded
 from kernels.cubins.machine_code import InstructionCount, instructions
 from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc_version
@@ -91,8 +91,8 @@ def command(nvcc: Path, build: Build, architecture: str, out: Path) -> list[str]
     """Return the compiler's command line for one cubin."""
     defines = [f"-D{name}={value}" for name, value in build.defines.items()]
     source = ROOT / build.source
-    own = build not in INSTRUMENTS
-    on_tensor_cores = variant(build.variant).tensor_cores if own else build == TENSOR_PROBE
+    entry = VARIANTS.get(build.variant)
+    on_tensor_cores = entry.tensor_cores if entry else build == TENSOR_PROBE
     # Only this architecture has asynchronous products on tensor cores (wgmma).
     target = "sm_90a" if on_tensor_cores and architecture == "sm_90" else architecture
     return [

@@ -4,11 +4,13 @@ Both need pinned memory: the driver copies pageable memory synchronously through
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from kernels.catalog.variant import PIECES
+from kernels.products.matrices import Matrix
 from kernels.products.shape import Shape
 from measurement.devices.buffers import Work
 from measurement.devices.session import CellError, DeviceError
@@ -16,6 +18,41 @@ from measurement.devices.session import CellError, DeviceError
 # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: calls of other threads do not affect the capture.
 _CAPTURE_MODE = 1
 _POINTER = ctypes.c_void_p
+
+
+# Gets the number of rows of a piece, the device addresses of its rows of A and C, and a stream.
+Launcher = Callable[[int, int, int, Any], Callable[[], None]]
+
+
+class Piece(NamedTuple):
+    """Some rows of A and C: device addresses, host memory, and the launch of their kernel."""
+
+    stream: Any
+    a_device: int
+    a_host: Matrix
+    launch: Callable[[], None]
+    c_host: Matrix
+    c_device: int
+
+
+def pieces_of(
+    shape: Shape,
+    work: Work,
+    on_device: Sequence[Any],
+    rows: list[tuple[int, int]],
+    launcher: Launcher,
+    streams: Iterable[Any],
+) -> list[Piece]:
+    """Return the pieces of a run; `rows` has the first row and the number of rows of each."""
+    pieces = []
+    for (first, count), stream in zip(rows, streams, strict=False):
+        a = slice(first * shape.k, (first + count) * shape.k)
+        c = slice(first * shape.n, (first + count) * shape.n)
+        a_device = int(on_device[0]) + a.start * work.a.itemsize
+        c_device = int(on_device[2]) + c.start * work.c.itemsize
+        launch = launcher(count, a_device, c_device, stream)
+        pieces.append(Piece(stream, a_device, work.a[a], launch, work.c[c], c_device))
+    return pieces
 
 
 class Pieces:
@@ -33,34 +70,70 @@ class Pieces:
         work: Work,
         on_device: Sequence[Any],
         rows: list[tuple[int, int]],
-        launcher: Callable[[int, int, int, Any], Callable[[], None]],
+        launcher: Launcher,
     ) -> Callable[[], None]:
-        """Return a function that executes one run and waits for its end.
-
-        `rows` contains the first row and the number of rows of each piece. `launcher` gets that
-        number, the device addresses of the piece's rows of A and C, and the stream.
-        """
-        pieces = []
-        for (first, count), stream in zip(rows, self._streams, strict=False):
-            a = slice(first * shape.k, (first + count) * shape.k)
-            c = slice(first * shape.n, (first + count) * shape.n)
-            a_device = int(on_device[0]) + a.start * work.a.itemsize
-            c_device = int(on_device[2]) + c.start * work.c.itemsize
-            launch = launcher(count, a_device, c_device, stream)
-            pieces.append((stream, a_device, work.a[a], launch, work.c[c], c_device))
+        """Return a function that executes one run and waits for its end."""
+        pieces = pieces_of(shape, work, on_device, rows, launcher, self._streams)
 
         def run() -> None:
             self._cuda.memcpy_htod_async(on_device[1], work.b, self._streams[0])
             self._b_copied.record(self._streams[0])
-            for stream, a_device, a_host, launch, c_host, c_device in pieces:
-                self._cuda.memcpy_htod_async(a_device, a_host, stream)
-                stream.wait_for_event(self._b_copied)
-                launch()
-                self._cuda.memcpy_dtoh_async(c_host, c_device, stream)
-            for stream, *_ in pieces:
-                stream.synchronize()
+            for piece in pieces:
+                self._cuda.memcpy_htod_async(piece.a_device, piece.a_host, piece.stream)
+                piece.stream.wait_for_event(self._b_copied)
+                piece.launch()
+                self._cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, piece.stream)
+            for piece in pieces:
+                piece.stream.synchronize()
 
         return run
+
+
+def order(cuda: Any, earlier: Any, later: Any) -> None:
+    """Let a stream wait for the work that is now in another stream."""
+    event = cuda.Event()
+    event.record(earlier)
+    later.wait_for_event(event)
+
+
+class Duplex:
+    """Runs in pieces with one stream per direction of the link, and one for kernels.
+
+    B is copied first; then pieces of A go up while pieces of C come down. All work begins and ends
+    in `stream`, so that a `Graph` can capture it.
+    """
+
+    def __init__(self, cuda: Any, stream: Any) -> None:
+        """Create streams in the current context; `cuda` is `pycuda.driver`."""
+        self._cuda = cuda
+        self._up, self._kernels, self._down = stream, cuda.Stream(), cuda.Stream()
+
+    def ready(
+        self,
+        shape: Shape,
+        work: Work,
+        on_device: Sequence[Any],
+        rows: list[tuple[int, int]],
+        launcher: Launcher,
+        prepare: Callable[[Any], Callable[[], None]],
+    ) -> Callable[[], None]:
+        """Return a function that enqueues one run; `prepare(stream)` launches the work on B."""
+        pieces = pieces_of(shape, work, on_device, rows, launcher, repeat(self._kernels))
+        begin = prepare(self._kernels)
+
+        def queue() -> None:
+            self._cuda.memcpy_htod_async(on_device[1], work.b, self._up)
+            order(self._cuda, self._up, self._kernels)
+            begin()
+            for piece in pieces:
+                self._cuda.memcpy_htod_async(piece.a_device, piece.a_host, self._up)
+                order(self._cuda, self._up, self._kernels)
+                piece.launch()
+                order(self._cuda, self._kernels, self._down)
+                self._cuda.memcpy_dtoh_async(piece.c_host, piece.c_device, self._down)
+            order(self._cuda, self._down, self._up)
+
+        return queue
 
 
 class Graph:

@@ -13,8 +13,9 @@ import numpy as np
 from base.errors import StudyError
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.limits import DeviceLimits, not_launchable
-from kernels.catalog.variant import AS_GRAPH, IN_TURN, UserCall
-from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, Build, build_for
+from kernels.catalog.product import Product
+from kernels.catalog.variant import AS_GRAPH, MAPPED, SEQUENTIAL, STAGED, UserCall
+from kernels.cubins.build import HOLD, PROBES, TENSOR_PROBE, Build, build_for, step_build
 from kernels.cubins.compile import BuildResult, architecture
 from kernels.products.elements import ELEMENTS
 from kernels.products.matrices import POISON_WORD, Inputs, Matrix
@@ -24,8 +25,9 @@ from measurement.devices.calls import DeviceMatrix, load_call
 from measurement.devices.ceilings import Ceiling, gpu_ceilings
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.energy import POLL_S, RAMP_S, SETTLE_S, Energy, steps
-from measurement.devices.flows import Graph, Pieces
+from measurement.devices.flows import Duplex, Graph, Pieces
 from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
+from measurement.devices.staging import Staged
 from measurement.devices.telemetry import NvmlTelemetry
 from study.cells import Cell
 
@@ -74,6 +76,9 @@ class GpuSession:
         self._sgemm: cublas.Sgemm | None = None
         self._graphs: dict[Cell, Graph] = {}
         self._pieces: Pieces | None = None
+        self._staged: Staged | None = None
+        self._prepared: Any = None  # memory for operands that a kernel prepares
+        self._prepared_bytes = 0
 
     def __enter__(self) -> "GpuSession":
         cuda = self._cuda
@@ -101,14 +106,20 @@ class GpuSession:
         # Buffers, events and functions must be destroyed before their context.
         if self._sgemm:
             self._sgemm.close()
-        for graph in self._graphs.values():
-            graph.close()
-        self._graphs.clear()
+        self._close_graphs()
+        if self._staged:
+            self._staged.close()
         self._functions.clear()
         self._calls.clear()
         self.__dict__.pop("_blocking_kernel", None)
         del self._pieces, self._host, self._on_device, self._events, self._stream, self._filler
+        del self._prepared, self._staged
         self._close()
+
+    def _close_graphs(self) -> None:
+        for graph in self._graphs.values():
+            graph.close()
+        self._graphs.clear()
 
     def _close(self) -> None:
         self._context.pop()
@@ -176,7 +187,7 @@ class GpuSession:
 
         The variant's `flow` defines how. Only runs in one stream have separately timed parts.
         """
-        if cell.product.entry.flow == IN_TURN:
+        if cell.product.entry.flow in SEQUENTIAL:
             return self._in_turn(cell)
         try:
             start = self._flow(cell)
@@ -187,30 +198,56 @@ class GpuSession:
             raise DeviceError(str(error)) from error
 
     def _flow(self, cell: Cell) -> Callable[[], None]:
-        """Return a function that executes the cell's run in pieces or as a graph."""
+        """Return a function that executes the cell's run, of a flow in more than one step."""
+        if cell in self._graphs:
+            return self._graphs[cell].run
         c_device = self._on_device[2]
         work = self._host[str(cell.host_memory)].work(cell)
         if cell.product.entry.flow == AS_GRAPH:
-            if cell not in self._graphs:
-                launch = self._launcher(cell)
+            launch = self._launcher(cell)
 
-                def queue() -> None:
-                    self._copy_in(work)
-                    launch()
-                    self._cuda.memcpy_dtoh_async(work.c, c_device, self._stream)
+            def queue() -> None:
+                self._copy_in(work)
+                launch()
+                self._cuda.memcpy_dtoh_async(work.c, c_device, self._stream)
 
-                self._graphs[cell] = Graph(self._stream, queue)
+            self._graphs[cell] = Graph(self._stream, queue)
             return self._graphs[cell].run
-        if self._pieces is None:
-            self._pieces = Pieces(self._cuda)
+        if cell.product.entry.flow == MAPPED:
+            addresses = [matrix.ctypes.data for matrix in (work.a, work.b, work.c)]
+            launch = self._launcher(cell, on_device=addresses)
+
+            def run() -> None:
+                launch()
+                self._stream.synchronize()
+
+            return run
         rows = cell.product.pieces
 
         def launcher(count: int, a_device: int, c_device: int, stream: Any) -> Callable[[], None]:
             piece = replace(cell.product, shape=replace(cell.shape, m=count))
             on_device = (a_device, self._on_device[1], c_device)
-            return self._launcher(replace(cell, product=piece), stream, on_device)
+            return self._launcher(replace(cell, product=piece), stream, on_device, whole=False)
 
-        return self._pieces.ready(cell.shape, work, self._on_device, rows, launcher)
+        pieces = (cell.shape, work, self._on_device, rows, launcher)
+        if step_build(cell.product):
+            piece = replace(cell.product, shape=replace(cell.shape, m=rows[0][1]))
+
+            def prepare(stream: Any) -> Callable[[], None]:
+                return self._prepare(piece, self._on_device, stream, rows=False)[0]
+
+            # The first piece is the largest: memory for its operands is enough for all pieces.
+            self._prepared_at(piece.prepared_bytes)
+            if cell.product.entry.flow == STAGED:
+                if self._staged is None:
+                    self._staged = Staged(self._cuda, self._context, self._stream)
+                return self._staged.ready(*pieces, prepare)
+            queue = Duplex(self._cuda, self._stream).ready(*pieces, prepare)
+            self._graphs[cell] = Graph(self._stream, queue)
+            return self._graphs[cell].run
+        if self._pieces is None:
+            self._pieces = Pieces(self._cuda)
+        return self._pieces.ready(*pieces)
 
     def _in_turn(self, cell: Cell) -> Timing:
         """Execute a run in one stream, with host steps before and after it; wait for the end."""
@@ -359,11 +396,15 @@ class GpuSession:
         return self._host[str(cell.host_memory)].product(cell)
 
     def _launcher(
-        self, cell: Cell, stream: Any = None, on_device: Sequence[Any] | None = None
+        self,
+        cell: Cell,
+        stream: Any = None,
+        on_device: Sequence[Any] | None = None,
+        whole: bool = True,
     ) -> Callable[[], None]:
-        """Return a function that launches the cell's kernel.
+        """Return a function that launches the cell's kernel, and before it the one for operands.
 
-        Default are the session's stream and device buffers.
+        Default are the session's stream and device buffers. Not `whole`: B is prepared already.
         """
         product, shape, build = cell.product, cell.shape, build_for(cell.product)
         if isinstance(product.entry, UserCall):
@@ -376,18 +417,65 @@ class GpuSession:
         if launch.dynamic_shared_bytes + static > self.limits.max_shared_bytes_per_block:
             attribute = self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             function.set_attribute(attribute, launch.dynamic_shared_bytes)
+        addresses, before = on_device or self._on_device, None
+        if step_build(product):
+            before, operands = self._prepare(product, addresses, stream, columns=whole)
+            addresses = (*operands, addresses[2])
 
         def into_stream() -> None:
+            if before:
+                before()
             function.prepared_async_call(
                 launch.grid,
                 (*launch.threads, 1),
                 stream or self._stream,
-                *(on_device or self._on_device),
+                *addresses,
                 *arguments,
                 shared_size=launch.dynamic_shared_bytes,
             )
 
         return into_stream
+
+    def _prepare(
+        self,
+        product: Product,
+        on_device: Sequence[Any],
+        stream: Any,
+        rows: bool = True,
+        columns: bool = True,
+    ) -> tuple[Callable[[], None], tuple[int, int]]:
+        """Return a launch of the product's `DeviceStep`, and the addresses of its results.
+
+        `rows`: it prepares A; `columns`: it prepares B.
+        """
+        build, step = step_build(product), product.kernel and product.kernel.device_step
+        assert build
+        assert step
+        m, n, k = product.shape.m, product.shape.n, product.shape.k
+        prepared = self._prepared_at(product.prepared_bytes)
+        function = self._function(build, 3)
+        blocks = rows * step.blocks(m, k) + columns * step.blocks(n, k)
+
+        def into_stream() -> None:
+            function.prepared_async_call(
+                (blocks, 1, 1),
+                (step.threads, 1, 1),
+                stream or self._stream,
+                *on_device[:2],
+                prepared,
+                *(m * rows, n, k),
+                shared_size=0,
+            )
+
+        return into_stream, (prepared + step.bytes(n, k), prepared)
+
+    def _prepared_at(self, size: int) -> int:
+        """Return the address of memory for prepared operands, at least `size` bytes."""
+        if size > self._prepared_bytes:
+            self._close_graphs()  # they contain the old address
+            self._prepared, self._prepared_bytes = None, 0
+            self._prepared, self._prepared_bytes = self._cuda.mem_alloc(size), size
+        return int(self._prepared)
 
     def _call(self, cell: Cell, entry: UserCall) -> Callable[[], None]:
         """Return a call of the user's Python function, whose file is executed on first use."""

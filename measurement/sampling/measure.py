@@ -10,7 +10,7 @@ from typing import Any
 
 from base.progress import Progress
 from kernels.catalog.entries import variant
-from kernels.catalog.variant import IN_TURN, Kernel
+from kernels.catalog.variant import SEQUENTIAL, Kernel
 from measurement.devices.cold_start import ColdStart
 from measurement.devices.session import CellError
 from measurement.recording.journal import Journal
@@ -293,7 +293,7 @@ class DeviceMeasurement:
     def _kernel_cells(self) -> dict[_Key, Cell]:
         """Return one passed cell per kernel, with pinned memory if possible."""
         found: dict[_Key, Cell] = {}
-        cells = [cell for cell in self._passed() if cell.product.entry.flow == IN_TURN]
+        cells = [cell for cell in self._passed() if cell.product.entry.flow in SEQUENTIAL]
         for cell in sorted(cells, key=lambda cell: cell.host_memory != "pinned"):
             found.setdefault(_kernel(cell.row()), cell)
         return found
