@@ -73,6 +73,7 @@ _TMA = CatalogKernel(
     flow=PREPARED,
     device_step=geometry.PARTS,
     tensor_products=3,
+    tensor_steps=128,
     only_capability=(9, 0),
 )
 
@@ -424,7 +425,7 @@ _ENTRIES: list[Variant] = [
         after="sgemm_tensor_tma",
         flow=STAGED,
         piece_tiles=2,
-        edges=(512, math.inf),
+        edges=(2048, math.inf),
     ),
     CatalogKernel(
         name="mm_naive",

@@ -93,6 +93,8 @@ class Variant:
     # 16-bit products on tensor cores per float32 product (0: no tensor cores). They need compute
     # capability 8.0.
     tensor_products: int = 0
+    # K per sum of the tensor cores.
+    tensor_steps: int = 64
     # The only compute capability that has the kernel's instructions; None: no such limit.
     only_capability: tuple[int, int] | None = None
 
@@ -115,9 +117,12 @@ class Variant:
         """Return the error bound of a sum of k float32 products, in units of roundoff.
 
         The unit is 2⁻²⁴ times the sum of the magnitudes. On tensor cores the bound covers parts of
-        22 bits, truncated sums of 64 products, and the sum of these (docs/explanation/methods.md).
+        22 bits, truncated sums of `tensor_steps` products, and the sum of these
+        (docs/explanation/methods.md).
         """
-        return 160 + -(-k // 64) if self.tensor_cores else k
+        if not self.tensor_cores:
+            return k
+        return 16 + 36 * self.tensor_steps // 16 + -(-k // self.tensor_steps)
 
     def takes(self, shape: Shape) -> bool:
         """Return whether the variant multiplies matrices of this shape."""

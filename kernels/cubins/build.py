@@ -59,9 +59,7 @@ TENSOR_PROBE = Build("tensor_probe", None, "float32", False)
 HOLD = Build("hold", None, "float32", False)
 INSTRUMENTS = (PROBES, TENSOR_PROBE, HOLD)
 # Kernels that prepare the operands of other kernels.
-_STEPS = {
-    e.device_step.kernel for e in VARIANTS.values() if isinstance(e, Kernel) and e.device_step
-}
+STEPS = {e.device_step.kernel for e in VARIANTS.values() if isinstance(e, Kernel) and e.device_step}
 
 
 def stem(variant: str, block_size: BlockSize, dtype: str) -> str:
@@ -114,7 +112,7 @@ def parse_build(text: str) -> Build:
 
 def _exists(build: Build) -> bool:
     """Return whether some matrices need this build of a kernel."""
-    if build.variant in _STEPS:
+    if build.variant in STEPS:
         return (build.block_size, build.dtype) == (None, "float32")
     entry = VARIANTS.get(build.variant)
     if not isinstance(entry, Kernel) or entry.kernel != build.variant:

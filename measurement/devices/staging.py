@@ -18,7 +18,7 @@ from measurement.devices.flows import Launcher, order, pieces_of
 
 # Bytes per chunk, chunks per ring, and threads that fill and empty the rings: the fastest of those
 # tried on a host with 16 cores.
-CHUNK_BYTES = 2 * 2**20
+CHUNK_BYTES = 4 * 2**20
 _RING = 16
 _FILLING, _EMPTYING = 8, 4
 # Chunks that may still be on their way to the GPU while the next ones are filled.

@@ -9,7 +9,7 @@ import pandas as pd
 
 import cpu_reference.catalog
 import kernels.catalog.entries
-from kernels.cubins.build import INSTRUMENTS
+from kernels.cubins.build import INSTRUMENTS, STEPS
 from kernels.products.elements import ELEMENTS
 from measurement.recording.files import CELL, KERNEL, PROVENANCE, user_supplied
 from study.cells import CPU
@@ -29,7 +29,7 @@ _OF_GPUS = set(kernels.catalog.entries.VARIANTS)
 _VARIANTS = {
     CPU: set(cpu_reference.catalog.VARIANTS),
     "a GPU": _OF_GPUS,
-    "a build": _OF_GPUS | {build.variant for build in INSTRUMENTS},
+    "a build": _OF_GPUS | {build.variant for build in INSTRUMENTS} | STEPS,
 }
 _PATTERNS = {"architecture": "sm_[0-9]{2,3}[af]?"}
 # Plausible times, and the largest plausible number.

@@ -1,11 +1,14 @@
 """PyCUDA, NVML, cuBLAS and the driver's graph functions without a GPU."""
 
+import ctypes
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from kernels.catalog.entries import VARIANTS
+from kernels.catalog.geometry import PARTS
 from kernels.products.shape import Shape
 from measurement.devices import cublas
 
@@ -28,6 +31,7 @@ ATTRIBUTES = {
 STREAM = 77
 HANDLE = 4711  # of cuBLAS
 _BUFFER_STEP = 2**40  # between the addresses of two buffers
+_MOST_MAPPED = 128 * 128 * 4  # bytes of a matrix in mapped memory
 
 
 class CudaError(Exception):
@@ -122,6 +126,7 @@ class FakeCuda:
         self.Device = Devices(self)
         self.log, self.launches, self.zeroed = [], [], []
         self.buffers, self.allocations, self.pinned = {}, 0, 0
+        self.prepared = {}  # matrices by the address of their split parts
         self.failing = self.words = None
         self.now_ms = 0.0
 
@@ -135,13 +140,12 @@ class FakeCuda:
 
     def make_context(self):
         self.called("make_context")
-        return SimpleNamespace(pop=lambda: self.called("pop"), detach=lambda: self.called("detach"))
+        names = ("push", "pop", "detach")
+        return SimpleNamespace(**{name: partial(self.called, name) for name in names})
 
     def retain_primary_context(self):
         self.called("retain_primary_context")
-        shared = self.make_context()
-        shared.push = lambda: self.called("push")
-        return shared
+        return self.make_context()
 
     def mem_get_info(self):
         return self.free_bytes, 2**40
@@ -181,8 +185,14 @@ class FakeCuda:
         self.zeroed += [] if word else [(buffer, count)]
 
     def bytes_at(self, buffer):
-        """Return GPU memory from an address, which may be inside a buffer, to the buffer's end."""
+        """Return memory from an address, which may be inside a buffer, to the buffer's end.
+
+        An address outside all buffers is of mapped host memory.
+        """
         start = int(buffer) // _BUFFER_STEP * _BUFFER_STEP
+        if start not in self.buffers:
+            memory = (ctypes.c_uint8 * _MOST_MAPPED).from_address(int(buffer))
+            return np.frombuffer(memory, np.uint8)
         return self.buffers[start].data[int(buffer) - start :]
 
     def matrices(self, address, dtype, batch, rows, columns):
@@ -192,8 +202,10 @@ class FakeCuda:
     def multiply(self, addresses, dtype, shape, transposed=False):
         self.now_ms += self.launch_ms
         a, b, c = addresses
-        left = self.matrices(a, dtype, shape.batch, shape.m, shape.k)
-        right = self.matrices(b, dtype, shape.batch, shape.k, shape.n)
+        left, right = self.prepared.get(a), self.prepared.get(b)
+        if left is None or right is None:
+            left = self.matrices(a, dtype, shape.batch, shape.m, shape.k)
+            right = self.matrices(b, dtype, shape.batch, shape.k, shape.n)
         with np.errstate(over="ignore"):
             np.matmul(
                 left,
@@ -226,6 +238,7 @@ class FakeCuda:
     def module_from_file(self, path):
         self.called("module_from_file")
         kinds = {"hold": BlockingKernel, "probes": Probe, "tensor_probe": Probe}
+        kinds |= {"split_parts": FakeSplit}
         kind = kinds.get(path.rpartition("/")[2].partition("-")[0], FakeKernel)
         return SimpleNamespace(get_function=lambda name: kind(self, name, path))
 
@@ -252,6 +265,21 @@ class Probe(Kernel):
     def prepared_async_call(self, grid, threads, stream, *arguments):
         self.cuda.launches.append((self.name, grid, threads, arguments))
         self.cuda.now_ms += self.cuda.launch_ms
+
+
+class FakeSplit(Kernel):
+    """Remembers A and B by the addresses of their images, as `split_parts` with these blocks."""
+
+    def prepared_async_call(self, grid, threads, stream, a, b, parts, m, n, k, shared_size):
+        self.cuda.called("split")
+        of_a, of_b = PARTS.blocks(m, k), PARTS.blocks(n, k)
+        assert grid in {(of_a, 1, 1), (of_a + of_b, 1, 1)}
+        assert (self.types, threads, shared_size) == ("PPPiii", (256, 1, 1), 0)
+        if m:
+            rows = self.cuda.matrices(a, "float32", 1, m, k)
+            self.cuda.prepared[parts + PARTS.bytes(n, k)] = rows.copy()
+        if grid[0] > of_a:
+            self.cuda.prepared[parts] = self.cuda.matrices(b, "float32", 1, k, n).copy()
 
 
 class FakeKernel(Kernel):

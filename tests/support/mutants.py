@@ -179,6 +179,16 @@ small products left out @ sgemm_tensor 128 - @ elements wrong
 sum += a_low[row][i] => sum += 0.0f * a_low[row][i] @ store_part(
 one of two scales undone @ sgemm_tensor 128 - @ elements wrong
  * fmaxf(of_row, of_column) => $nothing @ store_part(
+images multiplied before they are complete @ sgemm_tensor_tma 128 - @ $unwritten|$unordered
+                __syncthreads();  // the images are complete$n => $nothing @ host_tensor_operand
+small products not added @ sgemm_tensor_tma 128 - @ elements wrong
+fmaf(small[4 * j + i], 1.0f / LOW, large[4 * j + i]) => large[4 * j + i] @ = pair
+the last tile stored beyond the last row @ sgemm_tensor_tma 130x64x128 - @ 8 bytes .* $outside
+if (GUARDED && c_row + 8 * i >= m) continue; => $nothing @ = pair
+a product of rows that are not there yet @ sgemm_mapped 33 - @ $unwritten|$unordered
+    meet();  // A and B are complete$n => $nothing @ of_a[row * n + k]|of_b[k * n + at[j]]
+fours loaded beyond the last element @ sgemm_mapped 17 - @ load of 16 bytes .* $outside
+if (at + 4 <= count) return => if (at < count) return @ load_four(
 indices of B swapped where they are not square @ mm_naive 17x9x33 8 int32 @ $differs
 b[i * n + column] => b[column * k + i] @ ] = sum
 integers multiplied as numbers of 24 bits @ mm_naive 16 8 int32 @ $differs

@@ -14,7 +14,7 @@ from kernels.catalog import entries as catalog
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.product import Product
 from kernels.catalog.variant import IN_PIECES, IN_TURN, PIECES
-from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build
+from kernels.cubins.build import INSTRUMENTS, Build, build_for, parse_build, step_build
 from kernels.products.elements import ELEMENTS
 from kernels.products.shape import Shape
 from kernels.theory.tiles import number_of
@@ -48,7 +48,7 @@ def test_source_defines_the_kernel(name):
     entry = VARIANTS[name]
     text = " ".join((ROOT / entry.source).read_text().split())
     parameters = PARAMETERS["square" if entry.shapes == "square" else "any"]
-    bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?"
+    bounds = r"(?:__launch_bounds__\(\w+, \d+\) )?(?:CLUSTER )?"
     signature = rf'extern "C" __global__ void {bounds}{entry.kernel_name}\({parameters}\) \{{'
     assert len(re.findall(signature, text)) == text.count("__global__") == 1
 
@@ -56,11 +56,14 @@ def test_source_defines_the_kernel(name):
 def test_every_source_is_in_the_catalog_under_its_name():
     sources = {f"kernels/{path.name}" for path in (ROOT / "kernels").glob("*.cu")}
     instruments = {build.source for build in INSTRUMENTS}
-    assert sources == {VARIANTS[name].source for name in COMPUTED} | instruments
+    kernels = [VARIANTS[name] for name in COMPUTED]
+    steps = {f"kernels/{entry.device_step.kernel}.cu" for entry in kernels if entry.device_step}
+    assert sources == {entry.source for entry in kernels} | instruments | steps
     assert all(name == entry.name for name, entry in VARIANTS.items())
     assert [name for name in VARIANTS if name not in COMPUTED] == ["cublas_sgemm"]
     of_others = [name for name in COMPUTED if VARIANTS[name].kernel_name != name]
-    assert of_others == ["block_padded", "sgemm_top_pieces", "sgemm_top_graph"]
+    flows = ["sgemm_tensor_pieces", "sgemm_tensor_staged"]
+    assert of_others == ["block_padded", "sgemm_top_pieces", "sgemm_top_graph", *flows]
 
 
 def test_every_system_of_the_sources_is_studied():
@@ -208,12 +211,23 @@ def test_pieces_and_graphs_take_shapes_within_their_edges():
     assert VARIANTS["sgemm_top"].takes_memory("pageable")
 
 
-@given(st.integers(1, 5000), st.sampled_from(VARIANTS["sgemm_top_pieces"].block_sizes))
-def test_pieces_are_all_rows_once_in_whole_tiles(m, block):
-    product = Product("sgemm_top_pieces", "float32", Shape.parse(f"{m}x7x2000"), block)
+PIECEWISE = ("sgemm_top_pieces", "sgemm_tensor_pieces")
+
+
+@given(
+    st.integers(1, 5000),
+    st.sampled_from(
+        [(name, b) for name in PIECEWISE for b in VARIANTS[name].block_sizes or (None,)]
+    ),
+)
+def test_pieces_are_all_rows_once_in_whole_tiles(m, kernel):
+    product = Product(kernel[0], "float32", Shape.parse(f"{m}x7x2000"), kernel[1])
     assert product.entry.flow == IN_PIECES
     pieces = product.pieces
-    assert len(pieces) <= PIECES
+    if product.entry.piece_tiles:
+        assert all(rows == 256 for _, rows in pieces[:-1])
+    else:
+        assert len(pieces) <= PIECES
     assert [row for first, rows in pieces for row in range(first, first + rows)] == list(range(m))
     assert all(first % product.tile[0] == 0 for first, _ in pieces)
 
@@ -312,6 +326,19 @@ def test_a_name_of_no_build_is_refused(stem):
     assert repr(stem) in str(refused.value)
     assert "block-b32-float32-exact" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_kernels_that_prepare_operands_are_builds_of_their_products():
+    guarded = [step_build(product_of("sgemm_tensor_tma", n)) for n in (128, 130)]
+    assert [build.stem for build in guarded] == [
+        "split_parts-float32-exact",
+        "split_parts-float32-guarded",
+    ]
+    assert [parse_build(build.stem) for build in guarded] == guarded
+    assert step_build(product_of("sgemm_tensor", 128)) is None
+    for stem in ("split_parts-b32-float32-exact", "split_parts-float64-exact"):
+        with pytest.raises(StudyError):
+            parse_build(stem)
 
 
 def test_unknown_variant_is_refused_naming_the_known_ones():

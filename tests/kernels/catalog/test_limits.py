@@ -33,9 +33,10 @@ KERNELS = [
 
 def used(name, block, dtype):
     """Return registers per thread and static shared memory that a kernel does not exceed."""
-    if VARIANTS[name].fixed_blocks:  # whose shared memory is dynamic
+    entry = VARIANTS[name]
+    if entry.fixed_blocks or not entry.theory:  # whose shared memory is dynamic
         threads = Product(name, dtype, Shape.square(1), block).launch.threads[0]
-        return min(255, 65536 // threads), 0
+        return min(255, 65536 // threads // 8 * 8), 0
     # Two tiles of the widest elements, one with padded rows; or two stages of both.
     if block is None:
         return 128, 2 * 16 * 4 * 260
@@ -128,6 +129,17 @@ def test_tensor_cores_take_a_compute_capability():
     assert not_launchable(asked, old) == text
     assert not_launchable(asked, new) is None
     assert not_launchable(product_of("block", 64, 32), old) is None
+
+
+def test_instructions_of_one_architecture_need_its_capability():
+    asked = product_of("sgemm_tensor_tma", 64)
+    newer = replace(GPU, compute_capability=(10, 0))
+    assert not_launchable(asked, newer) == "needs compute capability 9.0, the GPU has 10.0"
+    # Three matrices, and two images of 128 lines and 64 steps with scales.
+    small = replace(GPU, memory_bytes=3 * 64 * 64 * 4 + 2 * (2 * 2 * 128 * 64 + 4 * 128))
+    assert not_launchable(asked, small) is None
+    small = replace(small, memory_bytes=small.memory_bytes - 1)
+    assert "bytes for the matrices" in not_launchable(asked, small)
 
 
 def test_an_unknown_register_use_is_no_obstacle():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from base.errors import StudyError
+from kernels.catalog import geometry
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.variant import IN_TURN
 from kernels.cubins.build import build_for
@@ -124,6 +125,19 @@ def test_products_are_exact_and_counts_are_theory(outcomes, name, block, dtype):
         vector = 4 if stores.accesses < seen.c_elements else 1
         assert stores.accesses * vector == seen.c_elements
         assert totals["global_load"].transactions >= totals["global_load"].requests > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *(("sgemm_mapped", n) for n in (1, 3, 4, 16, 17, 33, 64, 127, 128)),
+        # Exact and guarded; C with rows of odd and even length; one block and many tiles.
+        *(("sgemm_tensor_tma", s) for s in ("128x192x256", "17x33x65", "130x300x132", 260)),
+    ],
+)
+def test_kernels_without_theory_are_right(host_builds, monkeypatch, name, shape):
+    monkeypatch.setattr(geometry, "_MULTIPROCESSORS", 2)
+    assert check(product_of(name, shape), folder=host_builds).counts
 
 
 def test_exact_and_guarded_builds_are_run_of_every_kernel():

@@ -1,13 +1,10 @@
-"""The product on tensor cores: how its errors depend on the data, and the changes of its scales."""
+"""Products on tensor cores: how its errors depend on the data, and the changes of its scales."""
 
 import numpy as np
 import pytest
 
-from base.paths import ROOT
 from kernels.catalog.entries import VARIANTS
-from kernels.cubins.build import build_for
-from kernels.host_execution.binding import Kernel
-from kernels.host_execution.compiler import build_kernel
+from kernels.host_execution import check as host
 from tests.support.products import product_of
 
 ENTRY = VARIANTS["sgemm_tensor"]
@@ -57,23 +54,15 @@ DATA = {
 }
 
 
-@pytest.fixture(scope="module")
-def multiply(host_builds):
+@pytest.fixture(params=["sgemm_tensor", "sgemm_tensor_tma"])
+def multiply(request, host_builds, monkeypatch):
     """Return a function that multiplies square matrices on the host, optimised."""
 
     def multiplied(a, b):
-        n = len(a)
-        product = product_of("sgemm_tensor", n)
-        build = build_for(product)
-        source = ROOT / build.source
-        library = build_kernel("sgemm_tensor", source, build.defines, "separate", host_builds)
-        launch = product.launch
-        c = np.full((n, n), np.nan, np.float32)
-        arguments = [np.ascontiguousarray(each, np.float32) for each in (a, b)]
-        Kernel(library, source, "sgemm_tensor", False).run(
-            launch.grid, launch.threads, [*arguments, c, n], launch.dynamic_shared_bytes
-        )
-        return c
+        operands = [np.ascontiguousarray(each[None], np.float32) for each in (a, b)]
+        monkeypatch.setattr(host, "inputs_of", lambda _: operands)
+        product = product_of(request.param, len(a))
+        return host.execute(product, "separate", folder=host_builds)[0][0]
 
     return multiplied
 
@@ -123,4 +112,6 @@ def test_largest_and_smallest_numbers_are_multiplied(multiply):
 
 def test_roundoffs_are_those_of_the_methods():
     assert [ENTRY.roundoffs(k) for k in (1, 64, 65, 4096)] == [161, 161, 162, 224]
+    tma = VARIANTS["sgemm_tensor_tma"]
+    assert [tma.roundoffs(k) for k in (1, 128, 129, 4096)] == [305, 305, 306, 336]
     assert VARIANTS["block"].roundoffs(4096) == 4096

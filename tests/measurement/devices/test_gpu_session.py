@@ -15,7 +15,7 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.gate import evaluate
 from kernels.products.matrices import Inputs, reference
 from kernels.products.shape import Shape
-from measurement.devices import flows, gpu
+from measurement.devices import flows, gpu, staging
 from measurement.devices.discovery import CudaDevice
 from measurement.devices.gpu import GpuSession
 from measurement.devices.session import CellError, DeviceError, KernelTime, Timing
@@ -154,6 +154,58 @@ def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
         with pytest.raises(DeviceError, match="cuGraphLaunch returned error 700"):
             session.run(one)
     assert "cuGraphExecDestroy" in cuda.log
+
+
+@pytest.mark.parametrize("shape", ["300x70x600", "1024x50x20", 512])
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_pieces_split_b_once_and_each_piece_of_a(
+    open_session, cuda, graphs, monkeypatch, shape, memory
+):
+    """From pageable memory through rings of three chunks of 16 KiB, which are used repeatedly."""
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 2**14)
+    monkeypatch.setattr(staging, "_RING", 3)
+    name = {"pinned": "sgemm_tensor_pieces", "pageable": "sgemm_tensor_staged"}[memory]
+    one = asked(name, shape, memory)
+    with open_session(one) as session:
+        session.poison(one)
+        session.run(one)
+        assert check(session, one).reason is None
+        calls = [name for name in cuda.log if name in ("split", "launch")]
+        assert calls == ["split", *["split", "launch"] * len(one.product.pieces)]
+        assert cuda.log.count("cuGraphLaunch") == (memory == "pinned")
+        if memory == "pageable":
+            session.poison(one)
+            assert session.run(one).total_s > 0
+            assert check(session, one).reason is None
+            cuda.failing = "from device"
+            with pytest.raises(DeviceError, match="from device failed"):
+                session.run(one)
+    assert cuda.log.count("push") == cuda.log.count("pop") - 1, "threads leave the context"
+
+
+def test_operands_are_split_before_every_launch(open_session, cuda):
+    small, large = asked("sgemm_tensor_tma", 40), asked("sgemm_tensor_tma", "300x70x200")
+    with open_session(small, large) as session:
+        for one in (small, large, small):
+            session.poison(one)
+            cuda.log.clear()
+            assert session.run(one).kernel_s == 2e-3
+            assert [name for name in cuda.log if name in ("split", "launch")] == ["split", "launch"]
+            assert check(session, one).reason is None
+        assert len(session._prepared.data) == large.product.prepared_bytes
+        assert session.kernel_time(small, flushed=False).kernel_s == 2e-3
+
+
+def test_a_product_in_mapped_memory_is_one_launch_without_copies(open_session, cuda):
+    one = asked("sgemm_mapped", 40)
+    with open_session(one) as session:
+        for _ in range(2):
+            session.poison(one)
+            session.run(one)
+            cuda.log.clear()
+            assert session.run(one).total_s > 0
+            assert check(session, one).reason is None
+            assert cuda.log == ["launch", "synchronize"]
 
 
 def test_a_graph_that_fails_ends_the_capture(open_session, cuda, graphs):
