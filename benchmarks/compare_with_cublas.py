@@ -40,7 +40,7 @@ from measurement.recorder.provenance import drivers, utc_now
 from study.cells import Cell, cell
 
 SIZES = [128, 256, 512, 1000, 1024, 2048, 3000, 4001, 4096, 8192]
-VARIANTS = ["sgemm_top", "sgemm_tensor"]
+VARIANTS = ["sgemm_top", "sgemm_tensor", "sgemm_tensor_tma"]
 LIBRARY = "cublas_sgemm"
 _DTYPE = "float32"
 _LOOKS = 3  # samples per tile shape that select the fastest

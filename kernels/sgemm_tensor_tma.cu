@@ -1,26 +1,27 @@
-// A product of float32 matrices on the tensor cores of compute capability 9.0, as accurate as one in
-// float32. `split_parts` has split the operands into images of 128 lines and 64 steps of k, with a
-// high and a low 16-bit part. Here `a` and `b` are these images. Three products of parts are summed
-// for each tile of k: high * high, and high * low + low * high, which is LOW times too large.
+// A product of float32 matrices on the tensor cores of compute capability 9.0, as accurate as one
+// in float32. `split_parts` has split the operands into images of 128 lines and 64 steps of k, with
+// a high and a low 16-bit part. Here `a` and `b` are these images. Three products of parts are
+// summed for each tile of k: high * high, and high * low + low * high, which is LOW times too
+// large.
 //
 // Each of at most as many blocks as multiprocessors computes tiles of 128 x 128 elements of C, one
-// after the other. One thread copies images to three stages of shared memory by the bulk copy engine
-// (TMA). Two groups of four warps multiply them by wgmma, 64 rows each. The tensor cores cut sums
-// short, so the sums of two tiles of k are added to float32 registers, which round; the scales are
-// undone there too. A barrier in shared memory says that a stage is full, another that it is empty.
+// after the other. One thread copies images to three stages of shared memory by the bulk copy
+// engine (TMA). Two groups of four warps multiply them by wgmma, 64 rows each. The tensor cores cut
+// sums short, so the sums of two tiles of k are added to float32 registers, which round; the scales
+// are undone there too. Barriers in shared memory signal that a stage is full or empty.
 //
 // On the host one stage is used, and all threads copy and wait at __syncthreads.
 
-#define TILE 128                      // rows and columns of C, lines of an image
-#define STEP 64                       // of k of an image
-#define PART (TILE * STEP * 2)        // bytes of a part of an image
-#define IMAGE (2 * PART + 4 * TILE)   // with inverse scales
-#define SLOT (2 * PART + 1024)        // an image in shared memory, aligned
+#define TILE 128                     // rows and columns of C, lines of an image
+#define STEP 64                      // of k of an image
+#define PART (TILE * STEP * 2)       // bytes of a part of an image
+#define IMAGE (2 * PART + 4 * TILE)  // with inverse scales
+#define SLOT (2 * PART + 1024)       // an image in shared memory, aligned
 #define STAGES 3
-#define LOW 2048.0f                   // 2^11
-#define CHUNK 2                       // tiles of k that tensor cores sum
-#define BAND 12                       // rows of tiles that share columns of B while they are in cache
-#define BUFFER (16 * 33)              // words of a warp, for a part of C
+#define LOW 2048.0f       // 2^11
+#define CHUNK 2           // tiles of k that tensor cores sum
+#define BAND 12           // rows of tiles that share columns of B while they are in cache
+#define BUFFER (16 * 33)  // words of a warp, for a part of C
 
 #ifdef __CUDACC__
 
@@ -59,8 +60,8 @@ static __device__ __forceinline__ void copy_image(unsigned to, const char *from,
         : "memory");
 }
 
-// What wgmma is told of a matrix in shared memory: lines of 128 bytes with chunks exchanged
-// (1 << 62), groups of eight lines 1024 bytes apart (64 << 32, in units of 16 bytes as all here).
+// Descriptor of a matrix in shared memory for wgmma: lines of 128 bytes with chunks exchanged
+// (1 << 62), groups of eight lines 1024 bytes apart (64 << 32, in units of 16 bytes).
 static __device__ __forceinline__ unsigned long long described(unsigned address) {
     return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
@@ -89,8 +90,8 @@ static __device__ __forceinline__ void finish() {
 }
 
 // Begins the products of two images, for 64 rows from `row` on.
-static __device__ __forceinline__ void start(float (&large)[64], float (&small)[64],
-                                             unsigned stage, unsigned row, int keep) {
+static __device__ __forceinline__ void start(float (&large)[64], float (&small)[64], unsigned stage,
+                                             unsigned row, int keep) {
     const unsigned long long a = described(stage + row * 128), b = described(stage + SLOT);
     const int low = PART / 16;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -262,9 +263,10 @@ extern "C" __global__ void __launch_bounds__(384, 1)
             next();
 #else
             for (int i = 0; i < count; ++i) {
-                __syncthreads();  // nobody reads the images before
-                const char *from[2] = {a_images + row / TILE * line + (step + i) * size_t(IMAGE),
-                                       b_images + column / TILE * line + (step + i) * size_t(IMAGE)};
+                __syncthreads();  // no thread reads the previous images any more
+                const char *from[2] = {
+                    a_images + row / TILE * line + (step + i) * size_t(IMAGE),
+                    b_images + column / TILE * line + (step + i) * size_t(IMAGE)};
                 for (int at = threadIdx.x * 16; at < 2 * IMAGE; at += 384 * 16) {
                     const int which = at / IMAGE, byte = at % IMAGE;
                     *reinterpret_cast<uint4 *>(smem + which * SLOT + byte) =
@@ -283,7 +285,8 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 #ifdef __CUDACC__
         if (GUARDED && n % 2 != 0) {
             // A warp stores 32 neighbours of a row: pairs would not be aligned.
-            float *buffer = reinterpret_cast<float *>(smem + STAGES * 2 * SLOT) + (warp - 4) * BUFFER;
+            float *buffer =
+                reinterpret_cast<float *>(smem + STAGES * 2 * SLOT) + (warp - 4) * BUFFER;
 #pragma unroll
             for (int part = 0; part < 4; ++part) {
 #pragma unroll

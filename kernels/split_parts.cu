@@ -10,13 +10,13 @@
 //
 // A block of 256 threads splits 32 lines and four tiles of k.
 
-#define LINES 128                   // of an image
-#define STEP 64                     // of k of an image
-#define PART (LINES * STEP * 2)     // bytes of a part of an image
+#define LINES 128                // of an image
+#define STEP 64                  // of k of an image
+#define PART (LINES * STEP * 2)  // bytes of a part of an image
 #define IMAGE (2 * PART + 4 * LINES)
-#define TILES 4                     // of k that share a scale
-#define GROUP 32                    // lines of a block
-#define LOW 2048.0f                 // 2^11
+#define TILES 4                        // of k that share a scale
+#define GROUP 32                       // lines of a block
+#define LOW 2048.0f                    // 2^11
 #define PITCH (TILES * STEP * 2 + 16)  // bytes of a column of B: the next is four banks further
 
 #ifdef __CUDACC__
@@ -48,8 +48,8 @@ static void unpack(unsigned word, float &first, float &second) {
 #endif
 
 // Two neighbours along k as words of the high and the low part.
-static __device__ __forceinline__ void split(float first, float second, float scale,
-                                             unsigned &high, unsigned &low) {
+static __device__ __forceinline__ void split(float first, float second, float scale, unsigned &high,
+                                             unsigned &low) {
     float first_high, second_high;
     high = pack(first * scale, second * scale);
     unpack(high, first_high, second_high);
@@ -165,7 +165,8 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             const int at = lane * PITCH + 64 * warp + 2 * i;
             *reinterpret_cast<uint4 *>(columns[0] + at) =
                 make_uint4(high[0], high[1], high[2], high[3]);
-            *reinterpret_cast<uint4 *>(columns[1] + at) = make_uint4(low[0], low[1], low[2], low[3]);
+            *reinterpret_cast<uint4 *>(columns[1] + at) =
+                make_uint4(low[0], low[1], low[2], low[3]);
         }
         __syncthreads();
         char *to = images + (static_cast<size_t>(first / LINES) * steps + tile) * IMAGE;

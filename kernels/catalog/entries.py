@@ -398,7 +398,7 @@ _ENTRIES: list[Variant] = [
         tile=geometry.line_tile,
         geometry=geometry.mapped_rows,
         theory=None,
-        after="sgemm_top_graph",
+        after="sgemm_top",
         flow=MAPPED,
         edges=(1, 128),
     ),
