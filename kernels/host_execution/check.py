@@ -73,6 +73,10 @@ def predict(product: Product, merged: bool = False) -> dict[str, Total]:
     See `kernels.theory.cost.totals`.
     """
     launch = launch_of(product)
+    if not product.has_theory:
+        raise StudyError(
+            f"{product.variant}: has no theory of its memory accesses; use another kernel"
+        )
     return totals(product.accesses(), launch.threads, launch.blocks, merged)
 
 

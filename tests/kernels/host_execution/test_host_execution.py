@@ -180,6 +180,7 @@ def test_references_differ_and_are_the_triple_loop(host_builds):
         (("block", "17x33x65", 8), "block at size 17x33x65: supports square products only"),
         (("mm_tile", "3x17x33x65", 8), "mm_tile at size 3x17x33x65: supports single products only"),
         (("cublas_sgemm", 16, None), "cublas_sgemm: has no source to execute on the host"),
+        (("sgemm_mapped", 16, None), "sgemm_mapped: has no theory of its memory accesses; use"),
     ],
 )
 def test_what_cannot_run_is_refused(cell, message):
