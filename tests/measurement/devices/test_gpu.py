@@ -164,8 +164,10 @@ def test_every_shape_batch_and_type_passes_the_gate(session, inputs, variant):
 @pytest.mark.parametrize("variant", KERNELS)
 def test_kernels_stay_inside_the_matrices(session, variant):
     """NaN behind A and B would reach the product; ones behind C must be unchanged."""
-    cells = [c for c in small_cells(variant) if c.host_memory == "pinned" and "float" in c.dtype]
-    assert cells
+    memory = "pinned" if VARIANTS[variant].takes_memory("pinned") else "pageable"
+    cells = [c for c in small_cells(variant) if c.host_memory == memory and "float" in c.dtype]
+    if session.not_launchable(cells[0]):
+        pytest.skip(session.not_launchable(cells[0]))
     behind = np.empty(session._bytes[2] // 4, np.float32)
     words = np.array([POISON_WORD, POISON_WORD, 1], np.uint32)
     for asked in cells:
