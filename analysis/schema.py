@@ -111,6 +111,7 @@ samples_*                    count   -        samples, *
 cells                        count   -        configurations
 cells_*                      count   -        configurations, *
 *_verdict                    text    -        verdict, *
+*_value                      number  -        value, *
 is_*                         flag    -        *
 dirty                        flag    -        uncommitted changes
 of                           text    -        ratio of
@@ -176,6 +177,8 @@ link_bytes_per_s             number  GB/s     link bandwidth
 at_once                      flag    -        GPUs measured at once
 *_utc                        text    -        *, UTC
 stale_sources                text    -        changed sources
+stopping                     text    -        number of samples
+coverage_*                   number  %        simulated coverage, *
 worst_row                    count   -        row of the largest error
 worst_column                 count   -        column of the largest error
 worst_error                  number  -        largest error
@@ -390,8 +393,8 @@ systems: the systems that the sources describe: their variants, checks and best 
     cells_not_launchable best_flop_per_s dtype batch m n k block_size host_memory threads
 recordings: the recordings: device, date, commit, outcome of the checks, changed sources
     recording gpu device gpu_name cpu_model live simulated at_once started_utc finished_utc
-    commit dirty sessions samples cells_passed cells_failed cells_not_launchable stale
-    stale_sources
+    commit dirty sessions samples stopping coverage_two_modes coverage_drift cells_passed
+    cells_failed cells_not_launchable stale stale_sources
 missing: GPUs without a recording, and the reason
     recording reason
 unmeasured_sizes: sizes of a study that no GPU measured
@@ -443,6 +446,9 @@ counts_by_line: memory accesses per source line, counted in host execution
 claims: claims of the sources, with measured value and verdict
     recording gpu claim source measured above below block_size quantity host_memory batch m n k
     cases value± expected verdict rule
+claim_verdicts: each claim on each GPU model: verdicts of kernels and of end-to-end runs
+    gpu gpu_name claim source expected kernel_n kernel_host_memory kernel_block_size kernel_value±
+    kernel_verdict total_n total_host_memory total_block_size total_value± total_verdict verdict
 limits: launch limits of each GPU, as documented and as reported by the driver
     recording gpu compute_capability limit unit documented_value driver_value agree
 models: parameters of each fitted model

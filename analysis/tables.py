@@ -108,6 +108,7 @@ def compute(
         ),
         "systems": systems.systems_table(published.systems, frames),
     }
+    frames["claim_verdicts"] = claims.claim_verdicts_table(frames["claims"], sources)
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)

@@ -84,10 +84,10 @@ def compare(before: Tables, after: Tables, renames: Renames) -> list[Comparison]
     for name, one in found.items():
         if name.startswith(_REMOVED):
             one.table, one.removed = former[name], [name]
-        elif name not in former or name not in after:
-            one.different = [f"only {'before' if name in former else 'now'}"]
         elif reason := renames.now("changed", name):
             one.removed = [f"changed: {reason}"]
+        elif name not in former or name not in after:
+            one.different = [f"only {'before' if name in former else 'now'}"]
         else:
             _compare_cells(one, before[former[name]], after[name], renames)
     return list(found.values())

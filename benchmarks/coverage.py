@@ -1,6 +1,6 @@
 """Coverage of median intervals, by simulation of the protocol.
 
-    python -m benchmarks.coverage [--cells N]
+    python -m benchmarks.coverage [--cells N] [--recording DIR]
 
 For each kind of noise, N cells are simulated: a pilot, the resulting number of samples
 (`measurement.sampling.protocol.Protocol.samples`), and these samples, spread evenly over a session.
@@ -12,13 +12,15 @@ a sequential rule stops as soon as its interval is narrow enough.
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
 from base.intervals import median_interval, ranks_of_series, sign_correlation
+from measurement.recording.files import read_provenance
 from measurement.sampling.measure import protocol_of
 from measurement.sampling.protocol import Protocol
 from study.config import load
@@ -141,8 +143,16 @@ def main() -> None:
         prog="python -m benchmarks.coverage", description="Simulate the coverage of intervals."
     )
     parser.add_argument("--cells", type=int, default=4000, help="cells per case (default: 4000)")
-    cells = parser.parse_args().cells
-    protocol = protocol_of(load("config.yaml", "full").study.protocol, "gpu0")
+    parser.add_argument("--recording", type=Path, help="use its protocol (default: config.yaml's)")
+    arguments = parser.parse_args()
+    cells, protocol = (
+        arguments.cells,
+        protocol_of(load("config.yaml", "full").study.protocol, "gpu0"),
+    )
+    if arguments.recording:
+        old = read_provenance(arguments.recording)["configuration"]["protocol"]
+        names = ("confidence", "relative_half_width", "min_samples", "max_samples")
+        protocol = replace(protocol, **{name: old[name] for name in names})
     print("| noise | coverage | samples | sequential rule | samples |")
     print("|---|---|---|---|---|")
     for case in CASES:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.data.store import Store, StoreError
+from analysis.domain import OPTIONAL
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,16 @@ class Device:
     live: bool
     at_once: bool
     stale_sources: tuple[str, ...]
+    optional_stopping: bool = False
 
     @property
     def mark(self) -> str:
         """The mark to show with every name of it; empty if none."""
-        return "SIMULATED" if self.simulated else "AT ONCE" * (self.at_once and self.is_gpu)
+        if self.simulated:
+            return "SIMULATED"
+        if self.at_once and self.is_gpu:
+            return "AT ONCE"
+        return "OPTIONAL STOPPING" * self.optional_stopping
 
     @property
     def title(self) -> str:
@@ -99,4 +105,5 @@ def _device(row: dict[str, object]) -> Device:
         live=text["live"] == "True",
         at_once=text["at_once"] == "True",
         stale_sources=tuple(filter(None, text["stale_sources"].split(";"))),
+        optional_stopping=text["stopping"] == OPTIONAL,
     )

@@ -12,7 +12,19 @@ import pandas as pd
 from analysis.data.frames import concatenated, from_rows, stacked
 from analysis.data.kernel_times import kernel_times
 from analysis.data.sessions import session_names, together
-from analysis.domain import CPU, KERNEL_ONLY, PUBLISHED, SHAPE, SHAPES, SIZES, STATUSES, TREE
+from analysis.domain import (
+    CPU,
+    KERNEL_ONLY,
+    OPTIONAL,
+    OPTIONAL_COVERAGE,
+    PILOT,
+    PUBLISHED,
+    SHAPE,
+    SHAPES,
+    SIZES,
+    STATUSES,
+    TREE,
+)
 from analysis.schema import renaming, with_bounds
 from analysis.stats.estimates import FloatArray, Groups, bootstrap_cells, summarise
 from analysis.stats.sessions import Sessions
@@ -29,6 +41,7 @@ from measurement.recording.recording import CELL, TABLES, Recording, read
 # Preferred host memory where a table shows one: for end-to-end runs that of the published programs
 # (malloc), for kernels the one that disturbs the GPU least.
 _MEMORY_ORDER = {"total": ("pageable", "pinned"), "kernel": ("pinned", "pageable")}
+_PILOT_FORMAT = 5  # the first whose number of samples is fixed by a pilot
 _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 
 
@@ -369,6 +382,7 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
                 "dirty": True if True in dirty else None if None in dirty else False,
                 "sessions": len(sessions),
                 "samples": int(source.cells["samples"].sum()),
+                **_stopping(min(session["format"] for session in sessions)),
                 **{f"cells_{s}": int((statuses == s).sum()) for s in STATUSES},
                 "stale": bool(changed),
                 "stale_sources": ";".join(changed),
@@ -387,6 +401,13 @@ def unmeasured_sizes_table(found: list[MeasuredSource], checks: pd.DataFrame) ->
         if on_gpu and n not in on_gpu
     ]
     return from_rows("unmeasured_sizes", rows).drop_duplicates("n", ignore_index=True)
+
+
+def _stopping(recording_format: int) -> dict[str, object]:
+    """Return the rule for the number of samples, with its simulated coverage if that is too low."""
+    if recording_format >= _PILOT_FORMAT:
+        return {"stopping": PILOT}
+    return {"stopping": OPTIONAL, **OPTIONAL_COVERAGE}
 
 
 def checks_table(recordings: Mapping[str, Recording]) -> pd.DataFrame:

@@ -15,12 +15,13 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import CPU, NOT_MEASURED, UNDECIDED
 from analysis.kernels.counts import launches
 from analysis.kernels.machine_code import EXACT, intensities
-from analysis.schema import bounded
+from analysis.schema import bounded, with_bounds
 from analysis.stats.estimates import ratios
 from kernels.catalog.entries import VARIANTS, has_own_source
 from kernels.catalog.product import Product
 
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+BY_COPIES = "depends on the copies"
 NEAR = 1.25  # tolerance of "about", as a factor
 _SHAPE = ["batch", "m", "n", "k"]
 ClaimRow = dict[str, object]
@@ -34,11 +35,13 @@ def exactly(low: float, high: float, expected: float) -> str:
 
 
 def about(low: float, high: float, expected: float) -> str:
-    """Return whether an interval meets the expected value within a factor of `NEAR`."""
+    """Return whether an interval is within a factor of `NEAR` of the expected value."""
     if np.isnan(low) or np.isnan(high):
         return UNDECIDED
-    meets = low <= expected * NEAR and high >= expected / NEAR
-    return HOLDS if meets else DOES_NOT_HOLD
+    least, most = expected / NEAR, expected * NEAR
+    if high < least or low > most:
+        return DOES_NOT_HOLD
+    return HOLDS if least <= low and high <= most else UNDECIDED
 
 
 def above(low: float, high: float, expected: float) -> str:
@@ -68,7 +71,11 @@ _AT_MOST = Rule(
     lambda low, high, expected: HOLDS if high <= expected else DOES_NOT_HOLD,
     "holds if the value is at most the expected one",
 )
-ABOUT = Rule(about, f"holds if the interval meets the expected value within a factor of {NEAR}")
+ABOUT = Rule(
+    about,
+    f"holds if the interval is within a factor of {NEAR} of the expected value, does not hold if "
+    "it is outside, else undecided",
+)
 _UNDECIDED = "undecided if it contains this value"
 ABOVE = Rule(above, f"holds if the interval is above the expected value, {_UNDECIDED}")
 _NOT_ABOVE = Rule(not_above, f"holds if the interval is not above the expected value, {_UNDECIDED}")
@@ -160,6 +167,33 @@ def claims_table(rows: Iterable[ClaimRow]) -> pd.DataFrame:
     or builds). Claims without measurement have the verdict `NOT_MEASURED`.
     """
     return from_rows("claims", sorted(rows, key=lambda row: int(str(row["position"]))))
+
+
+def claim_verdicts_table(claims: pd.DataFrame, found: Iterable[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per claim and GPU model, with the verdicts of kernels and of runs.
+
+    `claims` is `claims_table`. The first GPU of each model counts. kernel_n, kernel_value and
+    kernel_verdict are of kernel-only times, or of counts, builds and CPUs; those with the prefix
+    total_ are of end-to-end times. verdict: of both, `BY_COPIES` if they differ.
+    """
+    models: dict[str | None, MeasuredSource] = {}
+    for source in with_gpu(list(found)):
+        models.setdefault(source.gpu_name, source)
+    rows = []
+    for name, source in models.items():
+        gpu = claims["gpu"].isna() | (claims["gpu"] == source.label)
+        recording = claims["recording"].isna() | (claims["recording"] == source.recording_id)
+        for claim, own in claims[gpu & recording].groupby("claim", sort=False):
+            row = {"gpu": source.label, "gpu_name": name, "claim": claim}
+            row |= {column: own.iloc[0][column] for column in ("source", "expected")}
+            for case in own.to_dict("records"):
+                prefix = "total" if case["quantity"] == "total" else "kernel"
+                columns = ("n", "host_memory", "block_size", *with_bounds("value"), "verdict")
+                row |= {f"{prefix}_{column}": case[column] for column in columns}
+            verdicts = dict.fromkeys(own["verdict"])
+            row["verdict"] = next(iter(verdicts)) if len(verdicts) == 1 else BY_COPIES
+            rows.append(row)
+    return from_rows("claim_verdicts", rows)
 
 
 def on_accesses(counts: pd.DataFrame) -> Iterator[ClaimRow]:

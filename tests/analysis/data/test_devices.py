@@ -64,6 +64,7 @@ def test_names_say_what_is_simulated_and_nothing_twice(store):
     assert (beside.title, beside.short) == ("AT ONCE Card (two-gpu0)", "AT ONCE two-gpu0")
     assert beside.host == "two", "its CPU was measured alone"
     assert replace(host, at_once=True).mark == ""
+    assert replace(card, optional_stopping=True).short == "OPTIONAL STOPPING two-gpu0"
     assert host.title == "Host CPU (host)"
     assert host.stale_sources == ("kernels/block.cu", "cpu_reference/naive.c")
     assert card.stale_sources == ()

@@ -10,7 +10,7 @@ from analysis.kernels.machine_code import machine_code_table
 from analysis.published import claims as rules
 from kernels.host_execution.counts import table
 from tests.support.products import product_of
-from tests.support.report_data import rewritten
+from tests.support.report_data import frame, rewritten
 from tests.support.simulated import SPEEDUP
 
 NAN = np.nan
@@ -55,9 +55,11 @@ def one(claims, words, quantity=None):
     ("low", "high", "word"),
     [
         (1.9, 2.1, "holds"),
-        (1.5, 1.6, "holds"),
+        (1.6, 2.5, "holds"),
+        (1.59, 2.5, "undecided"),
+        (1.5, 1.6, "undecided"),
         (1.5, 1.59, "does not hold"),
-        (2.5, 2.6, "holds"),
+        (2.4, 2.6, "undecided"),
         (2.51, 2.6, "does not hold"),
         (NAN, NAN, "undecided"),
     ],
@@ -80,6 +82,32 @@ def test_above_and_its_contrary(low, high, word):
     assert rules.above(low, high, 1.0) == word
     contrary = {"holds": "does not hold", "does not hold": "holds"}.get(word, word)
     assert rules.not_above(low, high, 1.0) == contrary
+
+
+def case(claim, verdict, quantity=None, gpu="card", n=64):
+    row = {"gpu": gpu, "recording": gpu, "claim": claim, "quantity": quantity, "n": n}
+    return row | {"source": "V", "value": 1.0, "verdict": verdict}
+
+
+def test_a_claim_has_one_verdict_per_gpu_model(gpu_recording):
+    cases = [
+        case("both", "holds", "kernel", n=64),
+        case("both", "holds", "total", n=128),
+        case("copies", "holds", "kernel"),
+        case("copies", "does not hold", "total"),
+        case("counted", "holds", gpu=None),
+    ]
+    recordings = {"card": gpu_recording, "twin": gpu_recording}
+    table = rules.claim_verdicts_table(frame("claims", cases), data.sources(recordings))
+    assert list(table["gpu"]) == ["card"] * 3, "the twin is of the same model"
+    row = table.set_index("claim")
+    assert row["verdict"].to_dict() == {
+        "both": "holds",
+        "copies": "depends on the copies",
+        "counted": "holds",
+    }
+    assert (row.at["both", "kernel_n"], row.at["both", "total_n"]) == (64, 128)
+    assert row.at["counted", "kernel_verdict"] == "holds"
 
 
 def test_exactly_is_to_the_last_bit():
