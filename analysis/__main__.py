@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from base import command_line
-from base.command_line import CommandParser, Commands, add_command, commands_of
+from base.command_line import CommandParser, Commands, add_command, commands_of, whole_number
 from base.errors import StudyError, exit_status
 from base.files import write_atomic
 from base.paths import RESULTS
@@ -61,6 +61,14 @@ def _parser() -> CommandParser:
         "counts": "tables of `python -m kernels count`, for counts.csv",
     }.items():
         tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], help=text)
+    tables.add_argument(
+        "--sizes",
+        type=whole_number,
+        nargs="*",
+        default=[],
+        metavar="N",
+        help="matrix sizes of the study, for unmeasured_sizes.csv",
+    )
     answers = add_command(commands, "answers", "print the three answers of the report", _answers)
     answers.add_argument("--tables", default=_TABLES, type=Path, help=_TABLES_HELP)
     for added in (
@@ -217,10 +225,12 @@ def write_tables(
     counted: list[Path],
     out: Path,
     missing: Mapping[str, str] | None = None,
+    sizes: Sequence[int] = (),
 ) -> None:
     """Write all tables to the folder `out`.
 
-    `counted` are tables of memory accesses; `missing` has the reasons of missing recordings by id.
+    `counted` are tables of memory accesses; `missing` has the reasons of missing recordings by id;
+    `sizes` are the matrix sizes of the study.
     """
     from analysis import tables
     from analysis.data import published, store
@@ -233,7 +243,7 @@ def write_tables(
         published.read_statements(statements_csv),
     )
     built = [read_result(path) for path in cubins]
-    frames = tables.compute(recordings, published_data, built, counted, _progress, missing)
+    frames = tables.compute(recordings, published_data, built, counted, _progress, missing, sizes)
     store.write(frames, out)
 
 
@@ -244,7 +254,8 @@ def _progress(line: str) -> None:
 def _tables(arguments: argparse.Namespace) -> None:
     paths, missing = recordings_of(arguments.recording)
     csvs = (arguments.published, arguments.systems, arguments.statements)
-    write_tables(paths, *csvs, arguments.cubins, arguments.counts, arguments.out, missing)
+    built, counted, out = arguments.cubins, arguments.counts, arguments.out
+    write_tables(paths, *csvs, built, counted, out, missing, arguments.sizes)
 
 
 def _figures(arguments: argparse.Namespace) -> None:

@@ -397,8 +397,8 @@ recordings: the recordings: device, date, commit, outcome of the checks, changed
     cells_failed cells_not_launchable stale stale_sources
 missing: GPUs without a recording, and the reason
     recording reason
-unmeasured_sizes: sizes of a study that no GPU measured
-    recording n
+unmeasured_sizes: sizes of the study that no GPU measured, and the range of those measured
+    n least_n largest_n
 checks: correctness check of each planned configuration
     recording session device variant dtype batch m n k block_size host_memory threads build
     status reason worst_row worst_column worst_error worst_bound

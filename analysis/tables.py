@@ -71,11 +71,13 @@ def compute(
     counted: list[Path],
     progress: Progress,
     missing: Mapping[str, str] | None = None,
+    sizes: Sequence[int] = (),
 ) -> Frames:
     """Return all tables by name; raise StudyError for an unusable recording.
 
     `paths` are the folders of the recordings' sessions by id, `built` the cubins of this tree,
-    `counted` tables of `python -m kernels count`, `missing` reasons of missing recordings by id.
+    `counted` tables of `python -m kernels count`, `missing` reasons of missing recordings by id,
+    `sizes` the matrix sizes of the study.
     Worker processes call `progress`, so it must be picklable.
     """
     data.check_names(paths)
@@ -112,7 +114,7 @@ def compute(
     frames["figure2"] = figure2.figure2_table(sources, frames["summary"], frames["ceilings"])
     reasons = [{"recording": name, "reason": why} for name, why in (missing or {}).items()]
     frames["missing"] = from_rows("missing", reasons)
-    frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sources, frames["checks"])
+    frames["unmeasured_sizes"] = data.unmeasured_sizes_table(sizes, frames["checks"])
     frames["agreement"], frames["agreement_cells"] = comparison.agreement_tables(sources, frames)
     frames["threats"] = threats.threats_table(frames)
     return frames | audit_text.audit_tables(published.times, published.statements)

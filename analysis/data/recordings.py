@@ -391,16 +391,12 @@ def recordings_table(found: list[MeasuredSource], root: Path = ROOT) -> pd.DataF
     return from_rows("recordings", rows)
 
 
-def unmeasured_sizes_table(found: list[MeasuredSource], checks: pd.DataFrame) -> pd.DataFrame:
-    """Return the sizes of each study that no GPU measured, if there is a GPU."""
+def unmeasured_sizes_table(sizes: Iterable[int], checks: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the study's `sizes` that no GPU measured, if there is a GPU."""
     on_gpu = set(checks.loc[(checks["device"] != CPU) & (checks["status"] == "passed"), "n"])
-    rows = [
-        {"recording": source.recording_id, "n": n}
-        for source in found
-        for n in sorted(source.recording.provenance["configuration"]["sizes"])
-        if on_gpu and n not in on_gpu
-    ]
-    return from_rows("unmeasured_sizes", rows).drop_duplicates("n", ignore_index=True)
+    missing = sorted(set(sizes) - on_gpu) if on_gpu else []
+    measured = {"least_n": min(on_gpu, default=0), "largest_n": max(on_gpu, default=0)}
+    return from_rows("unmeasured_sizes", [{"n": n} | measured for n in missing])
 
 
 def _stopping(recording_format: int) -> dict[str, object]:

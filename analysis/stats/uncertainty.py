@@ -162,7 +162,8 @@ class Uncertainty:
         errors = self._steps[:, self._free] @ slopes.T - self._own_errors(each, each)
         low, high = percentile_interval(errors.T)
         predicted = log_model(design, self._fit.theta)
-        return np.exp(predicted + low), np.exp(predicted + high)
+        with np.errstate(over="ignore"):  # infinite: no upper bound
+            return np.exp(predicted + low), np.exp(predicted + high)
 
     @property
     def _has_no_interval(self) -> bool:

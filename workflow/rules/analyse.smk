@@ -29,12 +29,13 @@ rule tables:
         "results/logs/tables.log",
     params:
         recordings=recording_options(),
+        sizes=CONFIG.study.sizes,
     message:
         "Computing tables, speedups, models and break-even sizes"
     shell:
         "python -m analysis tables --published {input.published} --systems {input.systems}"
         " --statements {input.statements} {params.recordings} --cubins {input.cubins}"
-        " --counts {input.counts} --out results/tables 2>&1 | tee {log} >&2"
+        " --counts {input.counts} --sizes {params.sizes} --out results/tables 2>&1 | tee {log} >&2"
 
 
 rule figures:

@@ -176,19 +176,13 @@ def test_a_recording_is_stale_when_a_measured_source_changes_or_goes(make_record
     assert data.stale_sources(made.provenance, tmp_path) == ["a.cu", "b.cu"]
 
 
-def test_sizes_that_no_gpu_measured_are_listed_once(two_gpus, make_recording, tmp_path):
-    for name, gpus in (("one", 0), ("same", 0), ("own", 1)):
-        make_recording(tmp_path / name, gpus=gpus, sizes=(256, 96), holdout=())
+def test_sizes_that_no_gpu_measured_are_listed_if_there_is_a_gpu(two_gpus, cpu_recording):
+    def unmeasured(**recordings):
+        table = data.unmeasured_sizes_table([1777, 256, 96], data.checks_table(recordings))
+        return table["n"].tolist()
 
-    def unmeasured(**folders):
-        found = {name: data.load({name: [path]})[name] for name, path in folders.items()}
-        table = data.unmeasured_sizes_table(data.sources(found), data.checks_table(found))
-        return table.to_numpy().tolist()
-
-    hosts = {name: tmp_path / name for name in ("one", "same")}
-    assert unmeasured(two=two_gpus.path, **hosts) == [["one", 96]]
-    assert unmeasured(own=tmp_path / "own", **hosts) == []
-    assert unmeasured(**hosts) == []
+    assert unmeasured(two=two_gpus, host=cpu_recording) == [96, 1777]
+    assert unmeasured(host=cpu_recording) == unmeasured() == []
 
 
 def test_checks_and_builds_carry_the_id(gpu_recording, cpu_recording):

@@ -17,7 +17,8 @@ from analysis.schema import TABLES
 from base.errors import StudyError
 from tests.support import reports
 from tests.support.page import Page
-from tests.support.report_data import MAKER, TEMPLATE
+from tests.support.report_data import MAKER, TEMPLATE, report
+from tests.support.simulated import FEW, recorded
 
 DATA = ("application/json", "text/plain")  # types of scripts that are data
 pytestmark = pytest.mark.slow  # pages must be rendered
@@ -97,6 +98,13 @@ def test_all_tables_are_in_the_page():
 def test_notices_describe_the_content(text, said):
     notices = {"Nothing was measured", "No GPU was measured.", "SIMULATED</mark>", "stale</mark>"}
     assert {words for words in notices | said if words in text} == said
+
+
+@pytest.mark.parametrize("sizes", [(7,), (5, 1999), (1021, 97, 1777)])
+def test_any_sizes_give_a_page(sizes):
+    made = recorded(sizes=sizes, holdout=(), samples=6, variants=FEW, kernel_only=True)
+    folder = report({"card": made})
+    assert check((folder / "report.html").read_text(), folder / "tables") == []
 
 
 def test_simulated_gpus_are_marked_in_tables_and_figures():
