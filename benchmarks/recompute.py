@@ -1,0 +1,400 @@
+"""Recompute the main results from raw recordings, by code that shares nothing with the project.
+
+    python -m benchmarks.recompute --tables results/tables ID=DIR [ID=DIR ...]
+
+A reviewer starts here. The script needs only numpy and scipy. From the tables it takes the units of
+work of M8 and the weights of the fits. It recomputes medians, their intervals within one session
+and, for kernel times, over several, break-even sizes, the fits of M0, M1 and M8, and the audit. The
+exit status is 1 if a value differs by more than its tolerance. Repeat an ID for several sessions.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import brentq, least_squares, minimize
+from scipy.special import betainc
+from scipy.stats import binom
+from scipy.stats import t as student_t
+
+KERNEL = ("device", "variant", "dtype", "batch", "m", "n", "k", "block_size")
+CELL = (*KERNEL, "host_memory", "threads")
+BLAS = ("blas", "mkl", "blis")
+MODELLED = ("naive", "buffered_column", "buffered_row", "block")
+EXACT, CLOSE, CROSSING = 2e-5, 2e-3, 5e-3  # tolerances: rounded tables, searches, grids
+
+
+def rows_of(path):
+    """Return the rows of a CSV file as dictionaries of text."""
+    if not path.is_file():
+        return []
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def cell_of(row, columns=CELL):
+    """Return the configuration of a row."""
+    return tuple(row[name] for name in columns)
+
+
+def number(text):
+    """Return a cell of a table as a number, NaN if blank."""
+    return float(text) if text else math.nan
+
+
+class Checks:
+    """Counts of compared values by name, and the worst deviation of each."""
+
+    def __init__(self):
+        self.found = defaultdict(list)
+
+    def compare(self, name, what, own, table, tolerance):
+        """Compare a recomputed value with a table's; blank on both sides agrees."""
+        same = own == table or (math.isnan(own) and math.isnan(table))
+        apart = 0.0 if same else abs(own - table) / max(abs(own), abs(table))
+        apart = math.inf if math.isnan(apart) else apart
+        self.found[name].append((apart, apart > tolerance, f"{what}: {own:.6g}, table {table:.6g}"))
+
+    def report(self):
+        """Print one line per name; return whether everything agrees."""
+        for name, found in self.found.items():
+            agree, (worst, differs, what) = sum(not each[1] for each in found), max(found)
+            print(f"{name}: {agree} of {len(found)} agree; largest deviation {worst:.1e}")
+            print(f"    {what}\n" * bool(differs), end="")
+        return not any(differs for found in self.found.values() for _, differs, _ in found)
+
+
+class Source:
+    """The samples of one GPU and its host: times by cell and session, in order of time."""
+
+    def __init__(self, folders):
+        self.total, self.kernel = defaultdict(dict), defaultdict(dict)
+        provenances = [json.loads((folder / "provenance.json").read_text()) for folder in folders]
+        self.configuration = provenances[0]["configuration"]
+        self.gpu = provenances[0]["devices"][0]
+        for session, folder in enumerate(folders):
+            behind = defaultdict(list)  # kernel-only times, shared by host memories
+            for row in rows_of(folder / "kernels.csv.gz"):
+                behind[cell_of(row, KERNEL)].append(float(row["kernel_s"]))
+            for row in rows_of(folder / "samples.csv.gz"):
+                cell = cell_of(row)
+                self.total[cell].setdefault(session, []).append(float(row["total_s"]))
+                if row["kernel_s"] and cell[:8] not in behind:
+                    self.kernel[cell].setdefault(session, []).append(float(row["kernel_s"]))
+            for cell in self.total:
+                if session in self.total[cell] and cell[:8] in behind:
+                    self.kernel[cell][session] = behind[cell[:8]]
+
+    def is_fitted(self, cell):
+        """Return whether a cell is a square float32 product of a size that is not held out."""
+        device, _, dtype, batch, m, n, k = cell[:7]
+        if int(n) in self.configuration.get("holdout_sizes", []):
+            return False
+        fits = m == n == k and batch == "1" and dtype == "float32"
+        return device == "cpu" or (fits and int(n) in self.configuration["sizes"])
+
+
+def median_of(sessions):
+    """Return the geometric mean of the medians of sessions."""
+    return math.exp(sum(math.log(np.median(v)) for v in sessions.values()) / len(sessions))
+
+
+def order_bounds(values):
+    """Return the bounds of the median by order statistics, with ranks for correlated samples."""
+    count, ordered = len(values), np.sort(values)
+
+    def rank(samples):
+        inner = [r for r in range(samples // 2) if 1 - 2 * binom.cdf(r, samples, 0.5) >= 0.95]
+        return max(inner, default=None)
+
+    if rank(count) is None:
+        return math.nan, math.nan
+    above = np.where(values > np.median(values), 1.0, 0.0)
+    above -= above.mean()
+    correlation = min(max(above[1:] @ above[:-1] / max(above @ above, 1e-300), 0), 0.7)
+    fewer = math.floor(count * (1 - correlation) / (1 + correlation))
+    inner = rank(fewer)
+    lower = min(0 if inner is None else inner * count // fewer, rank(count))
+    return ordered[lower], ordered[count - 1 - lower]
+
+
+def check_medians(source, label, summary, checks):
+    """Compare the medians of all cells, and the bounds of those with one session."""
+    for row in summary:
+        cell = cell_of(row)
+        if row["gpu"] != label and row["device"] != "cpu":
+            continue
+        for part, samples in (("total", source.total), ("kernel", source.kernel)):
+            if own := samples.get(cell):
+                checks.compare("medians", cell, median_of(own), number(row[f"{part}_s"]), EXACT)
+                bounds = order_bounds(np.array(next(iter(own.values())))) if len(own) == 1 else ()
+                for value, end in zip(bounds, ("low", "high"), strict=bool(bounds)):
+                    table = number(row[f"{part}_{end}_s"])
+                    checks.compare("intervals, one session", cell, value, table, EXACT)
+
+
+def bootstrap_variance(values):
+    """Return the variance of the median of a resample of log times."""
+    count, logs = len(values), np.sort(np.log(values))
+    if count < 6:
+        return math.nan
+    middle = (count + 1) / 2
+    weights = np.diff(betainc(middle, middle, np.arange(count + 1) / count))
+    return float((logs - logs @ weights) ** 2 @ weights)
+
+
+def reml(values, noise):
+    """Return the shared and the own variance of sessions; arrays have shape (cells, sessions)."""
+    sessions = values.shape[1]
+    scale = np.mean((values - values.mean(axis=1, keepdims=True)) ** 2)
+    y, noise = values / math.sqrt(scale), np.maximum(noise / scale, math.exp(-13))
+
+    def deviance(logs):
+        shared, own = np.exp(logs)
+        weight = 1 / (own + noise)
+        mass = weight.sum(axis=1, keepdims=True)
+        # Without its mean, a cell has the precision diag(w) − w w'/Σw; sessions add shared·J.
+        centred = weight * (y - (weight * y).sum(axis=1, keepdims=True) / mass)
+        precision = np.diag(weight.sum(axis=0)) - (weight / mass).T @ weight
+        joint = np.eye(sessions) + shared * precision
+        score = centred.sum(axis=0)
+        logdet = np.log(mass).sum() - np.log(weight).sum() + np.linalg.slogdet(joint)[1]
+        return logdet + (centred * y).sum() - shared * score @ np.linalg.solve(joint, score)
+
+    found = minimize(deviance, (-1, -1), method="L-BFGS-B", bounds=[(-14, 4)] * 2).x
+    return [value * scale if value > math.exp(-13) else 0.0 for value in np.exp(found)]
+
+
+def check_sessions(source, label, summary, checks):
+    """Compare intervals of kernel times over several sessions, by the memory of the matrices."""
+    limit = source.gpu["limits"]["l2_cache_bytes"]
+    kinds = defaultdict(dict)
+    for cell, sessions in source.kernel.items():
+        m, n, k, batch = (int(cell[at]) for at in (4, 5, 6, 3))
+        width = 8 if cell[2] == "float64" else 4
+        outside = batch * (m * k + k * n + m * n) * width > limit
+        if min(map(len, sessions.values())) >= 6:
+            kinds[cell[8], outside][cell] = sessions
+    table = {cell_of(row): row for row in summary if row["gpu"] == label}
+    for cells in kinds.values():
+        most = max(map(len, cells.values()))
+        cells = {cell: own for cell, own in cells.items() if len(own) == most > 1}
+        if not cells:
+            continue
+        logs = np.array([[np.log(np.median(v)) for v in own.values()] for own in cells.values()])
+        noise = np.array([[bootstrap_variance(v) for v in own.values()] for own in cells.values()])
+        shared, own_part = reml(logs, noise)
+        parts = np.array([[shared, own_part + each] for each in noise.mean(axis=1)])
+        free = (most - 1, (most - 1) * max(len(cells) - 1, 1))
+        half = parts @ student_t.ppf(0.975, free) / np.sqrt(parts.sum(axis=1) * most)
+        for cell, log_s, width in zip(cells, logs.mean(axis=1), half, strict=True):
+            for own, end in ((log_s - width, "low"), (log_s + width, "high")):
+                value = number(table[cell][f"kernel_{end}_s"])
+                checks.compare("intervals over sessions", cell, math.exp(own), value, CLOSE)
+
+
+def least(groups, n):
+    """Return the least log time at N of curves through log times, within their ranges."""
+    found = np.full(len(n), np.inf)
+    for sizes, times in groups:
+        inside = (n >= sizes[0] * (1 - 1e-9)) & (n <= sizes[-1] * (1 + 1e-9))
+        curve = PchipInterpolator(np.log(sizes), np.log(times))
+        found[inside] = np.minimum(found[inside], curve(np.log(n[inside])))
+    return found
+
+
+def check_break_even(source, label, table, checks):
+    """Compare the sizes from which the GPU is faster than each CPU baseline."""
+    curves = defaultdict(lambda: defaultdict(list))
+    for cell, sessions in source.total.items():
+        device, variant, n, block, memory, threads = (cell[at] for at in (0, 1, 5, 7, 8, 9))
+        if not source.is_fitted(cell):
+            continue
+        point, key = (int(n), median_of(sessions)), (variant, block, threads)
+        names = [(memory, "library" if variant.startswith("cublas") else "study")]
+        if device == "cpu":
+            kind = ("blas" if variant in BLAS else "own") + ("" if threads == "1" else "_all")
+            names = ["best", kind] + ["naive"] * (variant == "naive" and threads == "1")
+        for name in names:
+            curves[name][key].append(point)
+    sides = defaultdict(list)
+    for name, of in curves.items():
+        sides[name] = [np.array(sorted(own), float).T for own in of.values() if len(own) > 1]
+    for row in (row for row in table if row["gpu"] == label):
+        gpu, cpu = sides[row["host_memory"], row["kernels"]], sides[row["cpu_baseline"]]
+        ends = [(min(s[0][0] for s in each), max(s[0][-1] for s in each)) for each in (gpu, cpu)]
+        n = np.geomspace(max(ends[0][0], ends[1][0]), min(ends[0][1], ends[1][1]), 20001)
+        slower = np.flatnonzero(least(gpu, n) >= least(cpu, n))
+        outside = not len(slower) or slower[-1] == len(n) - 1
+        own = math.nan if outside else float(n[slower[-1]])
+        what = cell_of(row, ("gpu", "host_memory", "kernels", "cpu_baseline"))
+        checks.compare("break-even sizes", what, own, number(row["n"]), CROSSING)
+
+
+def fit(design, log_s, variance):
+    """Return the parameters of a sum of work by weighted least squares of log time."""
+    weights, theta, before = np.ones(len(log_s)), None, math.inf
+    alone = np.array([np.median(np.exp(log_s)[c > 0] / c[c > 0]) for c in design.T])
+    for _ in range(20):
+        root = np.sqrt(weights / weights.mean())
+
+        def residual(logs, root=root):
+            return root * (np.log(design @ np.exp(logs)) - log_s)
+
+        def slopes(logs, root=root):
+            parts = design * np.exp(logs)
+            return root[:, None] * parts / parts.sum(axis=1, keepdims=True)
+
+        ends = (np.log(1e-6 * alone), np.log(1e3 * alone))
+        eye = np.where(np.eye(len(alone)), alone, alone * 1e-3)
+        starts = [alone / len(alone), *eye] if theta is None else [theta]
+        inside = (np.log(np.clip(start, 1e-3 * alone, 500 * alone)) for start in starts)
+        search = {"bounds": ends, "xtol": 1e-12, "ftol": 1e-12}
+        tries = [least_squares(residual, start, slopes, **search) for start in inside]
+        best = min(tries, key=lambda found: found.cost).x
+        theta = np.where(best > ends[0] + math.log(2), np.exp(best), 0.0)
+        squares = (np.log(design @ theta) - log_s) ** 2
+        free = len(log_s) - len(theta)
+
+        def surplus(scatter, squares=squares, free=free):
+            return np.sum(squares / (variance + 1e-12 + scatter)) - free
+
+        scatter = brentq(surplus, 0, squares.sum() / free, xtol=1e-15) if surplus(0) > 0 else 0.0
+        weights = 1 / (variance + scatter + 1e-12)
+        if abs(scatter - before) <= 1e-6 * scatter + 1e-12:
+            break
+        before = scatter
+    return theta
+
+
+def work_of(variant, n, block, counts, code, gpu):
+    """Return the units of M8 of a launch: 1, lines, wavefronts, waits, instructions."""
+    threads, blocks = (block * block, (-(-n // block)) ** 2) if block else (n, n)
+    own = counts[variant, str(n), str(block or "")]
+    warps, processors = -(-threads // 32), gpu["multiprocessors"]
+    build = code[variant, str(block or ""), "guarded" if n % (block or 1) else "exact"]
+    registers = -(-int(build["registers_per_thread"]) * 32 // 256) * 256
+    shared = int(build["static_shared_bytes"]) + (0 if block else 4 * n) + 1024
+    at_once = min(64 // warps, 32, 65536 // registers // warps, 228 * 8 // -(-shared // 128))
+    steps = 0 if variant == "naive" else -(-n // block) if block else 1
+    waits = steps * math.ceil(blocks / (processors * at_once))
+    rounds = n / int(build["loop_fmas"]) - 1
+    issued = int(build["instructions"]) + rounds * int(build["loop_instructions"])
+    imbalance = math.ceil(blocks / processors) * processors / blocks
+    return [1, *(imbalance * each for each in own), waits, blocks * warps * issued * imbalance]
+
+
+def check_models(source, label, tables, checks):
+    """Compare M0, M1 and M8, fitted to kernel-only times of the source's modelled kernels."""
+    rows = [row for row in tables["summary"] if row["gpu"] == label and row["kernel_s"]]
+    memory = "pinned" if any(row["host_memory"] == "pinned" for row in rows) else "pageable"
+    cells, counts, code = [], defaultdict(lambda: [0.0, 0.0]), {}
+    for row in rows:
+        cell = cell_of(row)
+        naive = row["variant"] == "naive" and row["block_size"] != "32"
+        known = row["variant"] in MODELLED and row["host_memory"] == memory and not naive
+        if known and source.is_fitted(cell):
+            spread = math.log(number(row["kernel_high_s"]) / number(row["kernel_low_s"])) / 3.9199
+            cells.append((cell, math.log(median_of(source.kernel[cell])), spread**2))
+    for row in tables["counts"]:
+        own = counts[cell_of(row, ("variant", "n", "block_size"))]
+        if row["dtype"] == "float32" and row["gpu"] in ("", label):
+            if row["quantity"] in ("global_load_lines", "global_store_lines"):
+                own[0] += number(row["theory"])
+            elif row["quantity"] in ("shared_load_wavefronts", "shared_store_wavefronts"):
+                own[1] += number(row["counter"] or row["merged"])
+    where = (label, f"sm_{source.gpu['compute_capability'].replace('.', '')}", "float32")
+    for row in tables["machine_code"]:
+        if cell_of(row, ("recording", "architecture", "dtype")) == where:
+            code[row["variant"], row["block_size"], row["build"]] = row
+    (log_s, variance), m0, m8 = (np.array([c[at] for c in cells]) for at in (1, 2)), [], []
+    for cell, _, _ in cells:
+        variant, n, block = cell[1], int(cell[5]), int(cell[7] or 0)
+        reads = {"naive": (2 * n**3, 0), "block": (2 * n**3 / max(block, 1), 2 * n**3)}
+        m0.append(reads.get(variant, (n**3 + n**2, n**3)))
+        m8.append(work_of(variant, n, block, counts, code, source.gpu))
+    m1 = np.insert(np.array(m0, float), 0, 1, axis=1)
+    key = ("source", "kernels", "model", "parameter")
+    known = {cell_of(row, key): number(row["value"]) for row in tables["models"]}
+    names = {"M0": "t_G t_S", "M1": "tau0 t_G t_S", "M8": "tau0 c_L c_S t_B c_I"}
+    for model, design in (("M0", m1[:, 1:]), ("M1", m1), ("M8", np.array(m8, float))):
+        theta = fit(design, log_s, variance)
+        for name, value in zip(names[model].split(), theta, strict=True):
+            table = known[label, "modelled", model, name]
+            checks.compare(f"model {model}", (label, name), value, table, CLOSE)
+
+
+def start_up(kernel, n, time_s):
+    """Return the constant of time = constant + a·n³, with one a per kernel, by soft-L1."""
+    largest = [np.max((time_s / n**3)[kernel == each]) for each in range(kernel.max() + 1)]
+
+    def residual(logs):
+        return np.log((np.exp(logs[0]) + np.exp(logs[1:])[kernel] * n**3) / time_s)
+
+    plain = least_squares(residual, np.log([0.9 * time_s.min(), *largest])).x
+    scale = max(1.4826 * np.median(np.abs(residual(plain))), 1e-6)
+    return math.exp(least_squares(residual, plain, loss="soft_l1", f_scale=scale).x[0])
+
+
+def check_audit(published, tables, checks):
+    """Compare throughputs, start-up times, and speedups without them with the audit's tables."""
+    constants = {}
+    for table in tables["audit_constants"]:
+        first, last = int(table["first_table"]), int(table["last_table"])
+        left_out = "cpu_naive", "gpu_naive" if last == 6 else ""  # naive is repeated from Table 5
+        tabled = [row for row in published if first <= int(row["table"]) <= last]
+        columns = ("implementation", "block_size", "n", "time_s")
+        cells = {cell_of(r, columns) for r in tabled if r["implementation"] not in left_out}
+        names = sorted({cell[:2] for cell in cells})
+        kernel = np.array([names.index(cell[:2]) for cell in sorted(cells)])
+        n, time_s = (np.array([float(cell[at]) for cell in sorted(cells)]) for at in (2, 3))
+        own, what = start_up(kernel, n, time_s), "audit, start-up times"
+        constants.update(dict.fromkeys(range(first, last + 1), own))
+        checks.compare(what, (first, last), own, number(table["constant_s"]), CLOSE)
+    columns = ("table", "implementation", "n", "block_size")
+    times = {cell_of(row, columns): float(row["time_s"]) for row in published}
+    for row in tables["audit_cells"]:
+        key = cell_of(row, columns)
+        rate = 2 * int(row["n"]) ** 3 / times[key]
+        checks.compare("audit, throughputs", key, rate, number(row["flop_per_s"]), EXACT)
+        if row["speedup_without_constant"]:
+            naive = times[row["table"], "gpu_naive", row["n"], ""]
+            warm = row["table"] == "6"  # its naive column is that of Table 5
+            rest = times[key] - (0.0 if warm else constants[int(row["table"])])
+            above = naive - constants[5 if warm else int(row["table"])]
+            value = above / rest if rest > 0 else math.inf
+            table = number(row["speedup_without_constant"])
+            checks.compare("audit, speedups without start-up", key, value, table, CLOSE)
+
+
+def main():
+    """Recompute and compare; return 1 if anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=Path, required=True)
+    parser.add_argument("recording", nargs="+", metavar="ID=DIR")
+    arguments = parser.parse_args()
+    tables = {path.stem: rows_of(path) for path in arguments.tables.glob("*.csv")}
+    folders = defaultdict(list)
+    for name, _, folder in (each.partition("=") for each in arguments.recording):
+        folders[name].append(Path(folder))
+    checks = Checks()
+    for label, source in ((name, Source(found)) for name, found in folders.items()):
+        summary = [row for row in tables["summary"] if row["recording"] == label]
+        check_medians(source, label, summary, checks)
+        check_sessions(source, label, summary, checks)
+        check_break_even(source, label, tables["break_even"], checks)
+        check_models(source, label, tables, checks)
+    check_audit(rows_of(Path("data/published/times.csv")), tables, checks)
+    return int(not checks.report())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

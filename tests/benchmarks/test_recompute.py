@@ -1,0 +1,74 @@
+"""The independent recomputation: its size and imports, and that it finds a changed cell."""
+
+import ast
+import sys
+
+import pandas as pd
+import pytest
+
+from benchmarks import recompute
+from tests.support import ROOT
+
+SCRIPT = ROOT / "benchmarks" / "recompute.py"
+
+
+def test_it_shares_nothing_with_the_project_and_is_short():
+    text = SCRIPT.read_text()
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(text))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [str(node.module)]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
+    assert len(text.splitlines()) <= 400
+
+
+def deviations(computed, recording, change=None):
+    """Return the names of the checks that find a deviation, and the number of compared values."""
+    tables = {path.stem: recompute.rows_of(path) for path in computed.glob("*.csv")}
+    if change:
+        table, column, factor = change
+        for row in tables[table]:
+            row[column] = str(float(row[column]) * factor) if row[column] else ""
+    source, checks = recompute.Source([recording]), recompute.Checks()
+    recompute.check_medians(source, "card", tables["summary"], checks)
+    recompute.check_break_even(source, "card", tables["break_even"], checks)
+    published = recompute.rows_of(ROOT / "data" / "published" / "times.csv")
+    recompute.check_audit(published, tables, checks)
+    found = {name for name, each in checks.found.items() if any(differs for _, differs, _ in each)}
+    return found, {name: len(each) for name, each in checks.found.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (None, set()),
+        (("summary", "total_s", 1.0001), {"medians"}),
+        (("summary", "kernel_high_s", 1.0001), {"intervals, one session"}),
+        (("break_even", "n", 1.01), {"break-even sizes"}),
+        (("audit_cells", "flop_per_s", 1.0001), {"audit, throughputs"}),
+        (("audit_constants", "constant_s", 1.01), {"audit, start-up times"}),
+    ],
+)
+def test_it_agrees_with_the_tables_and_finds_a_changed_column(
+    computed, gpu_recording, change, found
+):
+    deviating, counts = deviations(computed, gpu_recording.path, change)
+    assert deviating == found
+    assert counts["medians"] > 500
+    assert min(counts.values()) >= 3
+
+
+def test_a_session_effect_shared_by_all_cells_is_found_by_reml():
+    rng = recompute.np.random.default_rng(1)
+    shared, own, noise = rng.normal(0, 0.05, 8), rng.normal(0, 0.01, (200, 8)), 1e-6
+    found = recompute.reml(1.0 + shared + own, recompute.np.full((200, 8), noise))
+    assert found[0] == pytest.approx(shared.var(ddof=1), rel=0.1)
+    assert found[1] == pytest.approx(1e-4, rel=0.15)
+    assert pd.notna(found).all()
