@@ -72,6 +72,7 @@ static __device__ __forceinline__ float inverse_of(int exponent) {
 
 extern "C" __global__ void __launch_bounds__(256, 4)
     split_parts(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, int m, int n, int k) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800           // older GPUs do not convert pairs
     __shared__ __align__(16) char columns[2][GROUP * PITCH];  // parts of B, transposed
     __shared__ __align__(16) float maxima[GROUP][36];
     const unsigned thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
@@ -188,4 +189,5 @@ extern "C" __global__ void __launch_bounds__(256, 4)
             }
         }
     }
+#endif
 }

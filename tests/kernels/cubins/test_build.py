@@ -179,17 +179,26 @@ def test_wgmma_takes_a_target_of_its_own():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("architecture", "instruction"), [("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA")]
+    ("name", "architecture", "instruction"),
+    [
+        *(("sgemm_tensor", *a) for a in (("sm_75", None), ("sm_80", "HMMA"), ("sm_90", "HGMMA"))),
+        *(("sgemm_tensor_tma", *a) for a in (("sm_75", None), ("sm_90", "HGMMA"))),
+        *(("split_parts", a, None) for a in ("sm_75", "sm_80", "sm_90")),
+    ],
 )
-def test_tensor_cores_multiply_as_the_architecture_can(nvcc, tmp_path, architecture, instruction):
-    result = build_cubin(nvcc, TENSOR, architecture, tmp_path / "x.cubin")
-    assert (result.spill_store_bytes, result.spill_load_bytes) == (0, 0)
+def test_tensor_cores_multiply_as_the_architecture_can(
+    nvcc, tmp_path, name, architecture, instruction
+):
+    build = Build(name, None, "float32", False)
+    result = build_cubin(nvcc, build, architecture, tmp_path / "x.cubin")
+    if name != "split_parts":
+        assert (result.spill_store_bytes, result.spill_load_bytes) == (0, 0)
     if toolchain.find_disassembler(nvcc) is None:
         pytest.skip("no nvdisasm")
     found = {count.opcode: count.count for count in result.instructions if count.scope == "loop"}
     tensor = {name for name in found if name.endswith("MMA")}
     assert tensor == ({instruction} if instruction else set())
-    if instruction == "HGMMA":
+    if (name, instruction) == ("sgemm_tensor", "HGMMA"):
         assert found["HGMMA"] == 3 * 4, "three products of four times 16 steps of k"
         assert unrolling(result.instructions, 64) == 0
 
