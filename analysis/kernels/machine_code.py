@@ -32,7 +32,7 @@ from kernels.theory.addresses import VECTOR
 from kernels.theory.cost import SECTOR_BYTES
 from kernels.theory.tiles import number_of
 
-SIZE = 1024  # assumed size N for kernels with one thread per row or column
+SIZE = 1024  # assumed size N, where the launch of a block depends on it
 EXACT = "exact"
 _BUILD = ["recording", "architecture", "variant", "dtype", "block_size", "build"]
 _ACCESSES = {"global_loads": "LDG", "shared_loads": "LDS", "shared_stores": "STS"}
@@ -65,7 +65,8 @@ def machine_code_table(
         entry = VARIANTS[str(build["variant"])]
         row = named | {name: build[name] for name in _RESOURCES if name in build}
         block_size = entry.block_size(whole(build["block_size"]))
-        product = Product(entry.name, str(build["dtype"]), Shape.square(SIZE), block_size)
+        shape = Shape.square(int(min(SIZE, entry.edges[1])))
+        product = Product(entry.name, str(build["dtype"]), shape, block_size)
         row |= _launch(product, build)
         listing = listings.get(tuple(named.values()))
         if listing is not None:

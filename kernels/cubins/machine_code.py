@@ -5,6 +5,7 @@ nvdisasm prints a cubin as text. Three kinds of lines are read: instructions
 Source G checks the same facts: 128-bit loads, unrolled loops, and the share of FMAs.
 """
 
+import math
 import re
 import subprocess
 from collections import Counter
@@ -235,9 +236,12 @@ def barriers(counts: Iterable[InstructionCount], scope: str) -> int:
 def unrolling(counts: Iterable[InstructionCount], sums_per_thread: int) -> float:
     """Return K per iteration of the main loop: its FMAs over the elements of C per thread.
 
-    It is 0 without a main loop, and on tensor cores, where one instruction covers several k.
+    It is 0 without a main loop, and on tensor cores, where one instruction covers several k. It is
+    NaN if the number of elements per thread is unknown (0).
     """
     counts = list(counts)
+    if not sums_per_thread:
+        return math.nan
     if any(count.opcode in TENSOR_FMAS for count in counts):
         return 0.0
     return fmas(counts, LOOP) / sums_per_thread

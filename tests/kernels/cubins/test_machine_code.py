@@ -1,5 +1,6 @@
 """Machine code read: the disassembler that is found, its text, the main loop, and real kernels."""
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -258,6 +259,7 @@ def test_what_is_derived_from_the_counts():
     assert loads_by_width(COUNTS, "loop", "LDS") == {128: 8}
     assert (barriers(COUNTS, "kernel"), barriers(COUNTS, "loop")) == (3, 1)
     assert unrolling(COUNTS, 8) == 8
+    assert math.isnan(unrolling(COUNTS, 0))
     integers = [count for count in COUNTS if count.opcode != "FFMA"]
     assert fmas(iter(integers), "loop") == 2
     no_loop = [count for count in COUNTS if count.scope == "kernel"]
