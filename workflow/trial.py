@@ -77,9 +77,11 @@ def attempt(
         else:
             yield from built(entry, nvcc, architectures, RESULTS / entry.name)
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
-    if counted:
-        lines, near = _roofline(counted, entry.after, recording or _focus(study))
+    if counted and (on := recording or _focus(study)):
+        lines, near = _roofline(counted, entry.after, on)
         yield from lines
+    elif counted:
+        yield "not compared with a roofline: the study has no recording; name one with --gpu"
     if device is not None:
         yield from _timed(entry, config, near, device, sizes, hardware)
     else:
@@ -104,13 +106,11 @@ def _introduced(entry: UserSupplied) -> str:
 # ---- On the roofline of a recorded GPU
 
 
-def _focus(study: Config) -> Path:
-    """Return the recording of the report's focus, or else the study's first one."""
+def _focus(study: Config) -> Path | None:
+    """Return the recording of the report's focus, or else the study's first one, if any."""
     entries = [gpu for gpu in study.gpus if gpu.folders]
     entries.sort(key=lambda gpu: gpu.id != study.report.focus)
-    if not entries:
-        raise StudyError("--gpu: is missing; name the recording of a GPU")
-    return ROOT / entries[0].folders[0]
+    return ROOT / entries[0].folders[0] if entries else None
 
 
 def _roofline(

@@ -276,6 +276,15 @@ def test_a_kernel_goes_all_the_way(path, card):
 
 
 @pytest.mark.slow
+def test_a_study_without_recordings_gives_no_roofline(path, card):
+    with open("config.local.yaml", "a") as own:
+        own.write("gpus: [{ id: mine, device: auto }]\n")
+    lines = list(trial.attempt(path, Path("config.yaml"), architectures=["sm_86"]))
+    assert any(line.startswith("not compared with a roofline: the study has no ") for line in lines)
+    assert lines[-1].startswith("to time it on a GPU of this host: ")
+
+
+@pytest.mark.slow
 def test_a_call_goes_all_the_way(path, card):
     Path("called.py").write_text(CALLED)
     file, h100 = Path("called.py"), ROOT / "data" / "recordings" / "h100-sxm"
