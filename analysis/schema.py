@@ -235,6 +235,7 @@ worst_factor                 number  -        largest error factor
 selected_on_this_gpu         flag    -        selected on this GPU
 cells_inside                 count   -        inside 95 % interval
 inside_share                 number  %        share inside
+inside_*_share               number  %        share inside, *
 interval_factor              number  -        interval (factor)
 error_before                 number  -        error without the term
 error_after                  number  -        error with the term
@@ -297,6 +298,7 @@ with_traffic_s               number  ms       with traffic
 p_*                          number  -        p, *
 q_*                          number  -        q, *
 median_*_s                   number  ms       median, *
+matrices_in                  text    -        matrices in
 length                       text    -        duration class
 between_log_sd               number  -        between sessions (log SD)
 common_log_sd                number  -        common to all configurations (log SD)
@@ -538,9 +540,10 @@ agreement_cells: configurations whose medians disagree, with the state of both G
     sm_clock_b_hz temperature_max_a_celsius temperature_max_b_celsius power_a_w power_b_w
     samples_throttled_a samples_throttled_b
 sessions: variation between sessions, and coverage of the intervals in leave-one-out tests
-    recording gpu quantity host_memory host_work threads length sessions cells between_log_sd
-    common_log_sd noise_log_sd degrees_of_freedom mean_interval_factor
+    recording gpu quantity host_memory host_work threads matrices_in length sessions cells
+    between_log_sd common_log_sd noise_log_sd degrees_of_freedom mean_interval_factor
     new_session_interval_factor medians_evaluated medians_inside inside_share
+    inside_least_noise_share inside_middle_noise_share inside_most_noise_share
 threats: threats to validity per GPU: throttling, wide intervals, disagreement
     recording gpu samples samples_throttled share_throttled throttling_shift sm_clock_low_hz
     sm_clock_high_hz end_to_end_cells end_to_end_cells_without_interval end_to_end_cells_wide

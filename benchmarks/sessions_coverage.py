@@ -1,85 +1,173 @@
-"""Simulate the coverage of intervals over sessions (table in docs/explanation/methods.md).
+"""Coverage of intervals over sessions: simulated, and on hosts that no fit has seen.
 
-    python -m benchmarks.sessions_coverage [--repeats N]
+    python -m benchmarks.sessions_coverage [--repeats N] [--seed N] [--recordings DIR ...]
+                                           [--held-out DIR ...]
 
-Cells of one kind are simulated in a few sessions. Session effects are shared by all cells, separate
-per cell, both or none. The output is the coverage of three intervals: of the cell's mean, within
-one session and over all sessions, and of the median in a further session.
+Each simulation takes cells of one kind from the recordings. Their samples are drawn from the
+residuals of the recorded samples. The effects of sessions are those estimated from the recordings,
+none, shared by all cells, or separate per cell. The first table gives the coverage of the intervals
+of the mean, overall and by third of the cells' noise, and of the prediction intervals of one more
+session. The second table counts the medians of the held-out recordings that are inside the
+prediction intervals of the recordings.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from scipy.stats import norm
+import pandas as pd
 
-from analysis.stats.estimates import CONFIDENCE, FloatArray
+from analysis.data.recordings import MeasuredSource, load, sources
+from analysis.stats.estimates import FloatArray, IntArray, median_variance
 from analysis.stats.sessions import Medians
-from base.intervals import interval_ranks
+from base.paths import ROOT
+from measurement.recording.recording import CELL
 
-CELLS, SAMPLES, NOISE = 60, 15, 0.02
-# Standard deviations of log time: shared effects, effects per cell; and whether effects have heavy
-# tails (Student's t with three degrees of freedom).
-EFFECTS = {
-    "none": (0.0, 0.0, False),
-    "of each cell": (0.0, 0.03, False),
-    "shared by all": (0.03, 0.0, False),
-    "both": (0.03, 0.03, False),
-    "both, heavy tails": (0.03, 0.03, True),
+RECORDED = ("h200-sxm", "h200-sxm-2", "h200-sxm-3", "h200-sxm-4")
+HELD_OUT = ("h200-sxm-two-in-turn", "h200-sxm-two-at-once")
+SESSIONS = (2, 3, 4, 8)
+CELLS = 60  # per simulation
+PARTS = ("kernel", "total")
+# Shares of the variance between sessions that are shared and separate; None: as estimated.
+EFFECTS: dict[str, tuple[float, float] | None] = {
+    "as estimated": None,
+    "none": (0.0, 0.0),
+    "shared by all": (1.0, 0.0),
+    "of each cell": (0.0, 1.0),
 }
-SESSIONS = (2, 3, 4, 6)
 
 
-def simulated(
-    rng: np.random.Generator, sessions: int, shared: float, own: float, heavy: bool
-) -> tuple[Medians, FloatArray]:
-    """Return medians of cells with mean log time 0, and their bounds (2, rows)."""
-    draw = (lambda size: rng.standard_t(3, size) / 3**0.5) if heavy else rng.standard_normal
-    effects = shared * draw((sessions, 1)) + own * draw((sessions, CELLS))
-    samples = effects[:, :, None] + NOISE * rng.standard_normal((sessions, CELLS, SAMPLES))
-    ordered = np.sort(samples, axis=-1).reshape(sessions * CELLS, SAMPLES)
-    ranks = interval_ranks(SAMPLES, CONFIDENCE)
-    assert ranks is not None
-    bounds = ordered[:, ranks].T
-    noise = ((bounds[1] - bounds[0]) / (2 * norm.ppf((1 + CONFIDENCE) / 2))) ** 2
-    session, cell = (part.ravel() for part in np.indices((sessions, CELLS)))
-    kind = np.zeros(CELLS, np.intp)
-    return Medians(cell, session, ordered[:, SAMPLES // 2], noise, kind), bounds
+@dataclass(frozen=True)
+class Kind:
+    """Cells of one kind.
+
+    `residuals`: of the log samples of each cell about the median of their session; `samples`: their
+    number per session; `tercile`: of each cell's noise; and the variances between sessions.
+    """
+
+    residuals: list[FloatArray]
+    samples: list[int]
+    tercile: IntArray
+    common: float
+    own: float
+
+    def simulated(
+        self, rng: np.random.Generator, chosen: IntArray, sessions: int, common: float, own: float
+    ) -> Medians:
+        """Return medians of the chosen cells with mean log time 0."""
+        log_s, noise = np.empty((2, sessions, len(chosen)))
+        shape = (sessions, len(chosen))
+        effects = common**0.5 * rng.standard_normal((sessions, 1))
+        effects = effects + own**0.5 * rng.standard_normal(shape)
+        for at, cell in enumerate(chosen):
+            drawn = rng.choice(self.residuals[cell], (sessions, self.samples[cell]))
+            log_s[:, at] = np.median(drawn, axis=1) + effects[:, at]
+            noise[:, at] = [median_variance(row) for row in drawn]
+        session, number = (part.ravel() for part in np.indices(shape))
+        kind = np.zeros(len(chosen), np.intp)
+        return Medians(number, session, log_s.ravel(), noise.ravel(), kind)
 
 
-def coverages(repeats: int) -> Iterator[tuple[str, int, float, float, float]]:
-    """Yield effects, number of sessions, and the coverage of the three intervals."""
-    for name, effects in EFFECTS.items():
+def kinds(source: MeasuredSource) -> Iterator[Kind]:
+    """Yield the kinds of cells of a GPU and its host with at least two cells."""
+    for part in PARTS:
+        several = source.sessions(part)
+        if several is None:
+            continue
+        medians, logs = several.medians(part), several.logs(part)
+        apart = [values - np.median(values) for values in logs]
+        rows = pd.Series(range(len(apart)))[medians.known].groupby(medians.cell[medians.known])
+        of_cell = {cell: list(own) for cell, own in rows}
+        for kind in np.unique(medians.kind):
+            cells = [cell for cell in of_cell if medians.kind[cell] == kind]
+            if len(cells) > 1:
+                pooled = [np.concatenate([apart[row] for row in of_cell[cell]]) for cell in cells]
+                yield Kind(
+                    [values - np.median(values) for values in pooled],
+                    [int(np.median([len(apart[row]) for row in of_cell[cell]])) for cell in cells],
+                    medians.tercile[cells],
+                    float(medians.scatter.common[kind]),
+                    float(medians.scatter.own[kind]),
+                )
+
+
+def coverages(
+    found: Sequence[Kind], repeats: int, seed: int
+) -> Iterator[tuple[str, int, list[float]]]:
+    """Yield effects, number of sessions, and coverage: all, by tercile, of one more session."""
+    for name, shares in EFFECTS.items():
         for sessions in SESSIONS:
-            rng = np.random.default_rng(sessions)
-            held = []
-            for _ in range(repeats):
-                every, bounds = simulated(rng, sessions + 1, *effects)
+            rng = np.random.default_rng([seed, sessions])
+            covered = []
+            for repeat in range(repeats):
+                kind = found[repeat % len(found)]
+                count = len(kind.residuals)
+                chosen = rng.permutation(count)[:CELLS]
+                total = kind.common + kind.own
+                own = (kind.common, kind.own) if shares is None else np.multiply(shares, total)
+                every = kind.simulated(rng, chosen, sessions + 1, *own)
                 last = every.session == sessions
                 medians = every.only(~last)
-                first = every.session == 0
-                within = (bounds[0, first] <= 0) & (bounds[1, first] >= 0)
-                mean = np.abs(medians.means) <= medians.half_widths()
-                miss = np.abs(every.log_s[last] - medians.means)
-                another = miss <= medians.half_widths(new_session=True)
-                held.append([np.mean(each) for each in (within, mean, another)])
-            one, over, more = np.mean(held, axis=0)
-            yield name, sessions, float(one), float(over), float(more)
+                inside = np.abs(medians.means) <= medians.half_widths()
+                more = medians.inside(every.cell[last], every.log_s[last])
+                thirds = [inside[kind.tercile[chosen] == third] for third in range(3)]
+                means = [np.mean(each) if len(each) else np.nan for each in (inside, *thirds, more)]
+                covered.append(means)
+            yield name, sessions, [float(each) for each in np.nanmean(covered, axis=0)]
+
+
+def held_out(source: MeasuredSource, others: Sequence[MeasuredSource]) -> pd.DataFrame:
+    """Return how many medians of other GPUs, with pinned memory, are inside: by kind and GPU."""
+    on = [name for name in CELL if name != "device"]
+    frames = []
+    for part in PARTS:
+        several = source.sessions(part)
+        assert several is not None
+        medians, kinds = several.medians(part), several.kinds(part)
+        kind = kinds["matrices_in"].fillna(kinds["length"])
+        pinned = (several.cells["host_memory"] == "pinned").fillna(False)
+        known = several.cells[on].assign(cell=range(len(kind)), quantity=part, kind=kind)[pinned]
+        for other in others:
+            both = known.merge(other.cells[[*on, f"{part}_s"]].dropna(subset=f"{part}_s"), on=on)
+            log_s = np.log(both[f"{part}_s"].to_numpy(dtype=float))
+            inside = medians.inside(both["cell"].to_numpy(), log_s)
+            frames.append(both.assign(gpu=other.label, inside=inside))
+    rows = pd.concat(frames).groupby(["quantity", "kind", "gpu"])["inside"]
+    return rows.agg(["sum", "count"]).astype(int)
 
 
 def main() -> None:
-    """Print a row of Markdown per effect and number of sessions."""
+    """Print both tables as Markdown."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.sessions_coverage", description="Simulate session intervals."
+        prog="python -m benchmarks.sessions_coverage", description="Coverage of session intervals."
     )
-    parser.add_argument(
-        "--repeats", type=int, default=2000, metavar="N", help="simulations (default: 2000)"
-    )
-    repeats = parser.parse_args().repeats
-    print("| effects | sessions | one session | all sessions | further session |")
-    print("|---|---|---|---|---|")
-    for name, sessions, *held in coverages(repeats):
-        print(f"| {name} | {sessions} | {' | '.join(f'{100 * each:.1f} %' for each in held)} |")
+    folder = ROOT / "data" / "recordings"
+    add = parser.add_argument
+    add("--repeats", type=int, default=280, metavar="N", help="simulations per row (default: 280)")
+    add("--seed", type=int, default=0, metavar="N", help="of the simulations (default: 0)")
+    add("--recordings", type=Path, nargs="+", metavar="DIR", help="sessions of one GPU model")
+    add("--held-out", type=Path, nargs="*", metavar="DIR", help="recordings to predict")
+    arguments = parser.parse_args()
+    recorded = arguments.recordings or [folder / name for name in RECORDED]
+    others = arguments.held_out
+    others = [folder / name for name in HELD_OUT] if others is None else others
+    source, *_ = sources(load({"recorded": recorded}))
+    found = list(kinds(source))
+    print("| effects | sessions | all | least noise | middle | most noise | one more |")
+    print("|---|---|---|---|---|---|---|")
+    for name, sessions, covered in coverages(found, arguments.repeats, arguments.seed):
+        shares = " | ".join(f"{100 * each:.1f} %" for each in covered)
+        print(f"| {name} | {sessions} | {shares} |", flush=True)
+    if others:
+        new = sources(load({path.name: [path] for path in others}))
+        counts = held_out(source, new)
+        print("\n| quantity | kind | GPU | inside |\n|---|---|---|---|")
+        for key, (inside, count) in zip(counts.index, counts.to_numpy(), strict=True):
+            print(f"| {' | '.join(key)} | {inside} of {count} |")
+        for quantity, (inside, count) in counts.groupby("quantity").sum().iterrows():
+            print(f"| {quantity} | all | all | {inside} of {count} |")
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ _TIMES_COLUMNS = ["implementation", "n", "block_size", *with_bounds("time_s")]
 class _Samples:
     """Samples of a GPU and its host, by cell and by session."""
 
-    def __init__(self, rows: pd.DataFrame) -> None:
-        self.rows = rows
+    def __init__(self, rows: pd.DataFrame, l2_bytes: float | None) -> None:
+        self.rows, self._l2_bytes = rows, l2_bytes
 
     @cached_property
     def by_cell(self) -> Groups:
@@ -59,7 +59,8 @@ class _Samples:
     @cached_property
     def sessions(self) -> Sessions | None:
         """The samples by session; None for one session."""
-        return Sessions(self.rows) if self.rows["session"].nunique() > 1 else None
+        several = self.rows["session"].nunique() > 1
+        return Sessions(self.rows, self._l2_bytes) if several else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class MeasuredSource:
     def gpu_name(self) -> str | None:
         """Name of the GPU."""
         return self.gpu.get("name")
+
+    @property
+    def l2_bytes(self) -> float | None:
+        """Size of the GPU's L2 cache; None if unknown."""
+        return l2_bytes(self.gpu)
 
     @property
     def machine(self) -> str:
@@ -121,12 +127,12 @@ class MeasuredSource:
 
     @cached_property
     def _runs(self) -> _Samples:
-        return _Samples(self.own(self.recording.samples))
+        return _Samples(self.own(self.recording.samples), self.l2_bytes)
 
     @cached_property
     def _kernels(self) -> _Samples:
         times = self.own(kernel_times(self.recording))
-        return _Samples(times.assign(host_s=float("nan")))
+        return _Samples(times.assign(host_s=float("nan")), self.l2_bytes)
 
     def _samples(self, part: str) -> _Samples:
         return self._kernels if part == "kernel" else self._runs
@@ -219,6 +225,12 @@ class MeasuredSource:
     def own(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of this GPU and its host's CPU."""
         return frame[frame["device"].isin([CPU, self.device])]
+
+
+def l2_bytes(gpu: Mapping[str, Any]) -> float | None:
+    """Return the size of a GPU's L2 cache from its provenance; None if unknown."""
+    size = gpu.get("limits", {}).get("l2_cache_bytes")
+    return None if size is None else float(size)
 
 
 def published_times(published: pd.DataFrame, table: int) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from analysis.data.recordings import MeasuredSource, with_gpu
 from analysis.domain import NO_INTERVAL, ONE_SESSION
 from analysis.schema import renaming
 from analysis.stats.estimates import DRAWS, FloatArray, ratio_intervals, seeded
-from analysis.stats.sessions import SessionVariance
+from analysis.stats.sessions import SessionVariance, matrices_in
 from analysis.stats.significance import FASTER, SAME, SLOWER, THRESHOLD, UNDECIDED
 from base.errors import StudyError
 
@@ -50,7 +50,15 @@ def gpu_comparison_table(
     rows, first = (pd.concat(side, ignore_index=True) for side in zip(*pairs, strict=True))
     others = (rows["gpu"] != first["gpu"]).to_numpy()
     variances = SessionVariance.of(sessions)
-    between = [variances.at(side.assign(host_work=_host_work(side))) for side in (rows, first)]
+    caches = {label: source.l2_bytes for label, source in gpus.items()}
+    between = [
+        variances.at(
+            side.assign(
+                host_work=_host_work(side), matrices_in=matrices_in(side, side["gpu"].map(caches))
+            )
+        )
+        for side in (rows, first)
+    ]
     rows["basis"] = _bases(rows, first, *(one["variance"].notna() for one in between))
     draws = [_drawn(gpus, side) for side in (rows, first)]
     wider = [

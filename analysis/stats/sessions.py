@@ -1,16 +1,19 @@
-"""Means over several sessions, and the variance between sessions.
+"""Means over several sessions, and the variances between sessions.
 
 log t(cell, session, sample) = mean of the cell + effect of the session + noise. The effect of a
 session has one part shared by all cells of a kind and one part per cell. Both variances are pooled
 over the cells of a kind, because sessions are few. A kind is a host memory, host work in the run,
-the length of the time and, on a CPU, the number of threads.
+on a CPU the number of threads, for kernels the memory that holds the matrices, and for other parts
+of a run the length of the time.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.optimize import minimize
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
@@ -24,17 +27,28 @@ from analysis.stats.estimates import (
     Groups,
     IntArray,
     bootstrap_medians,
+    median_variance,
     overheads,
     seeded,
 )
+from kernels.products.elements import ELEMENTS
 from measurement.recording.recording import CELL
 
-# Upper bounds in seconds of the lengths of GPU times: relative effects depend on the length.
+# Upper bounds in seconds of the lengths of runs: relative effects depend on the length.
 LENGTHS = {"under 20 µs": 2e-5, "20 to 100 µs": 1e-4, "0.1 to 1 ms": 1e-3, "over 1 ms": np.inf}
-KIND = ["host_memory", "host_work", "threads", "length"]
+# The memory that holds A, B and C. Its bandwidth bounds kernels that reuse little, and differs
+# between GPUs of one model by some per cent.
+L2, DEVICE_MEMORY = "L2", "device memory"
+KERNELS = ("kernel", "in_run_kernel")
+KIND = ["host_memory", "host_work", "threads", "matrices_in", "length"]
+TERCILES = ("least_noise", "middle_noise", "most_noise")
 _UPPER = (1 + CONFIDENCE) / 2
 _SEED = "sittings"  # any other text changes the bounds of all intervals over sessions
 _NORMAL = float(norm.ppf(_UPPER))
+# Logarithms of variances relative to that of the medians: where the search starts, and its limits.
+_START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
+_MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
+_NONE = np.exp(_LIMITS[0] + 1)
 
 
 def lengths(time_s: FloatArray) -> list[str]:
@@ -43,31 +57,93 @@ def lengths(time_s: FloatArray) -> list[str]:
     return [names[index] for index in np.searchsorted([*LENGTHS.values()][:-1], time_s)]
 
 
+def matrices_in(cells: pd.DataFrame, l2_bytes: pd.Series | float | None) -> pd.Series:
+    """Return `L2` or `DEVICE_MEMORY` for each cell, blank if the size of the L2 is unknown."""
+    m, n, k, batch = (cells[name].astype(float) for name in ("m", "n", "k", "batch"))
+    used = batch * (m * k + k * n + m * n) * cells["dtype"].map(lambda name: ELEMENTS[name].bytes)
+    limit = pd.Series(l2_bytes, cells.index, dtype=float)
+    found = pd.Series(L2, cells.index, dtype="str").mask(used > limit, DEVICE_MEMORY)
+    return found.mask(limit.isna())
+
+
+def components(
+    cell: IntArray, session: IntArray, log_s: FloatArray, noise: FloatArray
+) -> tuple[float, float]:
+    """Return the variances of the shared and of the cells' own effects of sessions, by REML.
+
+    log_s has one median per cell and session, `noise` the variance of each. The residual likelihood
+    of shared·ZZ' + diag(own + noise) about the cells' means needs only matrices of the size of the
+    sessions (Searle, Casella and McCulloch, Variance Components, 1992, chapter 6). With one cell
+    the whole variance is shared.
+    """
+    cells, sessions = int(cell.max()) + 1, int(session.max()) + 1
+    mean = np.bincount(cell, log_s) / np.maximum(np.bincount(cell), 1)
+    scale = float(np.mean((log_s - mean[cell]) ** 2))
+    if scale == 0:
+        return 0.0, 0.0
+    values = (log_s - mean[cell]) / np.sqrt(scale)
+    own_noise = np.maximum(noise / scale, _NONE)  # equal samples have no noise
+    unit = np.eye(sessions)
+
+    def deviance(logs: FloatArray) -> float:
+        shared, own = np.exp(logs)
+        weight = 1 / ((own if cells > 1 else 0) + own_noise)
+        of_cell = np.bincount(cell, weight)
+        rest = values - (np.bincount(cell, weight * values) / of_cell)[cell]
+        table = np.bincount(cell * sessions + session, weight, cells * sessions)
+        table = table.reshape(cells, sessions)
+        joint = unit + shared * (np.diag(table.sum(axis=0)) - (table.T / of_cell) @ table)
+        sums = np.bincount(session, weight * rest, sessions)
+        explained = shared * sums @ np.linalg.solve(joint, sums)
+        logs_of = np.log(of_cell).sum() - np.log(weight).sum() + np.linalg.slogdet(joint)[1]
+        return float(logs_of + np.sum(weight * rest**2) - explained)
+
+    found = np.exp(minimize(deviance, _START, method="L-BFGS-B", bounds=[_LIMITS] * 2).x)
+    shared, own = np.where(found > _NONE, found, 0) * scale
+    return float(shared), float(own if cells > 1 else 0)
+
+
 @dataclass(frozen=True)
 class Scatter:
     """Variances of log time about the means of cells, by kind; each field has shape (kinds,).
 
-    `variance` is that of the medians of one session, of which all cells of the kind share `common`
-    and the medians themselves contribute `noise`. `degrees_of_freedom` of the variance follow
-    Satterthwaite (Biometrics Bulletin 2 (1946) 110): sessions less one if all of it is shared,
-    times the number of cells if none is. NaN: no cell has two sessions.
+    `common`: of the effects of sessions that all cells of the kind share; `own`: of those of single
+    cells; `noise`: mean variance of the medians themselves. NaN: no cell has two sessions.
     """
 
     cells: IntArray
-    variance: FloatArray
+    sessions: IntArray
     common: FloatArray
+    own: FloatArray
     noise: FloatArray
-    degrees_of_freedom: FloatArray
 
     @property
     def between(self) -> FloatArray:
         """The variance of sessions beyond the noise of their medians."""
-        return np.maximum(self.variance - self.noise, 0)
+        return self.common + self.own
 
     @property
-    def quantile(self) -> FloatArray:
-        """Student's t of a 95 % interval."""
-        return np.asarray(student_t.ppf(_UPPER, self.degrees_of_freedom))
+    def degrees_of_freedom(self) -> FloatArray:
+        """Those of the shared effects: sessions less one, NaN without."""
+        return np.where(self.sessions > 1, self.sessions - 1.0, np.nan)
+
+    @property
+    def own_degrees_of_freedom(self) -> FloatArray:
+        """Those of the cells' own effects."""
+        return self.degrees_of_freedom * np.maximum(self.cells - 1, 1)
+
+    def half_widths(self, kind: IntArray, noise: FloatArray, times: FloatArray) -> FloatArray:
+        """Return half-widths of 95 % intervals in log time for kinds and variances of medians.
+
+        `times`: share of one session's variance. The quantile is Cochran's (Biometrics 20 (1964)
+        191): the mean of Student's t of both parts, weighted by their variances.
+        """
+        common, own = self.common[kind], self.own[kind] + noise
+        of_common = student_t.ppf(_UPPER, self.degrees_of_freedom[kind])
+        of_own = student_t.ppf(_UPPER, self.own_degrees_of_freedom[kind])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            half = (of_common * common + of_own * own) / np.sqrt(common + own)
+            return np.where(common + own == 0, 0, half) * np.sqrt(times)
 
 
 @dataclass(frozen=True)
@@ -104,33 +180,24 @@ class Medians:
             return self._sum(self.noise) / self.counts
 
     @cached_property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each row's cell has several sessions, all with enough samples."""
+        return ((self.counts > 1) & np.isfinite(self.cell_noise))[self.cell]
+
+    @cached_property
     def scatter(self) -> Scatter:
-        """The scatter by kind, from cells with several sessions that all have enough samples."""
-        kinds, sessions = int(self.kind.max(initial=-1)) + 1, int(self.session.max(initial=-1)) + 1
-        known = (self.counts > 1) & np.isfinite(self.cell_noise)
-        rows = known[self.cell]
-        kind = self.kind[self.cell][rows]
-        apart = (self.log_s - self.means[self.cell])[rows]
-        count = np.bincount(kind, minlength=kinds)
-        degrees_of_freedom = count - np.bincount(self.kind[known], minlength=kinds)
-        index = kind * sessions + self.session[rows]
-        size = (kinds, sessions)
-        members = np.bincount(index, minlength=kinds * sessions).reshape(size)
-        sums = np.bincount(index, apart, kinds * sessions).reshape(size)
-        shared = np.sum(sums**2 / np.maximum(members, 1), axis=1)
-        free_shared = np.maximum((members > 0).sum(axis=1) - 1, 1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            variance = np.bincount(kind, apart**2, kinds) / degrees_of_freedom
-            common = shared / degrees_of_freedom
-            own = np.nan_to_num(
-                (variance - common) ** 2 / (degrees_of_freedom - free_shared), posinf=0
-            )
-            free = variance**2 / (common**2 / free_shared + own)
-            noise = np.bincount(kind, self.noise[rows], kinds) / count
-        cells = np.bincount(self.kind[known], minlength=kinds)
-        return Scatter(
-            cells, variance, common, noise, np.where(variance > 0, free, degrees_of_freedom)
-        )
+        """The scatter by kind, from the `known` rows."""
+        kinds = int(self.kind.max(initial=-1)) + 1
+        cells, sessions = np.zeros((2, kinds), np.intp)
+        variances = np.full((3, kinds), np.nan)
+        for kind in np.unique(self.kind[self.cell[self.known]]):
+            rows = self.known & (self.kind[self.cell] == kind)
+            numbers, cell = np.unique(self.cell[rows], return_inverse=True)
+            present, session = np.unique(self.session[rows], return_inverse=True)
+            cells[kind], sessions[kind] = len(numbers), len(present)
+            found = components(cell, session, self.log_s[rows], self.noise[rows])
+            variances[:, kind] = *found, np.mean(self.noise[rows])
+        return Scatter(cells, sessions, *variances)
 
     def half_widths(self, new_session: bool = False) -> FloatArray:
         """Return half-widths of 95 % intervals in log time, shape (cells,).
@@ -138,51 +205,63 @@ class Medians:
         They are confidence intervals of the cells' means over sessions, or prediction intervals of
         the medians of a new session.
         """
-        share = new_session + 1 / np.maximum(self.counts, 1)
-        variance = (self.scatter.between[self.kind] + self.cell_noise) * share
-        return self.scatter.quantile[self.kind] * np.sqrt(variance)
+        times = new_session + 1 / np.maximum(self.counts, 1)
+        return self.scatter.half_widths(self.kind, self.cell_noise, times)
 
-    def only(self, rows: FloatArray) -> "Medians":
+    @cached_property
+    def tercile(self) -> IntArray:
+        """The third of its kind, 0 to 2, to which the noise of each cell belongs."""
+        rank = pd.Series(self.cell_noise).groupby(self.kind).rank(pct=True, method="first")
+        return np.clip(np.ceil(3 * rank.fillna(1).to_numpy()) - 1, 0, 2).astype(np.intp)
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> "Medians":
         """Return some of the rows; cells keep their numbers."""
         return Medians(
             self.cell[rows], self.session[rows], self.log_s[rows], self.noise[rows], self.kind
         )
 
-    def left_out(self) -> FloatArray:
-        """Return per row whether the prediction interval of the other sessions contains it.
+    def inside(self, cell: IntArray, log_s: FloatArray) -> FloatArray:
+        """Return whether prediction intervals contain medians of cells in a new session.
 
-        Values are 1, 0 and, with fewer than two other sessions, NaN.
+        Values are 1, 0 and, for cells with fewer than two sessions, NaN.
         """
+        half, miss = self.half_widths(new_session=True)[cell], np.abs(log_s - self.means[cell])
+        known = np.isfinite(half + miss) & (self.counts[cell] > 1)
+        return np.where(known, miss <= half, np.nan)
+
+    def left_out(self) -> FloatArray:
+        """Return per row whether the prediction interval of the other sessions contains it."""
         found = np.full(len(self.cell), np.nan)
         for session in np.unique(self.session):
             own = self.session == session
-            others = self.only(~own)
-            half, cells = others.half_widths(new_session=True), self.cell[own]
-            miss = np.abs(self.log_s[own] - others.means[cells])
-            known = np.isfinite(half[cells] + miss) & (others.counts[cells] > 1)
-            found[own] = np.where(known, miss <= half[cells], np.nan)
+            found[own] = self.only(~own).inside(self.cell[own], self.log_s[own])
         return found
 
 
 class Sessions:
     """Samples of cells in several sessions; cells are numbered by their sorted keys."""
 
-    def __init__(self, samples: pd.DataFrame) -> None:
-        """`samples` has the columns `CELL`, session and the times."""
+    def __init__(self, samples: pd.DataFrame, l2_bytes: float | None = None) -> None:
+        """`samples` has the columns `CELL`, session and the times; `l2_bytes`: of the GPU."""
         self._samples = samples
         self._each = Groups.of(samples, [*CELL, "session"])
         keys = Groups.of(self._each.keys, CELL)
         self.cells, self._cell = keys.keys, keys.number
+        self._l2_bytes = l2_bytes
         self._session = self._each.keys["session"].to_numpy(dtype=np.intp)
-        self._by_part: dict[str, tuple[FloatArray, Medians]] = {}
+        self._by_part: dict[str, tuple[FloatArray, Medians, list[FloatArray]]] = {}
 
     def kinds(self, part: str) -> pd.DataFrame:
         """Return the kind (columns `KIND`) of each cell for a part ("total", "kernel", …)."""
         of_cpu = (self.cells["device"] == CPU).to_numpy()
-        length = pd.Series(lengths(self._typical(part)), dtype="str").mask(of_cpu)
+        nothing = pd.Series(pd.NA, self.cells.index, dtype="str")
+        memory = matrices_in(self.cells, self._l2_bytes) if part in KERNELS else nothing
+        length = pd.Series(lengths(self._typical(part)), dtype="str")
+        length = nothing if part in KERNELS else length
         works = pd.Series(np.isfinite(self._typical("host")), dtype="boolean")
         work = works.mask(of_cpu) if part == "total" else works.mask(np.ones(len(works), bool))
-        return self.cells[["host_memory", "threads"]].assign(host_work=work, length=length)
+        of_gpu = {"matrices_in": memory.mask(of_cpu), "length": length.mask(of_cpu)}
+        return self.cells[["host_memory", "threads"]].assign(host_work=work, **of_gpu)
 
     def _typical(self, part: str) -> FloatArray:
         """Return the geometric mean of the medians of each cell, NaN without that part."""
@@ -195,17 +274,22 @@ class Sessions:
         """Return the medians of a part; cells without it have no rows."""
         return self._known(part)[1]
 
-    def _known(self, part: str) -> tuple[FloatArray, Medians]:
-        """Return medians and bounds by cell and session, shape (3, rows), and `Medians`."""
+    def logs(self, part: str) -> list[FloatArray]:
+        """Return the log times of the samples of each row of `medians`."""
+        return self._known(part)[2]
+
+    def _known(self, part: str) -> tuple[FloatArray, Medians, list[FloatArray]]:
+        """Return medians and bounds by cell and session, (3, rows), `Medians` and log times."""
         if part not in self._by_part:
             found = self._each.medians(self._samples[f"{part}_s"], series=True)
             rows = np.isfinite(found[0]) & (found[0] > 0)
-            log_s, low, high = np.log(found[:, rows])
-            noise = ((high - low) / (2 * _NORMAL)) ** 2
+            split = self._each.split(self._samples[f"{part}_s"])
+            logs = [np.log(split[row]) for row in np.flatnonzero(rows)]
+            noise = np.array([median_variance(values) for values in logs])
             kind = self.kinds(part).groupby(KIND, dropna=False).ngroup().to_numpy()
             cell, session = self._cell[rows], self._session[rows]
-            medians = Medians(cell, session, log_s, noise, kind)
-            self._by_part[part] = found[:, rows], medians
+            medians = Medians(cell, session, np.log(found[0, rows]), noise, kind)
+            self._by_part[part] = found[:, rows], medians, logs
         return self._by_part[part]
 
     def bounds(self, part: str) -> FloatArray:
@@ -213,7 +297,7 @@ class Sessions:
 
         A cell with one session has the median and interval of that session.
         """
-        found, medians = self._known(part)
+        found, medians, _ = self._known(part)
         half = medians.half_widths()
         bounds = np.exp(medians.means + np.array([np.zeros(len(half)), -half, half]))
         single = medians.counts[medians.cell] == 1
@@ -244,9 +328,6 @@ class Sessions:
         rows = pd.Series(range(len(self._cell))).groupby(self._cell).indices
         shared = self._shared(part, seed)
         scatter = medians.scatter
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.sqrt(np.nan_to_num(scatter.between * scatter.common / scatter.variance))
-            own = np.sqrt(np.maximum(np.nan_to_num(scatter.between) - share**2, 0))
         found = []
         for cell in range(len(self.cells)) if chosen is None else chosen:
             at = rows[int(cell)]
@@ -254,44 +335,48 @@ class Sessions:
             log_s = np.mean(logs, axis=0)
             if len(at) > 1:
                 kind = medians.kind[cell]
-                normal, stretch = shared[kind]
-                effect = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS)
-                log_s += (share[kind] * normal + own[kind] * effect) * stretch / np.sqrt(len(at))
+                effect, stretch = shared[kind]
+                own = seeded(_SEED, seed, *names[at[0]][:-1]).standard_normal(DRAWS) * stretch
+                log_s += (effect + np.sqrt(scatter.own[kind]) * own) / np.sqrt(len(at))
             found.append(np.exp(log_s))
         return np.array(found).reshape(-1, DRAWS)
 
     def _shared(self, part: str, seed: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return the draws that all cells of a kind share: standard normal, and scale of t."""
-        found = []
-        for kind, degrees_of_freedom in enumerate(self.medians(part).scatter.degrees_of_freedom):
+        """Return what all cells of a kind share: draws of log effects, and scale of own ones."""
+        found, scatter = [], self.medians(part).scatter
+        both = (scatter.degrees_of_freedom, scatter.own_degrees_of_freedom)
+        for kind, free in enumerate(np.transpose(np.nan_to_num(both, nan=1.0))):
             rng = seeded(_SEED, seed, kind)
             normal = rng.standard_normal(DRAWS)
-            free = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
-            found.append((normal, np.sqrt(free / rng.chisquare(free, DRAWS))))
+            scale, own = (np.sqrt(each / rng.chisquare(each, DRAWS)) for each in free)
+            effect = np.sqrt(scatter.common[kind]) * normal * scale
+            found.append((np.clip(effect, -_MOST, _MOST), np.minimum(own, _MOST)))
         return found
 
     def scatters(self, part: str) -> pd.DataFrame:
         """Return one row per kind with several sessions, with columns of the table sessions."""
         medians = self.medians(part)
-        scatter = medians.scatter
-        inside = medians.left_out()
-        evaluated = np.isfinite(inside)
+        scatter, inside = medians.scatter, medians.left_out()
         kind = medians.kind[medians.cell]
         kinds = self.kinds(part).assign(kind=medians.kind).drop_duplicates("kind")
         kinds = kinds.sort_values("kind").reset_index(drop=True)
-        count = pd.Series(medians.session).groupby(kind).nunique().reindex(kinds["kind"]).to_numpy()
+        number = kinds["kind"].to_numpy()
+        evaluated = pd.Series(inside).groupby(kind).agg(["count", "sum"]).reindex(number)
+        of_third = pd.Series(inside).groupby([kind, medians.tercile[medians.cell]]).mean().unstack()
+        thirds = of_third.reindex(index=number, columns=range(3)).to_numpy()
         rows = kinds[KIND].assign(
             quantity=part,
-            sessions=count,
+            sessions=scatter.sessions,
             cells=scatter.cells,
             between_log_sd=np.sqrt(scatter.between),
             common_log_sd=np.sqrt(scatter.common),
             noise_log_sd=np.sqrt(scatter.noise),
             degrees_of_freedom=scatter.degrees_of_freedom,
-            mean_interval_factor=_factor(scatter, 1 / count),
-            new_session_interval_factor=_factor(scatter, 1 + 1 / count),
-            medians_evaluated=np.bincount(kind[evaluated], minlength=len(kinds)),
-            medians_inside=np.bincount(kind[evaluated], inside[evaluated], len(kinds)),
+            mean_interval_factor=_factor(scatter, False),
+            new_session_interval_factor=_factor(scatter, True),
+            medians_evaluated=evaluated["count"].to_numpy(),
+            medians_inside=evaluated["sum"].to_numpy(),
+            **{f"inside_{name}_share": thirds[:, at] for at, name in enumerate(TERCILES)},
         )
         order = rows["length"].map({name: at for at, name in enumerate(LENGTHS)})
         rows = rows.assign(order=order).sort_values([*KIND[:-1], "order"], kind="stable")
@@ -325,10 +410,12 @@ class SessionVariance:
     def at(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return variance and degrees_of_freedom of cells, NaN if unknown; the index stays.
 
-        `rows` has quantity, host_memory, host_work, threads and time_s.
+        `rows` has quantity, host_memory, host_work, threads, matrices_in and time_s.
         """
         length = pd.Series(lengths(rows["time_s"].to_numpy(dtype=float)), rows.index, dtype="str")
-        kinds = _kinds(rows.assign(length=length.mask(rows["threads"].notna())))
+        of_kernel, on_cpu = rows["quantity"].isin(KERNELS), rows["threads"].notna()
+        memory = rows["matrices_in"].where(of_kernel & ~on_cpu)
+        kinds = _kinds(rows.assign(matrices_in=memory, length=length.mask(of_kernel | on_cpu)))
         return self.kinds.reindex(pd.MultiIndex.from_frame(kinds)).set_axis(rows.index)
 
 
@@ -337,13 +424,13 @@ _KNOWN = ["quantity", *KIND]
 
 def _kinds(rows: pd.DataFrame) -> pd.DataFrame:
     """Return kinds of rows without blanks; threads are reduced to one or several."""
-    memory, length = (rows[name].astype("string").fillna("") for name in ("host_memory", "length"))
     several = (rows["threads"].astype("Int64") > 1).fillna(False).astype(bool)
     work = rows["host_work"].astype("boolean").fillna(False).astype(bool)
-    columns = (rows["quantity"].astype("string"), memory, work, several, length)
-    return pd.DataFrame(dict(zip(_KNOWN, columns, strict=True)))
+    return rows[_KNOWN].astype("string").fillna("").assign(host_work=work, threads=several)
 
 
-def _factor(scatter: Scatter, times: FloatArray) -> FloatArray:
-    """Return the half-width, as a factor, of an interval with `times` the variance."""
-    return np.exp(scatter.quantile * np.sqrt((scatter.between + scatter.noise) * times))
+def _factor(scatter: Scatter, new_session: bool) -> FloatArray:
+    """Return the half-width, as a factor, of the interval of a typical cell of each kind."""
+    times = new_session + 1 / np.maximum(scatter.sessions, 1)
+    kinds = np.arange(len(scatter.cells), dtype=np.intp)
+    return np.exp(scatter.half_widths(kinds, scatter.noise, times))

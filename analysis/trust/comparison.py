@@ -35,7 +35,7 @@ from scipy import stats
 
 from analysis.data.frames import stacked
 from analysis.data.kernel_times import kernel_times
-from analysis.data.recordings import MeasuredSource, with_gpu
+from analysis.data.recordings import MeasuredSource, l2_bytes, with_gpu
 from analysis.domain import CPU, IN_RUN, KERNEL_ONLY
 from analysis.schema import interval_columns, renaming, with_bounds
 from analysis.stats.estimates import (
@@ -45,7 +45,7 @@ from analysis.stats.estimates import (
     ratio_intervals,
     seeded,
 )
-from analysis.stats.sessions import SessionVariance
+from analysis.stats.sessions import SessionVariance, matrices_in
 from analysis.stats.significance import (
     FASTER,
     SAME,
@@ -116,7 +116,7 @@ def compare(
         )
     frame = pd.DataFrame(rows).astype(a.samples[CELL].dtypes.to_dict())
     frame = frame.sort_values(CELL, kind="stable", ignore_index=True)
-    frame["session_ratio"] = np.nan if known is None else _session_ratio(frame, a.samples, known)
+    frame["session_ratio"] = np.nan if known is None else _session_ratio(frame, a, known)
     frame["separate"] &= ~(np.abs(np.log(frame["ratio"])) <= np.log(frame["session_ratio"]))
     on_gpu = _kernel_only(a, b) & (frame["quantity"] == "kernel")
     frame = evaluated(frame.assign(side=np.where(on_gpu, GPU, HOST)), threshold)
@@ -137,12 +137,15 @@ def status(frame: pd.DataFrame) -> int:
     return 1 if (frame["verdict"] == SLOWER).any() else 3 * int(decided.mean() < 0.5)
 
 
-def _session_ratio(frame: pd.DataFrame, samples: pd.DataFrame, known: SessionVariance) -> pd.Series:
+def _session_ratio(frame: pd.DataFrame, a: Recording, known: SessionVariance) -> pd.Series:
     """Return the ratio within which two sessions of one GPU lie in 95 % of cases, or NaN."""
-    works = samples.loc[samples["host_s"].notna(), CELL].drop_duplicates()
+    works = a.samples.loc[a.samples["host_s"].notna(), CELL].drop_duplicates()
     found = frame[CELL].merge(works, how="left", on=CELL, indicator="work")["work"] == "both"
     host_work = found.to_numpy() & (frame["quantity"] == "total").to_numpy()
-    variance = known.at(frame.assign(host_work=host_work, time_s=frame["median_a_s"]))
+    caches = {gpu["device"]: l2_bytes(gpu) for gpu in a.provenance["devices"]}
+    memory = matrices_in(frame, frame["device"].map(caches))
+    kinds = {"host_work": host_work, "matrices_in": memory, "time_s": frame["median_a_s"]}
+    variance = known.at(frame.assign(**kinds))
     quantile = stats.t.ppf((1 + CONFIDENCE) / 2, variance["degrees_of_freedom"])
     return np.exp(quantile * np.sqrt(2 * variance["variance"]))
 

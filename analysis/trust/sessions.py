@@ -15,10 +15,11 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     """Return one row per source with several sessions, part of its times, and kind of cell.
 
     Kinds and standard deviations of log time are defined in `analysis.stats.sessions`: between
-    sessions, shared by all cells of the kind, and of the noise of one session's median.
+    sessions, of it shared by all cells of the kind, and of the noise of one session's median.
     mean_interval_factor is the half-width of a cell's mean as a factor, new_session_interval_factor
     that of a new session's median. medians_inside counts the medians_evaluated that the prediction
-    interval of the other sessions contains, leaving out one session at a time (needs three).
+    interval of the other sessions contains, leaving out one session at a time (needs three);
+    inside_least_noise_share is the share among the third of the cells with the least noise.
     """
     frames = ((source, _scatters(source)) for source in found)
     return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])

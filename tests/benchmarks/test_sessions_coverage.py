@@ -1,14 +1,29 @@
-"""The simulation of intervals over sessions prints a row for each effect and number of sessions."""
+"""Coverage of intervals over sessions, simulated with the noise of recordings and held out."""
 
 import sys
 
-from benchmarks import sessions_coverage
+import pytest
+
+from benchmarks import sessions_coverage as coverage
+
+pytestmark = pytest.mark.slow
 
 
-def test_it_prints_a_table(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["sessions_coverage", "--repeats", "5"])
-    sessions_coverage.main()
-    lines = capsys.readouterr().out.splitlines()
-    rows = len(sessions_coverage.EFFECTS) * len(sessions_coverage.SESSIONS)
-    assert len(lines) == 2 + rows
-    assert all(line.count("|") == 6 for line in lines)
+def test_both_tables_are_printed_and_intervals_cover(monkeypatch, capsys):
+    monkeypatch.setattr(coverage, "EFFECTS", {"as estimated": None})
+    monkeypatch.setattr(sys, "argv", ["sessions_coverage", "--repeats", "42", "--seed", "7"])
+    coverage.main()
+    simulated, held_out = capsys.readouterr().out.split("\n\n")
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in simulated.splitlines()]
+    assert [row[1] for row in cells[2:]] == [str(each) for each in coverage.SESSIONS]
+    shares = [[float(cell.rstrip(" %")) for cell in row[2:]] for row in cells[2:]]
+    assert all(90 <= share <= 99 for row in shares for share in row)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in held_out.splitlines()[2:]]
+    kernels = [row for row in rows if row[0] == "kernel"]
+    counts = {row[1]: [0, 0] for row in kernels}
+    for row in kernels:
+        for at, number in enumerate(row[3].split(" of ")):
+            counts[row[1]][at] += int(number)
+    assert counts["all"][0] >= 0.9 * counts["all"][1] > 250
+    assert all(inside >= 0.8 * count for inside, count in counts.values()), counts
+    assert set(counts) == {"L2", "device memory", "all"}

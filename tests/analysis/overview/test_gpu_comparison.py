@@ -11,7 +11,7 @@ from analysis.data.sessions import together
 from analysis.domain import KERNEL_ONLY, ONE_SESSION
 from analysis.overview import gpu_comparison
 from analysis.overview.gpu_comparison import FROM_OTHERS, SEVERAL, TOGETHER
-from analysis.stats.sessions import LENGTHS
+from analysis.stats.sessions import DEVICE_MEMORY, L2, LENGTHS
 from tests.support.report_data import frame, only, rewritten
 
 pytestmark = pytest.mark.slow
@@ -42,11 +42,12 @@ def compared(recordings, sessions=(), change=lambda summary: summary):
 
 def deviations(log_sd, degrees_of_freedom=50.0):
     """Return rows of sessions.csv with this deviation for all kinds of cells."""
-    kinds = product(("total", "kernel"), ("pinned", "pageable"), LENGTHS)
+    totals = product(("total",), ("pinned", "pageable"), LENGTHS, (None,))
+    kernels = product(("kernel",), ("pinned", "pageable"), (None,), (L2, DEVICE_MEMORY))
     known = {"recording": "known", "gpu": "known", "sessions": 3, "between_log_sd": log_sd}
     known["degrees_of_freedom"] = degrees_of_freedom
-    names = ("quantity", "host_memory", "length")
-    rows = [known | dict(zip(names, kind, strict=True)) for kind in kinds]
+    names = ("quantity", "host_memory", "length", "matrices_in")
+    rows = [known | dict(zip(names, kind, strict=True)) for kind in (*totals, *kernels)]
     return [row | {"host_work": False if row["quantity"] == "total" else None} for row in rows]
 
 

@@ -222,7 +222,7 @@ def test_a_ratio_within_the_variance_between_sessions_is_undecided():
     times = 1e-2 * np.exp(0.001 * rng.standard_normal((2, 15)))
     a, b = (recorded(cell(each)) for each in (times[0], 1.2 * times[1]))
     row = {"recording": "x", "quantity": "total", "host_memory": "pinned", "host_work": False}
-    row |= {"threads": None, "length": "over 1 ms", "degrees_of_freedom": 30.0}
+    row |= {"threads": None, "matrices_in": None, "length": "over 1 ms", "degrees_of_freedom": 30.0}
     verdicts = {}
     for spread in (0.1, 0.01):
         known = SessionVariance.of(pd.DataFrame([row | {"between_log_sd": spread}]))
