@@ -64,7 +64,7 @@ class Kind:
         for at, cell in enumerate(chosen):
             drawn = rng.choice(self.residuals[cell], (sessions, self.samples[cell]))
             log_s[:, at] = np.median(drawn, axis=1) + effects[:, at]
-            noise[:, at] = [median_variance(row) for row in drawn]
+            noise[:, at] = median_variance(drawn)
         session, number = (part.ravel() for part in np.indices(shape))
         kind = np.zeros(len(chosen), np.intp)
         return Medians(number, session, log_s.ravel(), noise.ravel(), kind)

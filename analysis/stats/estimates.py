@@ -163,17 +163,19 @@ def bootstrap_medians(values: FloatArray, rng: np.random.Generator) -> FloatArra
     return (ordered[_index(lower, count)] + ordered[_index(upper, count)]) / 2
 
 
-def median_variance(values: FloatArray) -> float:
-    """Return the bootstrap variance of the median of a 1-D sample, without drawing.
+def median_variance(values: FloatArray) -> FloatArray:
+    """Return the bootstrap variances of the medians of samples along the last axis, without draws.
 
     The median of a resample is the i-th of the sorted values with the probability that a Beta
     variable is between (i−1)/n and i/n (Maritz and Jarrett, J. Am. Stat. Assoc. 73 (1978) 194). NaN
     below 6 values.
     """
-    if interval_ranks(len(values), CONFIDENCE) is None or np.isnan(values).any():
-        return float("nan")
-    ordered, weights = np.sort(values), _median_weights(len(values))
-    return float(weights @ (ordered - weights @ ordered) ** 2)
+    count = values.shape[-1]
+    if interval_ranks(count, CONFIDENCE) is None:
+        return np.full(values.shape[:-1], np.nan)
+    ordered, weights = np.sort(values, axis=-1), _median_weights(count)
+    mean = (ordered @ weights)[..., None]
+    return np.asarray((ordered - mean) ** 2 @ weights)
 
 
 @cache

@@ -48,6 +48,10 @@ _NORMAL = float(norm.ppf(_UPPER))
 # Logarithms of variances relative to that of the medians: where the search starts, and its limits.
 _START, _LIMITS = (-1.0, -1.0), (-14.0, 4.0)
 _MOST = 100.0  # of a drawn logarithm: e to the 100 is finite
+# Weight of the shared part's quantile: this power of its share of the variance. At 1, Cochran's
+# approximation (Biometrics 20 (1964) 191), two sessions cover 94 to 98 %, depending on the share;
+# at 1.25 they cover 93 to 97 %.
+_POWER = 1.25
 _NONE = np.exp(_LIMITS[0] + 1)
 
 
@@ -135,15 +139,14 @@ class Scatter:
     def half_widths(self, kind: IntArray, noise: FloatArray, times: FloatArray) -> FloatArray:
         """Return half-widths of 95 % intervals in log time for kinds and variances of medians.
 
-        `times`: share of one session's variance. The quantile is Cochran's (Biometrics 20 (1964)
-        191): the mean of Student's t of both parts, weighted by their variances.
+        `times`: share of one session's variance. The quantile is between Student's t of both parts.
         """
         common, own = self.common[kind], self.own[kind] + noise
         of_common = student_t.ppf(_UPPER, self.degrees_of_freedom[kind])
         of_own = student_t.ppf(_UPPER, self.own_degrees_of_freedom[kind])
         with np.errstate(invalid="ignore", divide="ignore"):
-            half = (of_common * common + of_own * own) / np.sqrt(common + own)
-            return np.where(common + own == 0, 0, half) * np.sqrt(times)
+            share = np.where(common + own > 0, common / (common + own), 0) ** _POWER
+        return (of_own + (of_common - of_own) * share) * np.sqrt((common + own) * times)
 
 
 @dataclass(frozen=True)
@@ -175,9 +178,13 @@ class Medians:
 
     @cached_property
     def cell_noise(self) -> FloatArray:
-        """Mean variance of each cell's medians, shape (cells,)."""
-        with np.errstate(invalid="ignore"):
-            return self._sum(self.noise) / self.counts
+        """Variance of each cell's medians, shape (cells,).
+
+        It is the geometric mean over sessions. The bootstrap variance of few samples is skewed: for
+        nine normal samples its mean is 1.3 times the variance of the median.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.exp(self._sum(np.log(self.noise)) / self.counts)
 
     @cached_property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -195,8 +202,9 @@ class Medians:
             numbers, cell = np.unique(self.cell[rows], return_inverse=True)
             present, session = np.unique(self.session[rows], return_inverse=True)
             cells[kind], sessions[kind] = len(numbers), len(present)
-            found = components(cell, session, self.log_s[rows], self.noise[rows])
-            variances[:, kind] = *found, np.mean(self.noise[rows])
+            noise = self.cell_noise[self.cell[rows]]
+            found = components(cell, session, self.log_s[rows], noise)
+            variances[:, kind] = *found, np.mean(noise)
         return Scatter(cells, sessions, *variances)
 
     def half_widths(self, new_session: bool = False) -> FloatArray:

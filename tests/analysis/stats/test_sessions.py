@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from analysis.stats.estimates import DRAWS, percentile_interval, summarise
 from analysis.stats.sessions import (
@@ -77,12 +78,27 @@ def test_noise_is_subtracted_and_kinds_are_separate():
     assert list(found.cells) == [1, 2]
 
 
-def test_the_quantile_is_the_weighted_mean_of_both_parts():
+def test_the_quantile_is_between_those_of_both_parts():
     """Four sessions of 11 cells: t(3) = 3.1824 for 0.03, t(30) = 2.0423 for 0.01 + 0.02."""
     one = np.ones(1)
     of = Scatter(np.array([11]), np.array([4]), 0.03 * one, 0.01 * one, 0.02 * one)
     half = of.half_widths(np.array([0]), 0.02 * one, 0.25 * one)
-    assert half == pytest.approx((3.1824 + 2.0423) * 0.03 / 0.06**0.5 / 2, rel=1e-4)
+    quantile = 2.0423 + (3.1824 - 2.0423) * 0.5**1.25
+    assert half == pytest.approx(quantile * 0.06**0.5 / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("sessions", [2, 3, 4, 8])
+@pytest.mark.parametrize("ratio", [0.01, 0.1, 0.3, 1, 3, 10, 100])
+def test_intervals_cover_at_every_ratio_of_shared_to_own_variance(sessions, ratio):
+    """The estimate of the shared variance is chi-squared with sessions less one."""
+    count = 20_000
+    drawn = np.random.default_rng(5).chisquare(sessions - 1, count) / (sessions - 1)
+    cells, of = np.full(count, 100), np.full(count, sessions)
+    none, own = np.zeros(count), np.ones(count)
+    scatter = Scatter(cells, of, ratio * drawn, none, own)
+    half = scatter.half_widths(np.arange(count), own, own / sessions)
+    deviations = half / np.sqrt((ratio + 1) / sessions)
+    assert 0.925 < 1 - 2 * norm.sf(deviations).mean() < 0.975
 
 
 def test_intervals_by_hand():
