@@ -5,7 +5,7 @@ TERMS = {
     "different words of one bank.",
     "baseline": "The program or kernel over which a speedup is given.",
     "between-session variance": "The variance of log medians between sessions, beyond the noise of "
-    "the medians: that of effects shared by all configurations of a kind, and of their own effects.",
+    "the medians: of effects shared by all configurations of a kind, and of their own effects.",
     "block": "The threads that a multiprocessor runs together and that share its shared memory; "
     "also the name of the variant that multiplies tile by tile.",
     "block size B": "The edge of the square tile that a block multiplies; on the CPU, the edge of "
