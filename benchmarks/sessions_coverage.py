@@ -145,7 +145,7 @@ def main() -> None:
     )
     folder = ROOT / "data" / "recordings"
     add = parser.add_argument
-    add("--repeats", type=int, default=280, metavar="N", help="simulations per row (default: 280)")
+    add("--repeats", type=int, default=112, metavar="N", help="simulations per row (default: 112)")
     add("--seed", type=int, default=0, metavar="N", help="of the simulations (default: 0)")
     add("--recordings", type=Path, nargs="+", metavar="DIR", help="sessions of one GPU model")
     add("--held-out", type=Path, nargs="*", metavar="DIR", help="recordings to predict")
