@@ -19,13 +19,12 @@ from measurement.recorder import record as recorder
 from measurement.recorder.record import record
 from measurement.recording import journal, recording
 from measurement.recording.recording import CELL, KERNEL, MEASURED
-from measurement.sampling import interference, supervisor
 from study.config import validate
 from tests.support import ROOT, warm
 from tests.support.builds import cpu_library
-from tests.support.fakes import CONFIG, SETTLE_S, FakeHardware, Fault, make_cubins, record_warm
+from tests.support.fakes import CONFIG, FakeHardware, Fault, make_cubins, record_warm
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stand_ins")]
 
 SAMPLES = "samples.csv.gz"
 KEYS = {
@@ -44,14 +43,6 @@ KEYS = {
 @pytest.fixture
 def config():
     return yaml.safe_load(CONFIG)
-
-
-@pytest.fixture(autouse=True)
-def stand_ins(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
-    monkeypatch.setattr(recorder, "build_library", cpu_library)
-    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
-    monkeypatch.setattr(interference, "_SETTLE_S", SETTLE_S)
 
 
 @pytest.fixture

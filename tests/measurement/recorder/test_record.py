@@ -16,23 +16,14 @@ from measurement.devices.locks import only_run
 from measurement.recorder import record as recorder
 from measurement.recording import recording
 from measurement.recording.recording import CELL, KERNEL
-from measurement.sampling import interference, measure, supervisor
+from measurement.sampling import measure
 from study.cells import cpu_cells, gpu_cells
 from study.config import Study, validate
-from tests.support import ROOT, warm
-from tests.support.builds import cpu_library
+from tests.support import ROOT
 from tests.support.compilers import COUNTS, stand_in
-from tests.support.fakes import CONFIG, KERNEL_S, SETTLE_S, FakeHardware, make_cubins
+from tests.support.fakes import CONFIG, KERNEL_S, FakeHardware, make_cubins
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def stand_ins(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(recorder, "CACHE", tmp_path_factory.mktemp("references"))
-    monkeypatch.setattr(recorder, "build_library", cpu_library)
-    monkeypatch.setattr(supervisor, "_SPAWN", warm.CONTEXT)
-    monkeypatch.setattr(interference, "_SETTLE_S", SETTLE_S)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("stand_ins")]
 
 
 @pytest.fixture
