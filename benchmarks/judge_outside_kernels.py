@@ -1,20 +1,22 @@
 """Wrong verdicts of `gemm-study try`: ``python -m benchmarks.judge_outside_kernels``.
 
 The kernels and their right verdicts are in `benchmarks.outside_kernels`. The command prints each
-wrong verdict and the share of wrong verdicts. It takes about a minute and needs no GPU.
+wrong verdict, and the numbers of right, wrong and unsupported ones. Arguments select kernels whose
+names contain one of them. It takes about two minutes and needs no GPU.
 """
 
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import benchmarks.outside_kernels_styles  # noqa: F401  adds kernels
+from base.errors import StudyError
 from benchmarks.outside_kernels import CORRECT, KERNELS, UNSUPPORTED
 from kernels.catalog.entries import VARIANTS
 from kernels.catalog.user_supplied import adopt
 from kernels.catalog.variant import UserKernel
-from kernels.host_execution.binding import KernelFault
 from kernels.host_execution.compiler import NotSupported
 from kernels.host_execution.trial import checked
 
@@ -27,7 +29,7 @@ def judge(source: Path) -> str:
         list(checked(entry))
     except NotSupported:
         return UNSUPPORTED
-    except KernelFault as fault:
+    except StudyError as fault:
         return str(fault)
     finally:
         del VARIANTS[entry.name]
@@ -49,15 +51,18 @@ def wrong_verdicts(names: Iterable[str]) -> dict[str, str]:
     return wrong
 
 
-def main() -> int:
-    """Judge all kernels; return 1 if a verdict is wrong."""
-    wrong = wrong_verdicts(KERNELS)
+def main(parts: Sequence[str]) -> int:
+    """Judge the kernels whose names contain a part, or all; return 1 if a verdict is wrong."""
+    names = [name for name in KERNELS if not parts or any(part in name for part in parts)]
+    wrong = wrong_verdicts(names)
     for name, found in wrong.items():
-        print(f"{name}: {found}")
-    unsupported = sum(verdict == UNSUPPORTED for _, verdict in KERNELS.values())
-    print(f"{len(KERNELS)} kernels, {unsupported} unsupported: {len(wrong)} wrong verdicts")
+        print(f"{name}: {found}", flush=True)
+    unsupported = sum(KERNELS[name][1] == UNSUPPORTED for name in names)
+    right = len(names) - len(wrong)
+    counts = f"{right} right verdicts, {len(wrong)} wrong; {unsupported} are unsupported"
+    print(f"{len(names)} kernels: {counts}")
     return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

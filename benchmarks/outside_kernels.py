@@ -8,21 +8,6 @@ Most kernels are made from another one by a small edit, which their name describ
 
 CORRECT, UNSUPPORTED = "correct", "unsupported"
 KERNELS: dict[str, tuple[str, str]] = {}
-# Kernels that host execution judges wrongly today, with the reason.
-MISJUDGED = {
-    "coalesced: unsigned offsets in bytes wrap around": (
-        "unsigned overflow is defined, and the largest matrices contain only zeros"
-    ),
-    "smem: edges are neither filled nor used": (
-        "reading an unwritten shared word is a fault even if no result depends on it"
-    ),
-    "smem: threads to spare end early": (
-        "barriers wait for threads that have ended, unlike GPUs from sm_70"
-    ),
-    "smem: a shared flag of one byte": "accesses of one byte are not supported",
-    "smem: all threads store the same": "stores of equal values count as a race",
-    "sample": "an offset overflows after its last use, only at the largest size",
-}
 
 # Messages by kind of fault.
 BOUNDS = "is out of bounds"
@@ -30,13 +15,13 @@ INDEX = "is outside its array"
 RACE = "no barrier is between them"
 BLOCKS_RACE = "of this or an earlier block"
 UNWRITTEN = "no thread of the block wrote it"
-EARLY_END = "has ended without it"
 TWO_BARRIERS = "while .* waits at the barrier at line"
 MISALIGNED = "is misaligned"
 WRONG = "stores C.* bit for bit .* are wrong"
 MISSING = "does not store C.* are wrong"
 OTHER_ORDER = "is within the error bound; declare tolerance=bound"
 ENDLESS = "does this loop end"
+TOO_LARGE = "does an index exceed 32 bits"
 OVERFLOW = "a signed integer overflows"
 ZERO = "divides an integer by zero"
 ASSERTION = "an assertion fails"
@@ -121,7 +106,7 @@ fault(
     "blockIdx.x * blockDim.x + threadIdx.x",
     "blockIdx.x * blockDim.y + threadIdx.x / 2",
     "C[x * N + y]",
-    f"{BLOCKS_RACE}|{RACE}",
+    MISSING,
 )
 
 base(
@@ -189,8 +174,8 @@ fault(
     "unsigned offsets in bytes wrap around",
     "A[cRow * N + i]",
     "*(const float *)((const char *)A + (unsigned)(cRow * N + i) * 4u)",
-    "(unsigned)",
-    f"{BOUNDS}|{WRONG}",
+    "coalesced_body<32>",
+    TOO_LARGE,
 )
 fault(
     "coalesced",
@@ -198,7 +183,7 @@ fault(
     "threadIdx.x % BLOCKSIZE",
     "threadIdx.x / BLOCKSIZE",
     "C[cRow * N + cCol]",
-    BLOCKS_RACE,
+    MISSING,
 )
 fault(
     "coalesced",
@@ -254,13 +239,13 @@ correct(
         "    assert(blockDim.x == BLOCKSIZE * BLOCKSIZE && K > 0);\n    float tmp = 0.0;",
     ),
 )
-correct(
+fault(
     "smem",
-    "old elements of A times zeros",
-    (
-        "        As[threadRow * BLOCKSIZE + threadCol] = inA ? ",
-        "        if (bkIdx + threadCol < K) As[threadRow * BLOCKSIZE + threadCol] = inA ? ",
-    ),
+    "old elements of A times zeros, where there may be none",
+    "        As[threadRow * BLOCKSIZE + threadCol] = inA ? ",
+    "        if (bkIdx + threadCol < K) As[threadRow * BLOCKSIZE + threadCol] = inA ? ",
+    SUM,
+    UNWRITTEN,
 )
 correct(
     "smem",
@@ -298,8 +283,8 @@ fault(
     "threads outside end early",
     "    float tmp = 0.0;",
     "    if (row >= M || col >= N) return;\n    float tmp = 0.0;",
-    "// filled",
-    EARLY_END,
+    SUM,
+    UNWRITTEN,
 )
 fault(
     "smem",
@@ -607,15 +592,15 @@ fault(
     "c[IDX(",
     f"{BLOCKS_RACE}|{BOUNDS}",
 )
-fault("lecture", "endless loop over a tile", "++k)", "k += BLOCK / 32)", "sum = fmaf", ENDLESS)
+fault("lecture", "endless loop over a tile", "++k)", "k += BLOCK / 32)", "k < BLOCK", ENDLESS)
 fault("lecture", "endless loop over tiles", "++t)", "t += BLOCK / 32)", "__syncthreads", ENDLESS)
 fault(
     "lecture",
     "padding is read",
     "right[k][threadIdx.x]",
     "right[k][threadIdx.x + 1]",
-    "sum = fmaf",
-    UNWRITTEN,
+    "c[IDX(",
+    WRONG,
 )
 fault(
     "lecture",
@@ -762,13 +747,10 @@ fault(
     "regM[i] = As",
     UNWRITTEN,
 )
-fault(
+correct(
     "tiles_2d",
-    "two threads fill one element",
-    "i < BK * BN; i += THREADS",
-    "i < BK * BN; i += THREADS / 2",
-    "Bs[i] = ",
-    RACE,
+    "two threads fill one element with the same value",
+    ("i < BK * BN; i += THREADS", "i < BK * BN; i += THREADS / 2"),
 )
 fault(
     "tiles_2d",
@@ -776,7 +758,7 @@ fault(
     "            As[i] = r < M",
     "            if (r < M) __syncthreads();\n            As[i] = r < M",
     "__syncthreads",
-    f"{TWO_BARRIERS}|{EARLY_END}",
+    TWO_BARRIERS,
 )
 
 base(
@@ -1029,7 +1011,7 @@ fault(
     "t % 2 * STAGE, *Bs",
     "(t + 1) % 2 * STAGE, *Bs",
     "acc[i][j] += As",
-    UNWRITTEN,
+    RACE,
 )
 
 base(
@@ -1439,7 +1421,7 @@ fault(
     "{0, 8, 16, 24}",
     "{0, 8, 16, 20}",
     "C[row * n",
-    f"{RACE}|{BLOCKS_RACE}|races",
+    MISSING,
 )
 
 correct(
@@ -1518,8 +1500,7 @@ fault(
 # ---- What host execution does not support
 
 for name, include, body in (
-    ("shuffles", "", "sum += __shfl_down_sync(0xffffffff, sum, 16);"),
-    ("atomics", "", "atomicAdd(&c[row * n + col], sum);"),
+    ("reductions_by_hardware", "", "sum += __reduce_add_sync(0xffffffff, 0);"),
     ("ptx", "", 'asm volatile("cp.async.wait_all;");'),
     (
         "halves",
