@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan, lcm
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from base.command_line import ABSENT, table
@@ -21,8 +22,8 @@ from kernels.catalog.variant import IN_TURN, UserKernel, UserSupplied
 from kernels.cubins.summary import built
 from kernels.cubins.toolchain import find_nvcc
 from kernels.host_execution.compiler import CompilerError, NotSupported
-from kernels.host_execution.limited import LimitReached
-from kernels.host_execution.trial import Counted, checked
+from kernels.host_execution.limited import LimitReached, limited
+from kernels.host_execution.trial import MEMORY_BYTES, SECONDS_WITH_BUILDS, Counted, checked
 from kernels.products.shape import Shape
 from kernels.theory.cost import OPERATIONS, Total
 from measurement.recorder.answer import answer
@@ -56,6 +57,7 @@ def attempt(
     targets such as sm_90 (empty: all of nvcc). `device`: the CUDA index of a GPU on which the
     kernel is timed at `sizes`. Raise StudyError with file and line if the kernel is wrong.
     """
+    end = monotonic() + SECONDS_WITH_BUILDS
     study, entry = load(config), adopt(path)
     yield _introduced(entry)
     counted: Counted = {}
@@ -75,7 +77,12 @@ def attempt(
                 raise unchecked from None
             yield f"not built: {missing} (`make setup STUDY=full` installs it)"
         else:
-            yield from built(entry, nvcc, architectures, RESULTS / entry.name)
+            machine_code = built(entry, nvcc, architectures, RESULTS / entry.name)
+            seconds = max(0.0, end - monotonic())
+            try:
+                yield from limited(lambda: list(machine_code), seconds, MEMORY_BYTES, "nvcc")
+            except LimitReached as error:
+                raise StudyError(f"{shown(path)}: {error}; simplify the kernel") from None
     near: Sequence[str] = list(dict.fromkeys([*_ALWAYS, *filter(None, [entry.after])]))
     if counted and (on := recording or _focus(study)):
         lines, near = _roofline(counted, entry.after, on)

@@ -38,6 +38,7 @@ from kernels.theory.tiles import BlockSize
 EXAMPLE = "// try: tile=32x32 threads=32x32"
 CALL = "multiply"
 _CALL_ARGUMENTS = 4
+_MOST_BYTES = 1 << 20  # of a file
 _CALL_KEYS = ("baseline",)
 # Former names of keys, which sources in recordings still have.
 _FORMER = {"after": "baseline"}
@@ -55,10 +56,9 @@ KEYS = {
     **dict.fromkeys(_CLAIMS, "number per thread, which the count must confirm; with m, n, k"),
 }
 _LINE = re.compile(r"^\s*(?://|/?\*+|#)\s*try:(.*?)(?:\*/\s*)?$")
+_BOUNDS = r"(?:__launch_bounds__\s*\([^)]{0,200}\)\s*)?"
 _KERNEL = re.compile(
-    r'extern\s+"C"\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?__global__\s+'
-    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?"
-    r"(\w+)\s*\(([^)]*)\)"
+    rf'extern\s+"C"\s+{_BOUNDS}__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(([^)]{{0,2000}})\)'
 )
 _POINTER = re.compile(r"(const )?(\w+) ?\* ?(?:(?:const|__restrict__) ?)*\w+")
 _NUMBER = re.compile(r"(?:const )?int \w+")
@@ -125,7 +125,11 @@ def read(path: Path) -> UserSupplied:
     Print a hint to stderr for a former key.
     """
     path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise StudyError(f"{shown(path)}: is not a regular file; name a .cu or a .py file")
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise StudyError(f"{shown(path)}: is larger than 1 MB; name a file with one kernel")
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not valid UTF-8"

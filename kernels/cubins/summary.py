@@ -17,6 +17,7 @@ from kernels.cubins.toolchain import find_disassembler, list_architectures, nvcc
 from kernels.products.shape import Shape
 
 _SIZE = 1024  # of the launch whose occupancy is computed
+_COMPILERS = 4  # at most that many at a time: each takes up to 200 MB
 
 
 def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) -> Iterator[str]:
@@ -35,7 +36,7 @@ def built(entry: UserKernel, nvcc: Path, wanted: Sequence[str], folder: Path) ->
         return build_cubin(nvcc, build, name, folder / name / f"{build.stem}.cubin")
 
     items = [(build, name) for build in builds for name in names]
-    cores = len(os.sched_getaffinity(0))
+    cores = min(len(os.sched_getaffinity(0)), _COMPILERS)
     results = run_all(one, items, cores, lambda done, last: progress.show_share(last[1], done))
     progress.end()
     yield f"machine code by nvcc {nvcc_version(nvcc)}"

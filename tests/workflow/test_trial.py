@@ -1,8 +1,10 @@
 """gemm-study try: user-supplied kernels and functions, and one-line errors."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -190,7 +192,7 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
             "",
             r"12: .* races with thread \S+ \S+ \S+ at line 8",
         ),
-        ("if (row < n && column < n) c", "c", r"15: .*\(at size 70, which the tile does not"),
+        ("if (row < n && column < n) c", "c", r"15: .*\(at size 65, which the tile does not"),
         ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
         ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
         ("float sum = 0.0f;", "float sum = 0.0f", r"7: expected .* \(g\+\+\)"),
@@ -226,13 +228,31 @@ def test_the_readmes_example_is_right_and_its_mistakes_are_what_stands_there(pat
         assert f"error: {message}" in told
 
 
+def test_a_file_that_cannot_contain_a_kernel_is_refused(path):
+    os.mkfifo("fifo.cu")
+    with pytest.raises(StudyError, match=r"^fifo\.cu: is not a regular file; name a \.cu"):
+        adopt(Path("fifo.cu"))
+    path.write_text(MINE + "//" * 2**19)
+    with pytest.raises(StudyError, match=r"^mine\.cu: is larger than 1 MB; name a file with one"):
+        adopt(path)
+
+
+@pytest.mark.slow
+def test_compilation_is_limited(path, card, monkeypatch):
+    monkeypatch.setattr(trial, "SECONDS_WITH_BUILDS", 0.0)
+    monkeypatch.setattr(trial, "built", lambda *_: iter(Event().wait, None))
+    path.write_text(MINE.replace("float sum", "__half h; float sum"))  # not checked on the CPU
+    with pytest.raises(StudyError, match=r"^mine\.cu: nvcc takes more than 0 s; simplify the ker"):
+        list(trial.attempt(path, Path("config.yaml")))
+
+
 @pytest.mark.slow
 def test_sums_in_parts_need_the_bound_alone(path):
     parts = MINE.replace("sum +=", "(i % 2 ? odd : sum) +=").replace("sum = 0", "odd = 0, sum = 0")
     parts = parts.replace("= sum;", "= sum + odd;")
     assert "bit for bit" in refusal(path, parts)
     path.write_text(parts.replace("baseline=naive", "tolerance=bound"))
-    assert "within the error bound of the reference at 64, 70, 71" in next(checked(adopt(path)))
+    assert "within the error bound of the reference at 64, 65, 70, 3" in next(checked(adopt(path)))
     wrong = parts.replace("baseline=naive", "tolerance=bound").replace("= sum + odd", "= sum")
     assert re.match(r"mine\.cu:15: mine: 4096 of 4096 elements wrong; ", refusal(path, wrong))
 
