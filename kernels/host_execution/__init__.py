@@ -7,14 +7,21 @@ modes:
 - ``separate`` and ``fused``: optimised, for the numerics. Products are rounded before the addition,
   or fused (FMA) as nvcc does by default.
 - ``counted``: not optimised; every load, store and basic block of the source calls the runtime.
-- ``large``: signed integers are checked for overflow; only the last block of a launch runs, on
-  buffers of zeros that take no memory.
+- ``large``: optimised; addresses and overflows of signed integers are checked. Only the last block
+  of a launch runs, on buffers that are nearly all zeros and take no memory.
 
 A counted run reports these faults with the source line of the kernel (`KernelFault`): accesses out
 of bounds of a buffer, of shared memory or of an array; misaligned vectors; races in shared memory
-between two barriers, and in global memory, also between blocks; barriers that not all threads of a
-block reach; reads of uninitialised shared memory; failed assertions; divisions by zero; loops that
-do not end; recursion that is too deep. `limited` bounds time and memory of the whole check.
+between two barriers, and in global memory, also between blocks; different barriers of the threads
+of a block; warp functions that not all lanes of their mask reach; failed assertions; divisions by
+zero; loops that do not end; recursion that is too deep. `limited` bounds time and memory of the
+whole check.
+
+Some events are faults only if a fault or a wrong product follows, which then names their line: a
+load of uninitialised shared memory, which contains NaN, and an overflow (`Cause` in runtime.h).
+Stores of one value by several threads are no race unless another thread loads it before the next
+barrier. Barriers ignore threads that have ended. On an H200, compute-sanitizer (racecheck and
+synccheck) gives the same verdicts on these cases.
 
 It counts, per source line: accesses of threads; requests of warps; for global memory the 32-byte
 sectors and 128-byte cache lines of a request; for shared memory the wavefronts of a request and
@@ -32,17 +39,18 @@ Elements are float32, float64 or 32-bit integers; a kernel is compiled once per 
 
 Limits:
 
-- x86-64 Linux with g++; one source file per kernel, with headers of CUDA and of C; accesses of 4, 8
-  or 16 bytes. `__device__` functions that return structures must be `__forceinline__`.
-- Inline PTX, warp shuffles and votes, atomics, tensor cores and 16-bit numbers are refused by name.
-  Code between ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt: only
-  GPUs compile it. The host runs the code after ``#else`` instead: plain C++ with the same indices
-  and results, except the order of sums.
+- x86-64 Linux with g++; one source file per kernel, with headers of CUDA and of C, and without
+  functions of the C library. `__device__` functions that return structures must be
+  `__forceinline__`.
+- Inline PTX, cooperative groups, tensor cores and 16-bit numbers are refused by name. Code between
+  ``#ifdef __CUDACC__`` or ``#if __CUDA_ARCH__ …`` and its ``#else`` is exempt: only GPUs compile
+  it. The host runs the code after ``#else`` instead: plain C++ with the same indices and results,
+  except the order of sums.
 - For a kernel on tensor cores, indices, scales, splits and bounds are therefore checked, and
   instructions are not. Reads of shared memory by tensor cores are checked (`host_tensor_operand`)
   and not counted.
-- Asynchronous copies are replaced by plain copies, which complete at once: a missing wait is not
-  detected.
+- Atomic operations and operands of tensor cores are checked and not counted.
+- Stores of less than 4 bytes to global memory are not checked for races.
 - A global word that one thread reads and another thread writes later is not detected as a race.
 - Machine code may merge loads: nvcc makes one 16-byte load from four steps along a row of a shared
   tile. A GPU then executes fewer loads than the requests counted here, for the same words and with

@@ -88,7 +88,7 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
         count.lines += parts(all.addresses, all.count, LINE_BYTES);
         return;
     }
-    const uint32_t phase = WAVEFRONT_BYTES / count.bytes;
+    const uint32_t phase = std::min(WARP, WAVEFRONT_BYTES / count.bytes);
     for (uint32_t begin = 0, end; begin < WARP; begin = end) {
         end = begin + phase;
         const uint32_t both = begin + 2 * phase;
@@ -101,11 +101,11 @@ void count_request(Count &count, const uint32_t *address_of, uint32_t active) {
     }
 }
 
-// Walks the traces of a warp's lanes side by side, as a card runs them: lanes in the same basic
+// Walks the traces of a warp's lanes side by side, as a GPU runs them: lanes in the same basic
 // block advance together. First come the lanes that are deepest in calls, of these those in the
 // lowest block: without optimisation, g++ places a loop before what follows it, and a condition's
-// branches before where they meet. So lanes meet again after a branch, and in the same turn of a
-// loop.
+// branches before where they meet. So lanes meet again after a branch, and in the same
+// iteration of a loop.
 class Walk {
    public:
     explicit Walk(Worker &w) : w(w) {
@@ -186,11 +186,7 @@ namespace {
 inline void append(Worker &w, uint64_t event, void *caller) {
     Trace &trace = w.traces[w.lane];
     if (trace.size() == MAX_TRACE) {
-        Fault fault = {};
-        fault.kind = ENDLESS;
-        fault.code = code_address(w, caller);
-        fault.buffer = -1;
-        stop(fault);
+        stop_at(ENDLESS, code_address(w, caller));
     }
     trace.push_back(event);
 }
@@ -202,16 +198,8 @@ inline void log(Worker &w, Site &site, uint32_t address) {
 
 // ---- Checks
 
-struct Access {
-    uint64_t code;
-    uint64_t offset;  // in its buffer, or in shared memory
-    uint32_t bytes;
-    bool is_store;
-    int32_t buffer;  // -1: shared memory
-};
-
-[[noreturn]] void stop_access(FaultKind kind, const Access &access, uint32_t other_thread = 0,
-                              uint64_t other_code = 0) {
+Fault fault_of(FaultKind kind, const Access &access, uint32_t other_thread = 0,
+               uint64_t other_code = 0) {
     Fault fault = {};
     fault.kind = kind;
     fault.buffer = access.buffer;
@@ -221,43 +209,87 @@ struct Access {
     fault.bytes = access.bytes;
     fault.is_store = access.is_store;
     fault.other_thread = other_thread;
-    stop(fault);
+    return fault;
 }
 
-// Between two barriers, the threads of a block may only read what no other of them writes.
-inline void check_word(Worker &w, Word &word, uint16_t site, const Access &access) {
-    const uint16_t thread = w.thread;
-    if (word.write_epoch == w.epoch && word.writer != thread) {
-        stop_access(SHARED_RACE, access, word.writer, w.sites[word.write_site - 1].count.code);
+// A store over what `other` has written since the last barrier: a race if it changes the value, as
+// in compute-sanitizer's racecheck. The store follows; `settle` compares.
+void overwrite(Worker &w, const Access &access, const char *address, uint32_t byte, uint32_t unit,
+               uint32_t other_thread, uint64_t other_code) {
+    Overwrite &o = w.overwrite;
+    if (!o.address) {
+        o = {access, address, 0, other_thread, other_code, {}};
+        std::memcpy(o.before, address, access.bytes);
     }
-    if (access.is_store) {
-        if (word.read_epoch == w.epoch && word.reader != thread) {
-            stop_access(SHARED_RACE, access, word.reader, w.sites[word.read_site - 1].count.code);
+    o.bytes |= ((1u << unit) - 1) << byte;
+}
+
+inline bool is_ordered(const Worker &w, uint16_t other, uint16_t stretch) {
+    const uint32_t warp = other & LANES ? other & ~LANES : other / WARP;
+    return warp == w.thread / WARP && stretch < w.stretch;
+}
+
+// A thread, or it and another one, as a number.
+inline uint16_t joined(const Worker &w, uint16_t other) {
+    const uint16_t warp = w.thread / WARP;
+    if (other == w.thread) return other;
+    return other / WARP == warp || other == (LANES | warp) ? LANES | warp : SEVERAL;
+}
+
+// Between two barriers, the threads of a block may only read what no other of them writes, and
+// write only the same values to one word. Atomic operations are no race with each other.
+inline void check_word(Worker &w, Word &word, const Site &site, const Access &access,
+                       const char *address, uint32_t byte) {
+    const uint16_t thread = w.thread;
+    const bool is_new = word.write_epoch != w.epoch || word.writer == thread ||
+                        is_ordered(w, word.writer, word.write_stretch);
+    const Site *const writer = is_new ? nullptr : &w.sites[word.write_site - 1];
+    const bool both_atomic = writer && access.is_atomic && writer->is_atomic;
+    if (writer && !both_atomic) {
+        const uint64_t code = writer->count.code;
+        if (!access.is_store || access.is_atomic || writer->is_atomic) {
+            stop(fault_of(SHARED_RACE, access, word.writer, code));
         }
+        overwrite(w, access, address, byte, w.unit, word.writer, code);
+    }
+    if ((!access.is_store || access.is_atomic) && word.write_epoch < w.block_start) {
+        suspect(fault_of(UNINITIALISED, access));
+    }
+    const bool was_read = word.read_epoch == w.epoch && !is_ordered(w, word.reader, word.read_stretch);
+    if (access.is_store) {
+        if (was_read && word.reader != thread) {
+            const uint64_t code = w.sites[word.read_site - 1].count.code;
+            const bool was_unwritten = word.write_epoch < w.block_start;
+            stop(fault_of(was_unwritten ? UNINITIALISED : SHARED_RACE, access, word.reader, code));
+        }
+        word.writer = writer ? joined(w, word.writer) : thread;
         word.write_epoch = w.epoch;
-        word.writer = thread;
-        word.write_site = site;
+        word.write_site = site.number;
+        word.write_stretch = w.stretch;
         return;
     }
-    if (word.write_epoch < w.block_start) stop_access(UNINITIALISED, access);
-    if (word.read_epoch != w.epoch) {
-        word.read_epoch = w.epoch;
-        word.reader = thread;
-        word.read_site = site;
-    } else if (word.reader != thread && word.reader != SEVERAL) {
-        word.reader = SEVERAL;
-        word.read_site = site;
-    }
+    if (was_read && word.reader == SEVERAL) return;
+    word.reader = was_read ? joined(w, word.reader) : thread;
+    word.read_epoch = w.epoch;
+    word.read_site = site.number;
+    word.read_stretch = w.stretch;
 }
 
-// No thread may write, or read, what a thread of another block has written, or what another thread
-// of its block has written since the last barrier.
-inline void check_writer(Worker &w, Writer &writer, uint16_t site, const Access &access) {
+// No thread may read what a thread of another block has written, or what another thread of its
+// block has written since the last barrier, nor write another value there.
+inline void check_writer(Worker &w, Writer &writer, const Site &site, const Access &access,
+                         const char *address, uint32_t byte) {
     const bool same_stretch = writer.epoch == w.epoch && writer.thread != w.thread;
     if (writer.epoch && (writer.epoch < w.block_start || same_stretch)) {
-        stop_access(GLOBAL_RACE, access, writer.thread, w.sites[writer.site - 1].count.code);
+        const Site &other = w.sites[writer.site - 1];
+        if (!access.is_store || access.is_atomic != other.is_atomic) {
+            stop(fault_of(GLOBAL_RACE, access, writer.thread, other.count.code));
+        }
+        if (!access.is_atomic) {
+            overwrite(w, access, address, byte, WORD_BYTES, writer.thread, other.count.code);
+        }
     }
-    if (access.is_store) writer = {w.epoch, static_cast<uint16_t>(w.thread), site};
+    if (access.is_store) writer = {w.epoch, static_cast<uint16_t>(w.thread), site.number};
 }
 
 Site &new_site(Worker &w, const Access &access, bool is_shared) {
@@ -265,39 +297,52 @@ Site &new_site(Worker &w, const Access &access, bool is_shared) {
     Site &site = w.sites.back();
     site.count = {access.code, is_shared, access.is_store, access.bytes, 0, 0, 0, 0, 0};
     site.number = w.sites.size();
+    site.is_atomic = access.is_atomic;
     w.site_at[is_shared][access.code] = &site;
     return site;
 }
 
 inline Site &checked_site(Worker &w, const Access &access) {
-    if (access.offset & (access.bytes - 1)) stop_access(MISALIGNED, access);
+    if (access.offset & (access.bytes - 1)) stop(fault_of(MISALIGNED, access));
     const bool is_shared = access.buffer < 0;
     Site *site = w.site_at[is_shared][access.code];
     return site ? *site : new_site(w, access, is_shared);
 }
 
-inline void shared_access(Worker &w, const Access &access) {
-    Site &site = checked_site(w, access);
-    Word *words = &w.words[access.offset / WORD_BYTES];
-    for (uint32_t byte = 0; byte < access.bytes; byte += WORD_BYTES) {
-        check_word(w, *words++, site.number, access);
+// From now on there is a `Word` for each byte.
+void split_words(Worker &w) {
+    std::vector<Word> bytes;
+    bytes.reserve(w.words.size() * WORD_BYTES);
+    for (const Word &word : w.words) {
+        bytes.insert(bytes.end(), WORD_BYTES, word);
     }
-    log(w, site, access.offset);
+    w.words.swap(bytes);
+    w.unit = 1;
 }
 
-inline void global_access(Worker &w, const Access &access) {
+inline Site &shared_access(Worker &w, const Access &access, const char *address) {
+    Site &site = checked_site(w, access);
+    if (access.bytes < w.unit) split_words(w);
+    Word *words = &w.words[w.unit == 1 ? access.offset : access.offset / WORD_BYTES];
+    for (uint32_t byte = 0; byte < access.bytes; byte += w.unit) {
+        check_word(w, *words++, site, access, address, byte);
+    }
+    return site;
+}
+
+inline Site &global_access(Worker &w, const Access &access, const char *address) {
     Site &site = checked_site(w, access);
     const uint32_t number = access.buffer;
     Buffer &buffer =
         number < w.launch->buffer_count ? w.launch->buffers[number] : w.variable_buffer;
     buffer.is_written |= access.is_store;
-    if (buffer.is_written) {
+    if (buffer.is_written && access.bytes >= WORD_BYTES) {  // parts of a word are not tracked
         Writer *writers = buffer.writers + access.offset / WORD_BYTES;
         for (uint32_t byte = 0; byte < access.bytes; byte += WORD_BYTES) {
-            check_writer(w, *writers++, site.number, access);
+            check_writer(w, *writers++, site, access, address, byte);
         }
     }
-    log(w, site, w.buffer_address[access.buffer] + access.offset);
+    return site;
 }
 
 // Takes the access for one to the buffer that it is nearest to.
@@ -305,7 +350,7 @@ inline void global_access(Worker &w, const Access &access) {
     const Launch &launch = *w.launch;
     if (address >= w.dynamic_shared && address < w.dynamic_shared + DYNAMIC_SHARED_BYTES) {
         access.offset = address - w.dynamic_shared + w.shared_bytes;
-        stop_access(OUT_OF_BOUNDS, access);
+        stop(fault_of(OUT_OF_BOUNDS, access));
     }
     uint64_t smallest = ~0ull;
     for (uint32_t i = 0; i < launch.buffer_count; ++i) {
@@ -321,61 +366,171 @@ inline void global_access(Worker &w, const Access &access) {
         access.buffer = -1;
         access.offset = address - w.shared;
     }
-    stop_access(OUT_OF_BOUNDS, access);
+    stop(fault_of(OUT_OF_BOUNDS, access));
 }
 
-inline bool within(char *address, const char *begin, uint64_t bytes, Access &access) {
+inline bool within(const char *address, const char *begin, uint64_t bytes, Access &access) {
     access.offset = address - begin;
     return access.offset < bytes && access.offset + access.bytes <= bytes;
 }
 
-// Every load and store of the kernel, before it happens.
-inline void on_access(char *address, uint32_t bytes, bool is_store, void *caller) {
-    Worker &w = *worker;
-    if (static_cast<size_t>(address - w.stacks) < STACK_BYTES * MAX_THREADS) return;  // a register
-    Access access = {code_address(w, caller), 0, bytes, is_store, -1};
-    if (bytes < WORD_BYTES || bytes > MAX_ACCESS_BYTES) stop_access(ELEMENT_SIZE, access);
-    if (within(address, w.shared, w.shared_bytes, access)) return shared_access(w, access);
+enum Space { SHARED, GLOBAL, CONSTANT };
+
+// Finds the memory that an access is to: its buffer, and its offset there.
+inline Space locate(Worker &w, char *address, Access &access) {
     const Launch &launch = *w.launch;
+    access.buffer = -1;
+    if (within(address, w.shared, w.shared_bytes, access)) return SHARED;
     if (within(address, w.dynamic_shared, launch.dynamic_shared_bytes, access)) {
         access.offset += w.shared_bytes;
-        return shared_access(w, access);
+        return SHARED;
     }
-    for (uint32_t i = 0; i < launch.buffer_count; ++i) {
-        if (!within(address, launch.buffers[i].begin, launch.buffers[i].bytes, access)) continue;
-        access.buffer = i;
-        return global_access(w, access);
+    for (access.buffer = 0; access.buffer < static_cast<int32_t>(launch.buffer_count);
+         ++access.buffer) {
+        const Buffer &buffer = launch.buffers[access.buffer];
+        if (within(address, buffer.begin, buffer.bytes, access)) return GLOBAL;
     }
-    if (within(address, launch.constants, launch.constant_bytes, access)) return;
-    access.buffer = launch.buffer_count;
-    const Buffer &variables = w.variable_buffer;
-    if (within(address, w.variables, variables.bytes, access)) return global_access(w, access);
+    if (within(address, launch.constants, launch.constant_bytes, access)) return CONSTANT;
+    if (within(address, w.variables, w.variable_buffer.bytes, access)) return GLOBAL;
+    const bool is_load = !access.is_store;
+    if (is_load && within(address, w.code, w.library_bytes, access)) return CONSTANT;
     access.buffer = -1;
-    if (within(address, w.code, w.library_bytes, access) && !is_store) return;  // a constant
     stop_out_of_bounds(w, address, access);
+}
+
+inline bool is_register(const Worker &w, const char *address) {
+    return static_cast<size_t>(address - w.stacks) < STACK_BYTES * MAX_THREADS;
+}
+
+// Every load and store of the kernel, before it happens.
+inline void on_access(char *address, uint32_t bytes, bool is_store, uint64_t code) {
+    Worker &w = *worker;
+    if (is_register(w, address)) return;
+    settle(w);
+    Access access = {code, 0, bytes, is_store, false, -1};
+    const Space space = locate(w, address, access);
+    if (!w.launch->instrumented) {
+        const bool is_last = access.buffer == static_cast<int32_t>(w.launch->buffer_count) - 1;
+        if (space == GLOBAL && is_last && is_store) w.stores[access.offset] = code;
+    } else if (space == SHARED) {
+        log(w, shared_access(w, access, address), access.offset);
+    } else if (space == GLOBAL) {
+        const uint64_t begin = w.buffer_address[access.buffer];
+        log(w, global_access(w, access, address), begin + access.offset);
+    }
+}
+
+// Arrays and structures that are set or copied as a whole, and what is less aligned than its size,
+// as a structure of three floats: word by word, or byte by byte.
+void on_range(char *begin, uint64_t bytes, bool is_store, uint64_t code) {
+    if (is_register(*worker, begin)) return;
+    const uint32_t part = bytes % WORD_BYTES ? 1 : WORD_BYTES;
+    for (uint64_t byte = 0; byte < bytes; byte += part) {
+        on_access(begin + byte, part, is_store, code);
+    }
+}
+
+// An access that is checked and not counted.
+void check_access(const void *place, uint32_t bytes, bool is_store, bool is_atomic, uint64_t code) {
+    Worker &w = *worker;
+    char *const address = static_cast<char *>(const_cast<void *>(place));
+    if (!w.launch->instrumented || is_register(w, address)) return;
+    settle(w);
+    Access access = {code, 0, bytes, is_store, is_atomic, -1};
+    const Space space = locate(w, address, access);
+    if (space == SHARED) shared_access(w, access, address);
+    if (space == GLOBAL) global_access(w, access, address);
+}
+
+void complete(const Copy &copy) {
+    check_access(copy.to, copy.bytes, true, false, copy.code);
+    std::memcpy(copy.to, copy.from, copy.bytes - copy.zeros);
+    std::memset(copy.to + copy.bytes - copy.zeros, 0, copy.zeros);
 }
 
 }  // namespace
 
-extern "C" unsigned host_tensor_operand(const unsigned *operand) {
-    Worker &w = *worker;
-    if (!w.launch->instrumented) return *operand;
-    char *address = const_cast<char *>(reinterpret_cast<const char *>(operand));
-    Access access = {code_address(w, __builtin_return_address(0)), 0, WORD_BYTES, false, -1};
-    if (!within(address, w.dynamic_shared, w.launch->dynamic_shared_bytes, access)) {
-        stop_out_of_bounds(w, address, access);
+void host_execution::end_overwrite(Worker &w) {
+    const Overwrite o = w.overwrite;
+    w.overwrite.address = nullptr;
+    for (uint32_t byte = 0; byte < o.access.bytes; ++byte) {
+        if (!(o.bytes >> byte & 1) || o.address[byte] == o.before[byte]) continue;
+        const FaultKind kind = o.access.buffer < 0 ? SHARED_RACE : GLOBAL_RACE;
+        stop(fault_of(kind, o.access, o.other_thread, o.other_code));
     }
-    access.offset += w.shared_bytes;
-    Site &site = checked_site(w, access);
-    check_word(w, w.words[access.offset / WORD_BYTES], site.number, access);
+}
+
+extern "C" unsigned host_tensor_operand(const unsigned *operand) {
+    const uint64_t code = code_address(*worker, __builtin_return_address(0));
+    check_access(operand, WORD_BYTES, false, false, code);
     return *operand;
+}
+
+extern "C" uint64_t host_atomic_load(const void *address, unsigned bytes) {
+    const uint64_t code = code_address(*worker, __builtin_return_address(0));
+    check_access(address, bytes, true, true, code);
+    uint64_t bits = 0;
+    std::memcpy(&bits, address, bytes);
+    return bits;
+}
+
+extern "C" void host_atomic_store(void *address, uint64_t bits, unsigned bytes) {
+    std::memcpy(address, &bits, bytes);
+}
+
+// A copy to shared memory that is complete only after a wait. Until then the target contains NaN.
+extern "C" void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros) {
+    Worker &w = *worker;
+    const uint64_t code = code_address(w, __builtin_return_address(0));
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) {
+        stop_at(ASYNC_SIZE, code, bytes);
+    }
+    char *const target = static_cast<char *>(to);
+    char *const source = static_cast<char *>(const_cast<void *>(from));
+    Fiber &fiber = w.fibers[w.thread];
+    if (w.launch->instrumented) {
+        if (zeros == 0) on_access(source, bytes, false, code);
+        if (zeros % bytes) on_range(source, bytes - zeros, false, code);
+        on_access(target, bytes, true, code);
+        std::fill_n(reinterpret_cast<uint32_t *>(target), bytes / WORD_BYTES, POISON_WORD);
+    }
+    fiber.copies.push_back({target, source, static_cast<uint32_t>(bytes),
+                            static_cast<uint32_t>(zeros), fiber.group, code});
+}
+
+extern "C" void host_commit_copies() {
+    ++worker->fibers[worker->thread].group;
+}
+
+// Completes the groups of copies except the last `pending`.
+extern "C" void host_wait_copies(unsigned pending) {
+    Worker &w = *worker;
+    Fiber &fiber = w.fibers[w.thread];
+    const auto is_done = [&](const Copy &copy) { return copy.group + pending < fiber.group; };
+    for (const Copy &copy : fiber.copies) {
+        if (is_done(copy)) complete(copy);
+    }
+    fiber.copies.erase(std::remove_if(fiber.copies.begin(), fiber.copies.end(), is_done),
+                       fiber.copies.end());
 }
 
 // ---- What g++ calls for -fsanitize=thread and -fsanitize=bounds
 
-#define HOOK(NAME, BYTES, IS_STORE)                                                            \
-    extern "C" void __tsan_##NAME(void *address) {                                             \
-        on_access(static_cast<char *>(address), BYTES, IS_STORE, __builtin_return_address(0)); \
+static bool is_running() {  // no library is being loaded
+    return worker && worker->running;
+}
+
+#define HOOK(NAME, BYTES, IS_STORE)                                      \
+    extern "C" void __tsan_##NAME(void *address) {                       \
+        if (!is_running()) return;                                       \
+        on_access(static_cast<char *>(address), BYTES, IS_STORE,         \
+                  code_address(*worker, __builtin_return_address(0)));   \
+    }
+#define RANGE_HOOK(NAME, IS_STORE)                                       \
+    extern "C" void __tsan_##NAME(void *address, uint64_t bytes) {       \
+        if (!is_running()) return;                                       \
+        on_range(static_cast<char *>(address), bytes, IS_STORE,          \
+                 code_address(*worker, __builtin_return_address(0)));    \
     }
 HOOK(read1, 1, false)
 HOOK(read2, 2, false)
@@ -388,58 +543,46 @@ HOOK(write4, 4, true)
 HOOK(write8, 8, true)
 HOOK(write16, 16, true)
 
-// Arrays and structures that are set or copied as a whole. GCC calls this for what is less aligned
-// than its size too, as a structure of three floats: a card accesses such word by word.
-static void on_range(void *address, uint64_t bytes, bool is_store, void *caller) {
-    char *const begin = static_cast<char *>(address);
-    const bool has_words = bytes <= MAX_ACCESS_BYTES && bytes % WORD_BYTES == 0;
-    const uint32_t part = has_words ? WORD_BYTES : bytes;
-    for (uint64_t byte = 0; byte < bytes; byte += part) {
-        on_access(begin + byte, part, is_store, caller);
-    }
-}
-
-extern "C" void __tsan_read_range(void *address, uint64_t bytes) {
-    on_range(address, bytes, false, __builtin_return_address(0));
-}
-
-extern "C" void __tsan_write_range(void *address, uint64_t bytes) {
-    on_range(address, bytes, true, __builtin_return_address(0));
-}
+RANGE_HOOK(read_range, false)
+RANGE_HOOK(write_range, true)
 
 extern "C" void __tsan_init() {
 }
 
 // What g++ calls for -fsanitize-coverage=trace-pc, in each basic block.
 extern "C" void __sanitizer_cov_trace_pc() {
-    if (!worker || !worker->running) return;  // a library is being loaded
+    if (!is_running()) return;
     Worker &w = *worker;
+    settle(w);
     const char *top = w.stacks + STACK_BYTES * (w.thread + 1);
     const uint64_t depth = (top - static_cast<char *>(__builtin_frame_address(0))) / 16;
     void *caller = __builtin_return_address(0);
     if (16 * depth > STACK_BYTES - 4096) {
-        Fault fault = {};
-        fault.kind = STACK_OVERFLOW;
-        fault.code = code_address(w, caller);
-        stop(fault);
+        stop_at(STACK_OVERFLOW, code_address(w, caller));
     }
     append(w, depth << 32 | code_address(w, caller), caller);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
-    Access access = {code_address(*worker, __builtin_return_address(0)), 0, 0, false, -1};
+    Access access = {code_address(*worker, __builtin_return_address(0)), 0, 0, false, false, -1};
     access.offset = static_cast<int32_t>(reinterpret_cast<uint64_t>(index));
-    stop_access(OUTSIDE_ARRAY, access);
+    stop(fault_of(OUTSIDE_ARRAY, access));
 }
 
-// ---- What g++ calls for -fsanitize=signed-integer-overflow
+// ---- What g++ calls for -fsanitize=signed-integer-overflow: the value wraps around, which matters
+// only if it reaches an address or the product
 
-#define OVERFLOW_HOOK(NAME)                                              \
-    extern "C" void __ubsan_handle_##NAME##_overflow(void *) {           \
-        Fault fault = {};                                                \
-        fault.kind = OVERFLOW;                                           \
-        fault.code = code_address(*worker, __builtin_return_address(0)); \
-        stop(fault);                                                     \
+static void on_overflow(void *caller) {
+    if (!is_running()) return;
+    Fault fault = {};
+    fault.kind = OVERFLOW;
+    fault.code = code_address(*worker, caller);
+    suspect(fault);
+}
+
+#define OVERFLOW_HOOK(NAME)                                    \
+    extern "C" void __ubsan_handle_##NAME##_overflow(void *) { \
+        on_overflow(__builtin_return_address(0));              \
     }
 OVERFLOW_HOOK(add)
 OVERFLOW_HOOK(sub)

@@ -1,10 +1,9 @@
 """Running a compiled kernel on arrays, with its faults (`KernelFault`) and counts."""
 
 import ctypes
-import mmap
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,10 +19,9 @@ Array = npt.NDArray[np.float32 | np.float64 | np.int32 | np.uint32]
 _ALIGNMENT = 256  # bytes, as GPU allocations
 _WRITER = np.dtype([("epoch", np.uint32), ("thread", np.uint16), ("site", np.uint16)])
 _WORD_BYTES = 4
-_MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 # In C++, signed overflow is undefined; unsigned integers wrap around, with the same bits.
 _COMPUTED = {"int32": "uint32"}
-_SEVERAL = 0xFFFF  # thread number that means several threads
+_SEVERAL = 0x8000  # least thread number that means several threads
 
 
 class KernelFault(StudyError):  # noqa: N818  the field's word
@@ -43,6 +41,10 @@ class _Fault(ctypes.Structure):
         ("thread", ctypes.c_uint32),
         ("other_thread", ctypes.c_uint32),
     )
+
+
+class _Cause(ctypes.Structure):
+    _fields_ = (("begin", ctypes.c_uint32), ("end", ctypes.c_uint32), ("fault", _Fault))
 
 
 class _Buffer(ctypes.Structure):
@@ -80,8 +82,10 @@ class _Launch(ctypes.Structure):
         ("buffers", ctypes.c_void_p),
         ("buffer_count", ctypes.c_uint32),
         ("instrumented", ctypes.c_uint32),
-        ("count_count", ctypes.c_uint32),
         ("last_block", ctypes.c_uint32),
+        ("count_count", ctypes.c_uint32),
+        ("cause_count", ctypes.c_uint32),
+        ("store_count", ctypes.c_uint64),
         ("constants", ctypes.c_void_p),
         ("constant_bytes", ctypes.c_uint64),
         ("fault", _Fault),
@@ -121,11 +125,25 @@ class Run:
     """Outcome of a counted run.
 
     `stored_by[i]` is the source line of the last store to each word of buffer i, in order of
-    addresses (0: no store). A float64 is two words.
+    addresses (0: no store). A float64 is two words. `cause(i, word)` describes a read of
+    uninitialised shared memory by the block that stored the word, None if there was none.
     """
 
     counts: list[LineCount]
     stored_by: list[npt.NDArray[np.int64]]
+    cause: Callable[[int, int], str | None] = lambda _buffer, _word: None
+
+
+@dataclass(frozen=True)
+class LastBlock:
+    """Outcome of a run of the last block: the bytes of the last buffer that it stored to.
+
+    `lines` are the source lines of the stores. `cause` describes an overflow, if there was one.
+    """
+
+    bytes: npt.NDArray[np.int64]
+    lines: list[int]
+    cause: str | None
 
 
 class Kernel:
@@ -154,38 +172,36 @@ class Kernel:
         arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
         copies = _copies(arrays)
         writers = [np.zeros(-(-copy.nbytes // _WORD_BYTES), _WRITER) for copy in copies]
-        buffers = (_Buffer * len(copies))(
-            *(
-                _Buffer(copy.ctypes.data, copy.nbytes, words.ctypes.data, 0, 0)
-                for copy, words in zip(copies, writers, strict=True)
-            )
-        )
         values = _values(arguments, copies)
-        count = self._launch(grid, threads, values, dynamic_shared_bytes, buffers)
+        launch = self._launch(grid, threads, values, dynamic_shared_bytes, copies, writers)
         for array, copy in zip(arrays, copies, strict=True):
             array[...] = copy
-        counts = (_Count * count)()
+        counts = (_Count * launch.count_count)()
         self._library.host_counts(counts)
-        return self._result(counts, writers)
+        return self._result(launch, counts, writers)
 
     def run_last_block(
         self,
         grid: tuple[int, ...],
         threads: tuple[int, ...],
-        buffer_bytes: Sequence[int],
-        numbers: Sequence[int],
+        arguments: Sequence[Array | int],
         dynamic_shared_bytes: int = 0,
-    ) -> None:
-        """Run the last block of a launch on buffers of zeros, however large; raises KernelFault.
+    ) -> LastBlock:
+        """Run the last block of a launch on arrays as they are, however large.
 
-        Memory is taken only for what the block stores. `numbers` are the arguments after them.
+        Raise KernelFault. Indices may overflow without a fault, if no address depends on them.
         """
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        maps = [mmap.mmap(-1, size, flags) for size in buffer_bytes]
-        begins = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in maps]
-        values: list[ctypes.c_void_p | ctypes.c_int] = [ctypes.c_void_p(each) for each in begins]
-        values += [ctypes.c_int(number) for number in numbers]
-        self._launch(grid, threads, values, dynamic_shared_bytes, (_Buffer * 0)(), last_block=True)
+        arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+        values = _values(arguments, arrays)
+        launch = self._launch(grid, threads, values, dynamic_shared_bytes, arrays, last_block=True)
+        stored, codes = (np.empty(launch.store_count, np.int64) for _ in range(2))
+        self._library.host_stores(*(_pointer(each) for each in (stored, codes)))
+        causes = self._causes(launch)
+        return LastBlock(
+            stored,
+            sorted({self._line(int(code)) for code in np.unique(codes)}),
+            self._describe(causes[0].fault, launch) if causes else None,
+        )
 
     def _launch(
         self,
@@ -193,11 +209,17 @@ class Kernel:
         threads: tuple[int, ...],
         values: Sequence[ctypes.c_void_p | ctypes.c_int],
         dynamic_shared_bytes: int,
-        buffers: "ctypes.Array[_Buffer]",
+        arrays: Sequence[Array],
+        writers: Sequence[npt.NDArray[np.void]] = (),
         last_block: bool = False,
-    ) -> int:
-        """Run a launch to its end; return how many sites were counted. Raises KernelFault."""
+    ) -> _Launch:
+        """Run a launch to its end; return it with its results. Raises KernelFault."""
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        buffers = (_Buffer * len(arrays))(
+            *(_Buffer(array.ctypes.data, array.nbytes, None, 0, 0) for array in arrays)
+        )
+        for buffer, words in zip(buffers, writers, strict=False):
+            buffer.writers = words.ctypes.data
         begin, end = ctypes.c_void_p(), ctypes.c_void_p()
         self._library.host_constants(ctypes.byref(begin), ctypes.byref(end))
         launch = _Launch(
@@ -215,10 +237,27 @@ class Kernel:
         )
         self._library.host_launch(ctypes.byref(launch))
         if launch.fault.kind:
-            raise KernelFault(self._describe(launch))
-        return int(launch.count_count)
+            raise KernelFault(self._describe(launch.fault, launch))
+        return launch
 
-    def _result(self, counts: ctypes.Array[_Count], writers: list[npt.NDArray[np.void]]) -> Run:
+    def _causes(self, launch: _Launch) -> "ctypes.Array[_Cause]":
+        causes = (_Cause * launch.cause_count)()
+        self._library.host_causes(causes)
+        return causes
+
+    def _result(
+        self,
+        launch: _Launch,
+        counts: "ctypes.Array[_Count]",
+        writers: list[npt.NDArray[np.void]],
+    ) -> Run:
+        causes = self._causes(launch)
+
+        def cause(buffer: int, word: int) -> str | None:
+            epoch = int(writers[buffer]["epoch"][word])
+            found = (each for each in causes if each.begin <= epoch <= each.end)
+            return next((self._describe(each.fault, launch) for each in found), None)
+
         lines = [self._line(count.code) for count in counts]
         of_site = np.array([0, *lines])
         return Run(
@@ -237,13 +276,13 @@ class Kernel:
                 for line, count in zip(lines, counts, strict=True)
             ],
             [of_site[words["site"]] for words in writers],
+            cause,
         )
 
     def _line(self, code: int) -> int:
         return source_line(self._path, code, SOURCE_NAME)
 
-    def _describe(self, launch: _Launch) -> str:
-        fault = launch.fault
+    def _describe(self, fault: _Fault, launch: _Launch) -> str:
         block = f"block ({', '.join(map(str, fault.block))})"
         thread, other = (
             _thread(index, launch.block) for index in (fault.thread, fault.other_thread)
@@ -269,22 +308,24 @@ class Kernel:
 
 
 # By kind, as in runtime.h.
-_TEXTS = {
-    1: "{access} is out of bounds",
-    2: "index {index} is outside its array",
-    3: "{access} is misaligned",
-    4: "{access} races with {other} at line {other_line}: no barrier is between them",
-    5: "{access} races with {other}, of this or an earlier block, at line {other_line}",
-    6: "{access} is uninitialised: no thread of the block wrote it; a barrier may be missing",
-    7: "waits at this barrier, while {other} waits at the barrier at line {other_line}",
-    8: "waits at this barrier, but {other} has ended without it",
-    9: "accesses of {bytes} bytes are not supported by host execution; use 4, 8 or 16",
-    11: "needs more than 60 KiB of stack: is this recursion too deep?",
-    12: "{signal}",
-    13: "a signed integer overflows",
-    10: "makes more than 500,000 steps without a barrier: does this loop end?",
-    14: "waits at more than 8,192 barriers: does this loop end?",
-}
+_TEXTS = (
+    "",
+    "{access} is out of bounds",
+    "index {index} is outside its array",
+    "{access} is misaligned",
+    "{access} races with {other} at line {other_line}: no barrier is between them",
+    "{access} races with {other}, of this or an earlier block, at line {other_line}",
+    "{access} is uninitialised: no thread of the block wrote it; a barrier may be missing",
+    "waits at this barrier, while {other} waits at the barrier at line {other_line}",
+    "waits for {other} of its warp, which waits elsewhere or for other lanes, at line {other_line}",
+    "makes more than 500,000 steps without a barrier: does this loop end?",
+    "needs more than 60 KiB of stack: is this recursion too deep?",
+    "{signal}",
+    "a signed integer overflows",
+    "waits at more than 8,192 barriers: does this loop end?",
+    "copies {bytes} bytes asynchronously; use 4, 8 or 16",
+    "declares {bytes:,} bytes of static shared memory; use at most 49,152, or dynamic memory",
+)
 
 
 _SIGNALS = {
@@ -296,13 +337,17 @@ _SIGNALS = {
 }
 
 
+def _pointer(array: npt.NDArray[np.int64] | Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
 def _three(sizes: tuple[int, ...]) -> ctypes.Array[ctypes.c_uint32]:
     return (ctypes.c_uint32 * 3)(*sizes, *(1,) * (3 - len(sizes)))
 
 
 def _thread(index: int, block: Sequence[int]) -> str:
     """Return a thread of a block as text."""
-    if index == _SEVERAL:
+    if index >= _SEVERAL:
         return "several threads"
     across, down = block[0], block[1]
     return f"thread ({index % across}, {index // across % down}, {index // across // down})"
@@ -381,6 +426,5 @@ def reference(a: Array, b: Array, fused: bool, folder: Path) -> Array:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     product = np.empty((batch, m, n), a.dtype)
     function = _runtime(folder)[f"host_reference_{_COMPUTED.get(a.dtype.name, a.dtype.name)}"]
-    pointers = (matrix.ctypes.data_as(ctypes.c_void_p) for matrix in (a, b, product))
-    function(*pointers, ctypes.byref(_Sizes(batch, m, n, k)), int(fused))
+    function(*map(_pointer, (a, b, product)), ctypes.byref(_Sizes(batch, m, n, k)), int(fused))
     return product

@@ -1,5 +1,6 @@
 """Running kernels on the host, and comparing them with reference and theory."""
 
+import mmap
 from dataclasses import astuple, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +15,7 @@ from base.paths import ROOT, shown
 from kernels.catalog.product import Product
 from kernels.catalog.variant import MAX_THREADS, Kernel, Launch, UserKernel
 from kernels.cubins.build import build_for, step_build
-from kernels.host_execution.binding import Array, KernelFault, Run, has_fma, reference
+from kernels.host_execution.binding import Array, KernelFault, LastBlock, Run, has_fma, reference
 from kernels.host_execution.binding import Kernel as Compiled
 from kernels.host_execution.compiler import BUILDS, MODES, Mode, build_kernel
 from kernels.products.elements import ELEMENTS
@@ -27,6 +28,8 @@ from kernels.theory.tiles import TileShape
 
 MAX_SHARED_BYTES = 227 * 1024  # per block, on any GPU
 SEED = 1
+_TERMS = 512  # of a sum of the largest product, at random places and at the end
+_MAP_NORESERVE = 0x4000  # of Linux; Python has no name for it
 # Ends of a message on elements that differ from the reference.
 WRONG = "are wrong"
 OTHER_ORDER = (
@@ -189,8 +192,9 @@ def check(product: Product, source: Path | None = None, folder: Path = BUILDS) -
 def check_largest(product: Product, source: Path | None = None, folder: Path = BUILDS) -> None:
     """Run the last block of the largest product that 32-bit indices can address.
 
-    Raise KernelFault for an overflow of a signed integer and for an address outside all memory.
-    A product that no GPU can launch is not run.
+    The matrices contain small integers in some of the terms of each sum, and zeros, which take no
+    memory. Raise KernelFault if an element that the block stores is wrong, or for an address out of
+    bounds. A product that no GPU can launch is not run.
     """
     batch = product.shape.batch
     edge = isqrt(MOST_ELEMENTS // batch)
@@ -207,8 +211,68 @@ def check_largest(product: Product, source: Path | None = None, folder: Path = B
     source = source or ROOT / build.source
     library = build_kernel(kernel.kernel, source, build.defines, "large", folder)
     compiled = Compiled(library, source, kernel.kernel, counted=False)
-    sizes = [count * ELEMENTS[large.dtype].bytes for count in elements]
-    compiled.run_last_block(launch.grid, launch.threads, sizes, large.arguments, shared)
+    a, b, c = (_zeros(count, ELEMENTS[large.dtype].dtype) for count in elements)
+    views = a.reshape(batch, seen.m, seen.k), b.reshape(batch, seen.k, seen.n)
+    rng = np.random.default_rng(SEED)
+    terms = np.union1d(rng.integers(0, seen.k, _TERMS), np.arange(seen.k - _TERMS, seen.k))
+    filled = np.arange(seen.m)[-large.tile[0] :], np.arange(seen.n)[-large.tile[1] :]
+    # The last block need not compute the last tile: the first run finds what it stores, with a
+    # short sum if the kernel takes one.
+    first = large
+    if kernel.shapes != "square":
+        first = replace(large, shape=Shape(batch, edge, edge, large.tile[2]))
+    for each in (first, large):
+        for matrix, places in zip(views, ((filled[0], terms), (terms, filled[1])), strict=True):
+            sizes = (batch, *map(len, places))
+            matrix[np.ix_(np.arange(batch), *places)] = rng.integers(1, 4, sizes)
+        arguments: list[Array | int] = [a, b, c, *each.arguments]
+        run = compiled.run_last_block(launch.grid, launch.threads, arguments, shared)
+        stored = np.unravel_index(np.sort(run.bytes) // c.itemsize, (batch, seen.m, seen.n))
+        is_filled = np.isin(stored[1], filled[0]).all() and np.isin(stored[2], filled[1]).all()
+        if each is large and is_filled:
+            break
+        filled = np.unique(stored[1]), np.unique(stored[2])
+    if product.entry.host_step is None and step_build(large) is None:
+        _compare_stored(shown(source), large, run, views, terms, c)
+
+
+def _zeros(count: int, dtype: npt.DTypeLike) -> Array:
+    """Return zeros that take memory only where they are overwritten."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    memory = mmap.mmap(-1, count * np.dtype(dtype).itemsize, flags)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype)
+
+
+def _compare_stored(
+    named: str,
+    product: Product,
+    run: LastBlock,
+    operands: tuple[Array, Array],
+    terms: npt.NDArray[np.int64],
+    c: Array,
+) -> None:
+    """Compare what the last block stored; other terms of the sums than `terms` are zero."""
+    shape = product.shape
+    flat = np.sort(run.bytes) // c.itemsize
+    batches, rows, columns = np.unravel_index(flat, (shape.batch, shape.m, shape.n))
+    for batch in np.unique(batches):
+        own = batches == batch
+        (over, row), (down, column) = (
+            np.unique(each[own], return_inverse=True) for each in (rows, columns)
+        )
+        a = operands[0][batch][np.ix_(over, terms)].astype(np.float64)
+        b = operands[1][batch][np.ix_(terms, down)].astype(np.float64)
+        expected, found = (a @ b)[row, column], c[flat[own]]
+        wrong = np.flatnonzero(found != expected)
+        if len(wrong):
+            first = wrong[0]
+            raise KernelFault(
+                run.cause
+                or f"{named}:{','.join(map(str, run.lines))}: {product.variant} at size {shape}: "
+                f"stores C({over[row[first]]}, {down[column[first]]}) = {found[first]:.9g}; "
+                f"expected {expected[first]:.9g}: does an index exceed 32 bits?"
+            )
 
 
 def sums(run: Run) -> dict[str, Total]:
@@ -225,7 +289,10 @@ def _evaluate_product(named: str, product: Product, c: Array, run: Run) -> None:
     """Compare a product with its error bound; `run` has the source line of each store."""
     verdict = _verdict(product, c)
     if not verdict.passed:
-        line = _stored_by(product, run, 0, verdict.worst_row, verdict.worst_column)
+        place = 0, verdict.worst_row, verdict.worst_column
+        line = _stored_by(product, run, *place)
+        if cause := _cause(product, run, *place, c[place]):
+            raise KernelFault(cause)
         raise KernelFault(f"{named}:{line}: {product.variant}: {verdict.reason}")
 
 
@@ -275,6 +342,8 @@ def _compare_products(
     batch, row, column = (int(index) for index in place)
     element = f"C({row}, {column})" if product.shape.batch == 1 else f"C({batch}, {row}, {column})"
     line = _stored_by(product, run, batch, row, column)
+    if cause := _cause(product, run, batch, row, column, c[place]):
+        raise KernelFault(cause)
     if line:
         text = f"stores {element} = {c[place]:.9g}"
     else:
@@ -314,9 +383,26 @@ def _expected(dtype: str, shape: Shape, fused: bool, folder: Path) -> Array:
 
 def _stored_by(product: Product, run: Run, batch: int, row: int, column: int) -> int:
     """Return the source line of the last store to an element of C; 0 if there was none."""
+    return int(run.stored_by[2][_word(product, batch, row, column)])
+
+
+def _cause(
+    product: Product, run: Run, batch: int, row: int, column: int, value: np.generic
+) -> str | None:
+    """Return the read of uninitialised shared memory that made an element of C wrong, or None.
+
+    Uninitialised words are NaN: other wrong numbers have another cause.
+    """
+    place = _word(product, batch, row, column)
+    is_poisoned = np.isnan(value) if value.dtype.kind == "f" else True
+    return run.cause(2, place) if is_poisoned and run.stored_by[2][place] else None
+
+
+def _word(product: Product, batch: int, row: int, column: int) -> int:
+    """Return the number of the first word of an element of C."""
     seen = product.operands
     words = ELEMENTS[product.dtype].bytes // 4
-    return int(run.stored_by[2][((batch * seen.m + row) * seen.n + column) * words])
+    return ((batch * seen.m + row) * seen.n + column) * words
 
 
 def _check_counts(named: str, product: Product, run: Run) -> None:

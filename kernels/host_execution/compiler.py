@@ -23,7 +23,10 @@ BUILDS = RESULTS / "host_execution"
 _COMMON = ["-std=c++17", "-fPIC", "-pipe", "-fmax-errors=1"]
 # The stack of a fiber is only slightly larger than this frame.
 # Shared memory of a template belongs to one library, also if a process loads several.
-_KERNEL = ["-fno-gnu-unique", "-fno-extern-tls-init", "-Werror=frame-larger-than=32768"]
+_KERNEL = [
+    *("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-exceptions", "-fno-threadsafe-statics"),
+    "-Werror=frame-larger-than=32768",
+]
 _RUNTIME = ["-O2", "-ffp-contract=off"]
 _MODE_FLAGS: dict[Mode, list[str]] = {
     # -O1 would split vectors and merge accesses.
@@ -40,29 +43,33 @@ _MODE_FLAGS: dict[Mode, list[str]] = {
         *("-O2", "-fno-tree-vectorize", "-mfma", "-ffp-contract=fast"),
         "--param=avoid-fma-max-bits=0",
     ],
-    "large": ["-O2", "-gdwarf-4", "-fsanitize=signed-integer-overflow"],
+    "large": [
+        *("-O2", "-gdwarf-4", "-fsanitize=thread", "-fsanitize=signed-integer-overflow"),
+        *("--param", "tsan-instrument-func-entry-exit=0"),
+    ],
 }
 
 # Features without a counterpart on the host, by pattern.
 _UNSUPPORTED = {
-    r"\basm\b": "inline PTX",
-    r"\b__shfl\w*": "warp shuffles",
-    r"\b__(?:ballot|any|all|match|reduce|activemask)\w*": "warp votes",
-    r"\b__sync(?:warp|threads_(?!or\b)\w+)": "barriers other than __syncthreads and its _or",
+    r"\b(?:asm|__asm|__asm__)\b": "inline PTX",
+    r"\b__(?:shfl|ballot|any|all)(?!\w*_sync\b)(?:_\w+)?\b\s*\(": "warp functions without a mask",
+    r"\b__(?:match|reduce|activemask)\w*": "these warp functions",
     r"\bcooperative_groups\b": "cooperative groups",
-    r"\batomic[A-Z]\w*\s*\(": "atomics",
+    r"\batomic(?:Inc|Dec|\w+_(?:block|system))\b": "these atomics",
     r"\b(?:nvcuda|wmma)\b": "tensor cores",
     r"\b(?:half2?|__half2?|__nv_bfloat16\w*)\b": "16-bit numbers",
     r"\b__managed__": "managed memory",
     r"\b(?:tex[123]D\w*|surf[123]D\w*|cudaTextureObject_t)\b": "textures",
-    r"\b(?:__ldc[agsv]|__pipeline\w*|__cp_async\w*)\b": "loads with cache hints",
+    r"\b(?:cuda::\w+|__cp_async\w*)\b": "the CUDA C++ library",
     r"\b(?:clock|clock64|__nanosleep)\s*\(": "services of the device",
     r"<<<": "launches from the device",
     r"#\s*include\b[^\n]*": "a kernel in more than one file",
 }
 # Headers that nvcc includes by itself, and headers whose functions `cuda.h` declares.
 _INCLUDED = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:cuda(?:_runtime(?:_api)?)?\.h|device_launch_parameters\.h|"
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:"
+    r"cuda(?:_runtime(?:_api)?|_pipeline(?:_primitives)?)?\.h|"
+    r"(?:device_launch_parameters|vector_types|vector_functions)\.h|"
     r"c?(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string)(?:\.h)?)[>\"][^\n]*",
     re.MULTILINE,
 )
@@ -182,7 +189,13 @@ def build_kernel(
         "-Wl,--no-as-needed",
         f"-l:{runtime.name}",
         "-Wl,-rpath,$ORIGIN",
-        "-lm",
+        # A kernel has no operating system: of the C library, only what g++ calls by itself.
+        *(
+            "-nodefaultlibs",
+            "-lm",
+            "/lib64/ld-linux-x86-64.so.2",  # __tls_get_addr; the ABI's path
+            *(f"-Wl,--wrap={name}" for name in ("memcpy", "memmove", "memset")),
+        ),
     ]
     stem = "-".join([name, *(f"{key}{value}".lower() for key, value in defines.items()), mode])
     entry = HERE / "entry.cpp"
@@ -190,6 +203,11 @@ def build_kernel(
     try:
         return _build(stem, [entry], compiling, linking, {SOURCE_NAME: prepared.encode()}, folder)
     except _GxxError as error:
+        missing = re.search(rf"{SOURCE_NAME}:(\d+): undefined reference to `(\w+)", str(error))
+        if missing:
+            raise NotSupported(
+                f"{shown(source)}:{missing[1]}: {missing[2]}: host execution has no such function"
+            ) from None
         raise CompilerError(_complaint(name, str(error), source)) from None
 
 

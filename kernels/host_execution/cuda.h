@@ -7,11 +7,14 @@
 #define __device__
 #define __host__
 #define __constant__ __attribute__((section("host_constant")))
+#define __grid_constant__
 #define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
+// nvcc accepts it after __shared__, too.
+#define alignas __align__
 // Each worker has shared memory of its own: it runs one block at a time.
 #define __shared__ thread_local
 
@@ -24,63 +27,50 @@ typedef unsigned long ulong;
 
 constexpr int warpSize = 32;
 
-struct uint3 {
-    unsigned x, y, z;
-};
-struct __align__(8) float2 {
-    float x, y;
-};
-struct __align__(16) float4 {
-    float x, y, z, w;
-};
-struct __align__(16) uint4 {
-    unsigned x, y, z, w;
-};
+// Vectors of up to four elements, with the alignment that a GPU needs.
+#define HOST_VECTORS(NAME, TYPE)                                                                 \
+    struct NAME##1 {                                                                             \
+        TYPE x;                                                                                  \
+    };                                                                                           \
+    struct __align__(2 * sizeof(TYPE)) NAME##2 {                                                 \
+        TYPE x, y;                                                                               \
+    };                                                                                           \
+    struct NAME##3 {                                                                             \
+        TYPE x, y, z;                                                                            \
+    };                                                                                           \
+    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 {                    \
+        TYPE x, y, z, w;                                                                         \
+    };                                                                                           \
+    static __forceinline__ NAME##1 make_##NAME##1(TYPE x) {                                      \
+        return {x};                                                                              \
+    }                                                                                            \
+    static __forceinline__ NAME##2 make_##NAME##2(TYPE x, TYPE y) {                              \
+        return {x, y};                                                                           \
+    }                                                                                            \
+    static __forceinline__ NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {                      \
+        return {x, y, z};                                                                        \
+    }                                                                                            \
+    static __forceinline__ NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) {              \
+        return {x, y, z, w};                                                                     \
+    }
+HOST_VECTORS(char, signed char)
+HOST_VECTORS(uchar, unsigned char)
+HOST_VECTORS(short, short)
+HOST_VECTORS(ushort, unsigned short)
+HOST_VECTORS(int, int)
+HOST_VECTORS(uint, unsigned)
+HOST_VECTORS(longlong, long long)
+HOST_VECTORS(ulonglong, unsigned long long)
+HOST_VECTORS(float, float)
+HOST_VECTORS(double, double)
 
-struct __align__(8) uint2 {
-    unsigned x, y;
-};
-struct __align__(8) int2 {
-    int x, y;
-};
-struct __align__(16) int4 {
-    int x, y, z, w;
-};
-struct float3 {
-    float x, y, z;
-};
-struct __align__(16) double2 {
-    double x, y;
-};
 struct dim3 {
     unsigned x, y, z;
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {
     }
+    constexpr dim3(uint3 sizes) : x(sizes.x), y(sizes.y), z(sizes.z) {
+    }
 };
-
-static __forceinline__ float2 make_float2(float x, float y) {
-    return {x, y};
-}
-
-static __forceinline__ float4 make_float4(float x, float y, float z, float w) {
-    return {x, y, z, w};
-}
-
-static __forceinline__ uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
-    return {x, y, z, w};
-}
-
-static __forceinline__ int2 make_int2(int x, int y) {
-    return {x, y};
-}
-
-static __forceinline__ int4 make_int4(int x, int y, int z, int w) {
-    return {x, y, z, w};
-}
-
-static __forceinline__ double2 make_double2(double x, double y) {
-    return {x, y};
-}
 
 extern "C" {
 float fmaf(float, float, float);
@@ -100,6 +90,8 @@ float ceilf(float);
 double ceil(double);
 void __syncthreads();
 int __syncthreads_or(int);
+int __syncthreads_and(int);
+int __syncthreads_count(int);
 // A word of shared memory that tensor cores read: checked as any load, but not counted.
 unsigned host_tensor_operand(const unsigned *);
 // The runtime knows which thread runs. To a thread they are constants, and no memory accesses.
@@ -107,6 +99,16 @@ __attribute__((const)) uint3 host_thread_index();
 __attribute__((const)) uint3 host_block_index();
 __attribute__((const)) uint3 host_block_size();
 __attribute__((const)) uint3 host_grid_size();
+// What the lanes of a warp tell each other; copies to shared memory; checks of atomic operations.
+uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from);
+unsigned host_ballot(unsigned mask, int predicate);
+void host_sync_warp(unsigned mask);
+void host_copy_async(void *to, const void *from, size_t bytes, size_t zeros);
+void host_commit_copies();
+void host_wait_copies(unsigned pending);
+uint64_t host_atomic_load(const void *address, unsigned bytes);
+void host_atomic_store(void *address, uint64_t bits, unsigned bytes);
+__attribute__((const)) unsigned host_lane();
 }
 
 #define threadIdx host_thread_index()
@@ -134,9 +136,133 @@ static __forceinline__ int __umul24(unsigned a, unsigned b) {
     return a * b;
 }
 
+#define HOST_LOAD(NAME)                                \
+    template <typename T>                              \
+    static __forceinline__ T NAME(const T *address) {  \
+        return *address;                               \
+    }
+HOST_LOAD(__ldg)
+HOST_LOAD(__ldca)
+HOST_LOAD(__ldcg)
+HOST_LOAD(__ldcs)
+HOST_LOAD(__ldcv)
+HOST_LOAD(__ldlu)
+
+#define HOST_STORE(NAME)                                          \
+    template <typename T>                                         \
+    static __forceinline__ void NAME(T *address, T value) {       \
+        *address = value;                                         \
+    }
+HOST_STORE(__stwb)
+HOST_STORE(__stcg)
+HOST_STORE(__stcs)
+HOST_STORE(__stwt)
+
+// ---- Lanes of a warp
+
 template <typename T>
-static __forceinline__ T __ldg(const T *address) {
-    return *address;
+static __forceinline__ T host_shuffle(unsigned mask, T value, unsigned from) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles exchange 4 or 8 bytes");
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    bits = host_exchange(mask, bits, from);
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <typename T>
+static __forceinline__ T __shfl_sync(unsigned mask, T value, int from, int width = warpSize) {
+    return host_shuffle(mask, value, (host_lane() & -width) | (from & (width - 1)));
+}
+
+template <typename T>
+static __forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = warpSize) {
+    const unsigned lane = host_lane();
+    return host_shuffle(mask, value, (lane & (width - 1)) < by ? lane : lane - by);
+}
+
+template <typename T>
+static __forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned by,
+                                          int width = warpSize) {
+    const unsigned lane = host_lane();
+    return host_shuffle(mask, value, (lane & (width - 1)) + by < width ? lane + by : lane);
+}
+
+template <typename T>
+static __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int by, int width = warpSize) {
+    const unsigned lane = host_lane();
+    return host_shuffle(mask, value, (lane ^ by) < (lane & -width) + width ? lane ^ by : lane);
+}
+
+static __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
+    return host_ballot(mask, predicate);
+}
+
+static __forceinline__ int __any_sync(unsigned mask, int predicate) {
+    return host_ballot(mask, predicate) != 0;
+}
+
+static __forceinline__ int __all_sync(unsigned mask, int predicate) {
+    return host_ballot(mask, !predicate) == 0;
+}
+
+static __forceinline__ void __syncwarp(unsigned mask = ~0u) {
+    host_sync_warp(mask);
+}
+
+// ---- Copies to shared memory that a thread waits for
+
+static __forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
+                                                    size_t zeros = 0) {
+    host_copy_async(to, from, bytes, zeros);
+}
+
+static __forceinline__ void __pipeline_commit() {
+    host_commit_copies();
+}
+
+static __forceinline__ void __pipeline_wait_prior(unsigned pending) {
+    host_wait_copies(pending);
+}
+
+// ---- Atomic operations: no other thread runs before they are done
+
+template <typename T, typename Result>
+static __forceinline__ T host_atomic(T *address, Result result) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomic operations have 4 or 8 bytes");
+    uint64_t bits = host_atomic_load(address, sizeof(T));
+    T old, next;
+    __builtin_memcpy(&old, &bits, sizeof old);
+    next = result(old);
+    __builtin_memcpy(&bits, &next, sizeof next);
+    host_atomic_store(address, bits, sizeof(T));
+    return old;
+}
+
+#define HOST_ATOMIC(NAME, RESULT)                                                    \
+    template <typename T>                                                            \
+    static __forceinline__ T NAME(T *address, decltype(T() + T()) value) {           \
+        return host_atomic(address, [=](T old) -> T { return RESULT; });             \
+    }
+HOST_ATOMIC(atomicAdd, old + value)
+HOST_ATOMIC(atomicSub, old - value)
+HOST_ATOMIC(atomicExch, value)
+HOST_ATOMIC(atomicMin, old < value ? old : value)
+HOST_ATOMIC(atomicMax, old > value ? old : value)
+HOST_ATOMIC(atomicAnd, old & value)
+HOST_ATOMIC(atomicOr, old | value)
+HOST_ATOMIC(atomicXor, old ^ value)
+
+template <typename T>
+static __forceinline__ T atomicCAS(T *address, decltype(T() + T()) expected,
+                                   decltype(T() + T()) value) {
+    return host_atomic(address, [=](T old) -> T { return old == T(expected) ? T(value) : old; });
+}
+
+static __forceinline__ void __threadfence() {
+}
+
+static __forceinline__ void __threadfence_block() {
 }
 
 static __forceinline__ unsigned min(unsigned a, unsigned b) {

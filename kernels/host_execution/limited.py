@@ -23,8 +23,10 @@ class LimitReached(StudyError):  # noqa: N818  no fault of the work
     """The work needed more time or memory than allowed."""
 
 
-def limited(work: Callable[[], Result], seconds: float, memory_bytes: int) -> Result:
-    """Return the result of `work`, which runs in a fork of this process.
+def limited(
+    work: Callable[[], Result], seconds: float, memory_bytes: int, name: str = "host execution"
+) -> Result:
+    """Return the result of `work`, which runs in a fork of this process; errors contain `name`.
 
     Raise LimitReached after `seconds`, or if the fork and its children use more than `memory_bytes`
     beyond the memory of this process. Raise StudyError if a signal ends the fork, and every
@@ -39,16 +41,16 @@ def limited(work: Callable[[], Result], seconds: float, memory_bytes: int) -> Re
         end, before = monotonic() + seconds, _memory_bytes(os.getpid())
         while not receiver.poll(_PAUSE_S):
             if monotonic() > end:
-                raise LimitReached(f"host execution takes more than {seconds:.2g} s")
+                raise LimitReached(f"{name} takes more than {seconds:.2g} s")
             if _memory_bytes(process.pid or 0) > before + memory_bytes:
                 limit = f"{memory_bytes / 2**30:.2g} GiB"
-                raise LimitReached(f"host execution needs more than {limit}")
+                raise LimitReached(f"{name} needs more than {limit}")
         outcome: Result | BaseException = receiver.recv()
     except EOFError:
         process.join()
         code = process.exitcode or 0
-        name = signal.Signals(-code).name if code < 0 else "exit"
-        raise StudyError(f"host execution ends by {name}") from None
+        signalled = signal.Signals(-code).name if code < 0 else "exit"
+        raise StudyError(f"{name} ends by {signalled}") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid or 0, signal.SIGKILL)

@@ -1,5 +1,5 @@
 // The runtime under a kernel that g++ compiled: it runs the threads of a block as fibers, one after
-// the other up to each barrier, and the blocks of a grid in turn.
+// the other up to each barrier, and the blocks of a grid one by one.
 
 #include "runtime.h"
 
@@ -30,8 +30,9 @@ void run_threads() {
     for (;;) {
         Worker &w = *worker;
         w.launch->entry(w.launch->arguments);
+        settle(w);
         Fiber &fiber = worker->fibers[worker->thread];
-        fiber.waiting = false;
+        fiber.state = ENDED;
         if (_setjmp(fiber.place) == 0) _longjmp(worker->scheduler, 1);
     }
 }
@@ -47,6 +48,8 @@ void start(Worker &w, Fiber &fiber) {
 }
 
 __attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
+    w.thread_index = fiber.index;
+    w.stretch = fiber.stretch;
     if (_setjmp(w.scheduler) != 0) return;
     if (!fiber.started) start(w, fiber);
     _longjmp(fiber.place, 1);
@@ -54,13 +57,40 @@ __attribute__((noinline)) void resume(Worker &w, Fiber &fiber) {
 
 }  // namespace
 
+namespace {
+
+bool has_cause(const Worker &w) {
+    return !w.causes.empty() && w.causes.back().begin == w.block_start;
+}
+
+Fault of_thread(const Worker &w, Fault fault) {
+    fault.thread = w.thread;
+    std::memcpy(fault.block, &w.block_index, sizeof fault.block);
+    return fault;
+}
+
+}  // namespace
+
 [[noreturn]] void host_execution::stop(const Fault &fault) {
     Worker &w = *worker;
-    Fault &f = w.launch->fault;
-    f = fault;
-    f.thread = w.thread;
-    std::memcpy(f.block, &w.block_index, sizeof f.block);
+    const bool is_race = fault.kind == SHARED_RACE || fault.kind == GLOBAL_RACE;
+    w.launch->fault =
+        has_cause(w) && !is_race ? w.causes.back().fault : of_thread(w, fault);
     _longjmp(w.scheduler, 1);
+}
+
+[[noreturn]] void host_execution::stop_at(FaultKind kind, uint64_t code, uint32_t bytes) {
+    Fault fault = {};
+    fault.kind = kind;
+    fault.buffer = -1;
+    fault.code = code;
+    fault.bytes = bytes;
+    stop(fault);
+}
+
+void host_execution::suspect(const Fault &fault) {
+    Worker &w = *worker;
+    if (!has_cause(w)) w.causes.push_back({w.block_start, w.block_start, of_thread(w, fault)});
 }
 
 namespace {
@@ -87,11 +117,7 @@ void on_signal(int number, siginfo_t *, void *context) {
                                  [](uint64_t event) { return !(event & ACCESS); });
         code = last == trace.rend() ? 0 : static_cast<uint32_t>(*last);
     }
-    Fault fault = {};
-    fault.kind = SIGNAL;
-    fault.code = code;
-    fault.bytes = number;
-    stop(fault);
+    stop_at(SIGNAL, code, number);
 }
 
 // At each launch: others may have changed the handlers since the last one.
@@ -154,6 +180,9 @@ void prepare(Worker &w, Launch &launch) {
     w.grid_size = {launch.grid[0], launch.grid[1], launch.grid[2]};
     w.threads = launch.block[0] * launch.block[1] * launch.block[2];
     w.epoch = 0;
+    w.causes.clear();
+    w.stores.clear();
+    w.overwrite.address = nullptr;
     uint3 index = {0, 0, 0};
     for (uint32_t thread = 0; thread < w.threads; ++thread) {
         w.fibers[thread].index = index;
@@ -166,6 +195,11 @@ void prepare(Worker &w, Launch &launch) {
     dl_iterate_phdr(find_library, &w);
     // Not in find_library: the loader is locked there, and making the thread's copy takes the lock
     // that another thread holds which loads a library and waits for that one.
+    if (w.shared_bytes > STATIC_SHARED_BYTES) {
+        launch.fault.kind = SHARED_SIZE;
+        launch.fault.bytes = std::min<size_t>(w.shared_bytes, ~0u);
+        return;
+    }
     size_t place[2] = {w.shared_module, 0};
     w.shared = w.shared_bytes ? static_cast<char *>(__tls_get_addr(place)) : nullptr;
     w.sites.clear();
@@ -173,12 +207,13 @@ void prepare(Worker &w, Launch &launch) {
         trace.clear();  // of a launch that ended with a fault
     }
     if (!launch.instrumented) return;
+    w.unit = WORD_BYTES;
     w.words.assign((w.shared_bytes + launch.dynamic_shared_bytes) / WORD_BYTES + 1, Word{});
     for (auto &sites : w.site_at) {
         sites.assign(w.code_bytes + 1, nullptr);
     }
     w.buffer_address.clear();
-    uint64_t next = 0;  // a card's allocations begin at multiples of 256 bytes
+    uint64_t next = 0;  // a GPU's allocations begin at multiples of 256 bytes
     for (uint32_t i = 0; i < launch.buffer_count; ++i) {
         w.buffer_address.push_back(next);
         next += (launch.buffers[i].bytes + 255) / 256 * 256;
@@ -188,66 +223,131 @@ void prepare(Worker &w, Launch &launch) {
     w.variable_buffer.writers = w.variable_writers.data();
 }
 
-// Lets every thread of the block run to its next barrier or to its end; returns how many ended.
-uint32_t run_to_barrier(Worker &w) {
-    const bool counted = w.launch->instrumented;
-    volatile uint32_t ended = 0;
-    for (volatile uint32_t thread = 0; thread < w.threads; thread = thread + 1) {
-        w.thread = thread;
-        w.lane = thread % WARP;
-        Fiber &fiber = w.fibers[thread];
-        resume(w, fiber);
-        if (w.launch->fault.kind) return 0;
-        if (!fiber.waiting) ended = ended + 1;
-        if (counted && (w.lane == WARP - 1 || thread == w.threads - 1)) end_warp(w);
+// The lanes that wait for the same lanes as this one, 0 if one of those does not wait. Lanes that have
+// ended do not take part.
+uint32_t meeting(const Fiber *lanes, uint32_t count, uint32_t mask) {
+    uint32_t waiting = 0;
+    for (uint32_t lane = 0; lane < count; ++lane) {
+        const Fiber &fiber = lanes[lane];
+        if (!(mask >> lane & 1) || fiber.state == ENDED) continue;
+        if (fiber.state != AT_MEETING || fiber.mask != mask) return 0;
+        waiting |= 1u << lane;
     }
-    return ended;
+    return waiting;
 }
 
-// All threads of a block must wait at one and the same barrier, or all must have ended; and
-// `barriers`, those that they have passed, must not be too many for a loop that ends.
-void check_barrier(Worker &w, uint32_t ended, uint32_t barriers) {
-    uint32_t waits = 0, other = 0;
-    while (!w.fibers[waits].waiting)
-        ++waits;
-    Fault fault = {};
-    if (ended) {
-        fault.kind = ENDED_BEFORE_BARRIER;
-        while (w.fibers[other].waiting)
-            ++other;
-    } else if (w.launch->instrumented) {  // without optimisation a barrier has one address
-        while (other < w.threads && w.fibers[other].barrier == w.fibers[waits].barrier)
-            ++other;
-        if (other < w.threads) {
-            fault.kind = DIFFERENT_BARRIERS;
-            fault.other_code = w.fibers[other].barrier;
-        } else if (barriers < MAX_BARRIERS) {
-            return;
-        } else {
-            fault.kind = ENDLESS_BARRIERS;
-            other = waits;
+// Lets the lanes that wait for each other run on, with what each of them gave.
+bool end_meetings(Worker &w, uint32_t first) {
+    Fiber *const lanes = &w.fibers[first];
+    const uint32_t count = std::min(WARP, w.threads - first);
+    bool any = false;
+    for (uint32_t lane = 0; lane < count; ++lane) {
+        if (lanes[lane].state != AT_MEETING) continue;
+        const uint32_t together = meeting(lanes, count, lanes[lane].mask);
+        if (!(together >> lane & 1)) continue;
+        any = true;
+        uint64_t given[WARP] = {};
+        for (uint32_t each = lane; each < count; ++each) {
+            if (together >> each & 1) given[each] = lanes[each].given;
         }
-    } else {
-        return;
+        for (uint32_t each = lane; each < count; ++each) {
+            if (!(together >> each & 1)) continue;
+            std::memcpy(lanes[each].received, given, sizeof given);
+            lanes[each].state = RUNS;
+        }
     }
-    fault.code = w.fibers[waits].barrier;
-    fault.thread = waits;
+    return any;
+}
+
+// Lets every thread of a warp run to its next barrier or to its end.
+void run_warp(Worker &w, uint32_t first) {
+    do {
+        const uint32_t last = std::min(first + WARP, w.threads);
+        for (volatile uint32_t thread = first; thread < last; thread = thread + 1) {
+            Fiber &fiber = w.fibers[thread];
+            if (fiber.state != RUNS) continue;
+            w.thread = thread;
+            w.lane = thread % WARP;
+            resume(w, fiber);
+            if (w.launch->fault.kind) return;
+        }
+    } while (end_meetings(w, first));
+}
+
+void report(Worker &w, FaultKind kind, uint32_t thread, uint32_t other) {
+    Fault &fault = w.launch->fault;
+    w.thread = thread;
+    fault = of_thread(w, {});
+    fault.kind = kind;
+    fault.code = w.fibers[thread].barrier;
     fault.other_thread = other;
-    std::memcpy(fault.block, &w.block_index, sizeof fault.block);
-    w.launch->fault = fault;
+    fault.other_code = w.fibers[other].barrier;
+}
+
+// All threads that have not ended must wait at one and the same barrier; and `barriers`, those that
+// they have passed, must not be too many for a loop that ends. GPUs from sm_70 ignore threads that
+// have ended. Returns whether all have.
+bool check_barrier(Worker &w, uint32_t barriers) {
+    uint32_t waits = MAX_THREADS;
+    for (uint32_t thread = 0; thread < w.threads; ++thread) {
+        const Fiber &fiber = w.fibers[thread];
+        if (fiber.state == ENDED) continue;
+        if (fiber.state == AT_MEETING) {
+            const uint32_t first = thread - thread % WARP;
+            uint32_t other = first;
+            while (!(fiber.mask >> (other - first) & 1) || w.fibers[other].state == ENDED ||
+                   (w.fibers[other].state == AT_MEETING && w.fibers[other].mask == fiber.mask))
+                ++other;
+            report(w, APART, thread, other);
+            return false;
+        }
+        if (waits == MAX_THREADS) waits = thread;
+        // Without optimisation a barrier has one address.
+        if (w.launch->instrumented && fiber.barrier != w.fibers[waits].barrier) {
+            report(w, DIFFERENT_BARRIERS, waits, thread);
+            return false;
+        }
+    }
+    if (waits == MAX_THREADS) return true;
+    if (w.launch->instrumented && barriers >= MAX_BARRIERS) report(w, ENDLESS_BARRIERS, waits, waits);
+    return false;
+}
+
+// Each block finds other values in shared memory.
+void poison(Worker &w) {
+    uint32_t *const parts[] = {reinterpret_cast<uint32_t *>(w.shared),
+                               reinterpret_cast<uint32_t *>(w.dynamic_shared)};
+    std::fill_n(parts[0], w.shared_bytes / WORD_BYTES, POISON_WORD);
+    std::fill_n(parts[1], w.launch->dynamic_shared_bytes / WORD_BYTES, POISON_WORD);
 }
 
 void run_block(Worker &w) {
     w.block_start = ++w.epoch;
     w.vote = 0;
+    if (w.launch->instrumented) poison(w);
+    for (uint32_t thread = 0; thread < w.threads; ++thread) {
+        Fiber &fiber = w.fibers[thread];
+        fiber.state = RUNS;
+        fiber.stretch = fiber.group = 0;
+        fiber.copies.clear();
+    }
     for (uint32_t barriers = 0;; ++barriers) {
-        const uint32_t ended = run_to_barrier(w);
-        if (w.launch->fault.kind || ended == w.threads) return;
-        check_barrier(w, ended, barriers);
-        if (w.launch->fault.kind) return;
+        for (uint32_t first = 0; first < w.threads; first += WARP) {
+            run_warp(w, first);
+            if (w.launch->fault.kind) return;
+            if (w.launch->instrumented) end_warp(w);
+        }
+        const bool ended = check_barrier(w, barriers);
+        if (has_cause(w)) w.causes.back().end = w.epoch;
+        if (w.launch->fault.kind || ended) return;
         ++w.epoch;
         w.outcome = w.vote;
         w.vote = 0;
+        for (uint32_t thread = 0; thread < w.threads; ++thread) {
+            Fiber &fiber = w.fibers[thread];
+            if (fiber.state == AT_BARRIER) fiber.state = RUNS;
+            fiber.stretch = 0;
+        }
     }
 }
 
@@ -278,6 +378,7 @@ extern "C" void host_launch(Launch *launch) {
     worker = &own_worker;
     Worker &w = *worker;
     prepare(w, *launch);
+    if (launch->fault.kind) return;
     handle_signals();
     w.running = true;
     run_grid(w);
@@ -288,12 +389,26 @@ extern "C" void host_launch(Launch *launch) {
         }
     }
     launch->count_count = w.sites.size();
+    launch->cause_count = w.causes.size();
+    launch->store_count = w.stores.size();
 }
 
 // Writes what the last launch of this worker counted.
 extern "C" void host_counts(Count *counts) {
     for (const Site &site : own_worker.sites) {
         *counts++ = site.count;
+    }
+}
+
+extern "C" void host_causes(Cause *causes) {
+    std::copy(own_worker.causes.begin(), own_worker.causes.end(), causes);
+}
+
+// The bytes of the last buffer that were stored to, and the code of the last store to each.
+extern "C" void host_stores(uint64_t *bytes, uint64_t *codes) {
+    for (const auto &[byte, code] : own_worker.stores) {
+        *bytes++ = byte;
+        *codes++ = code;
     }
 }
 
@@ -361,12 +476,26 @@ extern "C" void host_reference_uint32(const uint32_t *a, const uint32_t *b, uint
 
 // ---- What a kernel calls
 
+// What g++ calls to copy and to fill (--wrap).
+extern "C" void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
+    return std::memcpy(to, from, bytes);
+}
+
+extern "C" void *__wrap_memmove(void *to, const void *from, size_t bytes) {
+    return std::memmove(to, from, bytes);
+}
+
+extern "C" void *__wrap_memset(void *to, int value, size_t bytes) {
+    return std::memset(to, value, bytes);
+}
+
 namespace {
 
-void wait_at_barrier(void *caller) {
+void wait(State state, void *caller) {
     Worker &w = *worker;
+    settle(w);
     Fiber &fiber = w.fibers[w.thread];
-    fiber.waiting = true;
+    fiber.state = state;
     fiber.barrier = code_address(w, caller);
     if (_setjmp(fiber.place) == 0) _longjmp(w.scheduler, 1);
 }
@@ -374,17 +503,62 @@ void wait_at_barrier(void *caller) {
 }  // namespace
 
 extern "C" void __syncthreads() {
-    wait_at_barrier(__builtin_return_address(0));
+    wait(AT_BARRIER, __builtin_return_address(0));
 }
 
-extern "C" int __syncthreads_or(int predicate) {
-    worker->vote |= predicate;
-    wait_at_barrier(__builtin_return_address(0));
+extern "C" int __syncthreads_count(int predicate) {
+    worker->vote += predicate != 0;
+    wait(AT_BARRIER, __builtin_return_address(0));
     return worker->outcome;
 }
 
+extern "C" int __syncthreads_or(int predicate) {
+    worker->vote += predicate != 0;
+    wait(AT_BARRIER, __builtin_return_address(0));
+    return worker->outcome != 0;
+}
+
+extern "C" int __syncthreads_and(int predicate) {
+    worker->vote += predicate == 0;
+    wait(AT_BARRIER, __builtin_return_address(0));
+    return worker->outcome == 0;
+}
+
+// Gives a value to the lanes of `mask`; returns that of lane `from`.
+extern "C" uint64_t host_exchange(unsigned mask, uint64_t value, unsigned from) {
+    Fiber &fiber = worker->fibers[worker->thread];
+    fiber.mask = mask;
+    fiber.given = value;
+    wait(AT_MEETING, __builtin_return_address(0));
+    return fiber.received[from % WARP];
+}
+
+// The lanes of `mask` whose predicate is true.
+extern "C" unsigned host_ballot(unsigned mask, int predicate) {
+    Fiber &fiber = worker->fibers[worker->thread];
+    fiber.mask = mask;
+    fiber.given = predicate != 0;
+    wait(AT_MEETING, __builtin_return_address(0));
+    unsigned lanes = 0;
+    for (uint32_t lane = 0; lane < WARP; ++lane) {
+        lanes |= (mask >> lane & fiber.received[lane]) << lane;
+    }
+    return lanes;
+}
+
+extern "C" void host_sync_warp(unsigned mask) {
+    Fiber &fiber = worker->fibers[worker->thread];
+    fiber.mask = mask;
+    wait(AT_MEETING, __builtin_return_address(0));
+    worker->stretch = ++fiber.stretch;
+}
+
+extern "C" unsigned host_lane() {
+    return worker->lane;
+}
+
 extern "C" uint3 host_thread_index() {
-    return worker->fibers[worker->thread].index;
+    return worker->thread_index;
 }
 
 extern "C" uint3 host_block_index() {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <unordered_map>
 #include <vector>
 
 #include "cuda.h"
@@ -27,10 +28,13 @@ constexpr uint32_t BANKS = 32;
 constexpr uint32_t WORD_BYTES = 4;
 constexpr uint32_t MAX_ACCESS_BYTES = 16;  // of a thread
 constexpr uint32_t WAVEFRONT_BYTES = BANKS * WORD_BYTES;
-constexpr size_t DYNAMIC_SHARED_BYTES = 227 * 1024;
+constexpr size_t STATIC_SHARED_BYTES = 48 * 1024, DYNAMIC_SHARED_BYTES = 227 * 1024;
 // Not a power of two: else the tops of all stacks fall into the same sets of the cache.
 constexpr size_t STACK_BYTES = 65536 + 320;
-constexpr uint16_t SEVERAL = 0xffff;
+// In the place of a thread: several lanes of a warp, whose number is added, or of several warps.
+constexpr uint16_t LANES = 0x8000, SEVERAL = 0xffff;
+// Fills shared memory before each block: NaN as float32 and, in two words, as float64.
+constexpr uint32_t POISON_WORD = 0x7fffffff;
 
 enum FaultKind : int32_t {
     NO_FAULT,
@@ -41,13 +45,14 @@ enum FaultKind : int32_t {
     GLOBAL_RACE,
     UNINITIALISED,
     DIFFERENT_BARRIERS,
-    ENDED_BEFORE_BARRIER,
-    ELEMENT_SIZE,
+    APART,
     ENDLESS,
     STACK_OVERFLOW,
     SIGNAL,    // `bytes` is its number
     OVERFLOW,  // of a signed integer
     ENDLESS_BARRIERS,
+    ASYNC_SIZE,
+    SHARED_SIZE,
 };
 
 // The structures up to `Sizes` are those of binding.py.
@@ -60,6 +65,13 @@ struct Fault {
     int64_t byte;  // of the access, from the beginning of its buffer or of shared memory
     uint32_t bytes, is_store;
     uint32_t block[3], thread, other_thread;  // threads: x + width * (y + height * z)
+};
+
+// What a block did that may cause a later fault or a wrong product: a read of uninitialised shared
+// memory, or an overflow. The block runs from epoch `begin` to `end`.
+struct Cause {
+    uint32_t begin, end;
+    Fault fault;
 };
 
 struct Writer {
@@ -89,9 +101,11 @@ struct Launch {
     uint64_t dynamic_shared_bytes;
     Buffer *buffers;
     uint32_t buffer_count;
-    uint32_t instrumented;  // 0: nothing is counted or checked but that threads meet at barriers
+    uint32_t instrumented;  // 0: nothing is counted; of faults, only divergent barriers are found
+    uint32_t last_block;    // 1: it runs alone; addresses are checked, and stores recorded
     uint32_t count_count;   // what `host_counts` will write
-    uint32_t last_block;    // 1: it runs alone
+    uint32_t cause_count;   // what `host_causes` will write
+    uint64_t store_count;   // what `host_stores` will write
     char *constants;        // those declared __constant__
     uint64_t constant_bytes;
     Fault fault;
@@ -102,16 +116,45 @@ struct Sizes {
     uint64_t batch, m, n, k;
 };
 
-// The last accesses to a word of shared memory.
+// The last accesses to a word of shared memory, or to a byte of it (`Worker::unit`). A stretch is
+// the number of __syncwarp that the thread had passed since the last barrier.
 struct Word {
     uint32_t write_epoch, read_epoch;
-    uint16_t writer, reader, write_site, read_site;
+    uint16_t writer, reader, write_site, read_site, write_stretch, read_stretch;
 };
 
 // One load or store of the source.
 struct Site {
     Count count;
     uint16_t number;  // from 1
+    bool is_atomic;
+};
+
+struct Access {
+    uint64_t code;
+    uint64_t offset;  // in its buffer, or in shared memory
+    uint32_t bytes;
+    bool is_store, is_atomic;
+    int32_t buffer;  // -1: shared memory
+};
+
+// A store to a word that another thread has written since the last barrier: no race if the value
+// stays the same.
+struct Overwrite {
+    Access access;
+    const char *address;  // null: there is none
+    uint32_t bytes;       // a bit for each that was written
+    uint32_t other_thread;
+    uint64_t other_code;
+    char before[MAX_ACCESS_BYTES];
+};
+
+// A copy to shared memory that a thread has started. `zeros` of its bytes are not read.
+struct Copy {
+    char *to;
+    const char *from;
+    uint32_t bytes, zeros, group;
+    uint64_t code;
 };
 
 // A thread's way since the last barrier: the basic blocks that it enters, and its accesses. A block
@@ -123,12 +166,20 @@ constexpr uint64_t ACCESS = 1ull << 63;
 constexpr size_t MAX_TRACE = 1 << 20;
 constexpr uint32_t MAX_BARRIERS = 1 << 13;  // of a block that is counted
 
+enum State { RUNS, AT_BARRIER, AT_MEETING, ENDED };
+
 struct Fiber {
     jmp_buf place;
     ucontext_t start;
     uint3 index;  // threadIdx
-    bool started, waiting;
-    uint64_t barrier;  // code address
+    bool started;
+    State state;
+    uint64_t barrier;                // code address, also of a meeting
+    uint32_t mask;                   // lanes that meet
+    uint64_t given, received[WARP];  // what this lane, and what all lanes bring to a meeting
+    uint16_t stretch;                // passed __syncwarp since the last barrier of the block
+    uint32_t group;                  // of asynchronous copies that a commit will end
+    std::vector<Copy> copies;        // that may still be under way
 };
 
 struct Worker {
@@ -137,11 +188,14 @@ struct Worker {
     jmp_buf scheduler;
     std::vector<Fiber> fibers;
     char *stacks;
-    uint3 block_index, block_size, grid_size;
+    uint3 thread_index, block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
     uint32_t epoch;        // one for each stretch between barriers, never 0
-    int vote, outcome;     // of the threads at a barrier that votes, and of the last one
+    uint16_t stretch;      // of the thread that runs
+    int vote, outcome;     // threads that vote at a barrier, and those of the last one
     uint32_t block_start;  // first epoch of the block
+    std::vector<Cause> causes;               // the first of each block
+    Overwrite overwrite;
     char *code;            // where the kernel's library lies
     size_t code_bytes, library_bytes;
     char *shared;  // static shared memory
@@ -152,10 +206,12 @@ struct Worker {
     Buffer variable_buffer;
     std::vector<Writer> variable_writers;
     std::vector<Word> words;  // of static shared memory, then of dynamic
+    uint32_t unit;            // bytes per element of `words`
+    std::unordered_map<uint64_t, uint64_t> stores;  // to the last buffer: code by byte
     std::deque<Site> sites;
     std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
     Trace traces[WARP];                    // of the warp's lanes since the last barrier
-    std::vector<uint64_t> buffer_address;  // of each buffer in what the kernel sees of a card
+    std::vector<uint64_t> buffer_address;  // of each buffer in the GPU's memory
 
     ~Worker() {
         if (stacks) munmap(stacks, STACK_BYTES * MAX_THREADS);
@@ -166,8 +222,20 @@ struct Worker {
 // would have to ask.
 extern __thread Worker *worker;
 
-// Ends the launch with a fault of the thread that runs.
+// Ends the launch with a fault of the thread that runs, or with the cause of the fault. A race has
+// no other cause.
 [[noreturn]] void stop(const Fault &fault);
+[[noreturn]] void stop_at(FaultKind kind, uint64_t code, uint32_t bytes = 0);
+
+// Records what may cause a fault of this block.
+void suspect(const Fault &fault);
+
+void end_overwrite(Worker &w);
+
+// Called by each event of a thread: was its last store a race?
+inline void settle(Worker &w) {
+    if (w.overwrite.address) end_overwrite(w);
+}
 
 inline uint64_t code_address(const Worker &w, void *caller) {
     return static_cast<char *>(caller) - w.code;

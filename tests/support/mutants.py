@@ -61,10 +61,10 @@ no second barrier, unrolled @ block_unroll4 32 8 @ $unordered
 $tiles_read => $nothing @ += a_tile|b_element = b_tile
 no barrier after a row is buffered @ buffered_row 16 - @ $unwritten
     __syncthreads();$n => $nothing @ sum += smem
-early return before a barrier @ block 17 8 @ has ended without it
-    float sum = 0.0f;$n => $guard    float sum = 0.0f;$n @ the tiles are complete
-early return inside the loop @ block_strided 17 8 @ has ended without it
-$tiles_read =>         if (first_row + y >= n) return;$n$tiles_read @ nobody overwrites
+early return before a barrier @ block 17 8 @ $unwritten
+    float sum = 0.0f;$n => $guard    float sum = 0.0f;$n @ sum += a_tile
+early return inside the loop @ block_strided 17 8 @ $differs
+$tiles_read =>         if (first_row + y >= n) return;$n$tiles_read @ ] = sum
 half a block waits at another barrier @ block 16 8 @ \
 waits at this barrier, while thread \(0, 4, 0\) waits at the barrier at line 24
 $tiles_complete =>         if (y < 4) __syncthreads();  // above$n        else$n$tiles_complete @ \
@@ -108,8 +108,8 @@ shared memory of an earlier block @ buffered_column 16 - @ block \(1, 0, 0\).* $
 misaligned float4 from global memory @ naive_coalesced 16 16 @ misaligned
 sum += a[row * n + k] * => \
 const float4 four = *(const float4 *)(a + row * n + k);$n        sum += four.x * @ float4 four
-tile loaded with a wrong unroll offset @ block_unroll4 32 16 @ $first_thread at line 25
-const int r = y + i * ROWS => const int r = y + i @ a_tile[r][x] = a[
+tile loaded with a wrong unroll offset @ block_unroll4 32 16 @ $unwritten
+const int r = y + i * ROWS => const int r = y + i @ a_tile[y + i * ROWS][k]
 products with a wrong unroll offset @ block_unroll4 32 16 @ $differs
 a_tile[y + i * ROWS][k] => a_tile[y + i][k] @ = sum[i]
 C stored with a wrong unroll offset @ block_unroll4 32 16 @ \
@@ -139,7 +139,7 @@ no barrier before an outer product @ outer_product 64 - @ $unwritten
 $tile_complete => $nothing @ sum[i] += a_tile
 no bound when a column of C is stored @ outer_product_unrolled 17 - @ $outside|$earlier
 if (first_row + i >= n || column >= n) continue; => $nothing @ = sum[i]
-no barrier between two tiles @ outer_product_prefetch 64 - @ $unwritten
+no barrier between two tiles @ outer_product_prefetch 64 - @ $unordered
 $next_tile_complete => $nothing @ sum[i] += a_tile[used]
 next tile over the one in use @ outer_product_prefetch 64 - @ races with
 a_tile[used][y + i * ROWS][x] = next[i] => \
@@ -149,24 +149,24 @@ tiles of registers overwritten while they are read @ register_tile 128 - @ $unor
 $nothing @ read_fragment(a_fragment
 no bound of the last word of four @ register_tile 130 - @ $load .* of buffer . $outside
 inside && column + 3 < n ? from[3] => inside ? from[3] @ = load_part(b
-no barrier between two stages @ register_tile_double_buffered 128 - @ $unwritten
-$next_tiles_complete => $nothing @ read_fragment(a_fragment[next]
+no barrier between two stages @ register_tile_double_buffered 128 - @ $unordered
+$next_tiles_complete => $nothing @ read_fragment(a_fragment[
 stages not exchanged @ register_tile_double_buffered 128 - @ races with
                 stage = 1 - stage;$n => $nothing @ read_fragment(a_fragment[0]
 fragment of the next step used @ register_tile_double_buffered 128 - @ $differs
 a_fragment[used][i] => a_fragment[next][i] @ store_part(
-lanes of a warp that compute the same elements @ register_tile_conflict_free 128 - @ races with
+lanes of a warp that compute the same elements @ register_tile_conflict_free 128 - @ does not store
 lane / 16 * 8 => lane / 16 * 4 @ store_part(
 transposed tile without padding @ register_tile_conflict_free 128 - @ shared_store: .* by theory
 (TILE + 4) => TILE @ store_transposed(
-no barrier between two asynchronous stages @ register_tile_async 128 - @ $unwritten
-$next_tiles_complete => $nothing @ read_fragment(a_fragment[next]
+no barrier between two asynchronous stages @ register_tile_async 128 - @ $unordered
+$next_tiles_complete => $nothing @ read_fragment(a_fragment[
 rows of A copied beyond the last @ register_tile_async 130 - @ $load .* of buffer . $outside
 first_row + a_row + row < n && => true && @ copy<1>(
 a stage copied over the one that is read @ sgemm_top 128 64032 @ races with|$unordered
 free_stage = used_stage; => free_stage = next_stage; @ copy<|read_fragment<
 sums of slices read before they are there @ sgemm_top 64 64032 @ $unwritten|$unordered
-    __syncthreads();  // all parts of the sums are there$n => $nothing @ = parts[
+    __syncthreads();  // all parts of the sums are there$n => $nothing @ vector_of(&sum[|= parts[
 sums of slices added in another order @ sgemm_top 64 64032 @ $differs
 (other * VECTORS + vector) => ((T.slices - other) * VECTORS + vector) @ store_vector<
 no barrier before a split tile is multiplied @ sgemm_tensor 128 - @ $unwritten

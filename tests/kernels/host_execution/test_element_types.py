@@ -1,5 +1,7 @@
 """Host execution of float64 and 32-bit integers: references, kernels, faults, counts."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -139,8 +141,8 @@ def test_half_of_a_double_races_with_the_whole(host_builds, tmp_path, word):
 
 def test_upper_half_of_a_double_that_nobody_wrote(host_builds, tmp_path):
     body = "__shared__ double s[1];\nreinterpret_cast<float *>(s)[0] = 1;\np[0] = s[0];"
-    with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* load of 8 bytes .* wrote it"):
-        run_on(host_builds, tmp_path, body, np.zeros(1), 1)
+    cause = run_on(host_builds, tmp_path, body, np.zeros(1), 1).cause(0, 0)
+    assert re.search(r"kernel\.cu:4: .* load of 8 bytes .* wrote it", cause)
 
 
 @pytest.mark.parametrize(
@@ -171,19 +173,7 @@ def test_sectors_of_global_doubles(host_builds, tmp_path, index, sectors):
     assert (load.bytes, load.requests, load.transactions) == (8, 1, sectors)
 
 
-def test_whole_structures_are_for_registers_only(host_builds, tmp_path):
-    before = "struct Four {\n    double x[4];\n};\n"
-    text = 'extern "C" __global__ void kernel(double *p) {{\n    Four four = {{}};\n    {};\n}}\n'
-    kept = compiled(host_builds, tmp_path, before + text.format("p[1] = four.x[1]"))
-    p = np.ones(4)
-    kept.run((1,), (1,), [p])
-    assert p.tolist() == [1, 0, 1, 1]
-    stored = before + text.format("*reinterpret_cast<Four *>(p) = four")
-    with pytest.raises(KernelFault, match=r"kernel\.cu:6: .* accesses of 32 bytes are not"):
-        compiled(host_builds, tmp_path, stored).run((1,), (1,), [p])
-
-
 def test_what_does_not_link_names_what_is_missing(host_builds, tmp_path):
     text = 'void missing();\nextern "C" __global__ void kernel(float *p) {\n    missing();\n}\n'
-    with pytest.raises(StudyError, match=r"g\+\+ failed: .*undefined reference to .*missing"):
+    with pytest.raises(StudyError, match=r"kernel\.cu:3: missing: host execution has no"):
         compiled(host_builds, tmp_path, text)

@@ -1,6 +1,7 @@
 """Host execution of small kernels: counts, faults, unsupported features."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from kernels.catalog.product import Product
 from kernels.host_execution import compiler
 from kernels.host_execution.binding import Kernel, KernelFault
 from kernels.host_execution.check import check_largest
-from kernels.host_execution.compiler import build_kernel, unsupported
+from kernels.host_execution.compiler import NotSupported, build_kernel, unsupported
 from kernels.products.shape import Shape
 
 
@@ -132,24 +133,16 @@ def test_all_built_in_indices(host_builds, tmp_path):
     np.testing.assert_array_equal(p, 100 * np.arange(30) + np.arange(24)[:, None])
 
 
-@pytest.mark.parametrize("bytes_", [1, 2])
-def test_narrow_elements_are_refused_by_name(host_builds, tmp_path, bytes_):
-    kind = {1: "char", 2: "short"}[bytes_]
-    kernel = compiled(host_builds, tmp_path, f"(({kind} *)p)[0] = 1;")
-    with pytest.raises(KernelFault, match=rf"kernel\.cu:2: .* accesses of {bytes_} bytes are not"):
-        kernel.run((1,), (1,), [np.zeros(1, np.float32)])
-
-
 UNSUPPORTED = [
     ('asm("bar.sync 0;");', "asm: host execution does not support inline PTX"),
-    ("p[0] = __shfl_down_sync(~0u, p[0], 1);", "__shfl_down_sync: .* warp shuffles"),
-    ("p[0] = __ballot_sync(~0u, 1);", "__ballot_sync: .* warp votes"),
-    ("__syncwarp();", "__syncwarp: .* barriers other than __syncthreads"),
-    ("__syncthreads_and(1);", "__syncthreads_and: .* barriers other than __syncthreads"),
-    ("atomicAdd(p, 1.0f);", "atomicAdd: .* atomics"),
+    ('__asm__("ud2");', "__asm__: host execution does not support inline PTX"),
+    ("p[0] = __shfl_down(p[0], 1);", "__shfl_down: .* warp functions without a mask"),
+    ("p[0] = __match_any_sync(~0u, 1);", "__match_any_sync: .* these warp functions"),
+    ("atomicInc((unsigned *)p, 1);", "atomicInc: .* these atomics"),
     ("nvcuda::wmma::fill_fragment(f, 0);", "nvcuda: .* tensor cores"),
     ("__half h;", "__half: .* 16-bit numbers"),
-    ("p[0] = __ldcg(p + 1);", "__ldcg: .* loads with cache hints"),
+    ("cuda::barrier b;", "cuda::barrier: .* the CUDA C\\+\\+ library"),
+    ('system("true");', "system: host execution has no such function"),
     ("p[0] = clock();", "clock: .* services of the device"),
     ("child<<<1, 1>>>();", "<<<: .* launches from the device"),
 ]
@@ -157,8 +150,9 @@ UNSUPPORTED = [
 
 @pytest.mark.parametrize(("statement", "message"), UNSUPPORTED)
 def test_unsupported_features_are_named_with_their_line(host_builds, tmp_path, statement, message):
-    with pytest.raises(StudyError) as refused:
-        compiled(host_builds, tmp_path, f"// asm is a word here\n/* and\n here */ {statement}")
+    body = f"// asm is a word here\n/* and\n here */ {statement}"
+    with pytest.raises(NotSupported) as refused:
+        compiled(host_builds, tmp_path, body, before='extern "C" int system(const char *); ')
     assert re.search(rf"kernel\.cu:4: {message}", str(refused.value))
     assert "\n" not in str(refused.value)
 
@@ -184,12 +178,12 @@ asm("a");
 asm("b");
 #endif
 #else
-atomicAdd(p, 1);
+atomicInc(p, 1);
 #endif
 asm("c");
 """
-    assert unsupported(text) == (8, "atomicAdd", "atomics")
-    without = text.replace("atomicAdd(p, 1);", "")
+    assert unsupported(text) == (8, "atomicInc", "these atomics")
+    without = text.replace("atomicInc(p, 1);", "")
     assert unsupported(without) == (10, "asm", "inline PTX")
     assert unsupported(without.replace("#else\n\n#endif", "#endif"))[0] == 8
     assert unsupported(text.replace(condition, "if 1"))[0] == 3
@@ -316,6 +310,21 @@ SUPPORTED = {
         42,
     ),
     "read-only loads": ("", "p[0] = __ldg(p + 1) + 7;", 7),
+    "bytes": ("", "__shared__ bool on; on = true; p[0] = on + sizeof(char4);", 5),
+    "alignment of shared memory": ("", "__shared__ alignas(16) float4 q; q.w = 3; p[0] = q.w;", 3),
+    "structure of eight": (
+        "struct Eight { float x[8]; };\n",
+        "__shared__ Eight e[2]; e[0] = Eight{{1, 2}}; e[1] = e[0]; p[0] = e[1].x[1];",
+        2,
+    ),
+    "atomic addition": ("", "p[0] = 1; atomicAdd(p, 2.0f); p[0] += atomicMax((int *)p + 1, 4);", 3),
+    "asynchronous copy": (
+        "#include <cuda_pipeline.h>\n",
+        "__shared__ float s[2]; p[1] = 7; __pipeline_memcpy_async(s, p + 1, 4);"
+        "__pipeline_memcpy_async(s + 1, p, 4, 4); __pipeline_commit(); __pipeline_wait_prior(0);"
+        "p[0] = s[0] + s[1];",
+        7,
+    ),
     "printing": ("", 'printf("%f", p[1]); p[0] = 1;', 1),
 }
 
@@ -408,31 +417,143 @@ def test_lanes_in_one_turn_of_a_loop_make_a_request(host_builds, tmp_path, loop)
     )
 
 
-LARGE = {
-    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", "overflows"),
-    "elements": ("c[0] = a[(n - 1) * n + n - 1];", None),
-    "behind the last": ("c[0] = a[(long)n * n * 3];", "outside all memory"),
+WARPS = {  # of 64 threads
+    "broadcast": ("__shfl_sync(~0u, v, 5)", lambda t: t // 32 * 32 + 5),
+    "parts of a warp": ("__shfl_sync(~0u, v, 1, 8)", lambda t: t // 8 * 8 + 1),
+    "up": ("__shfl_up_sync(~0u, v, 2)", lambda t: t - 2 if t % 32 > 1 else t),
+    "down": ("__shfl_down_sync(~0u, v, 16)", lambda t: t + 16 if t % 32 < 16 else t),
+    "xor": ("__shfl_xor_sync(~0u, v, 1)", lambda t: t ^ 1),
+    "half of the lanes": (
+        "t % 2 ? __shfl_sync(0xaaaaaaaa, v, 3) : -1",
+        lambda t: t // 32 * 32 + 3 if t % 2 else -1,
+    ),
+    "ballot": ("__ballot_sync(~0u, t % 32 == 4)", lambda t: 16),
+    "any": ("__any_sync(~0u, t == 40)", lambda t: t >= 32),
+    "all": ("__all_sync(~0u, t != 40)", lambda t: t < 32),
+    "votes": ("__syncthreads_and(t < 63) + 10 * __syncthreads_count(t < 9)", lambda t: 90),
+}
+
+
+@pytest.mark.parametrize("operation", WARPS)
+@pytest.mark.parametrize("mode", ["counted", "separate"])
+def test_lanes_of_a_warp_exchange_values(host_builds, tmp_path, operation, mode):
+    code, expected = WARPS[operation]
+    body = f"const int t = threadIdx.x; float v = t; p[t] = {code};"
+    p = np.zeros(64, np.float32)
+    compiled(host_builds, tmp_path, body, mode=mode).run((1,), (64,), [p])
+    assert p.tolist() == [expected(t) for t in range(64)]
+
+
+SHARED = "__shared__ float s[64]; __shared__ char bytes[64]; const int t = threadIdx.x;\n"
+# What 64 threads do, and the fault, as line and text; None: there is none.
+JUDGED = {
+    "same values": ("s[0] = 5; __syncthreads(); p[t] = s[0];", None),
+    "other values": ("s[0] = t;", "3: .* races"),
+    "same values, read at once": ("s[0] = 5; p[t] = s[0];", "3: .* races"),
+    "same values in global memory": ("p[0] = 5;", None),
+    "other values in global memory": ("p[0] = t;", "3: .* races"),
+    "bytes of a word": ("bytes[t] = t; __syncthreads(); p[t] = bytes[63 - t];", None),
+    "one byte": ("bytes[0] = t;", "3: .* races"),
+    "a word and its byte": (
+        "((int *)bytes)[0] = 0x1010101; if (t == 9) bytes[1] = 2;",
+        "3: .* races",
+    ),
+    "threads that end early": ("if (t >= 40) return; __syncthreads(); p[t] = 1;", None),
+    "different barriers": ("if (t < 8) __syncthreads(); else __syncthreads();", "3: .* waits"),
+    "unwritten and unused": (
+        "if (t) s[t] = 1; __syncthreads(); float v = s[t]; if (t) p[t] = v;",
+        None,
+    ),
+    "unwritten index": (
+        "((int *)s)[1] = 1; __syncthreads(); p[((int *)s)[0]] = 1;",
+        "3: .*uninitialised",
+    ),
+    "barrier of the warp": (
+        "s[t] = t; __syncwarp(); p[t] = s[t ^ 1]; __syncwarp(); s[t ^ 1] = 1;",
+        None,
+    ),
+    "another warp": ("s[t] = t; __syncwarp(); p[t] = s[63 - t];", "3: .*(races|uninitialised)"),
+    "lanes apart": ("if (t < 8) __syncwarp(); else __syncthreads();", "3: .* of its warp"),
+    "atomic sums": ("if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f);", None),
+    "atomic and plain": (
+        "if (!t) s[0] = 0; __syncthreads(); atomicAdd(s, 1.0f); p[t] = s[0];",
+        "3: .* races",
+    ),
+    "copy without wait": (
+        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit(); ((int *)p)[(int)s[t]] = 1;",
+        "3: .* is out of bounds",
+    ),
+    "copy and barrier": (
+        "__pipeline_memcpy_async(s + t, p + t, 4); __pipeline_commit();"
+        " __pipeline_wait_prior(0); p[t] = s[63 - t];",
+        "3: .*(races|uninitialised)",
+    ),
+    "copy of three bytes": ("__pipeline_memcpy_async(s, p, 3);", "3: .* copies 3 bytes"),
+    "shared memory beyond 48 KiB": (
+        "__shared__ float more[12289]; more[t] = 1;",
+        ".*52,932? bytes|.*bytes of static",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", JUDGED)
+def test_what_is_a_fault_and_what_is_none(host_builds, tmp_path, case):
+    body, fault = JUDGED[case]
+    kernel = compiled(host_builds, tmp_path, SHARED + body)
+    if fault is None:
+        kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+        return
+    with pytest.raises(KernelFault, match=rf"kernel\.cu:{fault}"):
+        kernel.run((1,), (64,), [np.zeros(64, np.float32)])
+
+
+def test_the_cause_of_an_element_is_what_its_block_read(host_builds, tmp_path):
+    body = "__shared__ float s; if (blockIdx.x) s = 1; __syncthreads(); p[blockIdx.x] = s;"
+    p = np.zeros(2, np.float32)
+    run = compiled(host_builds, tmp_path, body).run((2,), (1,), [p])
+    assert np.isnan(p).tolist() == [True, False]
+    assert re.search(r"kernel\.cu:2: .* is uninitialised", run.cause(0, 0) or "")
+    assert run.cause(0, 1) is None
+
+
+LARGE = {  # fault, or whether an index overflows without one
+    "bytes": ("c[0] = *(const float *)((const char *)a + (n - 1) * n * 4);", True),
+    "elements": ("c[0] = a[(n - 1) * n + n - 1];", False),
+    "behind the last": ("c[0] = a[(long)n * n * 3];", "out of bounds"),
     "a loop's sum": (
         "int at = 0; for (int i = 0; i < n; ++i) at += n + 2; c[0] = a[at];",
         "overflows",
+    ),
+    "an index after its last use": (
+        "for (int at = 0, i = 0; i < 3; ++i, at += 20000 * n) c[0] = a[at];",
+        True,
     ),
 }
 
 
 @pytest.mark.parametrize("index", LARGE)
 def test_indices_are_checked_as_far_as_32_bits_reach(host_builds, tmp_path, index):
-    body, fault = LARGE[index]
+    body, expected = LARGE[index]
     parameters = "const float *a, float *c, int n"
     kernel = compiled(host_builds, tmp_path, body, parameters, mode="large")
     n = 46340
-    options = ((2, 2), (32,), [4 * n * n, 4 * n * n], [n])
-    if fault is None:
-        kernel.run_last_block(*options)
+    a, c = (np.zeros(n * n, np.float32) for _ in range(2))  # untouched pages take no memory
+    options = ((2, 2), (32,), [a, c, n])
+    if isinstance(expected, bool):
+        run = kernel.run_last_block(*options)
+        assert (run.bytes.tolist(), run.lines, bool(run.cause)) == ([0], [2], expected)
         return
-    with pytest.raises(KernelFault, match=rf"kernel\.cu:2: kernel, block \(1, 1, 0\).*{fault}"):
+    where = r"kernel\.cu:2: kernel, block \(1, 1, 0\)"
+    with pytest.raises(KernelFault, match=f"{where}.*{expected}"):
         kernel.run_last_block(*options)
 
 
-def test_the_largest_products_of_the_catalog_are_in_bounds(host_builds):
+def test_the_largest_products_of_the_catalog_are_right(host_builds, tmp_path):
     for name in ("naive", "block"):
-        check_largest(Product(name, "float32", Shape.square(64), 32), folder=host_builds)
+        product = Product(name, "float32", Shape.square(64), 32)
+        check_largest(product, folder=host_builds)
+    source = tmp_path / "naive.cu"
+    text = (compiler.ROOT / "kernels/naive.cu").read_text()
+    source.write_text(text.replace("a[row * n + k]", "a[(unsigned)(row * n + k) % 2000000000u]"))
+    with pytest.raises(KernelFault, match=r"naive\.cu:\d+: naive at size 46340: stores C\(46336, "):
+        check_largest(replace(product, variant="naive"), source, host_builds)
