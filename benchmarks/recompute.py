@@ -179,8 +179,7 @@ def check_sessions(source, label, summary, checks):
     kinds = defaultdict(dict)
     for cell, sessions in source.kernel.items():
         m, n, k, batch = (int(cell[at]) for at in (4, 5, 6, 3))
-        width = 8 if cell[2] == "float64" else 4
-        outside = batch * (m * k + k * n + m * n) * width > limit
+        outside = batch * (m * k + k * n + m * n) * (8 if cell[2] == "float64" else 4) > limit
         if min(map(len, sessions.values())) >= 6:
             kinds[cell[8], outside][cell] = sessions
     table = {cell_of(row): row for row in summary if row["gpu"] == label}
@@ -191,10 +190,11 @@ def check_sessions(source, label, summary, checks):
             continue
         logs = np.array([[np.log(np.median(v)) for v in own.values()] for own in cells.values()])
         noise = np.array([[bootstrap_variance(v) for v in own.values()] for own in cells.values()])
-        shared, own_part = reml(logs, noise)
-        parts = np.array([[shared, own_part + each] for each in noise.mean(axis=1)])
-        free = (most - 1, (most - 1) * max(len(cells) - 1, 1))
-        half = parts @ student_t.ppf(0.975, free) / np.sqrt(parts.sum(axis=1) * most)
+        noise = np.exp(np.log(np.maximum(noise, 1e-300)).mean(axis=1, keepdims=True))
+        shared, own_part = reml(logs, np.repeat(noise, most, axis=1))
+        variance = shared + own_part + noise[:, 0]
+        few, many = student_t.ppf(0.975, (most - 1, (most - 1) * max(len(cells) - 1, 1)))
+        half = (many + (few - many) * (shared / variance) ** 1.25) * np.sqrt(variance / most)
         for cell, log_s, width in zip(cells, logs.mean(axis=1), half, strict=True):
             for own, end in ((log_s - width, "low"), (log_s + width, "high")):
                 value = number(table[cell][f"kernel_{end}_s"])
