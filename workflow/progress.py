@@ -122,6 +122,8 @@ class State:
             case "job_info":
                 log = Path(event["log"][0]) if event["log"] else None
                 rule = event["rule_name"]
+                if self.failed is self.jobs.get(event["jobid"]):  # this is its second attempt
+                    self.failed = None
                 self.jobs[event["jobid"]] = Job(rule, event["rule_msg"] or rule, log, self.began)
                 self.waiting[rule] -= 1
             case "job_finished":

@@ -257,7 +257,7 @@ def _show_outcome(took_s: float) -> None:
     command += ["--focus", focus] if focus else []
     answers = subprocess.run(command, capture_output=True, text=True, check=False)
     if answers.returncode == 0:
-        print(answers.stdout.rstrip())
+        sys.stdout.write(answers.stdout.lstrip())
     is_quick = in_force.get("study", {}).get("scope") == "quick"
     more = "; for the whole study use STUDY=full" if is_quick else ""
     print(f"The report: {RESULTS / 'report.html'} (in {clock(took_s)}{more})", flush=True)

@@ -32,7 +32,14 @@ def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the
 
 
 @pytest.mark.parametrize(
-    ("asked", "label"), [("two-gpu1", "two-gpu1"), ("two", "two-gpu0"), ("host", "host")]
+    ("asked", "label"),
+    [
+        ("two-gpu1", "two-gpu1"),
+        ("two", "two-gpu0"),
+        ("host", "host"),
+        ("node", "two-gpu0"),
+        ("node-gpu1", "two-gpu0"),
+    ],
 )
 def test_focus_names_a_device_or_a_recording(store, asked, label):
     assert devices(store, asked).focus.label == label
