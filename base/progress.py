@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 _INTERVAL_S = 2.0
+_SHARE = 0.2  # of the items; fewer give no estimate
 
 
 class Progress:
@@ -21,6 +22,7 @@ class Progress:
         self._in_place = self._stream.isatty()
         self._printed = 0.0
         self._started = time.monotonic()
+        self._first: tuple[int, float] | None = None  # items of `show_share`, and when
 
     def show(
         self, item: object, done: int, left_s: Callable[[], float | None], bound: str = "at most"
@@ -38,9 +40,19 @@ class Progress:
         self._line(f"{self._label}: {done}/{self._total} {self._unit}{left} · {item}")
 
     def show_share(self, item: object, done: int) -> None:
-        """Show the item finished last; the remaining time assumes equal times per item."""
-        took_s = time.monotonic() - self._started
-        self.show(item, done, lambda: took_s / done * (self._total - done), "about")
+        """Show the item finished last; the remaining time assumes equal times per item.
+
+        The time of the first item includes the start, and few items are no estimate of the others.
+        """
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (done, now)
+        before, began = self._first
+        count, left = done - before, self._total - done
+        is_estimate = count >= _SHARE * self._total
+        self.show(
+            item, done, lambda: (now - began) / count * left if is_estimate else None, "about"
+        )
 
     def end(self) -> None:
         """Show the total and the elapsed time."""

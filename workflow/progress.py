@@ -4,13 +4,15 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Seconds of each rule on two cores, used until the rule's log gives an estimate.
+# Seconds of each rule on two cores. An estimate in a log may be of one phase: the longer is used.
 EXPECTED_S = {"build": 30, "count": 25, "measure": 60, "tables": 30, "figures": 20, "render": 10}
+FULL_S = EXPECTED_S | {"measure": 300}
 _REDRAWN_S = 0.5
 _PLAIN_S = 15.0
 _TAIL_BYTES = 4096
@@ -78,9 +80,9 @@ class Display:
 
 @dataclass
 class Job:
-    """A job: rule, message, log, start of the run and of the job."""
+    """A job: expected seconds, message, log, start of the run and of the job."""
 
-    rule: str
+    expected_s: float
     message: str
     log: Path | None
     run_began: float
@@ -94,17 +96,17 @@ class Job:
         return ""
 
     def left_s(self) -> float:
-        """Return the remaining seconds: from the log, or else from `EXPECTED_S`."""
+        """Return the remaining seconds: from the log, but no less than expected."""
         found = _TIME_LEFT.search(self.detail())
-        if found:
-            return 60 * int(found[1]) + int(found[2])
-        return max(0.0, EXPECTED_S.get(self.rule, 0) - (time.time() - self.began))
+        told_s = 60 * int(found[1]) + int(found[2]) if found else 0
+        return max(told_s, self.expected_s - (time.time() - self.began))
 
 
 @dataclass
 class State:
     """The state of a run, from Snakemake's events (see `snakemake_logger_plugin_events`)."""
 
+    expected_s: Mapping[str, int]  # by rule
     waiting: dict[str, int] = field(default_factory=dict)  # jobs by rule
     steps: int = 0
     done: int = 0
@@ -124,7 +126,8 @@ class State:
                 rule = event["rule_name"]
                 if self.failed is self.jobs.get(event["jobid"]):  # this is its second attempt
                     self.failed = None
-                self.jobs[event["jobid"]] = Job(rule, event["rule_msg"] or rule, log, self.began)
+                message, expected_s = event["rule_msg"] or rule, self.expected_s.get(rule, 0)
+                self.jobs[event["jobid"]] = Job(expected_s, message, log, self.began)
                 self.waiting[rule] -= 1
             case "job_finished":
                 self.jobs.pop(event["job_id"], None)
@@ -142,7 +145,7 @@ class State:
         if not self.jobs:  # between two jobs
             display.show_again()
             return
-        expected_s = sum(EXPECTED_S.get(rule, 0) * count for rule, count in self.waiting.items())
-        left_s = expected_s + sum(job.left_s() for job in self.jobs.values())
+        waiting_s = sum(self.expected_s.get(rule, 0) * n for rule, n in self.waiting.items())
+        left_s = waiting_s + sum(job.left_s() for job in self.jobs.values())
         job = list(self.jobs.values())[-1]
         display.show(f"{self.done + 1}/{self.steps} {job.message}", job.detail(), left_s)

@@ -29,7 +29,7 @@ from base.errors import StudyError
 from base.files import write_atomic
 from base.paths import FOLDERS, RESULTS, ROOT
 from base.processes import adopt_orphans, end_children
-from workflow.progress import Display, State, clock, last_lines
+from workflow.progress import EXPECTED_S, FULL_S, Display, State, clock, last_lines
 
 # Paths in the rules are relative to the folder in which Snakemake runs.
 PARTS = (*FOLDERS, "data", "CITATION.cff", "Snakefile")
@@ -173,7 +173,7 @@ def only_run() -> Iterator[IO[str]]:
 def run(arguments: argparse.Namespace, lock: IO[str], display: Display) -> int:
     """Run Snakemake, print the outcome, return its exit status; raise Stopped."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
-    begin, state = time.monotonic(), State()
+    begin, state = time.monotonic(), State(FULL_S if arguments.scope == "full" else EXPECTED_S)
     events, written = os.pipe()
     with LOG.open("w") as log, os.fdopen(events, "rb", buffering=0) as stream:
         process = subprocess.Popen(

@@ -20,7 +20,7 @@ import cpu_reference.library
 import kernels.cubins.compile
 from base.errors import StudyError
 from base.files import sha256
-from base.paths import ROOT, shown
+from base.paths import FOLDERS, ROOT, shown
 from cpu_reference.blas import NumpyBlas
 from cpu_reference.cores import caches, usable_threads
 from kernels.catalog.variant import Variant
@@ -31,6 +31,7 @@ from measurement.devices.gpu import read_limits
 from measurement.recording.files import check_text
 from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
 
+_STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]
 
 
@@ -210,7 +211,13 @@ def git(named: str | None = None) -> dict[str, Any]:
     commit = _git_output("rev-parse", "HEAD")
     if named or not commit:
         return {"commit": named, "dirty": None}
-    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain"))}
+    return {"commit": commit, "dirty": bool(changed())}
+
+
+def changed() -> list[str]:
+    """Return the files of the study that differ from the commit; other files do not matter."""
+    status = _git_output("status", "--porcelain", "--untracked-files=all", "--", *_STUDY)
+    return [line.split(maxsplit=1)[1] for line in status.splitlines()]
 
 
 def _git_output(*arguments: str) -> str:

@@ -50,7 +50,9 @@ def faults(recording: Recording) -> list[str]:
     if not git["commit"]:
         found.append("its commit is unknown; record with --commit, or from a git checkout")
     if git["dirty"]:
-        found.append("it was recorded with uncommitted changes; commit them and record again")
+        files = f" of {', '.join(git['changed'][:3])}" if git.get("changed") else ""
+        remedy = "commit them and record again"
+        found.append(f"it was recorded with uncommitted changes{files}; {remedy}")
     if not (statuses == "passed").any():
         found.append("none of its cells passed; see checks.csv for the reasons")
     return found

@@ -99,6 +99,7 @@ class Git(_Facts):
 
     commit: str | None
     dirty: bool | None
+    changed: Annotated[list[str], Field(default_factory=list)]  # files
 
 
 class Phase(_Facts):

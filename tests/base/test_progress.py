@@ -1,6 +1,7 @@
 """Progress lines."""
 
 import io
+import re
 
 import pytest
 
@@ -46,3 +47,16 @@ def test_on_a_terminal_the_line_is_rewritten_in_place(clock):
     assert stream.getvalue() == (
         "\r\x1b[2Kcpu: 0/2 cells, at most 0:05 left · block N=64\r\x1b[2Kcpu: 2/2 cells in 0:00\n"
     )
+
+
+@pytest.mark.parametrize(("total", "start_s"), [(40, 30.0), (40, 0.0), (5, 30.0)])
+def test_the_remaining_time_of_equal_items_never_jumps(clock, total, start_s):
+    stream = io.StringIO()
+    shown = Progress("accesses", total, stream=stream)
+    clock[0] += start_s
+    for done in range(1, total + 1):
+        clock[0] += 4
+        shown.show_share("block", done)
+    found = re.findall(r"(\d+)/.* about (\d+):(\d\d) left", stream.getvalue())
+    assert len(found) > total / 2
+    assert all(int(minutes) * 60 + int(s) == 4 * (total - int(n)) for n, minutes, s in found)

@@ -16,7 +16,8 @@ def store(tmp_path_factory):
     other = recording("b200", gpu_name="b200", simulated=True, live=True)
     rows = [recording("host", gpu=False), *cards, other]
     rows[0] |= {"stale": True, "stale_sources": "kernels/block.cu;cpu_reference/naive.c"}
-    return tables(tmp_path_factory.mktemp("tables"), recordings=rows)
+    missing = [{"recording": "node", "reason": "needs Slurm"}]
+    return tables(tmp_path_factory.mktemp("tables"), recordings=rows, missing=missing)
 
 
 def labels(found):

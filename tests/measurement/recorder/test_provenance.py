@@ -116,9 +116,11 @@ def repository(tmp_path, monkeypatch):
         command = ["git", "-C", str(tmp_path), *name, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    (tmp_path / "file").write_text("one")
+    for folder in ("base", "kernels"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text("one")
     git("init", "--quiet")
-    git("add", "file")
+    git("add", ".")
     git("commit", "--quiet", "-m", "one")
     return git
 
@@ -128,11 +130,14 @@ def test_commit_is_told_and_whether_the_tree_was_changed(repository, tmp_path):
     assert re.fullmatch(r"[0-9a-f]{40}", commit)
     assert provenance.git() == {"commit": commit, "dirty": False}
     assert provenance.git("0" * 40) == {"commit": "0" * 40, "dirty": None}
-    (tmp_path / "file").write_text("two")
+    (tmp_path / "mine.cu").write_text("")
+    assert (provenance.git()["dirty"], provenance.changed()) == (False, []), (
+        "the study has no mine.cu"
+    )
+    (tmp_path / "base" / "file").write_text("two")
+    (tmp_path / "kernels" / "new").write_text("")
     assert provenance.git() == {"commit": commit, "dirty": True}
-    (tmp_path / "file").write_text("one")
-    (tmp_path / "new").write_text("")
-    assert provenance.git() == {"commit": commit, "dirty": True}
+    assert provenance.changed() == ["base/file", "kernels/new"]
 
 
 def test_outside_of_git_and_without_git_nothing_is_known(tmp_path, monkeypatch):

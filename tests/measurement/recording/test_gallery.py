@@ -43,7 +43,10 @@ def test_a_recording_is_described_with_what_it_is_cited_by(measured, command):
     [
         ({"simulated": True}, "its times are simulated"),
         ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),
-        ({"git": {"commit": "0" * 40, "dirty": True}}, "it was recorded with uncommitted changes"),
+        (
+            {"git": {"commit": "0" * 40, "dirty": True, "changed": ["base/a.py"]}},
+            "it was recorded with uncommitted changes of base/a.py; ",
+        ),
     ],
 )
 def test_what_was_not_measured_from_a_known_tree_is_refused(measured, changes, words):
