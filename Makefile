@@ -24,6 +24,7 @@ LAYERS = $(if $(filter full,$(STUDY)),compiler)
 # Without bytecode, each of a run's many processes would compile its libraries for seconds. The others
 # replace modules.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
+export PYTHONUTF8 = 1
 
 .PHONY: report watch provenance ro-crate bundle check test lint audit clean setup lock
 

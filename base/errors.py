@@ -1,6 +1,7 @@
 """The exception class of all errors that a user can fix, and the exit status of commands."""
 
 import os
+import select
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,13 +35,14 @@ def exit_status(command: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted; rerun the same command", 130)
     except BrokenPipeError:
-        if _flushed(sys.stdout):  # standard error is closed: nobody sees whether the command failed
-            return _fail("standard error is closed", 141)
-        return 0  # the reader of the output (`| head`) has seen enough
+        reader = select.poll()
+        reader.register(sys.stderr, 0)
+        # Without standard error nobody sees a failure. The reader of the output (`| head`) may end.
+        return _fail("standard error is closed", 141) if reader.poll(0) else 0
     except OSError as error:  # for example no permission, or a full disk
         return _fail(f"{error.filename or 'input or output'}: {error.strerror}")
     finally:
-        _flushed(sys.stdout)
+        _flush(sys.stdout)
 
 
 def _prepare_streams() -> None:
@@ -59,15 +61,13 @@ def _prepare_streams() -> None:
 def _fail(message: str, status: int = 2) -> int:
     with suppress(OSError):
         print(f"error: {message}", file=sys.stderr)
-    _flushed(sys.stderr)
+    _flush(sys.stderr)
     return status
 
 
-def _flushed(stream: TextIO) -> bool:
-    """Flush a stream; if that fails, discard its text and return False."""
+def _flush(stream: TextIO) -> None:
+    """Flush a stream; if that fails, discard its text."""
     try:
         stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return False
-    return True

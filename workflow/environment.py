@@ -79,7 +79,12 @@ def set_up(asked: set[str]) -> None:
 
 
 def check_own() -> None:
-    """Raise SetupError where something stands in the environment's place that is not of this."""
+    """Raise SetupError if the environment cannot be here: by the folder's name or its contents."""
+    if refused := set(str(ROOT)) & set(":{}\n"):
+        named = " ".join(map(repr, sorted(refused)))
+        raise SetupError(
+            f"{str(ROOT)!r}: Python packages cannot be in a folder with {named}; move it"
+        )
     if VENV.is_symlink():
         raise SetupError(f"{VENV} is a link to {os.readlink(VENV)}; remove the link")
     about = VENV / "pyvenv.cfg"

@@ -124,7 +124,8 @@ def run(command: Sequence[str], failed: str, environment: Mapping[str, str] = os
         log.seek(0)
         said = log.read()
     if process.returncode:
-        (VENV / "setup.log").write_text(said)
+        with suppress(OSError):  # for example a full disk
+            (VENV / "setup.log").write_text(said)
         lines = [line for line in map(str.strip, said.splitlines()) if line]
         lines = [line for line in lines if not line.startswith("WARNING:")] or ["no message"]
         # A compiler's or linker's own complaint says more than the installer's.

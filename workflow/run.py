@@ -211,7 +211,8 @@ def _command(arguments: argparse.Namespace) -> list[str]:
 def _environment(written: int) -> dict[str, str]:
     plugins = [str(ROOT / "workflow" / "events"), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, plugins))
-    return {**os.environ, "PYTHONPATH": path, "MATMUL_STUDY_EVENTS": str(written)}
+    own = {"PYTHONPATH": path, "PYTHONUTF8": "1", "MATMUL_STUDY_EVENTS": str(written)}
+    return os.environ | own
 
 
 def _follow(stream: IO[bytes], state: State, display: Display) -> None:

@@ -127,3 +127,21 @@ def test_what_is_wrong_is_one_line(monkeypatch, capsys, arguments, message):
     output, errors = capsys.readouterr()
     assert (status, output) == (2, "")
     assert re.fullmatch(rf"error: {message}\n", errors), errors
+
+
+@pytest.mark.parametrize("closed", ["", ">&-", "2>&-", "<&- >&- 2>&-", "| true"])
+def test_an_output_that_lacks_characters_or_is_closed_is_no_error(closed):
+    command = f'"$0" -m analysis glossary {closed}; exit ${{PIPESTATUS[0]}}'
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shell = ["bash", "-c", command, sys.executable]
+    done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"**?**" in done.stdout or ">&-" in closed or closed == "| true"
+
+
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "analysis", "glossary"]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith("No space left on device\n")

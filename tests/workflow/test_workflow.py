@@ -323,6 +323,7 @@ def project(make_project, tmp_path):
         ("seed: 1", "seed: [", r"config\.yaml: line \d+, column \d+: "),
         ("device: auto", "device: 99", r"GPU 99: not found on this host"),
         ("recordings/card", "recordings/gone", r"recording data/recordings/gone: no such folder"),
+        ("data/recordings/card", "'a{b}'", r"recording a\{b\}: braces are wildcards .*; rename it"),
         ("seed: 1", "scope: some\n  seed: 1", r"config\.yaml: study\.scope: 'some' is not allowed"),
     ],
 )

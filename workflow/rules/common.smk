@@ -95,6 +95,8 @@ def recorded_architectures(entry):
     """
     found = {}
     for folder in map(Path, entry.folders):
+        if re.search("[{}]", str(folder)):
+            raise StudyError(f"recording {folder}: braces are wildcards of Snakemake; rename it")
         recording_files.check_manifest(folder)
         found[folder] = recording_files.read_provenance(folder)
     recording_files.check_sessions(found)
