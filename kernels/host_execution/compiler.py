@@ -188,6 +188,7 @@ def build_kernel(
         f"-L{folder}",
         "-Wl,--no-as-needed",
         f"-l:{runtime.name}",
+        "-Wl,--as-needed",  # linking the C++ library takes longer than compiling
         "-Wl,-rpath,$ORIGIN",
         # A kernel has no operating system: of the C library, only what g++ calls by itself.
         *(

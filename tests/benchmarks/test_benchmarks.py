@@ -40,32 +40,22 @@ CARD = CudaDevice(0, "Stand-in", "8.6")
 KERNELS = nvbench_kernels.KERNELS
 
 
-def summary(tag, value):
-    return {"tag": tag, "data": [{"name": "value", "type": "float64", "value": str(value)}]}
-
-
-def nvbench_json(time_s=2e-4):
-    """Results in nvbench's layout: `time_s` with warm caches, 1.5 times as much cold."""
+def nvbench_json():
+    """Results in nvbench's layout: 0.2 ms with warm caches, 0.3 ms cold."""
 
     def state(launches):
-        return {
-            "name": f"Device=0 Launches={launches}",
-            "axis_values": [{"name": "Launches", "type": "int64", "value": str(launches)}],
-            "is_skipped": False,
-            "summaries": [
-                {"tag": "nv/cold/sample_size", "data": []},
-                summary("nv/cold/time/gpu/median", (launches + 0.5) * time_s),
-            ],
-        }
+        time = {"name": "value", "type": "float64", "value": str((launches + 0.5) * 2e-4)}
+        summaries = [{"tag": "nv/cold/sample_size", "data": []}]
+        summaries += [{"tag": "nv/cold/time/gpu/median", "data": [time]}]
+        axis = {"name": "Launches", "type": "int64", "value": str(launches)}
+        names = {"name": f"Device=0 Launches={launches}", "axis_values": [axis]}
+        return names | {"is_skipped": False, "summaries": summaries}
 
-    trains = {
-        nvbench_kernels.label(*kernel): nvbench_kernels.train(kernel[2]) for kernel in KERNELS
+    states = {
+        nvbench_kernels.label(*kernel): [state(1), state(nvbench_kernels.train(kernel[2]))]
+        for kernel in KERNELS
     }
-    return {
-        "benchmarks": [
-            {"name": name, "states": [state(1), state(many)]} for name, many in trains.items()
-        ]
-    }
+    return {"benchmarks": [{"name": name, "states": each} for name, each in states.items()]}
 
 
 def test_medians_are_of_the_rounds():
@@ -97,17 +87,16 @@ def test_what_is_off_by_more_than_two_percent_is_told(ratio, within):
 
 
 def test_warm_and_flushed_are_evaluated_each_by_itself():
-    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 10.8, 8.0, 8.1, 11.4)])
-    assert (found.within, found.flushed_within) == (True, False)
-    found = compare(("cublas_sgemm", None, 256), [Times(8.0, 11.2, 8.0, 16.0, 11.3)])
-    assert (found.within, found.flushed_within) == (False, True)
-
-
-def test_trains_of_short_kernels_are_longer():
-    assert [nvbench_kernels.train(n) for n in (256, 512, 1024, 4096)] == [100, 100, 12, 5]
+    for times, within in (
+        ((8.0, 10.8, 8.0, 8.1, 11.4), (True, False)),
+        ((8.0, 11.2, 8.0, 16.0, 11.3), (False, True)),
+    ):
+        found = compare(("cublas_sgemm", None, 256), [Times(*times)])
+        assert (found.within, found.flushed_within) == within
 
 
 def test_times_of_nvbench_are_read(tmp_path):
+    assert [nvbench_kernels.train(n) for n in (256, 512, 1024, 4096)] == [100, 100, 12, 5]
     path = tmp_path / "r.json"
     path.write_text(json.dumps(nvbench_json()))
     found = read_nvbench(path)
@@ -129,10 +118,6 @@ def test_measurement_that_nvbench_lacks_is_told(tmp_path, change, message):
     path.write_text(json.dumps(results))
     with pytest.raises(StudyError, match=message):
         read_nvbench(path)
-
-
-def inputs_of(n):
-    return Inputs([("float32", Shape.square(n))], seed=1)
 
 
 class FakeSession:
@@ -299,18 +284,12 @@ class FakeSgemm:
 
 class FakeState:
     def __init__(self, launches):
-        self.launches = launches
-
-    def get_int64(self, axis):
-        assert axis == "Launches"
-        return self.launches
+        self.get_int64 = {"Launches": launches}.__getitem__
+        self.get_stream = lambda: SimpleNamespace(addressof=lambda: 77)
 
     def exec(self, launch, *, batched):
         assert not batched
         launch(self)
-
-    def get_stream(self):
-        return SimpleNamespace(addressof=lambda: 77)
 
 
 def test_nvbench_launches_what_the_catalog_says(tmp_path):
@@ -337,22 +316,16 @@ def parts():
 
 
 def test_recordings_have_the_44_cells_once(parts):
-    cells = [
-        (cell.variant, cell.block_size, cell.shape.n)
-        for part in parts
-        for cell in gpu_cells(part.study, "gpu0")
-    ]
-    assert len(cells) == len(set(cells)) == 44
-    assert {(name, block) for name, block, _ in cells} == {
-        (name, block) for name, blocks in CELLS.items() for block in blocks
-    }
+    cells = [each for part in parts for each in gpu_cells(part.study, "gpu0")]
+    assert (
+        len(cells) == len({(each.variant, each.block_size, each.shape.n) for each in cells}) == 44
+    )
+    planned = {(name, block) for name, blocks in CELLS.items() for block in blocks}
+    assert {(each.variant, each.block_size) for each in cells} == planned
     for part in parts:
         protocol = part.study.protocol
         assert (protocol.min_samples, protocol.max_samples) == (20, 20)
         assert protocol.cold_starts == 0
-
-
-def test_limits_that_drop_cells_are_refused():
     config = load(ROOT / "config.yaml")
     limits = [BlockSizeLimit(block_size=2, largest_size=1024)]
     study = config.study.model_copy(update={"block_size_limits": limits})
@@ -417,28 +390,21 @@ def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys)
     assert printed.err == "error: kernel_tuner with cupy: no cupy\n"
 
 
-def test_more_than_the_bound_is_told(monkeypatch, capsys):
+def test_more_than_the_bound_and_a_failed_cell_are_told(monkeypatch, capsys, parts):
     cost = Cost(wall_s={"sampling": 12.5}, busy_s={"sampling": 5.0}, samples=[20] * 44)
     monkeypatch.setattr(tuner_cells, "select", lambda _: [CARD])
     monkeypatch.setattr(tuner_cells, "measure", lambda _: cost)
     monkeypatch.setattr("sys.argv", ["cells"])
     assert exit_status(tuner_cells.main) == 1
     assert "12.50 s, NOT within 12 s" in capsys.readouterr().out
-
-
-def test_cell_that_failed_is_told(parts):
     with pytest.raises(StudyError, match=r"naive N=256 B=16: failed: 2 elements wrong"):
         Cost().add(fake_recording(parts[0], status="failed"))
 
 
 def test_recording_is_made_by_the_command(parts, tmp_path, monkeypatch):
     commands = []
-
-    def fake_run(command, **_):
-        commands.append(command)
-        return SimpleNamespace(returncode=0)
-
-    monkeypatch.setattr(subprocess, "run", fake_run)
+    done = SimpleNamespace(returncode=0)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command) or done)
     monkeypatch.setattr(tuner_cells.recording, "read", lambda path: path)
     made, taken_s = tuner_cells.record(parts[1], tmp_path / "cubins", tmp_path / "part1")
     assert (made, taken_s > 0) == (tmp_path / "part1", True)
@@ -480,44 +446,32 @@ class FakeTuner:
 @pytest.mark.parametrize("name", CELLS)
 def test_tuner_gets_the_geometry_of_the_catalog(name):
     tuner = FakeTuner()
-    inputs = inputs_of(256)
+    inputs = Inputs([("float32", Shape.square(256))], seed=1)
     assert tuner_kernels.tune(tuner, "NVCUDA", name, 256, CELLS[name], inputs) == len(CELLS[name])
     ((_, _, options),) = tuner.calls
     assert (options["lang"], options["iterations"]) == ("NVCUDA", 30)
     assert options["grid_div_x"] == options["grid_div_y"] == ["BLOCK"]
+    if name == "block":
+        with pytest.raises(StudyError, match="block N=256 B=8: no time"):
+            tuner_kernels.tune(FakeTuner(failing=8), "CUPY", name, 256, [4, 8], inputs)
 
 
-def test_kernel_that_the_tuner_does_not_time_is_told():
-    with pytest.raises(StudyError, match="block N=256 B=8: no time"):
-        tuner_kernels.tune(FakeTuner(failing=8), "CUPY", "block", 256, [4, 8], inputs_of(256))
-
-
-def test_backend_that_is_not_there_is_told(monkeypatch, capsys):
+def test_tuner_times_every_cell_or_is_one_line(monkeypatch, capsys):
     def tune_kernel(*_, **__):
         raise ImportError("pycuda not installed,\ninstall it")
 
-    monkeypatch.setitem(sys.modules, "kernel_tuner", SimpleNamespace(tune_kernel=tune_kernel))
-    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
-    assert exit_status(tuner_kernels.main) == 2
-    assert capsys.readouterr().err == "error: pycuda not installed, install it\n"
-
-
-def test_tuner_times_every_cell(monkeypatch, capsys):
     tuner = FakeTuner()
-    monkeypatch.setitem(sys.modules, "kernel_tuner", tuner)
+    failing = SimpleNamespace(tune_kernel=tune_kernel)
     monkeypatch.setattr("sys.argv", ["tuner", "--backend", "pycuda"])
-    assert exit_status(tuner_kernels.main) == 0
-    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert answer["cells"] == 44
+    for module, status in ((tuner, 0), (failing, 2), (None, 2)):
+        monkeypatch.setitem(sys.modules, "kernel_tuner", module)
+        assert exit_status(tuner_kernels.main) == status
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1])["cells"] == 44
     assert len(tuner.calls) == len(CELLS) * len(SIZES)
     assert {options["lang"] for _, _, options in tuner.calls} == {"PYCUDA"}
-
-
-def test_without_kernel_tuner_its_installation_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "kernel_tuner", None)
-    monkeypatch.setattr("sys.argv", ["tuner", "--backend", "nvrtc"])
-    assert exit_status(tuner_kernels.main) == 2
-    assert "run `pip install kernel_tuner==1.4.0`" in capsys.readouterr().err
+    assert said.err.startswith("error: pycuda not installed, install it\nerror: ")
+    assert "run `pip install kernel_tuner==1.4.0`" in said.err
     failed = SimpleNamespace(returncode=2, stdout="", stderr="error: kernel_tuner: not installed")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(StudyError, match=r"^kernel_tuner with nvrtc: kernel_tuner: not installed$"):

@@ -70,10 +70,6 @@ def test_threads_are_the_whole_cpus_that_are_granted(host, files, granted, threa
     assert usable_threads(root) == threads
 
 
-def test_this_host_has_threads():
-    assert 1 <= usable_threads() <= len(os.sched_getaffinity(0))
-
-
 def cache_files(index, level, kind, size, sharers="0-1"):
     folder = f"sys/devices/system/cpu/cpu0/cache/index{index}"
     names = {"level": level, "type": kind, "size": size, "shared_cpu_list": sharers}
@@ -95,9 +91,8 @@ def test_caches_for_data_are_told_nearest_first(host):
 
 
 def test_caches_that_are_not_told_are_left_out(host):
-    assert caches(host()) == []
-    assert caches(host(**cache_files(0, 1, "Data", ""))) == []
-    assert caches(host(**cache_files(0, "", "Data", "48K"))) == []
+    for files in ({}, cache_files(0, 1, "Data", ""), cache_files(0, "", "Data", "48K")):
+        assert caches(host(**files)) == []
 
 
 def _waits_s(limit_s):
@@ -117,3 +112,4 @@ def test_threads_at_work_are_waited_for():
     assert busy.is_alive()
     wait_until_alone(60)
     assert not busy.is_alive()
+    assert 1 <= usable_threads() <= len(os.sched_getaffinity(0))

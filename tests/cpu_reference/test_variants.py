@@ -153,9 +153,6 @@ def test_threads_and_block_sizes_that_a_variant_does_not_take_are_refused(
 ):
     with pytest.raises(ValueError, match=f"{name}: {said}"):
         library.multiply(name, square(), square(), square(), block, threads)
-
-
-def test_an_unknown_variant_is_refused_naming_the_others():
     with pytest.raises(StudyError, match="'fast': unknown; use one of naive, loop_order"):
         variant("fast")
 
@@ -171,15 +168,10 @@ def test_ceilings_are_above_what_any_variant_reaches(library):
     out = np.empty_like(p)
     assert 1e8 < library.triad_bytes_per_s(out, p, q) < 1e12
     assert (out == 11).all()
-
-
-@pytest.mark.parametrize(
-    "wrong", [np.zeros(3, np.float32), np.zeros(4), np.zeros(8, np.float32)[::2]]
-)
-def test_triad_of_other_arrays_is_refused(library, wrong):
     fitting = np.zeros(4, np.float32)
-    with pytest.raises(ValueError, match="contiguous float32 of one length"):
-        library.triad_bytes_per_s(fitting, fitting, wrong)
+    for wrong in (np.zeros(3, np.float32), np.zeros(4), np.zeros(8, np.float32)[::2]):
+        with pytest.raises(ValueError, match="contiguous float32 of one length"):
+            library.triad_bytes_per_s(fitting, fitting, wrong)
 
 
 def square(n=4, dtype=np.float32):
@@ -203,40 +195,30 @@ def test_other_matrices_are_refused(library, place, wrong):
     with pytest.raises(ValueError, match="square, of one size, contiguous and float32"):
         library.multiply("naive", *matrices, None)
 
-
-@pytest.mark.parametrize("shape", [(4, 5), (5, 4), (16,), (4, 4, 1)])
-def test_three_alike_that_are_not_square_are_refused(library, shape):
-    # An accepted one would be read and written out of bounds.
-    matrices = [np.zeros(1000, np.float32)[: np.prod(shape)].reshape(shape) for _ in range(3)]
-    with pytest.raises(ValueError, match="square"):
-        library.multiply("naive", *matrices, None)
-
-
-def test_missing_gcc_is_one_line_with_a_remedy(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StudyError, match=r"^gcc: not found on PATH; install it.*$"):
-        find_gcc()
+    for shape in ((4, 5), (5, 4), (16,), (4, 4, 1)):  # accepted, they would be read out of bounds
+        matrices = [np.zeros(1000, np.float32)[: np.prod(shape)].reshape(shape) for _ in range(3)]
+        with pytest.raises(ValueError, match="square"):
+            library.multiply("naive", *matrices, None)
 
 
 def test_gcc_is_the_first_on_path_and_tells_its_version(monkeypatch, tmp_path):
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StudyError, match=r"^gcc: not found on PATH; install it.*$"):
+        find_gcc()
     gcc = program(tmp_path / "gcc", '[ "$1" = -dumpfullversion ] && echo 12.3.4')
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{path}")
     assert find_gcc() == gcc
     assert gcc_version(gcc) == "12.3.4"
 
 
-@pytest.mark.parametrize(
-    ("script", "complaint"),
-    [
-        ("echo 'a.c: In function' >&2; echo 'a.c:1: error: no x' >&2", "a.c:1: error: no x"),
-        ("echo killed >&2", "without a message"),
-    ],
-)
-def test_failed_build_is_one_line(tmp_path, script, complaint):
-    gcc = program(tmp_path / "gcc", f"{script}; exit 1")
-    with pytest.raises(StudyError) as refused:
-        build_library(gcc, tmp_path)
-    assert str(refused.value) == f"cpu_reference: gcc failed: {complaint}"
+def test_failed_build_is_one_line(tmp_path):
+    said = "echo 'a.c: In function' >&2; echo 'a.c:1: error: no x' >&2"
+    for script, complaint in ((said, "a.c:1: error: no x"), ("echo killed", "without a message")):
+        gcc = program(tmp_path / "gcc", f"{script}; exit 1")
+        with pytest.raises(StudyError) as refused:
+            build_library(gcc, tmp_path)
+        assert str(refused.value) == f"cpu_reference: gcc failed: {complaint}"
 
 
 def test_library_is_built_with_exact_arithmetic_for_this_machine_or_another(tmp_path):

@@ -127,7 +127,7 @@ def tables(folder: Path, **rows: list[dict[str, object]]) -> Store:
     return Store(folder)
 
 
-def only(table: pd.DataFrame, **where: object) -> pd.Series:
+def only(table: pd.DataFrame, /, **where: object) -> pd.Series:
     """Return the single row with these values; None stands for an empty value."""
     for name, value in where.items():
         column = table[name]

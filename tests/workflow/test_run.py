@@ -94,9 +94,12 @@ def left_in(project):
 
 
 def test_a_line_for_each_job_and_the_rest_in_a_file(project):
+    text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
+    (project / "Snakefile").write_text(text)
     (project / "go").touch()
-    status, output, errors = run(project)
+    status, output, errors = run(project, "--full")
     assert status == 0, errors
+    assert (project / "results" / "quick.txt").read_text() == "full\n"
     shown = [re.match(r"[^·]* · ([^·]*[^· ])", line)[1] for line in errors.splitlines()]
     assert list(dict.fromkeys(shown)) == [
         "planning jobs",
@@ -259,14 +262,6 @@ def test_an_error_is_one_line(project, change, message):
     said = [line for line in errors.splitlines() if not re.match(r"\d+:\d\d", line)]
     assert len(said) == 1
     assert re.fullmatch(f"error: {message}", said[0]), said[0]
-
-
-def test_scope_reaches_the_workflow(project):
-    text = SNAKEFILE.replace("echo quick >", "echo {config[scope]} >")
-    (project / "Snakefile").write_text(text)
-    (project / "go").touch()
-    assert run(project, "--full")[0] == 0
-    assert (project / "results" / "quick.txt").read_text() == "full\n"
 
 
 def test_watching_makes_it_again_after_an_edit(project):

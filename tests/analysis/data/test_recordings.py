@@ -1,8 +1,8 @@
 """Recordings: labels, tables, staleness, and the refusal of broken ones."""
 
 import gzip
+import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,6 @@ from measurement.recording.recording import CELL, TABLES, Recording, RecordingEr
 def two_gpus(make_recording, tmp_path_factory) -> Recording:
     path = tmp_path_factory.mktemp("recordings") / "two"
     return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), seed=1)
-
-
-def copy(source: Recording, target: Path) -> Path:
-    target.mkdir()
-    for file in source.path.iterdir():
-        (target / file.name).write_bytes(file.read_bytes())
-    return target
 
 
 def test_labels_are_ids_with_the_device_where_there_are_several(
@@ -71,6 +64,10 @@ def test_times_name_implementations_and_point_into_cells(gpu_recording):
         assert list(naive["n"]) == [256, 512, 1024, 1536, 2048]
         draws = source.draws[quantity][gpu.index]
         np.testing.assert_allclose(np.median(draws, axis=1), gpu["time_s"], rtol=0.02)
+    times = source.times("total")
+    packed = times[times["implementation"] == "cpu_packed"]
+    assert list(packed["n"]) == sorted(set(packed["n"]))
+    assert set(source.cells.loc[packed.index, "threads"]) == {1}
 
 
 def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, two_gpus):
@@ -82,31 +79,21 @@ def test_summary_has_a_row_for_each_measured_cell(gpu_recording, cpu_recording, 
         cells = recording.samples.drop_duplicates(CELL)
         assert (table["recording"] == name).sum() == len(cells)
     on_cpu = table["device"] == "cpu"
-    assert (
-        table.loc[on_cpu, ["gpu", "build", "kernel_s", "kernel_flop_per_s"]].isna().all(axis=None)
-    )
+    unknown = ["gpu", "build", "kernel_s", "kernel_flop_per_s"]
+    assert table.loc[on_cpu, unknown].isna().all(axis=None)
     assert set(table.loc[~on_cpu, "gpu"]) == {"card", "two-gpu0", "two-gpu1"}
     assert set(table.loc[~on_cpu, "build"].dropna()) == {"exact", "guarded"}
     assert set(table.loc[~on_cpu & table["build"].isna(), "variant"]) == {"cublas_sgemm"}
-    row = table[
-        (table["gpu"] == "card") & (table["variant"] == "block") & (table["n"] == 512)
-    ].iloc[0]
+    row = table.query("gpu == 'card' and variant == 'block' and n == 512").iloc[0]
     assert row["flop_per_s"] == 2 * 512**3 / row["total_s"]
     assert row["kernel_flop_per_s"] == 2 * 512**3 / row["kernel_s"]
     assert row["total_low_s"] < row["total_s"] < row["total_high_s"]
-
-
-def test_a_rate_counts_the_products_of_a_batch_and_all_edges(gpu_recording):
-    table = data.summary_table(data.sources({"card": gpu_recording}))
+    table = table[table["gpu"] == "card"]
     rows = table[table["variant"] == "bmm_tile"]
     assert set(rows["dtype"]) == {"int32", "float64"}
     for row in rows.to_dict("records"):
         assert (row["batch"], row["m"], row["k"], row["n"]) == (3, 17, 33, 65)
         assert row["flop_per_s"] == 2 * 3 * 17 * 33 * 65 / row["total_s"]
-
-
-def test_the_hosts_own_work_is_no_overhead(gpu_recording):
-    table = data.summary_table(data.sources({"card": gpu_recording}))
     gpu = table[table["device"] != "cpu"]
     assert gpu["overhead_s"].to_numpy() == pytest.approx(5e-6)
     has_work = {"tile_transposed_b", "tile_conflict_free", "block_padded"}
@@ -226,17 +213,15 @@ def test_environment_is_the_provenance_as_text(gpu_recording, cpu_recording):
     assert not [item for item in values if item.startswith("sources")]
     host = data.environment_table({"host": cpu_recording})
     assert "devices" not in set(host["item"]), "there is none"
-
-
-def test_without_recordings_the_tables_are_empty_with_all_columns():
-    assert list(data.summary_table([]))[:3] == ["recording", "gpu", "device"]
-    assert list(data.recordings_table([]))[-1] == "stale_sources"
-    assert data.checks_table({}).empty
-    assert data.builds_table({}).empty
+    assert (values["host.caches.L1.bytes"], values["host.caches.L3.shared_by"]) == ("32768", "4")
+    assert values["host.usable_threads"] == "4"
 
 
 def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
     """But for that of one cell's samples, which is the order of time."""
+    assert list(data.summary_table([]))[:3] == ["recording", "gpu", "device"]
+    assert list(data.recordings_table([]))[-1] == "stale_sources"
+    assert all(table({}).empty for table in (data.checks_table, data.builds_table))
     mixed = gpu_recording.samples.sample(frac=1, random_state=1)
     shuffled = replace(
         gpu_recording,
@@ -247,26 +232,20 @@ def test_the_order_of_a_recordings_rows_changes_nothing(gpu_recording):
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_a_missing_recording_is_refused_by_name(tmp_path):
+def test_what_cannot_be_loaded_is_refused_by_name(gpu_recording, monkeypatch, tmp_path):
     with pytest.raises(RecordingError, match="nowhere: no such folder"):
         data.load({"card": [tmp_path / "nowhere"]})
-
-
-def test_a_kernel_that_the_catalog_has_not_is_refused_by_name(gpu_recording, monkeypatch):
+    with pytest.raises(StudyError, match="'published'"):
+        data.load({"published": [gpu_recording.path]})
     known = {name: entry for name, entry in data.VARIANTS.items() if name != "block"}
     monkeypatch.setattr(data, "VARIANTS", known)
     with pytest.raises(StudyError, match="'card': block is not in the catalog; "):
         data.load({"card": [gpu_recording.path]})
 
 
-def test_the_id_of_the_published_tables_is_taken(gpu_recording):
-    with pytest.raises(StudyError, match="'published'"):
-        data.load({"published": [gpu_recording.path]})
-
-
 @pytest.mark.parametrize("name", [*TABLES, "provenance.json"])
 def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
-    path = copy(gpu_recording, tmp_path / "altered")
+    path = shutil.copytree(gpu_recording.path, tmp_path / "altered")
     content = (path / name).read_bytes()
     if name.endswith(".gz"):
         content = gzip.compress(gzip.decompress(content).replace(b"512", b"513", 1))
@@ -279,7 +258,7 @@ def test_an_altered_file_is_refused_by_name(gpu_recording, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["samples.csv.gz", "checks.csv", "MANIFEST.sha256"])
 def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, name):
-    path = copy(gpu_recording, tmp_path / "short")
+    path = shutil.copytree(gpu_recording.path, tmp_path / "short")
     file = path / name
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(
@@ -289,18 +268,3 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):
         data.load({"card": [path]})
-
-
-def test_times_of_a_cpu_are_of_one_thread(gpu_recording):
-    (source,) = data.sources({"card": gpu_recording})
-    times = source.times("total")
-    packed = times[times["implementation"] == "cpu_packed"]
-    assert list(packed["n"]) == sorted(set(packed["n"]))
-    assert set(source.cells.loc[packed.index, "threads"]) == {1}
-
-
-def test_caches_are_told_by_their_level(gpu_recording):
-    table = data.environment_table({"card": gpu_recording}).set_index("item")["value"]
-    assert table["host.caches.L1.bytes"] == "32768"
-    assert table["host.caches.L3.shared_by"] == "4"
-    assert table["host.usable_threads"] == "4"

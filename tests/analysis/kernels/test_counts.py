@@ -180,17 +180,14 @@ def explained(theory, counter, merged=None):
     return counts.explanations(*(dict(zip(METRICS, values, strict=True)) for values in sources))
 
 
-@pytest.mark.parametrize("off", [-1, 1])
-def test_a_single_wavefront_too_many_or_few_is_not_arbitration(off):
-    theory = (262144, 262144, 0)
-    found = explained(theory, (262144, 289255 + off, 27111))
-    assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
-    theory, merged = (8388608, 8388608, 0), (5242880, 6291456, 0)
-    found = explained(theory, (5242880, 6295704 + off, 4248), merged)
-    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED) | {"requests": WIDE}
-
-
-def test_merged_loads_of_half_a_warp_take_one_wavefront():
+def test_a_single_wavefront_too_many_or_few_is_not_arbitration():
+    for off in (-1, 1):
+        found = explained((262144, 262144, 0), (262144, 289255 + off, 27111))
+        assert found == {"wavefronts": NOT_EXPLAINED, "bank_conflicts": NOT_EXPLAINED}
+        theory, merged = (8388608, 8388608, 0), (5242880, 6291456, 0)
+        found = explained(theory, (5242880, 6295704 + off, 4248), merged)
+        assert found == dict.fromkeys(METRICS, NOT_EXPLAINED) | {"requests": WIDE}
+    # Merged loads of half a warp take one wavefront.
     theory, merged = (10485760, 10485760, 0), (4194304, 4194304, 0)  # 8×2 threads on an H100
     found = explained(theory, (4194304, 4195167, 863), merged)
     both = f"{WIDE}; {ARBITRATION}"
@@ -209,9 +206,6 @@ def test_only_arbitration_adds_conflicts_and_the_rest_is_not_explained():
     sectors = ({"requests": 8, "sectors": 32}, {"sectors": 31})
     for theory, counter in (sectors, ({"bank_conflicts": 0}, {"bank_conflicts": 3})):
         assert counts.explanations(theory, theory, counter) == dict.fromkeys(counter, NOT_EXPLAINED)
-
-
-@pytest.mark.parametrize("requests", [999, 251, 249, 1001])
-def test_requests_that_are_neither_plain_nor_merged_are_not_explained(requests):
-    found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
-    assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)
+    for requests in (999, 251, 249, 1001):  # neither plain nor merged
+        found = explained((1000, 1000, 0), (requests, 1003, 3), (250, 1000, 0))
+        assert found == dict.fromkeys(METRICS, NOT_EXPLAINED)

@@ -1,5 +1,7 @@
 """Models beside empirical baselines: what each did not see, and the intervals of new variants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,18 +9,15 @@ from analysis.models import evaluation
 from analysis.models.baselines import baselines
 from analysis.models.comparison import BEST, candidate
 from analysis.models.definitions import HELD_OUT, UNSEEN
-from analysis.stats.fitting import Data, fit
+from analysis.stats.fitting import fit
 from tests.support import model_data
 
 CELLS = model_data.cells()
 NOISE = (0.05, 0.02, 0.02, 0.02)
 
 
-def of(model, seed=0, noise=NOISE):
-    data = model_data.times("M2", seed, noise)
-    design = model_data.MODELS[model].design(CELLS)
-    parts = (data.log_times, data.variance, data.kernels, data.sizes, data.noise)
-    own = Data(design, *parts)
+def of(model):
+    own = replace(model_data.times("M2", 0, NOISE), design=model_data.MODELS[model].design(CELLS))
     return candidate(model, own, fit(own))
 
 
@@ -60,9 +59,8 @@ def test_held_out_cells_and_unseen_variants_are_counted():
     assert held["log_rms"] == pytest.approx(np.log(1.1))
     assert (held["cells_inside"], held["inside_share"]) == (len(CELLS), 1)
     never = evaluated(UNSEEN).set_index(["test", "model"]).loc[(evaluation.NEVER, "M2")]
-    width = evaluation.half_width(
-        evaluation.variant_errors(of("M2"), CELLS), CELLS.groupby("variant").ngroup()
-    )
+    errors = evaluation.variant_errors(of("M2"), CELLS)
+    width = evaluation.half_width(errors, CELLS.groupby("variant").ngroup())
     assert never["interval_factor"] == pytest.approx(np.exp(width))
 
 
@@ -70,13 +68,9 @@ def test_a_variant_left_out_takes_no_part_in_its_own_prediction():
     one = of("M2")
     own = (CELLS["variant"] == "block").to_numpy()
     errors = evaluation.variant_errors(one, CELLS)
-    spoiled = one.data.log_times + np.where(own, 3.0, 0.0)
-    data = Data(one.data.design, spoiled, *(getattr(one.data, each) for each in REST))
-    moved = evaluation.variant_errors(candidate("M2", data, one.fit), CELLS)
+    spoiled = replace(one.data, log_times=one.data.log_times + np.where(own, 3.0, 0.0))
+    moved = evaluation.variant_errors(candidate("M2", spoiled, one.fit), CELLS)
     np.testing.assert_allclose(moved[own], errors[own] - 3.0, atol=1e-4)
-
-
-REST = ("variance", "kernels", "sizes", "noise")
 
 
 def test_half_width_by_hand():

@@ -14,6 +14,7 @@ from analysis.models.ratios import BANDWIDTH, FIT, LATENCY, ratios_table
 from analysis.models.tables import model_tables
 from analysis.schema import TABLES
 from measurement.recording.recording import Recording
+from tests.support.report_data import only as one
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,14 @@ def tables_of(recordings, published_times=None, progress=lambda _: None):
 @pytest.fixture(scope="module")
 def of_card(gpu_recording: Recording):
     """The tables of the simulated GPU, which follows M0."""
-    return tables_of({"card": gpu_recording})
+    lines: list[str] = []
+    found = tables_of({"card": gpu_recording}, progress=lines.append)
+    assert lines == [
+        "models of published: modelled kernels",
+        "models of card: modelled kernels",
+        "models of card: all kernels",
+    ]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -45,27 +53,7 @@ def of_h100():
     return tables_of(data.load({"h100": [H100]}))
 
 
-def one(frame, **keys):
-    """Return the one row with these values."""
-    for name, value in keys.items():
-        frame = frame[frame[name] == value]
-    assert len(frame) == 1, keys
-    return frame.iloc[0]
-
-
 # ---- A GPU that follows M0
-
-
-def test_the_tables_have_their_columns_and_say_what_they_are_doing(gpu_recording: Recording):
-    lines: list[str] = []
-    found = tables_of({"card": gpu_recording}, progress=lines.append)
-    assert lines == [
-        "models of published: modelled kernels",
-        "models of card: modelled kernels",
-        "models of card: all kernels",
-    ]
-    for name in ("models", "model_comparison", "model_predictions"):
-        assert list(found[name]) == list(TABLES[name].columns)
 
 
 def test_a_card_that_follows_m0_has_its_parameters(of_card):
@@ -91,6 +79,8 @@ def test_a_card_that_follows_m0_has_its_parameters(of_card):
 
 def test_models_whose_work_is_not_known_are_left_out(of_card):
     """The simulated GPU has machine code of few builds, published GPUs none at all."""
+    for name in ("models", "model_comparison", "model_predictions"):
+        assert list(of_card[name]) == list(TABLES[name].columns)
     compared = of_card["model_comparison"]
     known = compared.groupby(["source", "kernels"], sort=False)["model"].agg(list)
     assert known["published", "modelled"] == ["M0", "M1", "M2", "M3", "M4", "M6"]
@@ -131,15 +121,12 @@ def test_held_out_orders_do_not_move_the_fit(make_recording, tmp_path):
     assert not before["model_predictions"].equals(after["model_predictions"])
 
 
-def test_a_host_without_gpu_has_no_model(cpu_recording: Recording):
-    found = tables_of({"host": cpu_recording})
-    for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
-        assert set(found[name]["source"]) == {"published"}
-
-
-def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path):
+def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path, cpu_recording):
+    """A host without GPU has no model."""
     made = make_recording(tmp_path / "one", sizes=(512,), holdout=())
-    found = tables_of({"card": made})
+    found = tables_of({"card": made, "host": cpu_recording})
+    for name in ("models", "model_comparison", "model_predictions", "model_ratios"):
+        assert set(found[name]["source"]) == {"published", "card"}
     own = found["models"][found["models"]["source"] == "card"]
     assert set(own["status"]) == {"no interval"}
     compared = found["model_comparison"]

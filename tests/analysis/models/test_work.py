@@ -10,7 +10,6 @@ from kernels.host_execution.counts import ncu_metric
 
 N = 1024
 BLOCKS = (N // 32) ** 2
-MULTIPROCESSORS = 132
 CODE = ["variant", "dtype", "block_size", "build", "registers_per_thread", "static_shared_bytes"]
 CODE += ["instructions", "loop_instructions", "loop_fmas"]
 COUNTERS = ["variant", "dtype", "batch", "m", "n", "k", "block_size", "ncu_metric", "counter"]
@@ -22,12 +21,8 @@ def cells(*rows):
 
 
 def card(code=(), counters=(), capability="9.0"):
-    return GpuFacts(
-        MULTIPROCESSORS,
-        capability,
-        pd.DataFrame(code, columns=CODE).astype({"block_size": "Int64"}),
-        pd.DataFrame(counters, columns=COUNTERS).astype({"block_size": "Int64"}),
-    )
+    known = (pd.DataFrame(code, columns=CODE), pd.DataFrame(counters, columns=COUNTERS))
+    return GpuFacts(132, capability, *(each.astype({"block_size": "Int64"}) for each in known))
 
 
 # 84 instructions of the main loop do 32 FMAs, 37 stand outside of it.
@@ -60,9 +55,7 @@ def test_naive_waits_at_no_barrier_and_a_buffered_kernel_once():
     # Neighbouring threads of naive read and store down a column: 32 lines; B's element is shared.
     loads = N**3 // 32
     assert found["lines"].tolist()[0] == loads * 33 + N * N // 32 * 32
-
-
-def test_what_a_block_of_few_threads_asks_is_counted_by_warps():
+    # Blocks of few threads are counted by warps.
     one, four = (with_work(cells(("block", 256, block)), None).iloc[0]["lines"] for block in (1, 2))
     assert one == pytest.approx(256**3 * 2 + 256**2)
     assert four == pytest.approx(256**3 / 2 / 4 * 4 + 256**2 / 4 * 2)
@@ -109,10 +102,6 @@ def test_an_order_that_the_block_does_not_divide_has_the_guarded_build_s_code_or
     ]
     assert issued[0] - issued[1] == BLOCKS * 32 * 100
     assert issued[2] == BLOCKS * 32 * (37 + 32 * 84)
-
-
-def test_cells_keep_their_index_and_columns():
     asked = cells(("block", N, 32), ("naive", N, 32)).set_index(pd.Index([7, 3])).assign(x=1)
-    found = with_work(asked, card([BLOCK32]))
-    assert list(found.index) == [7, 3]
-    assert list(found) == [*asked, *COLUMNS]
+    found = with_work(asked, exact)
+    assert (list(found.index), list(found)) == ([7, 3], [*asked, *COLUMNS])

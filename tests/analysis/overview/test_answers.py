@@ -72,23 +72,17 @@ def test_the_fastest_may_be_a_library_or_on_the_cpu():
     assert row[["gpu", "speedup", "break_even_location"]].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("spread", "word"), [(0.001, "faster"), (0.2, "undecided"), (None, "no interval")]
-)
-def test_the_verdict_is_on_the_speedup_over_the_next(spread, word):
+def test_verdicts_are_on_the_intervals_of_speedups():
+    """Over the next implementation, and over the CPU."""
     times = {"block": 0.004, "naive": 0.0041}
-    cells = [pinned(name, 512, total_s, spread=spread) for name, total_s in times.items()]
-    assert answers(cells)["implementation_verdict"] == word
-
-
-@pytest.mark.parametrize(
-    ("speedup", "spread", "word"),
-    [(40, 0.01, "faster"), (0.5, 0.01, "slower"), (1, 0.2, "undecided"), (40, None, "no interval")],
-)
-def test_the_speedup_is_evaluated_by_its_interval(speedup, spread, word):
-    row = answers(speedups=[speedup_row("card", "block", 1024, speedup, spread)])
-    assert (row["speedup"], row["speedup_verdict"]) == (speedup, word)
-    assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
+    for spread, word in ((0.001, "faster"), (0.2, "undecided"), (None, "no interval")):
+        cells = [pinned(name, 512, total_s, spread=spread) for name, total_s in times.items()]
+        assert answers(cells)["implementation_verdict"] == word
+    known = {(40, 0.01): "faster", (0.5, 0.01): "slower", (1, 0.2): "undecided"}
+    for (speedup, spread), word in (known | {(40, None): "no interval"}).items():
+        row = answers(speedups=[speedup_row("card", "block", 1024, speedup, spread)])
+        assert (row["speedup"], row["speedup_verdict"]) == (speedup, word)
+        assert (row["cpu_best_variant"], row["cpu_best_threads"]) == ("blas", 16)
 
 
 def test_the_speedup_is_the_largest_at_the_largest_common_size():

@@ -7,7 +7,7 @@ import pytest
 from analysis.data import published
 from analysis.published.audit import ORDER, REPEAT, fit_constant
 from analysis.published.audit_text import audit_tables
-from tests.support.report_data import PUBLISHED, STATEMENTS
+from tests.support.report_data import PUBLISHED, STATEMENTS, only
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,7 @@ UNROLLED = {"table": 6, "implementation": "gpu_block_unroll4"}
 
 def one(tables, name, **where):
     """Return the only row of a table of the audit with these values."""
-    rows = tables[f"audit_{name}"]
-    for column, value in where.items():
-        rows = rows[(rows[column] == value).fillna(False)]
-    assert len(rows) == 1, rows
-    return rows.iloc[0]
+    return only(tables[f"audit_{name}"], **where)
 
 
 # ---- rates
@@ -62,18 +58,15 @@ def test_every_rate_printed_beside_a_time_is_that_of_the_time(audited):
     assert printed["rate_agrees"].all()
     row = one(audited, "cells", **ROW_AT_1024)
     assert row["flop_per_s"] == 2 * 1024**3 / 0.12
-    assert (row["flop_per_low_s"], row["flop_per_high_s"]) == pytest.approx(
-        (17.18e9, 18.67e9), 1e-3
-    )
+    bounds = (row["flop_per_low_s"], row["flop_per_high_s"])
+    assert bounds == pytest.approx((17.18e9, 18.67e9), 1e-3)
 
 
 @pytest.mark.parametrize(("column", "value"), [("gflops_printed", 19.9), ("time_s", 0.15)])
 def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
     cells = changed(column, value, **ROW_AT_1024)["audit_cells"]
-    wrong = cells[cells["rate_agrees"].eq(False)]
-    assert wrong[["table", "implementation", "n"]].to_numpy().tolist() == [
-        [4, "gpu_buffered_row", 1024]
-    ]
+    (wrong,) = cells[cells["rate_agrees"].eq(False)].to_dict("records")
+    assert {name: wrong[name] for name in ROW_AT_1024} == ROW_AT_1024
 
 
 # ---- the constant in gains
@@ -82,9 +75,8 @@ def test_a_rate_that_is_not_that_of_its_time_is_found(changed, column, value):
 def test_the_published_constants(audited):
     cold = one(audited, "constants", first_table=2, last_table=5)
     assert cold["constant_s"] == pytest.approx(0.0542, abs=5e-5)
-    assert (cold["constant_low_s"], cold["constant_high_s"]) == pytest.approx(
-        (0.0527, 0.0557), 1e-3
-    )
+    bounds = (cold["constant_low_s"], cold["constant_high_s"])
+    assert bounds == pytest.approx((0.0527, 0.0557), 1e-3)
     warm = one(audited, "constants", first_table=6)
     assert warm["shortest_s"] < cold["constant_low_s"], "Table 6 does not hold the constant"
 
@@ -92,26 +84,19 @@ def test_the_published_constants(audited):
 def test_speedups_without_the_constant_are_bounded_by_rounding_and_its_interval(audited):
     row = one(audited, "cells", **ROW_AT_1024)
     assert row["speedup_without_constant"] == pytest.approx(2.37, abs=5e-3)
-    assert (
-        row["speedup_without_constant_low"],
-        row["speedup_without_constant_high"],
-    ) == pytest.approx((2.11, 2.69), abs=5e-3)
+    bounds = [row[f"speedup_without_constant_{end}"] for end in ("low", "high")]
+    assert bounds == pytest.approx([2.11, 2.69], abs=5e-3)
     assert row["m0_limit"] == pytest.approx(2, rel=1e-3)
-    assert row["speedup_without_constant_low"] > row["m0_limit"]
-    of_table_6 = one(audited, "cells", **UNROLLED, n=256, block_size=16)
-    assert of_table_6["speedup_without_constant"] == pytest.approx(
-        (0.055 - 0.0542) / 0.0005, rel=0.1
-    )
-    assert of_table_6["speedup"] == 0.055 / 0.0005
+    row = one(audited, "cells", **UNROLLED, n=256, block_size=16)
+    assert row["speedup_without_constant"] == pytest.approx((0.055 - 0.0542) / 0.0005, rel=0.1)
+    assert row["speedup"] == 0.055 / 0.0005
 
 
 @pytest.mark.parametrize(("time_s", "above"), [(0.15, False), (0.13, None)])
 def test_a_longer_time_lowers_the_speedup_without_the_constant(changed, time_s, above):
     row = one(changed("time_s", time_s, **ROW_AT_1024), "cells", **ROW_AT_1024)
-    low, high = row["speedup_without_constant_low"], row["speedup_without_constant_high"]
-    assert (low > row["m0_limit"], high > row["m0_limit"]) == (
-        (above, above) if above is not None else (False, True)
-    )
+    bounds = [row[f"speedup_without_constant_{end}"] > row["m0_limit"] for end in ("low", "high")]
+    assert bounds == ([above] * 2 if above is not None else [False, True])
 
 
 def test_cells_near_the_constant_are_counted(audited, changed):
@@ -138,9 +123,7 @@ def test_the_best_rate_of_the_text_beside_table_6(audited):
     ("time_s", "least", "most"), [(0.051, 30e9, 100e9), (0.0499, 1e12, np.inf)]
 )
 def test_a_shorter_time_leaves_less_for_copies(changed, time_s, least, most):
-    (row,) = changed("time_s", time_s, **UNROLLED, n=2048, block_size=32)["audit_headline"].to_dict(
-        "records"
-    )
+    row = one(changed("time_s", time_s, **UNROLLED, n=2048, block_size=32), "headline")
     assert row["time_s"] == time_s
     assert least < row["copies_bytes_per_s"] <= most
     assert row["copies_bytes_per_s"] > row["link_bytes_per_s"]
@@ -244,23 +227,15 @@ def test_a_known_constant_is_recovered_with_its_coverage():
     assert 88 <= inside <= 100
 
 
-def test_a_kernel_that_grows_otherwise_hardly_pulls_the_constant():
+def test_a_constant_resists_one_kernel_has_the_unit_of_the_times_and_needs_two_for_an_interval():
     number, n, time_s = kernels(np.random.default_rng(1), noise=0.005)
     steep = number == 0
     time_s[steep] = 0.05 + 1e-13 * n[steep] ** 4
     assert fit_constant(number, n, time_s).value == pytest.approx(0.05, rel=0.02)
-
-
-def test_the_constant_has_the_unit_of_the_times():
     number, n, time_s = kernels(np.random.default_rng(2))
-    seconds, milliseconds = (fit_constant(number, n, f * time_s) for f in (1.0, 1e3))
-    assert milliseconds.value == pytest.approx(1e3 * seconds.value, rel=1e-3)
-    assert milliseconds.high / milliseconds.low == pytest.approx(
-        seconds.high / seconds.low, rel=0.01
-    )
-
-
-def test_one_kernel_gives_a_constant_without_interval():
+    own, scaled = (fit_constant(number, n, f * time_s) for f in (1.0, 1e3))
+    assert scaled.value == pytest.approx(1e3 * own.value, rel=1e-3)
+    assert scaled.high / scaled.low == pytest.approx(own.high / own.low, rel=0.01)
     fitted = fit_constant(*kernels(np.random.default_rng(3), count=1))
     assert fitted.value == pytest.approx(0.05, rel=0.1)
     assert np.isnan([fitted.low, fitted.high]).all()

@@ -26,39 +26,26 @@ def cells(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "text"),
+    ("unit", "texts"),
     [
-        (0.0012345678, MS, "1.235"),
-        (0.0099995, MS, "9.999"),
-        (12.3456789, MS, "12\u202f346"),
-        (2.048, MS, "2048"),
-        (32, BLOCK, "32"),
-        (128256, BLOCK, "128×256"),
-        (1.5e-12, MS, "1.500×10⁻⁹"),
-        (1.5e12, MS, "1.500×10¹⁵"),
-        (math.inf, TIMES, "∞"),
-        (-math.inf, TIMES, "−∞"),
-        (math.nan, TIMES, "undefined"),
-        (0.0, MS, "0"),
-        (-0.5, TIMES, "−0.500"),
-        (0.055, PRINTED_S, "0.055"),
-        (0.5, PRINTED_S, "0.5"),
-        (1300.0, PRINTED_S, "1300"),
-        (0.256, PERCENT, "26"),
-        (1.5e-6, US, "1.50"),
-        (4096.0, schema.COUNT, "4096"),
-        (17180.0, schema.COUNT, "17\u202f180"),
+        (MS, {0.0012345678: "1.235", 0.0099995: "9.999", 12.3456789: "12\u202f346"}),
+        (MS, {2.048: "2048", 1.5e-12: "1.500×10⁻⁹", 1.5e12: "1.500×10¹⁵", 0.0: "0"}),
+        (BLOCK, {32: "32", 128256: "128×256"}),
+        (TIMES, {math.inf: "∞", -math.inf: "−∞", math.nan: "undefined", -0.5: "−0.500"}),
+        (PRINTED_S, {0.055: "0.055", 0.5: "0.5", 1300.0: "1300"}),
+        (PERCENT, {0.256: "26"}),
+        (US, {1.5e-6: "1.50"}),
+        (schema.COUNT, {4096.0: "4096", 17180.0: "17\u202f180"}),
     ],
 )
-def test_numbers_have_the_digits_of_their_unit(value, unit, text):
-    assert show(value, unit, value) == text
+def test_numbers_have_the_digits_of_their_unit(unit, texts):
+    assert {value: show(value, unit, value) for value in texts} == texts
 
 
 def test_bounds_have_at_most_two_decimals_more_than_the_median_needs():
-    for bound, median, text in ((0.00123, 0.0012345, "1.230"), (0.0099, 0.0123, "9.90")):
-        assert show(bound, MS, median) == text
-    for bound, median, text in ((123.456, 0.001234, "123\u202f456"), (1.234e-7, 0.012, "0.00")):
-        assert show(bound, MS, median) == text
+    texts = {(0.00123, 0.0012345): "1.230", (0.0099, 0.0123): "9.90"}
+    texts |= {(123.456, 0.001234): "123\u202f456", (1.234e-7, 0.012): "0.00"}
+    assert {each: show(each[0], MS, each[1]) for each in texts} == texts
 
 
 def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_path, cells):
@@ -76,14 +63,10 @@ def test_ratios_and_speedups_without_an_interval_are_orders_of_magnitude(tmp_pat
     assert "about" not in numbers.share((single, "total_s"), (known, "total_s"))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(7680.0, "about 8000"), (12.0, "about 10"), (9.6, "about 10"), (0.86, "about 0.9")],
-)
-def test_orders_of_magnitude(value, text):
-    assert numbers.about(value, TIMES) == text
-    for exact in (0.0, math.inf, -math.inf):
-        assert numbers.about(exact, TIMES) == show(exact, TIMES, exact)
+def test_orders_of_magnitude():
+    texts = {7680.0: "about 8000", 12.0: "about 10", 9.6: "about 10", 0.86: "about 0.9"}
+    texts |= {exact: show(exact, TIMES, exact) for exact in (0.0, math.inf, -math.inf)}
+    assert {value: numbers.about(value, TIMES) for value in texts} == texts
 
 
 def test_markup_of_numbers_and_intervals_names_cells_and_units(cells):
@@ -100,9 +83,6 @@ def test_markup_of_numbers_and_intervals_names_cells_and_units(cells):
     known = {"total_s": "12.35\u00a0ms", "total_low_s": "12.22", "total_high_s": "12.47"}
     assert shown == list(known.items())
     assert "(" not in single, "there is no interval"
-
-
-def test_markup_of_a_ratio_names_both_cells_and_blanks_give_a_dash(cells):
     first, second = cells
     above, below = (second, "total_s"), (first, "total_s")
     at = 'data-at="summary 1 total_s / summary 0 total_s"'

@@ -38,14 +38,10 @@ def test_a_row_has_its_place_and_its_values(summary):
 @pytest.mark.parametrize(
     ("equal", "found"),
     [
-        ({"variant": "block"}, [1, 2, 3]),
-        ({"variant": ["naive", "buffered_row"]}, [0, 4, 5]),
-        ({"variant": "block", "n": 512, "block_size": 16}, [1]),
-        ({"gpu": None}, [5]),
-        ({"gpu": None, "block_size": None}, [5]),
-        ({"block_size": None}, [4, 5]),
-        ({"block_size": 32}, [0, 2, 3]),
-        ({"n": 3}, []),
+        *(({"variant": "block"}, [1, 2, 3]), ({"variant": ["naive", "buffered_row"]}, [0, 4, 5])),
+        *(({"variant": "block", "n": 512, "block_size": 16}, [1]), ({"gpu": None}, [5])),
+        *(({"gpu": None, "block_size": None}, [5]), ({"block_size": None}, [4, 5])),
+        *(({"block_size": 32}, [0, 2, 3]), ({"n": 3}, [])),
     ],
 )
 def test_rows_selected_by_equality_keep_their_places(summary, equal, found):

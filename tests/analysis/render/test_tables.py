@@ -115,9 +115,6 @@ def test_a_long_table_shows_only_the_gpu_in_focus_with_a_note():
     text = str(table(longer, "source value", "Parameters", focus=FOCUS))
     assert text.count("<tr d") == text.count("<code>card2</code></td>") + 1 == MOST_ROWS // 3 + 2
     assert "The table shows only <code>card2</code>; the CSV contains the other GPUs." in text
-
-
-def test_rows_of_a_host_and_of_pairs_belong_to_their_gpu():
     host = many(6, columns=["recording"], gpu=None)
     assert list(host.frame.index[_is_of(host.frame, FOCUS)]) == [2, 5]
     pairs = pd.DataFrame({"gpu_a": ["card1", "card2"], "gpu_b": ["card2", "card3"]})

@@ -35,16 +35,10 @@ def samples_of(totals, variant="block", device="gpu0", n=256):
 def test_median_and_interval_of_15_samples_are_order_statistics_8_4_and_12():
     # Binomial(15, 1/2): P(X <= 3) = 576/32768, so ranks 4 and 12 enclose 96.5 %, 5 and 11 88.2 %.
     row = summarise(samples_of(np.random.default_rng(1).permutation(np.arange(1, 16)))).iloc[0]
-    assert (row["total_s"], row["total_low_s"], row["total_high_s"]) == (8, 4, 12)
-    kernel = (row["in_run_kernel_s"], row["in_run_kernel_low_s"], row["in_run_kernel_high_s"])
-    assert kernel == (4, 2, 6)
-    assert row["overhead_s"] == 2
-    assert row["samples"] == 15
-
-
-def test_host_work_is_not_overhead():
-    samples = samples_of(range(1, 16)).assign(host_s=0.5)
-    row = summarise(samples).iloc[0]
+    assert [row[f"total{end}"] for end in ("_s", "_low_s", "_high_s")] == [8, 4, 12]
+    assert [row[f"in_run_kernel{end}"] for end in ("_s", "_low_s", "_high_s")] == [4, 2, 6]
+    assert (row["overhead_s"], row["samples"]) == (2, 15)
+    row = summarise(samples_of(range(1, 16)).assign(host_s=0.5)).iloc[0]
     assert (row["host_s"], row["host_low_s"]) == (0.5, 0.5)
     assert row["overhead_s"] == 1.5  # a quarter of 8, less the host work
     assert np.isnan(summarise(samples_of(range(1, 16))).iloc[0]["host_s"])
@@ -71,12 +65,13 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_claims(count):
     assert 0.94 <= covered.mean() <= 0.99
 
 
-def test_a_cpu_cell_has_a_total_and_no_parts():
+def test_a_cpu_cell_has_a_total_and_no_parts_and_an_empty_recording_nothing():
     row = summarise(samples_of(range(1, 8), device="cpu")).iloc[0]
     assert row["total_s"] == 4
     assert row[["h2d_s", "in_run_kernel_low_s", "d2h_high_s", "overhead_s"]].isna().all()
-    assert pd.isna(row["block_size"])
-    assert pd.isna(row["host_memory"])
+    assert row[["block_size", "host_memory"]].isna().all()
+    assert summarise(samples_of([])).empty
+    assert bootstrap_cells(samples_of([]), "total_s").shape == (0, estimates.DRAWS)
 
 
 def test_the_order_of_rows_changes_nothing(gpu_recording: Recording):
@@ -162,13 +157,7 @@ def test_a_percentile_interval_leaves_a_fortieth_on_either_side():
     np.testing.assert_array_equal(percentile_interval(infinite), [51, np.inf])
 
 
-def test_an_empty_recording_has_an_empty_summary():
-    empty = samples_of([])
-    assert summarise(empty).empty
-    assert bootstrap_cells(empty, "total_s").shape == (0, estimates.DRAWS)
-
-
-def test_common_effects_cancel_in_ratios_of_pairs():
+def test_common_effects_cancel_in_ratios_of_pairs_and_below_six_there_are_no_draws():
     rng = np.random.default_rng(5)
     shared = rng.lognormal(0, 0.5, 15)
     draws = bootstrap_paired_ratios(1.1 * shared, shared, seeded("pairs"))
@@ -176,9 +165,6 @@ def test_common_effects_cancel_in_ratios_of_pairs():
     assert draws == pytest.approx(np.full(estimates.DRAWS, 1.1))
     apart = bootstrap_paired_ratios(1.1 * shared, rng.permutation(shared), seeded("pairs"))
     assert np.ptp(percentile_interval(apart)) > 0.2
-
-
-def test_below_six_pairs_there_are_no_draws():
     few, enough = (bootstrap_paired_ratios(np.ones(n), np.ones(n), seeded("pairs")) for n in (5, 6))
     assert np.isnan(few).all()
     assert (enough == 1).all()

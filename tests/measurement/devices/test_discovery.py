@@ -50,6 +50,8 @@ def test_without_driver_or_card_pycuda_is_not_asked(nvml, monkeypatch, count):
     monkeypatch.setattr(discovery, "driver", lambda: pytest.fail("asked for PyCUDA"))
     assert cuda_devices() == []
     assert select("auto") == []
+    with pytest.raises(StudyError, match=r"^GPU 0: not found on this host \(GPUs: none\); set "):
+        select(0)
     assert nvml.open == 0
 
 
@@ -66,27 +68,17 @@ def test_selection_is_by_index_by_name_or_all(nvml, pycuda):
         )
 
 
-def test_selection_on_a_host_without_gpu(nvml):
-    nvml.count = None
-    with pytest.raises(StudyError, match=r"^GPU 0: not found on this host \(GPUs: none\); set "):
-        select(0)
-
-
-def test_missing_pycuda_is_one_line(nvml, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pycuda", None)
-    monkeypatch.setitem(sys.modules, "pycuda.driver", None)
+def test_missing_pycuda_and_libcuda_are_one_line(nvml, monkeypatch, tmp_path):
+    names = ("pycuda", "pycuda.driver")
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(StudyError, match=r"^PyCUDA: not installed; run `make setup`.*$"):
         cuda_devices()
-
-
-def test_missing_libcuda_is_one_line(nvml, monkeypatch, tmp_path):
     (tmp_path / "pycuda").mkdir()
     (tmp_path / "pycuda" / "__init__.py").touch()
-    (tmp_path / "pycuda" / "driver.py").write_text(
-        "raise ImportError('libcuda.so.1: cannot open shared object file')\n"
-    )
-    for name in ("pycuda", "pycuda.driver"):  # set first, so that monkeypatch restores both
-        monkeypatch.setitem(sys.modules, name, None)
+    missing = "raise ImportError('libcuda.so.1: cannot open shared object file')\n"
+    (tmp_path / "pycuda" / "driver.py").write_text(missing)
+    for name in names:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(StudyError, match=r"^libcuda\.so\.1: not found; install the NVIDIA driver"):

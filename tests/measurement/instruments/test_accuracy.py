@@ -44,21 +44,18 @@ def errors(variants, **how):
     return list(rows_of(lambda inputs: nullcontext(Multiplier(inputs, **how)), cells, 1))
 
 
-@pytest.mark.parametrize("kind", MATRICES)
-def test_errors_of_a_float32_product_are_some_units(kind):
-    rows = [row for row in errors(["block"]) if row["matrices"] == kind]
-    assert [(row["variant"], row["block_size"], row["n"]) for row in rows] == [("block", 32, ORDER)]
-    assert 0 < rows[0]["rms_units"] < rows[0]["worst_units"] < ORDER
-
-
-def test_a_product_of_16_bits_is_off_by_thousands():
+def test_errors_of_a_float32_product_are_some_units_and_of_16_bits_thousands():
+    rows = errors(["block"])
+    assert [row["matrices"] for row in rows] == list(MATRICES)
+    for row in rows:
+        assert (row["variant"], row["block_size"], row["n"]) == ("block", 32, ORDER)
+        assert 0 < row["rms_units"] < row["worst_units"] < ORDER
     rows = {row["variant"]: row for row in errors(["naive", "block"], rough=["naive"])[:2]}
     assert rows["naive"]["worst_units"] > 1000 * rows["block"]["rms_units"]
 
 
 def test_what_cannot_be_launched_and_another_ones_kernel_have_no_errors():
-    named = ["buffered_row", "block", "block_padded", "cublas_sgemm"]
-    found = errors(named)
+    found = errors(["buffered_row", "block", "block_padded", "cublas_sgemm"])
     assert {row["variant"] for row in found} == {"block", "cublas_sgemm"}
     assert len(found) == 2 * len(MATRICES)
 
@@ -111,15 +108,12 @@ def test_errors_come_to_the_recording_in_place_of_older_ones(card, capsys):
     assert "errors of" in capsys.readouterr().err
 
 
-def test_another_card_is_refused(card, monkeypatch):
-    monkeypatch.setattr(addition, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
-    with pytest.raises(StudyError, match="was made on Simulated GPU, GPU 0 is Other"):
-        add_accuracy(card.path, 0)
-
-
-def test_a_card_in_use_is_left_alone(card, tmp_path):
+def test_another_card_or_one_in_use_is_refused(card, monkeypatch, tmp_path):
     with (
         only_run(CudaDevice(0, "Simulated GPU", "8.6"), tmp_path / "lock", "recording"),
         pytest.raises(StudyError, match=r"in use by process \d+ of .*, recording"),
     ):
+        add_accuracy(card.path, 0)
+    monkeypatch.setattr(addition, "select", lambda index: [CudaDevice(index, "Other", "8.6")])
+    with pytest.raises(StudyError, match="was made on Simulated GPU, GPU 0 is Other"):
         add_accuracy(card.path, 0)

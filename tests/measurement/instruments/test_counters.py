@@ -33,6 +33,10 @@ def ncu_output(launches, values=None, drop=None):
     return "\n".join(lines) + "\n"
 
 
+def launched(name, edge, **changes):
+    return ncu_output([(name, "(8, 8, 1)", edge)], **changes)
+
+
 CELLS = plan(["block", "buffered_row"], [8, 32], ["512"])
 
 
@@ -51,30 +55,24 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "ncu: ERR_NVGPUCTRPERM - no permission;"),
-        ("", "ncu: no counters in its output; check the permissions to read"),
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "ERR_NVGPUCTRPERM - no permission;"),
+        ("", "no counters in its output; check the permissions to read"),
+        (launched("naive", 64), "unexpected launch naive (8, 8, 1) (64, 64, 1)"),
+        (launched("block", 65), "unexpected launch block (8, 8, 1) (65, 65, 1)"),
         (
-            ncu_output([("naive", "(8, 8, 1)", 64)]),
-            "ncu: unexpected launch naive (8, 8, 1) (64, 64, 1)",
+            launched("block", 64, drop=METRICS[0]),
+            f"{METRICS[0]} is missing for gpu block B=8 N=512",
         ),
         (
-            ncu_output([("block", "(8, 8, 1)", 65)]),
-            "ncu: unexpected launch block (8, 8, 1) (65, 65, 1)",
-        ),
-        (
-            ncu_output([("block", "(8, 8, 1)", 64)], drop=METRICS[0]),
-            f"ncu: {METRICS[0]} is missing for gpu block B=8 N=512",
-        ),
-        (
-            ncu_output([("block", "(8, 8, 1)", 64)], values=["n/a"] * len(METRICS)),
-            f"ncu: {METRICS[0]} is n/a for gpu block B=8 N=512",
+            launched("block", 64, values=["n/a"] * len(METRICS)),
+            f"{METRICS[0]} is n/a for gpu block B=8 N=512",
         ),
     ],
 )
 def test_what_is_no_counter_is_refused(output, reason):
     with pytest.raises(StudyError) as refused:
         list(rows_of(output, CELLS))
-    assert str(refused.value).startswith(reason)
+    assert str(refused.value).startswith(f"ncu: {reason}")
 
 
 @pytest.fixture
@@ -169,15 +167,10 @@ def test_counters_are_added_to_the_recording(recorded, ncu):
 
 
 def test_a_recording_of_which_nothing_is_counted_stays_as_it_is(recorded, ncu):
-    (ncu / "float32").write_text(ncu_output([]))
-    (ncu / "float64").write_text(ncu_output([]))
-    (ncu / "int32").write_text(ncu_output([]))
+    for dtype in ("float32", "float64", "int32"):
+        (ncu / dtype).write_text(ncu_output([]))
     with pytest.raises(StudyError, match="this GPU can run none of its kernels"):
         count(recorded, 0)
-    assert recording.read(recorded).counters.empty
-
-
-def test_without_counters_the_table_is_empty(recorded):
     made = recording.read(recorded)
     assert made.counters.empty
     assert set(made.counters) == {*recording.OPTIONAL["counters.csv"], "session"}

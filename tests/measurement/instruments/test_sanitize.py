@@ -126,12 +126,9 @@ def test_what_a_tool_finds_is_told_and_the_others_still_run(host, tool, behaviou
     assert sum("; see " in line for line in by_tool.values()) == 1
 
 
-def test_only_the_tools_asked_for_run(host, capsys):
+def test_only_the_tools_asked_for_run_also_of_a_sanitizer_beside_nvcc(host, capsys):
     assert sanitize(CONFIG, 0, ["8"], ["synccheck"], host / "out") == 0
     assert len(lines(capsys)) == 1
-
-
-def test_sanitizer_beside_nvcc_is_found(host):
     beside = host / "toolkit" / "compute-sanitizer"
     beside.parent.mkdir()
     (host / "bin" / "compute-sanitizer").rename(beside)
@@ -160,30 +157,15 @@ def test_a_size_that_is_none_is_one_line(host, size):
 
 
 def test_plan_has_every_variant_at_each_of_its_block_sizes():
-    cells = plan(["block", "block_unroll4", "buffered_row"], [1, 8], ["17", "64", "17x33x65"])
-    assert {(c.variant, str(c.shape), c.block_size) for c in cells} == {
-        (name, n, block)
-        for n in ("17", "64")
-        for name, block in [
-            ("block", 1),
-            ("block", 8),
-            ("block_unroll4", 8),
-            ("buffered_row", None),
-        ]
-    }
+    names = ["block", "block_unroll4", "buffered_row"]
+    cells = plan(names, [1, 8], ["17", "64", "17x33x65"])
+    blocks = [("block", 1), ("block", 8), ("block_unroll4", 8), ("buffered_row", None)]
+    expected = {(name, n, block) for n in ("17", "64") for name, block in blocks}
+    assert {(c.variant, str(c.shape), c.block_size) for c in cells} == expected
     assert {c.host_memory for c in cells} == {"pinned"}
-    stems = {build.stem for build in builds_of(cells)}
-    assert stems == {
-        f"{stem}-float32-{kind}"
-        for stem, kind in [
-            ("block-b1", "exact"),
-            ("block-b8", "exact"),
-            ("block-b8", "guarded"),
-            ("block_unroll4-b8", "exact"),
-            ("block_unroll4-b8", "guarded"),
-            ("buffered_row", "exact"),
-        ]
-    }
+    both = {f"{n}-b8-float32-{kind}" for n in names[:2] for kind in ("exact", "guarded")}
+    exact = {"block-b1-float32-exact", "buffered_row-float32-exact"}
+    assert {build.stem for build in builds_of(cells)} == both | exact
 
 
 def test_plan_has_every_type_and_shape_that_a_variant_takes():
@@ -212,11 +194,6 @@ def run_check(tmp_path, capsys, *faults):
     return str(outcome), lines(capsys)
 
 
-def test_right_products_pass(tmp_path, capsys):
-    said = "check: 5 cells run, 0 failed, 1 not launchable"
-    assert run_check(tmp_path, capsys) == (said, [])
-
-
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -234,6 +211,8 @@ def test_a_cell_that_fails_costs_itself_alone(tmp_path, capsys, kind, reason):
 
 
 def test_nothing_runs_after_an_error_of_the_device(tmp_path, capsys):
+    said = "check: 5 cells run, 0 failed, 1 not launchable"
+    assert run_check(tmp_path, capsys) == (said, [])
     said, printed = run_check(tmp_path, capsys, Fault("illegal", "naive", 8))
     assert said == "check: 1 cells run, 1 failed, 0 not launchable"
     assert printed == [
@@ -263,13 +242,10 @@ def test_check_command(tmp_path, monkeypatch, capsys, faults, status):
     # naive and block with B = 4 and 8, bmm_tile with B = 8 in both dtypes.
     # block at N = 8 is wrong for both block sizes.
     assert lines(capsys)[-1] == f"check: 14 cells run, {2 * status} failed, 0 not launchable"
-    assert [(index, sizes, c_bytes) for index, sizes, c_bytes, _ in opened] == [
-        (1, {"float32": 30}, 4 * 24),
-        (1, {"int32": 30}, 4 * 24),
-        (1, {"float32": 64}, 4 * 64),
-        (1, {"int32": 64}, 4 * 64),
-        (1, {"float32": 144}, 4 * 144),
-        (1, {"int32": 144}, 4 * 144),
+    assert [each[:3] for each in opened] == [
+        (1, {dtype: size}, 4 * c_elements)
+        for size, c_elements in ((30, 24), (64, 64), (144, 144))
+        for dtype in ("float32", "int32")
     ], "buffers of the very matrices"
     assert {"naive-b4-float32-exact", "bmm_tile-b8-int32-guarded"} <= opened[0][3]
     assert len({frozenset(stems) for *_, stems in opened}) == 1

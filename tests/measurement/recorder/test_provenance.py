@@ -39,10 +39,12 @@ def test_host_is_described():
     assert 1 <= host["usable_threads"] <= host["usable_cpus"] <= host["logical_cpus"]
     assert host["memory_bytes"] > 2**28
     assert host["os"] == f"{os.uname().sysname} {os.uname().release}"
-
-
-def test_times_are_utc():
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", provenance.utc_now())
+    flags = provenance.compile_flags()
+    assert ("-O3" in flags["nvcc_flags"], "-march=native" in flags["gcc_flags"]) == (True, True)
+    packages = provenance.packages()
+    assert re.match(r"\d+\.\d+", packages["numpy"])
+    assert "pycuda" in packages
 
 
 def record_one(tmp_path):
@@ -88,18 +90,6 @@ def test_every_measured_source_is_hashed():
     assert all(digest == sha256(ROOT / path) for path, digest in sources.items())
     with pytest.raises(StudyError, match="variant 'blok': unknown"):
         provenance.sources([], [], ["blok"])
-
-
-def test_compilers_flags_are_told():
-    flags = provenance.compile_flags()
-    assert "-O3" in flags["nvcc_flags"]
-    assert "-march=native" in flags["gcc_flags"]
-
-
-def test_packages_are_told_with_their_versions():
-    packages = provenance.packages()
-    assert re.match(r"\d+\.\d+", packages["numpy"])
-    assert "pycuda" in packages
 
 
 @pytest.fixture
@@ -197,12 +187,9 @@ def test_gpu_is_described_in_si_units_without_serial_number(nvml):
     assert nvml.open == 0
 
 
-def test_driver_its_cuda_and_cublas_are_told(nvml):
+def test_drivers_are_told_and_nvml_is_left_when_a_card_is_not_there(nvml):
     assert provenance.drivers() == {"driver": "600.1", "cuda_driver": "13.2", "cublas": "13.1.0"}
     assert nvml.open == 0
-
-
-def test_nvml_is_left_when_a_card_is_not_there(nvml):
     nvml.count = 0
     with pytest.raises(KeyError):
         provenance.gpu(CudaDevice(0, "x", "9.0"))

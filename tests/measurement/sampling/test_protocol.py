@@ -100,24 +100,16 @@ def refuse(_):
 CELLS = [cell(name, n) for n in (4, 8) for name in ("naive", "block", "buffered_row")]
 
 
-def test_gate_passes_right_products_with_their_first_pass():
-    session = FakeSession()
-    checks, passes = check(session, CELLS)
-    assert [c.status for c in checks] == ["passed"] * 6
-    assert [c.cell for c in checks] == [p.cell for p in passes] == CELLS
-    assert {c.reason for c in checks} == {None}
-    assert {c.build for c in checks} == {"exact"}
-    assert {p.round for p in passes} == {0}
-    assert [p.position for p in passes] == [0, 1, 2, 3, 4, 5]
-    assert {p.total_s for p in passes} == {1e-3}
-    for row in (c.row() for c in checks):
-        assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
-
-
-def test_gate_checks_every_cell_once_on_a_poisoned_product():
+def test_gate_checks_every_cell_once_on_a_poisoned_product_and_keeps_the_run():
     session = FakeSession()
     cells = [*CELLS[::-1], cell(memory="pageable")]
-    checks, _ = check(session, cells)
+    checks, runs = check(session, cells)
+    assert [c.cell for c in checks] == [run.cell for run in runs]
+    assert {(c.status, c.reason, c.build) for c in checks} == {("passed", None, "exact")}
+    assert {(run.round, run.total_s) for run in runs} == {(0, 1e-3)}
+    assert [run.position for run in runs] == list(range(7))
+    for row in (c.row() for c in checks):
+        assert 0 <= row["worst_error"] <= row["worst_bound"] < 1e-5
     assert sorted(map(str, (c.cell for c in checks))) == sorted(map(str, cells))
     assert [c.cell.shape.n for c in checks] == [4, 4, 4, 4, 8, 8, 8], "small orders first"
     assert session.log == [(step, c.cell) for c in checks for step in ("poison", "run")]
@@ -135,15 +127,9 @@ def test_cells_of_one_product_are_checked_together_whatever_their_type():
     checks, passes = check(FakeSession(), cells)
     assert len(passes) == len(cells)
     together = [(str(c.cell.shape), c.cell.dtype) for c in checks]
-    assert together == [
-        (shape, dtype)
-        for shape in ("3x4x5", "4", "2x3x5x4")
-        for dtype in ("float32", "int32")
-        for _ in range(2)
-    ]
-    assert {row["worst_bound"] for row in (c.row() for c in checks) if row["dtype"] == "int32"} == {
-        0.0
-    }
+    pairs = itertools.product(("3x4x5", "4", "2x3x5x4"), ("float32", "int32"))
+    assert together == [pair for pair in pairs for _ in range(2)]
+    assert {c.row()["worst_bound"] for c in checks if c.cell.dtype == "int32"} == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -193,22 +179,14 @@ def test_rows_are_those_of_the_tables():
     assert list(passes[0].row()) == list(TABLES["samples.csv.gz"])
     timing = Timing(1 / 3, 1 / 7, None, 1e-10, 123456.7890123456)
     row = Sample(cell(), 2, 5, TimedRun(1.7e9 + 1 / 3, timing, Reading(throttle_reasons=4))).row()
-    assert (row["throttle_reasons"], row["sm_clock_hz"]) == (4, None)
-    assert row["total_s"] == 0.3333333333
-    assert row["host_s"] == 0.1428571429
-    assert row["h2d_s"] is None
-    assert row["kernel_s"] == 1e-10
-    assert row["time_unix_s"] == 1700000000.333333
-    assert (row["round"], row["position"]) == (2, 5)
+    expected = {"throttle_reasons": 4, "sm_clock_hz": None, "total_s": 0.3333333333}
+    expected |= {"host_s": 0.1428571429, "h2d_s": None, "kernel_s": 1e-10, "round": 2}
+    expected |= {"position": 5, "time_unix_s": 1700000000.333333}
+    assert {name: row[name] for name in expected} == expected
 
 
 def protocol(width=0.01, least=6, most=100, budget=1e9, single=1e9):
     return Protocol(0.95, width, least, most, budget, single)
-
-
-def test_fewer_than_six_samples_have_no_interval_at_95_percent():
-    assert protocol().fewest == 6
-    assert Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest == 2
 
 
 @pytest.mark.parametrize(
@@ -221,12 +199,10 @@ def test_samples_are_as_many_as_the_scatter_of_the_pilot_asks_for(reach, count):
     assert protocol(least=9).samples(1.0, [200 - p for p in pilot]) == count, "to either side"
 
 
-def test_a_pilot_that_scatters_little_gets_the_least_number():
+def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
+    assert (protocol().fewest, Protocol(0.5, 0.01, 1, 9, 1.0, 1.0).fewest) == (6, 2)
     assert protocol(least=20).samples(1.0, [1.0] * 6) == 20
     assert protocol(least=3).samples(1.0, [1.0] * 6) == 6, "five have no interval"
-
-
-def test_no_more_samples_than_the_budget_pays_for_but_the_fewest():
     wide = [1.0, 2.0] * 3
     assert protocol().samples(1.5, wide) == 100
     assert protocol(budget=30.0).samples(9.0, wide) == 20, "by the pilot, not by the first run"
@@ -242,12 +218,8 @@ def test_what_gets_the_fewest_anyway_needs_no_pilot():
     assert asked.wants_pilot(5.0, [0.5])
     assert not asked.wants_pilot(5.0, [0.51])
     assert asked.samples(5.0, [0.51]) == 6
-
-
-def test_a_long_pass_is_the_only_sample():
-    asked = protocol(single=1.0)
-    assert not asked.wants_pilot(1.01, [])
-    assert asked.samples(1.01, []) == 1
+    asked = protocol(single=1.0)  # a longer run is the only sample
+    assert (asked.wants_pilot(1.01, []), asked.samples(1.01, [])) == (False, 1)
     assert asked.wants_pilot(1.0, [])
 
 
@@ -336,21 +308,10 @@ def test_a_cell_that_fails_on_the_way_is_measured_no_more():
     assert [passes[c] for c in cells] == [20, 3, 5]
 
 
-@pytest.mark.parametrize(
-    ("count", "ranks"),
-    [
-        (0, None),
-        (1, None),
-        (5, None),
-        (6, (0, 5)),
-        (8, (0, 7)),
-        (9, (1, 7)),
-        (20, (5, 14)),
-        (100, (39, 60)),
-    ],
-)
-def test_ranks_of_the_interval_by_hand(count, ranks):
-    assert interval_ranks(count, 0.95) == ranks
+def test_ranks_of_the_interval_by_hand():
+    ranks = {6: (0, 5), 8: (0, 7), 9: (1, 7), 20: (5, 14), 100: (39, 60)}
+    ranks |= dict.fromkeys((0, 1, 5))
+    assert {count: interval_ranks(count, 0.95) for count in ranks} == ranks
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
