@@ -109,16 +109,13 @@ def test_limits_hold_up_to_the_largest_size_of_their_block_size_alone():
     assert products(study(STUDY | {"block_size_limits": []})) == products(study(STUDY))
 
 
-def test_the_longest_edge_of_any_matrix_counts():
+def test_the_longest_edge_of_any_matrix_counts_and_the_lowest_of_several_limits():
     shapes = ["65x2x3", "2x65x3", "2x3x65", "100x2x3x64"]
     series = {"variants": ["bmm_naive"], "dtypes": ["int32"], "block_sizes": [8], "shapes": shapes}
     limits = [{"block_size": 8, "largest_size": 64}]
     limited = study(STUDY | {"series": [series], "block_size_limits": limits})
     kept = [str(one.shape) for one in products(limited) if one.variant == "bmm_naive"]
     assert kept == ["100x2x3x64"]
-
-
-def test_the_lowest_of_several_limits_of_a_block_size_holds():
     limits = [{"block_size": 1, "largest_size": size} for size in (99, 64)]
     for several in (limits, limits[::-1]):
         limited = study(STUDY | {"block_size_limits": several})
@@ -127,14 +124,11 @@ def test_the_lowest_of_several_limits_of_a_block_size_holds():
 
 def test_a_variant_takes_the_block_sizes_that_it_can():
     wanted = [1, 3, 4, 6, 8, 32]
-    assert block_sizes("block", wanted) == wanted
-    assert block_sizes("block_unroll4", wanted) == [4, 8, 32]
-    assert block_sizes("block_unroll8", wanted) == [8, 32]
-    assert block_sizes("tile_conflict_free", wanted) == [32]
-    assert block_sizes("buffered_row", wanted) == [None]
-    assert block_sizes("register_tile", []) == [None]
-    assert block_sizes("block_unroll4", [1, 3]) == []
-    assert block_sizes("sgemm_top", [1, 32]) == list(VARIANTS["sgemm_top"].block_sizes)
+    taken = {"block": wanted, "block_unroll4": [4, 8, 32], "block_unroll8": [8, 32]}
+    taken |= {"tile_conflict_free": [32], "buffered_row": [None], "register_tile": [None]}
+    taken["sgemm_top"] = list(VARIANTS["sgemm_top"].block_sizes)
+    assert {name: block_sizes(name, wanted) for name in taken} == taken
+    assert (block_sizes("register_tile", []), block_sizes("block_unroll4", [1, 3])) == ([None], [])
 
 
 @pytest.mark.parametrize(
@@ -165,18 +159,6 @@ def test_the_projects_own_study_has_every_variant_and_type_of_elements():
     }
 
 
-def test_a_build_that_only_sizes_above_a_limit_need_is_not_planned():
-    limited = study(STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]})
-    gone = set(builds(study(STUDY))) - set(builds(limited))
-    assert gone == {
-        Build(name, 32, "float32", True)
-        for name, entry in VARIANTS.items()
-        if name in STUDY["variants"]
-        and entry.kernel_name == name
-        and 32 in (entry.block_sizes or ())
-    }
-
-
 def test_guarded_builds_only_where_a_shape_needs_them():
     guarded = {(b.variant, b.block_size) for b in builds(study(STUDY)) if b.guarded}
     any_block = ("naive", "naive_coalesced", "block", "block_strided")
@@ -197,6 +179,9 @@ def test_guarded_builds_only_where_a_shape_needs_them():
     without = builds(study(STUDY | {"holdout_sizes": []}))
     assert Build("block_strided", 3, "float32", False) not in without
     assert Build("block", 3, "float32", False) in without, "padded matrices need it"
+    limited = study(STUDY | {"block_size_limits": [{"block_size": 32, "largest_size": 64}]})
+    gone = {(b.variant, b.block_size) for b in {*builds(study(STUDY))} - {*builds(limited)}}
+    assert gone == {each for each in guarded if each[1] == 32}, "only sizes above a limit need them"
 
 
 def test_types_of_elements_are_builds_of_their_own():

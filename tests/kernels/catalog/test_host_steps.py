@@ -32,28 +32,21 @@ def test_b_is_transposed_product_by_product(batch):
     assert TRANSPOSED_B.operands(Shape.square(5), 16) == Shape.square(5)
 
 
-@pytest.mark.parametrize(
-    ("shape", "block", "seen"),
-    [
-        *((17, 16, "32"), (32, 16, "32"), (1, 32, "32"), (5, 1, "5")),
-        *(("17x33x65", 16, "32x48x80"), ("3x17x33x65", 32, "3x32x64x96")),
-    ],
-)
-def test_matrices_are_padded_to_multiples_of_the_block(shape, block, seen):
-    assert PADDED.operands(Shape.parse(shape), block) == Shape.parse(seen)
+def test_matrices_are_padded_to_multiples_of_the_block():
+    padded = {(17, 16): 32, (32, 16): 32, (1, 32): 32, (5, 1): 5}
+    padded |= {("17x33x65", 16): "32x48x80", ("3x17x33x65", 32): "3x32x64x96"}
+    for (shape, block), seen in padded.items():
+        assert PADDED.operands(Shape.parse(shape), block) == Shape.parse(seen)
 
 
 @pytest.mark.parametrize("fill", [PADDED.a, PADDED.b], ids="ab")
 @pytest.mark.parametrize(("rows", "columns"), [(3, 5), (8, 5), (3, 8), (8, 8)])
-def test_padding_is_zero_whatever_was_there(fill, rows, columns):
+def test_padding_is_zero_whatever_was_there_and_the_product_is_inside(fill, rows, columns):
     matrix, target = numbers(2, rows, columns), garbage(2, 8, 8)
     fill(matrix, target)
     np.testing.assert_array_equal(target[:, :rows, :columns], matrix)
     assert (target[:, rows:] == 0).all()
     assert (target[:, :, columns:] == 0).all()
-
-
-def test_the_product_is_what_is_inside_of_the_padded_one():
     padded, target = numbers(2, 8, 8), garbage(2, 3, 5)
     PADDED.c(padded, target)
     np.testing.assert_array_equal(target, padded[:, :3, :5])
@@ -90,14 +83,6 @@ def test_plain_matrices_are_copied_as_they_are(dtype):
     assert np.shares_memory(work.c, product)
     assert work.c.size == product.size
     assert sorted(sizes) == sorted(matrix.nbytes for matrix in (a, b, product))
-
-
-def test_pageable_matrices_are_the_inputs_themselves():
-    one = asked("naive", 6, 4)
-    inputs = Inputs(problems([one]), 1)
-    work = pageable(inputs).work(one)
-    assert np.shares_memory(work.a, inputs.a["float32"])
-    assert np.shares_memory(work.b, inputs.b["float32"])
 
 
 def test_transposed_b_is_made_in_each_run_and_a_and_c_are_not_touched():
@@ -156,3 +141,8 @@ def test_types_of_elements_share_the_memory_of_c():
     assert inputs.c_bytes == 8 * 36
     assert np.shares_memory(buffers.product(wide), buffers.product(narrow))
     assert buffers.product(narrow).dtype == np.int32
+    one = asked("naive", 6, 4)  # pageable matrices are the inputs themselves
+    inputs = Inputs(problems([one]), 1)
+    work = pageable(inputs).work(one)
+    assert np.shares_memory(work.a, inputs.a["float32"])
+    assert np.shares_memory(work.b, inputs.b["float32"])

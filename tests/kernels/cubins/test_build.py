@@ -167,14 +167,14 @@ def test_the_command_has_block_size_guard_type_and_architecture():
     for dtype, c_type in {"float32": "float", "float64": "double", "int32": "unsigned"}.items():
         assert f"-DELEMENT={c_type}" in line(Build("mm_tile", 8, dtype, False))
 
-
-TENSOR = Build("sgemm_tensor", None, "float32", False)
-
-
-def test_wgmma_takes_a_target_of_its_own():
-    assert "-arch=sm_90a" in line(TENSOR, "sm_90")
+    assert "-arch=sm_90a" in line(TENSOR, "sm_90"), "WGMMA takes a target of its own"
     for build, architecture in ((TENSOR, "sm_80"), (EXACT, "sm_90"), (PROBES, "sm_90")):
         assert f"-arch={architecture}" in line(build, architecture)
+    assert building.architecture("9.0") == "sm_90"
+    assert building.architecture("12.1") == "sm_121"
+
+
+TENSOR = Build("sgemm_tensor", None, "float32", False)
 
 
 @pytest.mark.slow
@@ -201,11 +201,6 @@ def test_tensor_cores_multiply_as_the_architecture_can(
     if (name, instruction) == ("sgemm_tensor", "HGMMA"):
         assert found["HGMMA"] == 3 * 4, "three products of four times 16 steps of k"
         assert unrolling(result.instructions, 64) == 0
-
-
-def test_architecture_is_named_after_the_compute_capability():
-    assert building.architecture("9.0") == "sm_90"
-    assert building.architecture("12.1") == "sm_121"
 
 
 def test_resource_use_is_read_from_what_ptxas_says(tmp_path):

@@ -72,20 +72,16 @@ def test_what_does_not_fit_says_why(asked, limiter):
     assert found.limiter == limiter
 
 
-def test_unknown_compute_capability_is_refused_with_those_known():
+def test_limits_are_those_of_an_sm():
+    for capability in LIMITS:
+        limits = limits_of(capability)
+        own = limits.shared_bytes_per_multiprocessor - limits.reserved_shared_bytes_per_block
+        assert limits.max_shared_bytes_per_block == own
+        assert limits.max_warps_per_multiprocessor >= 2 * limits.max_blocks_per_multiprocessor
+        assert limits.max_threads_per_block <= limits.max_warps_per_multiprocessor * WARP_SIZE
+        assert limits.max_registers_per_block == limits.registers_per_multiprocessor
     with pytest.raises(StudyError, match=r"^compute capability '6\.1': .* which has 7\.5, 8\.0, "):
         occupancy("6.1", 32, 16, 0)
-
-
-@pytest.mark.parametrize("capability", LIMITS)
-def test_limits_are_those_of_an_sm(capability):
-    limits = limits_of(capability)
-    assert limits.max_shared_bytes_per_block == (
-        limits.shared_bytes_per_multiprocessor - limits.reserved_shared_bytes_per_block
-    )
-    assert limits.max_warps_per_multiprocessor >= 2 * limits.max_blocks_per_multiprocessor
-    assert limits.max_threads_per_block <= limits.max_warps_per_multiprocessor * WARP_SIZE
-    assert limits.max_registers_per_block == limits.registers_per_multiprocessor
 
 
 CALCULATOR = """
