@@ -54,18 +54,15 @@ def test_a_cell_of_another_value_differs(column, before, after, line):
     assert (one.equal, one.different) == (0, [line])
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "different"),
-    [
-        (["old a", "old b", "old a"], ["new a", "new b", "new a"], 0),
-        (["old a", "old b", "old a"], ["new a", "new b", "new b"], 1),
-        (["old a", "old b"], ["new", "new"], 1),
-    ],
-)
-def test_reworded_texts_correspond_one_to_one(before, after, different):
-    one = found({"gains": {"idea": before}}, {"speedups": {"idea": after}})
-    assert len(one.different) == different
-    assert one.equal == len(before) - different
+def test_reworded_texts_correspond_one_to_one():
+    for before, after, different in (
+        ("a b a", "c d c", 0),
+        ("a b a", "c d d", 1),
+        ("a b", "c c", 1),
+    ):
+        texts = ({"gains": {"idea": before.split()}}, {"speedups": {"idea": after.split()}})
+        one = found(*texts)
+        assert (len(one.different), one.equal) == (different, len(before.split()) - different)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +111,7 @@ def test_the_changelog_renames_to_present_tables_and_columns():
     assert len(rows) > 100
     assert {len(row) for row in rows} == {3}
     columns = {name for table in TABLES.values() for name in table.columns}
-    present = columns | {
-        f"{table.name}.{name}" for table in TABLES.values() for name in table.columns
-    }
+    present = columns | {f"{t.name}.{name}" for t in TABLES.values() for name in t.columns}
     for kind, before, now in rows:
         if kind == "table":
             assert now in TABLES, now
@@ -144,7 +139,7 @@ def test_the_changelog_renames_to_present_modules_and_classes():
         assert hasattr(importlib.import_module(module), name), now
 
 
-def test_columns_keep_their_table_and_their_bounds():
+def test_columns_keep_their_table_and_their_bounds(tmp_path):
     renames = Renames.read(CHANGELOG)
     assert renames.column("cold_starts", "kernel_low_s") == "in_run_kernel_low_s"
     assert renames.column("summary", "kernel_low_s") == "kernel_low_s"
@@ -152,8 +147,5 @@ def test_columns_keep_their_table_and_their_bounds():
     assert renames.column("audit_cells", "warm_gain") == "speedup_without_constant"
     for bound in interval_columns("total_s"):
         assert renames.column("telemetry", f"unmarked_{bound}") == f"unthrottled_{bound}"
-
-
-def test_a_changelog_without_renames_renames_nothing(tmp_path):
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n| kind | before | now |\n")
     assert Renames.read(tmp_path / "CHANGELOG.md") == Renames()

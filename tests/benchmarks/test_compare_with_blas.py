@@ -18,22 +18,12 @@ from tests.support import ROOT
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    ("threads", "n", "wide", "least"),
-    [
-        (1, 1024, True, 0.90),
-        (1, 2048, True, 0.90),
-        (1, 1024, False, 0.80),
-        (1, 2048, False, 0.80),
-        (1, 255, True, 0.60),
-        (1, 1023, False, 0.60),
-        (16, 2048, True, 0.85),
-        (16, 2048, False, 0.85),
-        (16, 1024, True, 0.60),
-    ],
-)
-def test_bounds_are_those_that_are_promised(threads, n, wide, least):
-    assert bound(threads, n, wide) == least
+def test_bounds_are_those_that_are_promised():
+    least = dict.fromkeys([(1, 1024, True), (1, 2048, True)], 0.90)
+    least |= dict.fromkeys([(1, 1024, False), (1, 2048, False)], 0.80)
+    least |= dict.fromkeys([(1, 255, True), (1, 1023, False), (16, 1024, True)], 0.60)
+    least |= dict.fromkeys([(16, 2048, True), (16, 2048, False)], 0.85)
+    assert {each: bound(*each) for each in least} == least
 
 
 def test_ratios_are_of_pairs():
@@ -52,24 +42,12 @@ def test_ratios_are_of_pairs():
     assert line.split()[-6:] == ["0.875", "0.750", "–", "1.000", "0.90", "NO"]
 
 
-@pytest.mark.parametrize(
-    ("macro", "chosen", "code"),
-    [
-        ("__AVX512F__", "SkylakeX", None),
-        ("__AVX512F__", "SapphireRapids", None),
-        ("__AVX512F__", "Haswell", "SkylakeX"),
-        ("__AVX512F__", "Zen", "SkylakeX"),
-        ("__AVX512F__", None, None),
-        ("__AVX2__", "SkylakeX", "Haswell"),
-        ("__AVX2__", "Haswell", None),
-        ("", "Haswell", "Nehalem"),
-    ],
-)
-def test_blas_runs_code_for_the_same_vectors(macro, chosen, code):
-    assert blas_code(macro, chosen) == code
-
-
-def test_compiler_tells_which_vectors_it_may_use():
+def test_blas_runs_code_for_the_vectors_that_the_compiler_may_use():
+    wide = {"SkylakeX": None, "SapphireRapids": None, "Haswell": "SkylakeX", "Zen": "SkylakeX"}
+    code = {("__AVX512F__", chosen): made for chosen, made in (wide | {None: None}).items()}
+    code |= {("__AVX2__", "SkylakeX"): "Haswell", ("__AVX2__", "Haswell"): None}
+    code["", "Haswell"] = "Nehalem"
+    assert {each: blas_code(*each) for each in code} == code
     gcc = find_gcc()
     assert vectors(gcc, ["-D__AVX512F__"]) == "__AVX512F__"
     assert vectors(gcc, ["-O3", "-U__AVX512F__", "-D__AVX2__"]) == "__AVX2__"
@@ -124,10 +102,6 @@ def test_both_are_measured_in_turns():
     timed = [entry[0] for entry in log if entry[1:3] == (1, 3)][2:]  # after the gate
     # Each twice, the first time untimed; the order is swapped each round.
     assert timed == (["blas"] * 2 + ["packed"] * 4 + ["blas"] * 2) * 3
-
-
-@pytest.mark.usefixtures("small")
-def test_wrong_product_is_not_timed():
     with pytest.raises(StudyError, match="packed, N=3, 1 threads: 1 of 9 elements wrong"):
         against.measure(FakeLibrary([], wrong="packed"), [1], 6, wide=True)
 
@@ -151,12 +125,8 @@ def test_outcome_is_printed_and_written(tmp_path, monkeypatch, capsys, ratio, st
     assert "code for SkylakeX" in said
     assert "one core: 200.0 GFLOP/s" in said
     written = json.loads(out.read_text())
-    assert [(c["threads"], c["n"]) for c in written["comparisons"]] == [
-        (1, 3),
-        (1, 5),
-        (4, 3),
-        (4, 5),
-    ]
+    compared = [(c["threads"], c["n"]) for c in written["comparisons"]]
+    assert compared == [(1, 3), (1, 5), (4, 3), (4, 5)]
     assert (written["flags"], written["usable_threads"]) == (["-O3"], 4)
 
 

@@ -74,10 +74,8 @@ def calls(setup, program="uv"):
 @pytest.fixture
 def pip_config(setup, tmp_path, monkeypatch):
     """Return a function that sets pip's file, which the real pip reads."""
-    program(
-        setup.venv / "bin" / "python",
-        f'case "$3" in config) exec {sys.executable} "$@";; esac',
-    )
+    python = setup.venv / "bin" / "python"
+    program(python, f'case "$3" in config) exec {sys.executable} "$@";; esac')
 
     def write(text):
         (tmp_path / "pip.conf").write_text(text)
@@ -385,12 +383,11 @@ def test_an_interrupted_renewal_is_repaired(setup, host, monkeypatch, fault, exp
 # ---- CUDA
 
 
-def test_without_gpu_no_compiler_is_installed_for_a_report(setup, host):
+def test_only_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, monkeypatch):
     setup.environment.set_up({"test", "dev"})
     assert host == [["dev", "test"]]
-
-
-def test_with_a_gpu_the_compiler_and_pycuda_are_installed_once(setup, host, monkeypatch):
+    setup.environment.save(set())
+    host.clear()
     monkeypatch.setattr(setup.host, "has_nvidia_gpu", lambda: True)
     setup.environment.set_up(set())
     monkeypatch.setattr(setup.host, "has_nvidia_gpu", refuse)
@@ -478,15 +475,11 @@ def test_pycuda_is_built_against_the_toolkit_behind_a_script(setup, tmp_path, mo
         assert "--no-as-needed" in variables["LDFLAGS"]
 
 
-def test_without_nvcc_pycuda_is_refused(setup, monkeypatch):
+def test_without_nvcc_pycuda_is_refused_and_that_of_the_wheels_builds_it(setup, monkeypatch):
     monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
     needs = pytest.raises(setup.installer.SetupError, match="needs nvcc, and none is here; install")
     with needs, setup.host.pycuda_variables():
         pass
-
-
-def test_compiler_of_the_wheels_builds_pycuda(setup, monkeypatch):
-    monkeypatch.setattr(setup.host, "find_nvcc", lambda: None)
     nvcc = setup.venv / "lib/python3.11/site-packages/nvidia/cu13/bin/nvcc"
     nvcc.parent.mkdir(parents=True)
     program(nvcc, "exit 0")
@@ -522,14 +515,8 @@ def test_uv_and_the_build_backend_are_pinned_as_the_lock_has_them():
 @pytest.mark.skipif(not UV.exists(), reason="this environment was not made by `make setup`")
 def test_the_lock_is_that_of_the_project(tmp_path):
     environment = {"PATH": os.defpath, "HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [UV, "lock", "--check", "--offline", "--python", sys.executable],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [UV, "lock", "--check", "--offline", "--python", sys.executable]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -551,15 +538,12 @@ def test_make_provenance_tells_why_it_fails(tmp_path):
     assert done.stderr.startswith("error: no pygments (see results/logs/provenance.log)\n")
 
 
-def test_every_layer_is_an_extra_or_a_group(setup):
+def test_every_layer_is_an_extra_or_a_group_and_the_compilers_wheels_stay_at_one_release(setup):
     extras = set(PROJECT["project"]["optional-dependencies"])
     groups = set(PROJECT["dependency-groups"])
     assert set(setup.installer.EXTRAS) == extras
     layers = set(re.findall(r"\[([a-z]+)\]", setup.environment.__doc__))
     assert layers | {*setup.environment.OPTIONAL, "build"} == extras | groups
-
-
-def test_the_compilers_wheels_stay_at_one_release():
     groups = PROJECT["dependency-groups"]
     assert groups["compiler"] == ["cuda-toolkit[nvcc,cuobjdump,nvdisasm,profiler]==13.2.1"]
     assert groups["disassembler"] == ["cuda-toolkit[nvdisasm]==13.2.1"]

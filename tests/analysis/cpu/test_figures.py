@@ -40,13 +40,12 @@ def test_split_is_one_bar_per_gpu_with_a_part_for_pinned_memory(tmp_path):
     assert {"≈ 200×", "1750×"} <= set(shown.texts)
 
 
-@pytest.mark.parametrize("pinned", [2.0, 1.0])
-def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path, pinned):
-    shown = drawn(*split_of(tmp_path, [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]))
-    assert shown.tooltips == ["a, GPU, copies included (gpu): about 2×"]
-
-
-def test_split_of_one_kind_of_memory_names_it_and_may_be_slower(tmp_path):
+def test_split_has_no_part_for_pinned_memory_that_is_not_faster(tmp_path):
+    for pinned in (2.0, 1.0):
+        rows = [part("a", "gpu", 2.0), part("a", "gpu", pinned, "pinned")]
+        shown = drawn(*split_of(tmp_path, rows))
+        assert shown.tooltips == ["a, GPU, copies included (gpu): about 2×"]
+    # A split of one kind of memory names it and may be slower.
     rows = [part("a", "source", 10.0, "pinned"), part("a", "gpu", 0.01, "pinned")]
     assert {"N = 2048, pinned", "≈ 0.1×"} <= set(drawn(*split_of(tmp_path, rows)).texts)
     published = [part(None, "source", 35.0)]
@@ -105,9 +104,6 @@ def test_blocks_of_every_host_at_its_largest_size(tmp_path):
     assert shown.tooltips == [f"of {text} GFLOP/s" for text in largest]
     assert "L1, 48 KiB" in shown.texts
     assert "L3, 1 GiB" not in shown.texts  # filled only by blocks larger than those measured
-
-
-def test_edges_are_the_block_sizes_that_fill_a_cache():
     three, one = edges(49152)
     assert (12 * three**2, 4 * one**2) == pytest.approx((49152, 49152))
 

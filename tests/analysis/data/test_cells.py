@@ -1,7 +1,5 @@
 """Which rows of summary.csv stand beside each other."""
 
-import pytest
-
 from analysis.data import cells
 from tests.support.report_data import cpu_cell, frame, gpu_cell
 
@@ -19,25 +17,14 @@ CELLS = frame(
 )
 
 
-def test_sizes_are_the_studys_and_timed():
+def test_cells_of_the_study_of_the_source_and_of_libraries_are_known():
     assert cells.of_sizes(CELLS).index.tolist() == [0, 1, 2, 3, 6]
-
-
-def test_the_naive_kernel_counts_in_the_sources_blocks_alone():
     assert CELLS.index[cells.is_source_naive(CELLS)].tolist() == [0]
-
-
-def test_a_librarys_kernel_is_known():
     assert CELLS.index[cells.is_library(CELLS)].tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("rows", "memory", "size"), [([0, 2], "pageable", 2048), ([3], "pinned", 4096)]
-)
-def test_memory_and_size_are_the_sources_where_they_were_measured(rows, memory, size):
-    assert cells.compared_memory(CELLS.loc[rows]) == memory
-    assert cells.comparison_size(CELLS.loc[rows]) == size
-
-
-def test_without_a_kind_of_memory_the_sources_is_meant():
-    assert cells.compared_memory(CELLS.loc[[6]]) == "pageable"
+def test_memory_and_size_are_the_sources_where_they_were_measured():
+    for rows, memory, size in (([0, 2], "pageable", 2048), ([3], "pinned", 4096)):
+        assert cells.compared_memory(CELLS.loc[rows]) == memory
+        assert cells.comparison_size(CELLS.loc[rows]) == size
+    assert cells.compared_memory(CELLS.loc[[6]]) == "pageable", "without any"

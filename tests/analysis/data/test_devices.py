@@ -32,25 +32,12 @@ def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the
     assert labels(devices(store, "b200").gpus) == ["b200", "two-gpu0", "two-gpu1"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "label"),
-    [
-        ("two-gpu1", "two-gpu1"),
-        ("two", "two-gpu0"),
-        ("host", "host"),
-        ("node", "two-gpu0"),
-        ("node-gpu1", "two-gpu0"),
-    ],
-)
-def test_focus_names_a_device_or_a_recording(store, asked, label):
-    assert devices(store, asked).focus.label == label
-
-
-def test_a_focus_that_was_not_measured_is_one_line_with_those_that_were(store, tmp_path):
-    with pytest.raises(
-        StoreError,
-        match=r"^report\.focus: h300 was not measured; allowed: host, two-gpu0, two-gpu1, b200$",
-    ):
+def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
+    labels = {"two-gpu1": "two-gpu1", "two": "two-gpu0", "host": "host"}
+    for asked, label in (labels | dict.fromkeys(["node", "node-gpu1"], "two-gpu0")).items():
+        assert devices(store, asked).focus.label == label
+    said = r"^report\.focus: h300 was not measured; allowed: host, two-gpu0, two-gpu1, b200$"
+    with pytest.raises(StoreError, match=said):
         devices(store, "h300")
     with pytest.raises(StoreError, match="allowed: nothing was measured"):
         devices(tables(tmp_path), "h300")
@@ -77,10 +64,5 @@ def test_names_say_what_is_simulated_and_nothing_twice(store):
     assert host.stale_sources == ("kernels/block.cu", "cpu_reference/naive.c")
     assert card.stale_sources == ()
     assert [device.live for device in (card, simulated)] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("text", "anchor"), [("H200 (SXM)", "h200-sxm"), ("–", "unnamed"), ('"><b>', "b")]
-)
-def test_anchors_have_letters_digits_and_hyphens_only(text, anchor):
-    assert slug(text) == anchor
+    anchors = {"H200 (SXM)": "h200-sxm", "–": "unnamed", '"><b>': "b"}
+    assert {text: slug(text) for text in anchors} == anchors

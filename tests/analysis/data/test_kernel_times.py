@@ -37,6 +37,10 @@ def test_a_kernel_timed_alone_is_the_same_whatever_memory_is_copied_from(held):
     np.testing.assert_allclose(np.median(draws, axis=1), cells["kernel_s"], rtol=0.002)
     drawn = source.drawn(cells, "kernel")
     np.testing.assert_allclose(np.median(drawn, axis=1), cells["kernel_s"], rtol=0.002)
+    on_cpu = source.cells[source.cells["device"] == "cpu"]
+    unknown = ["kernel_s", "kernel_low_s", "in_run_kernel_s", "kernel_timing"]
+    assert on_cpu[unknown].isna().all(axis=None)
+    assert set(on_cpu["kernel_samples"]) == {0}
 
 
 def test_the_kernel_in_the_pass_stands_beside_it_and_the_rest_of_the_pass_is_overhead(held):
@@ -66,24 +70,10 @@ def test_kernels_timed_alone_have_sessions_too(held):
     assert source.draws["kernel"][cells.index].shape == (len(cells), 2000)
 
 
-def test_a_cpu_has_no_kernel(held):
-    (source,) = data.sources({"card": held})
-    cells = source.cells[source.cells["device"] == "cpu"]
-    assert (
-        cells[["kernel_s", "kernel_low_s", "in_run_kernel_s", "kernel_timing"]]
-        .isna()
-        .all(axis=None)
-    )
-    assert set(cells["kernel_samples"]) == {0}
-
-
-def test_without_kernels_timed_alone_those_in_the_passes_stand(gpu_recording):
+def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held, gpu_recording):
     times = kernel_times(gpu_recording)
     assert set(times["kernel_timing"].dropna()) == {"in-run"}
     assert times["kernel_s"].equals(gpu_recording.samples["in_run_kernel_s"])
-
-
-def test_a_cell_whose_kernel_was_not_timed_alone_has_that_of_its_passes(held):
     one = held.kernels["variant"] == "block"
     without = replace(held, kernels=held.kernels[~one])
     times = kernel_times(without)

@@ -25,6 +25,7 @@ extern "C" __global__ void mine(const float *a, const float *b, float *c, int n)
     this is read and never compiled
 }"""
 PATH = "brought/mine.cu"
+NOT_DECLARED = "the source of mine does not declare float32 with block size"
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,8 @@ def test_a_report_has_the_kernel_in_its_tables_figures_and_page():
         return frame[frame["variant"] == "mine"].to_dict("records")
 
     (summary,) = rows("ladder_summary")
-    assert (summary["idea"], summary["after"], summary["n"]) == (
-        "user-supplied",
-        "naive_coalesced",
-        512,
-    )
+    known = {"idea": "user-supplied", "after": "naive_coalesced", "n": 512}
+    assert {name: summary[name] for name in known} == known
     assert min(summary["speedup"], summary["share_of_units"], summary["share_of_library"]) > 0
     assert pd.isna(summary["bound"])
     assert {row["after"] for row in rows("ladder")} == {"naive_coalesced"}
@@ -84,9 +82,8 @@ def test_two_kernels_of_one_name_are_refused(made):
 def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
     """As those that were made before recordings kept it."""
     monkeypatch.setattr(data, "read", lambda _: changed(made, texts={}))
-    with pytest.raises(
-        StudyError, match=r"^recording 'old': mine is not in .*`gemm-study try` again"
-    ):
+    said = r"^recording 'old': mine is not in .*`gemm-study try` again"
+    with pytest.raises(StudyError, match=said):
         data.load({"old": [Path("old")]})
 
 
@@ -96,12 +93,8 @@ def test_a_recording_that_kept_no_source_is_refused(made, monkeypatch):
         ("mine(", "block(", "brought/mine.cu:2: block is a variant of the catalog"),
         ("mine(", "other(", "brought/mine.cu:1: contains other; name the file after its kernel"),
         ("32x8", "1+" * 2000 + "1x1", "brought/mine.cu:1: threads=1.1.1.*; remove it$"),
-        (
-            "threads",
-            "block=16 threads",
-            "the source of mine does not declare float32 with block size",
-        ),
-        ("float", "double", "the source of mine does not declare float32 with block size"),
+        ("threads", "block=16 threads", NOT_DECLARED),
+        ("float", "double", NOT_DECLARED),
     ],
 )
 def test_a_source_that_is_not_what_was_measured_is_refused(made, old, new, message):

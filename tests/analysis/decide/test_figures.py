@@ -61,10 +61,7 @@ def test_copies_are_shown_as_throughput_by_size_and_direction(tmp_path):
     ]
     assert shown.hollow == ["a, pinned, 16 MiB: 50 GB/s"]
     assert {"to the GPU", "to the host", "pageable, fitted model"} <= set(shown.texts)
-
-
-def test_copies_of_one_size(tmp_path):
-    rows = [copy("pinned", "h2d", 500_000, 1e-5)]
+    rows = [copy("pinned", "h2d", 500_000, 1e-5)]  # of one size
     store = stored(tmp_path, recordings=[device("a")], transfer_points=rows)
     assert len(drawn(FIGURES["copies"], store).tooltips) == 1
 

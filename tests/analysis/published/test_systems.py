@@ -96,10 +96,7 @@ def test_the_cpu_of_a_host_with_two_cards_has_one_row(make_recording, tmp_path):
 def test_buffered_kernels_are_not_launchable_above_1024(systems):
     row = systems[systems["variant"] == "buffered_row"].iloc[0]
     assert (row["cells_passed"], row["cells_not_launchable"]) == (6, 4)
-
-
-def test_without_recordings_every_system_is_named_once():
-    systems = systems_of({})
+    systems = systems_of({})  # without recordings every system is named once
     assert len(systems) == len(read(SYSTEMS))
     assert systems["best_flop_per_s"].isna().all()
 
@@ -119,9 +116,6 @@ def test_a_wrong_row_is_named(tmp_path, line, words):
     path.write_text(f"source,system,side,variant\n{line}\n")
     with pytest.raises(StudyError, match=words):
         read(path)
-
-
-def test_a_missing_list_is_one_line(tmp_path):
     with pytest.raises(StudyError, match=r"no\.csv: No such file .*; restore it"):
         read(tmp_path / "no.csv")
 

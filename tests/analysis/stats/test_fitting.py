@@ -60,6 +60,8 @@ def test_the_fit_is_the_least_of_a_fine_grid():
 
 def test_the_least_of_several_local_minima_is_found():
     """From the least relative errors, or from equal terms, a search ends at 127.45."""
+    of_median_cell = typical(np.array([[1.0, 0], [2, 5], [4, 5]]), np.log([8.0, 8.0, 10.0]))
+    np.testing.assert_allclose(of_median_cell, [4.0, 1.8])
     design = np.array([[2793, 0], [16240, 0.0006997], [0, 44.24], [0.7943, 0.00564]])
     log_times = np.array([0.533, -6.216, -6.614, -2.016])
     alike = solve(design, log_times, np.ones(4), typical(design, log_times) / 2)
@@ -113,8 +115,3 @@ def test_shares_sum_to_one_and_are_slopes():
     nudged = theta * np.array([1, 1, 1 + 1e-6, 1, 1])
     slope = (log_model(design, nudged) - log_model(design, theta)) / 1e-6
     np.testing.assert_allclose(found[:, 2], slope, rtol=1e-4, atol=1e-9)
-
-
-def test_typical_values_are_of_the_median_cell():
-    design = np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 5.0]])
-    np.testing.assert_allclose(typical(design, np.log([8.0, 8.0, 10.0])), [4.0, 1.8])

@@ -108,19 +108,14 @@ def test_intervals_by_hand():
     assert one.half_widths(new_session=True) == pytest.approx(12.7062 * 0.03**0.5, rel=2e-3)
 
 
-def test_a_cell_without_enough_samples_does_not_count_and_has_no_interval():
+def test_one_session_or_too_few_samples_have_no_interval():
     noise = np.array([[1e-6, 1e-6], [1e-6, np.nan]])
     found = medians(np.array([[0.1, 5.0], [-0.1, -5.0]]), noise)
     assert found.scatter.cells == 1
-    assert np.isfinite(found.half_widths()[0])
-    assert np.isnan(found.half_widths()[1])
-
-
-def test_one_session_has_no_variance_and_no_interval():
+    assert np.isnan(found.half_widths()).tolist() == [False, True]
     alone = medians(np.zeros((1, 3)))
-    assert np.isnan(alone.scatter.between).all()
-    assert np.isnan(alone.half_widths()).all()
-    assert np.isnan(alone.left_out()).all()
+    for values in (alone.scatter.between, alone.half_widths(), alone.left_out()):
+        assert np.isnan(values).all()
 
 
 @pytest.mark.parametrize(("shared", "own"), [(0, 0), (0, 0.03), (0.03, 0), (0.03, 0.03)])
@@ -209,6 +204,7 @@ def test_draws_are_as_wide_as_the_intervals_and_share_effects_of_sessions():
 
 
 def test_the_order_of_cells_changes_nothing():
+    assert lengths(np.array([1e-6, 5e-5, 5e-4, 1.0])) == [*LENGTHS]
     frame = samples()
     in_time = frame.groupby([*CELL, "session"], dropna=False).cumcount()
     shuffled = frame.assign(at=in_time).sample(frac=1, random_state=0)

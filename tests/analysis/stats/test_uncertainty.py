@@ -51,10 +51,8 @@ def test_a_cost_too_small_to_be_seen_has_an_upper_bound_that_holds():
     bounded, covered = 0, 0
     for seed in range(60):
         found = estimates("M1", model_data.times("M1", seed, NOISE, t_S=1e-16), seed)
-        bounded += (found["t_S"].status, found["rho"].status) == (
-            uncertainty.AT_MOST,
-            uncertainty.AT_LEAST,
-        )
+        statuses = (found["t_S"].status, found["rho"].status)
+        bounded += statuses == (uncertainty.AT_MOST, uncertainty.AT_LEAST)
         covered += found["t_S"].low <= 1e-16 <= found["t_S"].high
         assert found["rho"].method == uncertainty.PROFILE
         assert found["t_S"].high < 1e-13
@@ -89,18 +87,11 @@ def test_one_size_has_a_fit_and_no_interval():
     assert np.isnan(predicted(frame[frame["n"] == 512], 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "status"),
-    [
-        (0.5, 2.0, uncertainty.DETERMINED),
-        (0.0, 2.0, uncertainty.AT_MOST),
-        (0.5, np.inf, uncertainty.AT_LEAST),
-        (0.0, np.inf, uncertainty.NOT_DETERMINED),
-        (np.nan, np.nan, uncertainty.NO_INTERVAL),
-    ],
-)
-def test_status_by_the_bounds(low, high, status):
-    assert uncertainty.Estimate(1.0, low, high, uncertainty.BOOTSTRAP).status == status
+def test_status_by_the_bounds():
+    known = {(0.5, 2.0): uncertainty.DETERMINED, (0.0, np.inf): uncertainty.NOT_DETERMINED}
+    known |= {(0.0, 2.0): uncertainty.AT_MOST, (0.5, np.inf): uncertainty.AT_LEAST}
+    for bounds, status in (known | {(np.nan, np.nan): uncertainty.NO_INTERVAL}).items():
+        assert uncertainty.Estimate(1.0, *bounds, uncertainty.BOOTSTRAP).status == status
 
 
 def test_the_unit_of_time_changes_no_interval_of_a_ratio():

@@ -134,7 +134,7 @@ def test_listed_cells_have_the_state_of_both_cards(one, two):
     assert len(batches) == 2
 
 
-def test_hosts_are_compared_once_and_only_if_of_one_model(two):
+def test_hosts_are_compared_once_if_of_one_model_and_measured_by_one_protocol(two):
     found = data.sources({"x": two, "y": replace(two)})
     kinds = agreed(found)[0]["kind"]
     assert (kinds == comparison.ON_CPU).sum() == 1
@@ -143,8 +143,6 @@ def test_hosts_are_compared_once_and_only_if_of_one_model(two):
     kinds = agreed({"x": two, "y": other})[0]["kind"]
     assert comparison.ON_CPU not in set(kinds)
 
-
-def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
     def measured_with(**protocol):
         configuration = two.provenance["configuration"] | {"protocol": protocol}
         return replace(two, provenance=two.provenance | {"configuration": configuration})
@@ -155,7 +153,7 @@ def test_hosts_are_compared_only_if_measured_by_one_protocol(two):
         assert (comparison.ON_CPU in set(kinds)) is compared
 
 
-def test_only_common_cells_count(one):
+def test_only_common_cells_count(one, cpu_recording):
     small = one.samples[one.samples["n"] == 256]
     few = replace(one, samples=small, back_to_back=one.back_to_back[:0])
     shares, cells = agreed({"x": few, "y": one})
@@ -163,10 +161,7 @@ def test_only_common_cells_count(one):
     full, _ = agreed({"x": one, "y": one})
     assert full["cells"][0] > shares["cells"][0] > 0
     assert cells.empty
-
-
-def test_without_pairs_both_tables_are_empty(one, cpu_recording):
-    for found in ([], data.sources({"x": one, "host": cpu_recording})):
+    for found in ([], data.sources({"x": one, "host": cpu_recording})):  # without pairs
         for table in agreed(found):
             assert table.empty
             assert list(table)[:2] == ["recording_a", "gpu_a"]

@@ -61,18 +61,12 @@ def test_throttling_is_counted_with_what_it_moves_and_the_clocks(told):
     assert told.loc[["again", "host"], columns].isna().all(axis=None), "not recorded"
 
 
-def test_missing_and_wide_intervals_are_counted_with_those_of_the_hosts_cpu(told):
+def test_intervals_and_agreement_are_counted_and_what_the_recording_says_is_taken_over(told):
     columns = ["end_to_end_cells", "end_to_end_cells_without_interval", "end_to_end_cells_wide"]
     assert told[columns].to_numpy().tolist() == [[4, 2, 1], [1, 0, 0], [1, 0, 0]]
-
-
-def test_agreement_is_that_of_all_pairs_that_a_card_is_in(told):
     columns = ["medians_compared", "medians_reproduced"]
     assert told.loc[["card", "again"], columns].to_numpy().tolist() == [[15, 12], [15, 12]]
     assert told.loc["host", columns].isna().all()
-
-
-def test_what_the_recording_says_of_itself_is_taken_over(told):
     assert told["cells_failed"].tolist() == [2, 0, 0]
     assert told["stale"].tolist() == [True, False, False]
     assert told["simulated"].tolist() == [False, True, False]

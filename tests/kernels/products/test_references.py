@@ -90,7 +90,7 @@ def test_a_damaged_file_is_computed_again_and_replaced(tmp_path, computed, damag
     assert file.read_bytes() == whole
 
 
-def test_a_file_of_another_shape_is_not_used(tmp_path, computed):
+def test_a_file_of_another_shape_is_not_used_and_a_cache_may_be_unwritable(tmp_path, computed):
     inputs = squares(6)
     of(inputs, tmp_path, 6)
     (six,) = tmp_path.iterdir()
@@ -98,9 +98,6 @@ def test_a_file_of_another_shape_is_not_used(tmp_path, computed):
     (five,) = (path for path in tmp_path.iterdir() if path != six)
     five.write_bytes(six.read_bytes())
     assert of(inputs, tmp_path, 5)[0].shape == (1, 5, 5)
-
-
-def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, computed):
     (tmp_path / "file").write_text("")
     expected, _ = of(squares(6), tmp_path / "file" / "cache", 6)
     assert expected.shape == (1, 6, 6)

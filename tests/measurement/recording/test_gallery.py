@@ -38,23 +38,17 @@ def test_a_recording_is_described_with_what_it_is_cited_by(measured, command):
     assert sha256(measured.path / MANIFEST) in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_what_was_not_measured_from_a_known_tree_or_never_passed_is_refused(measured):
+    for changes, words in (
         ({"simulated": True}, "its times are simulated"),
         ({"git": {"commit": None, "dirty": None}}, "its commit is unknown"),
         (
             {"git": {"commit": "0" * 40, "dirty": True, "changed": ["base/a.py"]}},
             "it was recorded with uncommitted changes of base/a.py; ",
         ),
-    ],
-)
-def test_what_was_not_measured_from_a_known_tree_is_refused(measured, changes, words):
-    (fault,) = gallery.faults(replace(measured, provenance=measured.provenance | changes))
-    assert fault.startswith(words)
-
-
-def test_a_recording_of_which_nothing_passed_is_refused(measured):
+    ):
+        (fault,) = gallery.faults(replace(measured, provenance=measured.provenance | changes))
+        assert fault.startswith(words)
     (fault,) = gallery.faults(replace(measured, checks=measured.checks.assign(status="failed")))
     assert "none of its cells passed" in fault
 
