@@ -143,9 +143,7 @@ def test_a_run_that_cannot_write_says_so(tmp_path, place):
     (tmp_path / place).write_text("a file")
     script = [sys.executable, "-B", "-m", "workflow", "report"]
     own = os.environ | {"PYTHONPATH": str(ROOT)}  # what is not copied
-    done = subprocess.run(
-        script, cwd=tmp_path, env=own, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(script, cwd=tmp_path, env=own, capture_output=True, text=True)
     refused(done, f"error: {place}.*: (File exists|Not a directory)")
 
 
@@ -190,10 +188,7 @@ RECORDINGS = {
     "a time of 1e-300 s": (cells(SAMPLES, "total_s", "1e-300"), "total_s is 1e-300, not from"),
     "a negative order": (cells(CHECKS, "n", "-8"), "column n is -8, not from 1 to"),
     "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size is 0, not from 1 "),
-    "a kernel in 0 s": (
-        cells("kernels.csv.gz", "kernel_s", "0"),
-        "kernel_s is 0, not from .* in row 3",
-    ),
+    "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s is 0, not .* in row 3"),
     "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
     "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches is 0, not from 1 to"),
     "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3: gpu7 is not a device of"),
@@ -207,18 +202,9 @@ RECORDINGS = {
     "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory: 'hot' is not one of"),
     "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row's cell is missing in checks.csv"),
     "a check twice": (text(CHECKS, twice), "a cell is listed twice"),
-    "samples of a failure": (
-        cells(CHECKS, "status", "failed"),
-        "contains a cell that did not pass",
-    ),
-    "no sample of a pass": (
-        text(SAMPLES, lambda t: t[: t.index("\n") + 1]),
-        "a passed cell is mis",
-    ),
-    "power of NaN": (
-        facts("devices", 0, "power_limit_w", float("nan")),
-        "NaN is not a valid number",
-    ),
+    "samples of a failure": (cells(CHECKS, "status", "failed"), "a cell that did not pass"),
+    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "passed cell is mis"),
+    "power of NaN": (facts("devices", 0, "power_limit_w", float("nan")), "NaN is not a valid"),
     "power without end": (text("provenance.json", lambda t: t.replace("100,", "1e999,")), "1e999 "),
     "a number of 5,000 digits": (
         text("provenance.json", lambda t: t.replace('"seed": 1', f'"seed": {"1" * 5000}')),

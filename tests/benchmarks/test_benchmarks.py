@@ -317,9 +317,7 @@ def parts():
 
 def test_recordings_have_the_44_cells_once(parts):
     cells = [each for part in parts for each in gpu_cells(part.study, "gpu0")]
-    assert (
-        len(cells) == len({(each.variant, each.block_size, each.shape.n) for each in cells}) == 44
-    )
+    assert len(cells) == len({(c.variant, c.block_size, c.shape.n) for c in cells}) == 44
     planned = {(name, block) for name, blocks in CELLS.items() for block in blocks}
     assert {(each.variant, each.block_size) for each in cells} == planned
     for part in parts:
@@ -374,9 +372,7 @@ def test_costs_of_both_recordings_are_added(monkeypatch, capsys):
 def test_way_to_compile_that_fails_does_not_cost_the_others(monkeypatch, capsys):
     cost = Cost(2.0, 8.0, {"sampling": 5.0}, {"sampling": 4.0}, [20] * 44)
     answers = {
-        "cupy": SimpleNamespace(
-            returncode=2, stdout="", stderr="error: no cupy\nException ignored"
-        ),
+        "cupy": SimpleNamespace(returncode=2, stdout="", stderr="error: no cupy\nException x"),
         "nvrtc": SimpleNamespace(returncode=0, stdout='a line\n{"cells": 44, "seconds": 20}\n'),
     }
     monkeypatch.setattr(subprocess, "run", lambda command, **_: answers[command[-1]])

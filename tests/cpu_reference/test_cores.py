@@ -49,10 +49,7 @@ def limited(own, limits=()):
         (limited("", {"": "50000 100000"}), 0.5, 1),
         (limited("", {"": "6400000 100000"}), 64, 8),
         # Nested groups: the smallest limit applies, at any level.
-        (
-            limited("a/b", {"a/b/": "max 100000", "a/": "300000 100000", "": "700000 100000"}),
-            *(3, 3),
-        ),
+        (limited("a/b", {"a/b/": "max 100000", "a/": "300000 100000", "": "7 1"}), *(3, 3)),
         # The path is the host's; only its top is mounted here.
         (limited("docker/0123", {"": "400000 100000"}), 4, 4),
         (

@@ -136,14 +136,10 @@ class FakeDevice:
         self.hardware.log(f"close {self.label}")
 
     def not_launchable(self, cell):
-        if self.label == "cpu":
-            return None
-        return not_launchable(cell.product, LIMITS)
+        return None if self.label == "cpu" else not_launchable(cell.product, LIMITS)
 
     def build(self, cell):
-        if self.label == "cpu":
-            return None
-        build = build_for(cell.product)
+        build = None if self.label == "cpu" else build_for(cell.product)
         return build.kind if build else None
 
     def poison(self, cell):
@@ -159,11 +155,8 @@ class FakeDevice:
         c = self.c.setdefault(cell, unwritten(cell))
         np.matmul(*self.inputs.pair(cell.dtype, cell.shape), out=c)
         for fault in self.hardware.faults:
-            if (fault.variant, fault.n, fault.number) == (
-                cell.variant,
-                cell.shape.n,
-                self.runs[cell],
-            ):
+            planned = (fault.variant, fault.n, fault.number)
+            if planned == (cell.variant, cell.shape.n, self.runs[cell]):
                 self.fail(fault.kind, c[0])
         return TIMING if self.label != "cpu" else Timing(TIMING.total_s)
 
@@ -267,16 +260,7 @@ class FakeHardware(Host):
 
     def cold_start(self, device, cell, cubins, seed, limit_s):
         self.log(f"cold {cell}")
-        return ColdStart(
-            init_s=0.1,
-            context_s=0.1,
-            module_s=0.01,
-            allocation_s=0.01,
-            h2d_s=1e-3,
-            kernel_s=1e-3,
-            d2h_s=1e-3,
-            total_s=0.223,
-        )
+        return ColdStart(0.1, 0.1, 0.01, 0.01, 1e-3, 1e-3, 1e-3, 0.223)
 
 
 def record(root, out, cubins):

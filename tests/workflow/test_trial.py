@@ -101,16 +101,8 @@ def test_a_file_becomes_a_variant(path):
         ("tile=8x8", "tile=8x8 tile=4x4", "2: tile is declared twice"),
         ("tile=8x8", "tile 8x8", "2: tile: not key=value"),
         ("tile=8x8", "tile=8", "2: tile=8: needs 2 or 3 sizes"),
-        (
-            "tile=8x8",
-            "tile=BLOCKx8",
-            "2: tile=BLOCKx8: BLOCK is not a formula; use whole numbers with",
-        ),
-        (
-            "tile=8x8",
-            "block=6 tile=8xBLOCK/4",
-            "2: .*BLOCK/4 is 3/2 with BLOCK=6; use a whole number",
-        ),
+        ("tile=8x8", "tile=BLOCKx8", "2: tile=BLOCKx8: BLOCK is not a formula; use whole numbers"),
+        ("tile=8x8", "block=6 tile=8xBLOCK/4", "2: .*BLOCK/4 is 3/2 with BLOCK=6; use a whole"),
         ("tile=8x8", "tile=8x1/0", "2: tile=8x1/0: 1/0 is not a formula"),
         ("tile=8x8", "block=8,x tile=8x8", "2: block=8,x: not a list of block sizes"),
         ("threads=8x8", "threads=64x32", "2: threads=64x32: more than 1024"),
@@ -155,12 +147,7 @@ def test_the_examples_of_calls_are_calls(path):
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        (
-            "called",
-            "def multiply",
-            "def product",
-            "1: contains no function multiply; write exactly one",
-        ),
+        ("called", "def multiply", "def product", "1: contains no function multiply; write"),
         ("called", ", stream):", "):", "5: multiply: wrong parameters; write def mult"),
         ("called", "product)", "product", r"8: '\(' was never closed \(Python\)"),
         ("called", "import torch", "\0", "1: .*null bytes"),
@@ -187,11 +174,7 @@ def test_a_wrong_call_is_one_line_with_its_place(path, name, old, new, message):
     ("old", "new", "message"),
     [
         ("__syncthreads();  // the tile is complete", "", "12: .* a barrier may be missing"),
-        (
-            "__syncthreads();  // before the next",
-            "",
-            r"12: .* races with thread \S+ \S+ \S+ at line 8",
-        ),
+        ("__syncthreads();  // before the next", "", r"12: .* races with thread .* at line 8"),
         ("if (row < n && column < n) c", "c", r"15: .*\(at size 65, which the tile does not"),
         ("c[row * n + column] = ", "c[row * n + column + n] = ", "15: .* out of bounds"),
         ("b[(k + i) * n + column]", "b[column * n + k + i]", r"15: .*stores C\(0, 0\) = "),
@@ -335,9 +318,7 @@ def test_a_kernel_that_fails_on_the_card_ends_with_an_error(path, card):
     told = trial._timed(adopt(path), Path("config.yaml"), ["block"], 0, [8], broken)
     rows = [next(told) for _ in range(3)]
     assert re.match(r"  block +4 +8 ", rows[2])
-    with pytest.raises(
-        StudyError, match=r"^mine\.cu: mine fails on gpu0: 1 of 64 elements wrong; "
-    ):
+    with pytest.raises(StudyError, match=r"^mine\.cu: mine fails on gpu0: 1 of 64 elements wrong;"):
         list(told)
 
 

@@ -151,9 +151,7 @@ def test_crate_validates_as_a_workflow_run_crate(packed, issues):
     assert found["RECOMMENDED"] <= NOT_KNOWN
 
 
-def test_recordings_alone_are_a_crate_with_the_hash_that_they_are_cited_by(
-    study, issues, tmp_path, command
-):
+def test_recordings_alone_crate_with_hash_that_they_are_cited_by(study, issues, tmp_path, command):
     out, folder = tmp_path / "card.zip", study.recordings["card"]
     done = command("analysis", "crate", f"--recording=card={folder}", "--out", out)
     assert done.returncode == 0, done.stderr

@@ -23,9 +23,7 @@ def two_gpus(make_recording, tmp_path_factory) -> Recording:
     return make_recording(path, gpus=2, sizes=(256, 512), holdout=(), seed=1)
 
 
-def test_labels_are_ids_with_the_device_where_there_are_several(
-    gpu_recording, cpu_recording, two_gpus
-):
+def test_labels_are_ids_with_device_where_there_are_several(gpu_recording, cpu_recording, two_gpus):
     found = data.sources({"card": gpu_recording, "host": cpu_recording, "two": two_gpus})
     assert [s.label for s in found] == ["card", "host", "two-gpu0", "two-gpu1"]
     assert [s.device for s in found] == ["gpu0", None, "gpu0", "gpu1"]
@@ -261,9 +259,7 @@ def test_a_cut_off_or_missing_file_is_refused_by_name(gpu_recording, tmp_path, n
     path = shutil.copytree(gpu_recording.path, tmp_path / "short")
     file = path / name
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(
-        RecordingError, match=r"short: .*(altered or truncated|does not list|not in)"
-    ):
+    with pytest.raises(RecordingError, match=r"short: .*(or truncated|does not list|not in)"):
         data.load({"card": [path]})
     file.unlink()
     with pytest.raises(RecordingError, match=f"short: {name} is missing"):

@@ -39,7 +39,7 @@ def counted(tmp_path_factory):
     """A table of counts: block in blocks of 32 run at 64; the others as if run at SIZE."""
     file = tmp_path_factory.mktemp("counts") / "counts.csv"
     others = [product_of(name, n, block) for name, block in KERNELS for n in (SIZE, 1024)]
-    file.write_text(table([product_of("block", 64, 32)], others, tmp_path_factory.mktemp("builds")))
+    file.write_text(table([product_of("block", 64, 32)], others))
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
     at_size = frame["n"] == str(SIZE)
     frame.loc[at_size, "count"] = frame.loc[at_size, "theory"]

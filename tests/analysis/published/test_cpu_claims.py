@@ -94,9 +94,7 @@ def test_the_rate_is_that_of_the_cache_optimised_program_in_gflops(claims, gpu_r
     assert (row["expected"], row["verdict"]) == (5.5, "does not hold")
 
 
-def test_the_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(
-    cpu_recording, tmp_path
-):
+def test_block_size_matters_if_the_slowest_takes_more_than_twice_the_time(cpu_recording, tmp_path):
     samples = cpu_recording.samples.copy()
     small = samples["block_size"] == 16
     samples.loc[small, "total_s"] *= 2.2

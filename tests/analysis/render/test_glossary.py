@@ -6,9 +6,7 @@ from tests.support import ROOT
 
 def test_the_document_is_current():
     written = (ROOT / "docs" / "reference" / "glossary.md").read_text()
-    assert written == documentation(), (
-        "renew it: python -m analysis glossary > docs/reference/glossary.md"
-    )
+    assert written == documentation(), "python -m analysis glossary > docs/reference/glossary.md"
 
 
 def test_terms_are_sorted_and_each_meaning_is_a_sentence():

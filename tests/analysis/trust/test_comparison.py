@@ -383,15 +383,13 @@ def test_notes_name_what_differs():
 def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
     rng = np.random.default_rng(6)
     factors = {1: 1.0, 2: 1.2, 3: 0.8, 4: 1.1}
-    last = cell([1.0], n=5, device="cpu")
+    end = cell([1.0], n=5, device="cpu")
     times = [
         [side.get(n, 1) * rng.lognormal(0, 0.001, 20) / 1e3 for n in factors]
         for side in ({}, factors)
     ]
     a, b = (
-        recorded(
-            *(cell(own, device="cpu", n=n) for n, own in zip(factors, side, strict=True)), last
-        )
+        recorded(*(cell(own, device="cpu", n=n) for n, own in zip(factors, side, strict=True)), end)
         for side in times
     )
     frame = compared(a, b)

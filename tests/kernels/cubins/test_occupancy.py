@@ -160,9 +160,7 @@ def test_occupancy_is_that_of_cudas_calculator(calculator, capability, demands, 
 
 
 @pytest.mark.parametrize("capability", LIMITS)
-def test_every_warp_register_and_step_of_shared_memory_is_that_of_the_calculator(
-    calculator, capability
-):
+def test_every_warp_register_and_step_of_shared_memory_that_of_calculator(calculator, capability):
     most = LIMITS[capability].max_shared_bytes_per_block
     warps = range(WARP_SIZE, 1025, WARP_SIZE)
     demands = [(threads, registers, 0, 0) for threads in warps for registers in range(1, 256)]

@@ -27,12 +27,6 @@ extern "C" __global__ void kernel(const ELEMENT *a, const ELEMENT *b, ELEMENT *c
 """
 
 
-@pytest.fixture(scope="module")
-def host_builds(tmp_path_factory):
-    """Folder of the builds of this module's tests."""
-    return tmp_path_factory.mktemp("builds")
-
-
 def matrices(dtype, *shape):
     """Return seeded elements of the whole range of an integer type, or from -1 to 1."""
     random = np.random.default_rng(7)
@@ -128,49 +122,44 @@ def test_misaligned_doubles_are_refused(host_builds, tmp_path, target):
         run_on(host_builds, tmp_path, body, np.zeros(2), 1)
 
 
-@pytest.mark.parametrize("word", [0, 1])
-def test_half_of_a_double_races_with_the_whole(host_builds, tmp_path, word):
-    body = (
-        "__shared__ double s[1];\nif (threadIdx.x == 0) s[0] = 1;\n"
-        f"if (threadIdx.x == 1) reinterpret_cast<float *>(s)[{word}] = 1;"
-    )
-    place = rf"kernel\.cu:4: .* byte {4 * word} of shared memory races with .* at line 3"
-    with pytest.raises(KernelFault, match=place):
-        run_on(host_builds, tmp_path, body, np.zeros(1), 2)
-
-
-def test_upper_half_of_a_double_that_nobody_wrote(host_builds, tmp_path):
+def test_half_of_a_double_races_with_the_whole_and_may_be_unwritten(host_builds, tmp_path):
+    for word in (0, 1):
+        body = "__shared__ double s[1];\nif (threadIdx.x == 0) s[0] = 1;\n"
+        body += f"if (threadIdx.x == 1) reinterpret_cast<float *>(s)[{word}] = 1;"
+        place = rf"kernel\.cu:4: .* byte {4 * word} of shared memory races with .* at line 3"
+        with pytest.raises(KernelFault, match=place):
+            run_on(host_builds, tmp_path, body, np.zeros(1), 2)
     body = "__shared__ double s[1];\nreinterpret_cast<float *>(s)[0] = 1;\np[0] = s[0];"
     cause = run_on(host_builds, tmp_path, body, np.zeros(1), 1).cause(0, 0)
     assert re.search(r"kernel\.cu:4: .* load of 8 bytes .* wrote it", cause)
 
 
-@pytest.mark.parametrize(
-    ("index", "wavefronts", "ideal"),
+def loads_of(run, operation):
+    """Return the loads of a run in the order of their lines."""
+    return sorted((c for c in run.counts if c.operation == operation), key=lambda c: c.line)
+
+
+def test_wavefronts_of_shared_doubles(host_builds, tmp_path):
     # Half a warp at a time: 16 doubles have the 32 banks to themselves. The whole of it where lanes
     # read in pairs.
-    [
-        *(("i", 2, 2), ("i / 2", 1, 1), ("2 * i", 4, 2), ("17 * i", 2, 2), ("16 * i", 32, 2)),
-        *(("i % 8", 2, 2), ("i % 2", 1, 1), ("i / 2 * 16", 16, 1), ("0", 1, 1)),
-    ],
-)
-def test_wavefronts_of_shared_doubles(host_builds, tmp_path, index, wavefronts, ideal):
-    body = (
-        "__shared__ double s[544];\nconst int i = threadIdx.x;\n"
-        f"for (int j = i; j < 544; j += 32) s[j] = j;\n__syncthreads();\np[i] = s[{index}];"
-    )
-    run = run_on(host_builds, tmp_path, body, np.zeros(32))
-    (load,) = (count for count in run.counts if count.operation == "shared_load")
-    assert (load.bytes, load.accesses, load.requests) == (8, 32, 1)
-    assert (load.transactions, load.ideal) == (wavefronts, ideal)
+    expected = {"i": (2, 2), "i / 2": (1, 1), "2 * i": (4, 2), "17 * i": (2, 2), "0": (1, 1)}
+    expected |= {"16 * i": (32, 2), "i % 8": (2, 2), "i % 2": (1, 1), "i / 2 * 16": (16, 1)}
+    body = "__shared__ double s[544];\nconst int i = threadIdx.x;\n"
+    body += "for (int j = i; j < 544; j += 32) s[j] = j;\n__syncthreads();\n"
+    body += "\n".join(f"p[i] = s[{index}];" for index in expected)
+    loads = loads_of(run_on(host_builds, tmp_path, body, np.zeros(32)), "shared_load")
+    for index, load in zip(expected, loads, strict=True):
+        assert (load.bytes, load.accesses, load.requests) == (8, 32, 1)
+        assert (load.transactions, load.ideal) == expected[index], index
 
 
-@pytest.mark.parametrize(("index", "sectors"), [("i", 8), ("i + 1", 9), ("4 * i", 32), ("0", 1)])
-def test_sectors_of_global_doubles(host_builds, tmp_path, index, sectors):
-    body = f"const int i = threadIdx.x;\np[128 + i] = p[{index}];"
-    run = run_on(host_builds, tmp_path, body, np.zeros(160))
-    (load,) = (count for count in run.counts if count.operation == "global_load")
-    assert (load.bytes, load.requests, load.transactions) == (8, 1, sectors)
+def test_sectors_of_global_doubles(host_builds, tmp_path):
+    expected = {"i": 8, "i + 1": 9, "4 * i": 32, "0": 1}
+    body = "const int i = threadIdx.x;\n"
+    body += "\n".join(f"p[128 + i] = p[{index}];" for index in expected)
+    loads = loads_of(run_on(host_builds, tmp_path, body, np.zeros(160)), "global_load")
+    assert [(load.bytes, load.requests) for load in loads] == [(8, 1)] * 4
+    assert [load.transactions for load in loads] == list(expected.values())
 
 
 def test_what_does_not_link_names_what_is_missing(host_builds, tmp_path):

@@ -16,12 +16,6 @@ from kernels.host_execution.compiler import NotSupported, build_kernel, unsuppor
 from kernels.products.shape import Shape
 
 
-@pytest.fixture(scope="module")
-def host_builds(tmp_path_factory):
-    """Folder of the builds of this module's tests."""
-    return tmp_path_factory.mktemp("builds")
-
-
 def compiled(folder, tmp_path, body, parameters="float *p", mode="counted", before=""):
     """Compile ``kernel(parameters) { body }``; the body begins at line 2 after `before`."""
     source = tmp_path / "kernel.cu"
@@ -47,31 +41,25 @@ COUNTED = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("body", "expected"), COUNTED)
-def test_wavefronts_of_shared_stores(host_builds, tmp_path, body, expected):
-    kernel = compiled(host_builds, tmp_path, body)
-    run = kernel.run((1,), (64,), [np.zeros(1, np.float32)])
-    (count,) = run.counts
-    assert (count.line, count.operation) == (2, "shared_store")
-    assert (count.requests, count.transactions, count.ideal) == expected
+def test_wavefronts_of_shared_stores(host_builds, tmp_path):
+    body = "\n".join(f"{{ {statements} }}" for statements, _ in COUNTED)
+    run = compiled(host_builds, tmp_path, body).run((1,), (64,), [np.zeros(1, np.float32)])
+    assert {count.operation for count in run.counts} == {"shared_store"}
+    found = {c.line: (c.requests, c.transactions, c.ideal) for c in run.counts}
+    assert found == {line: expected for line, (_, expected) in enumerate(COUNTED, 2)}
 
 
-@pytest.mark.parametrize(
-    ("index", "sectors", "lines"),
-    [
-        *(("i", 8, 2), ("i + 1", 10, 4), ("0", 2, 2), ("8 * i", 64, 16)),
-        *(("2 * i", 16, 4), ("63 - i", 8, 2), ("i / 8", 2, 2)),
-    ],
-)
-def test_sectors_and_lines_of_global_loads(host_builds, tmp_path, index, sectors, lines):
+def test_sectors_and_lines_of_global_loads(host_builds, tmp_path):
     # 64 threads are two warps; shifted by a word, each touches one sector and one line more.
-    body = f"const int i = {TID}; p[512 + i] = p[{index}];"
+    known = {"i": (8, 2), "i + 1": (10, 4), "0": (2, 2), "8 * i": (64, 16)}
+    known |= {"2 * i": (16, 4), "63 - i": (8, 2), "i / 8": (2, 2)}
+    body = "\n".join([f"const int i = {TID};", *(f"p[512 + i] = p[{index}];" for index in known)])
     run = compiled(host_builds, tmp_path, body).run((1,), (64,), [np.zeros(1024, np.float32)])
-    load = next(count for count in run.counts if count.operation == "global_load")
-    assert load.accesses == 64
-    assert load.requests == 2
-    assert (load.transactions, load.lines) == (sectors, lines)
+    loads = {count.line: count for count in run.counts if count.operation == "global_load"}
+    for line, index in enumerate(known, 3):
+        load = loads[line]
+        assert (load.accesses, load.requests) == (64, 2)
+        assert (load.transactions, load.lines) == known[index], index
 
 
 def test_visits_of_a_loop_are_requests_of_their_own(host_builds, tmp_path):
@@ -157,18 +145,6 @@ def test_unsupported_features_are_named_with_their_line(host_builds, tmp_path, s
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "feature"),
-    [
-        ("#include <mma.h>", "a kernel in more than one file"),
-        ("__managed__ float table[4];", "managed memory"),
-        ("namespace cg = cooperative_groups;", "cooperative groups"),
-    ],
-)
-def test_unsupported_declarations_are_named(line, feature):
-    assert unsupported(f"\n{line}\n")[::2] == (2, feature)
-
-
 @pytest.mark.parametrize("condition", ["ifdef __CUDACC__", "if __CUDA_ARCH__ >= 800"])
 def test_code_for_gpus_only_is_ignored(condition):
     text = f"""#{condition}
@@ -242,9 +218,7 @@ def test_operands_of_tensor_cores_are_checked_and_not_counted(host_builds, tmp_p
 
     p, done = run("__syncthreads();", "31 - threadIdx.x")
     assert p.all()
-    assert not [
-        count for count in done.counts if count.operation == "shared_load" and count.accesses
-    ]
+    assert not [c for c in done.counts if c.operation == "shared_load" and c.accesses]
     with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* no thread of the block wrote"):
         run("", "31 - threadIdx.x")
     with pytest.raises(KernelFault, match=r"kernel\.cu:4: .* races with thread"):
@@ -253,22 +227,23 @@ def test_operands_of_tensor_cores_are_checked_and_not_counted(host_builds, tmp_p
         run("__syncthreads();", "threadIdx.x + 1")
 
 
-def test_kernels_of_the_catalog_are_supported():
+def test_kernels_of_the_catalog_are_supported_and_some_declarations_not():
     for source in {entry.source for entry in VARIANTS.values() if entry.source}:
         assert unsupported((compiler.ROOT / source).read_text()) is None
-    found = unsupported((compiler.ROOT / "kernels" / "probes.cu").read_text())
-    assert found is not None
-    assert found[2] == "inline PTX"
+    assert unsupported((compiler.ROOT / "kernels" / "probes.cu").read_text())[2] == "inline PTX"
+    for line, feature in (
+        ("#include <mma.h>", "a kernel in more than one file"),
+        ("__managed__ float table[4];", "managed memory"),
+        ("namespace cg = cooperative_groups;", "cooperative groups"),
+    ):
+        assert unsupported(f"\n{line}\n")[::2] == (2, feature)
 
 
 def test_what_does_not_compile_is_one_line(host_builds, tmp_path):
     with pytest.raises(StudyError) as refused:
         compiled(host_builds, tmp_path, "p[0] = __sinf(p[0]);")
     assert re.fullmatch(r"\S*/kernel\.cu:2: .*__sinf.* \(g\+\+\)", str(refused.value))
-
-
-def test_frames_that_a_fiber_cannot_hold_are_refused(host_builds, tmp_path):
-    with pytest.raises(StudyError, match=r"kernel\.cu.* frame size"):
+    with pytest.raises(StudyError, match=r"kernel\.cu.* frame size"):  # too large for a fiber
         compiled(host_builds, tmp_path, "float f[10000]; for (float &x : f) x = *p; *p = f[99];")
 
 
@@ -398,10 +373,7 @@ LOOPS = {
         "for (int i = 0; i < 2; ++i) for (int j = 0; j <= t % 2; ++j) p[64 * i + 32 * j + t] = 1;",
         4,
     ),
-    "in a function": (
-        "auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;",
-        3,
-    ),
+    "a call": ("auto f = [&](int i) { if (t % 2 == i) p[t] = 1; }; f(0); f(1); p[64 + t] = 1;", 3),
 }
 
 
@@ -412,9 +384,8 @@ def test_lanes_in_one_turn_of_a_loop_make_a_request(host_builds, tmp_path, loop)
         body = body.replace("p[64] = 1;", "if (t == 0) p[64] = 1;")
     kernel = compiled(host_builds, tmp_path, f"const int t = threadIdx.x; {body}")
     run = kernel.run((1,), (32,), [np.zeros(256, np.float32)])
-    assert (
-        sum(count.requests for count in run.counts if count.operation == "global_store") == requests
-    )
+    stores = [count.requests for count in run.counts if count.operation == "global_store"]
+    assert sum(stores) == requests
 
 
 WARPS = {  # of 64 threads

@@ -275,13 +275,14 @@ def times_of_loads(name, shape, block):
 
 VECTORS = ("register_tile", "sgemm")  # access four elements of a matrix at a time
 SMALL = {"single": ("17x9x33", "1x20x3"), "batched": ("3x9x5x17",)}
+CELLS = cells_of(KERNELS, ("19",), SMALL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "block", "dtype"),
     [
-        *cells_of(KERNELS, ("19",), SMALL),
+        *CELLS,
         *(
             (name, Shape.square(n), None, "float32")
             for name in KERNELS
@@ -310,9 +311,7 @@ def test_a_kernel_accesses_the_matrices_and_nothing_else(name, shape, block, dty
     assert of_b == Counter(dict.fromkeys(range(shape.b_elements), b_times))
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "block", "dtype"), cells_of(KERNELS, ("19",), SMALL), ids=str
-)
+@pytest.mark.parametrize(("name", "shape", "block", "dtype"), CELLS, ids=str)
 def test_totals_of_a_kernel_are_those_of_enumeration(name, shape, block, dtype):
     product = product_of(name, shape, block, dtype)
     launch, blocks, accesses = product.launch, product.launch.blocks, product.accesses()

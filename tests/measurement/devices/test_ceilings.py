@@ -49,9 +49,7 @@ def test_rings_are_random_and_repeatable():
     assert (successors != probes.random_ring(8192, seed=1)).any()
     np.testing.assert_array_equal(successors, probes.random_ring(8192))
     cycles = Counter(tuple(probes.random_ring(4, seed).tolist()) for seed in range(3000))
-    assert (len(cycles), min(cycles.values()) > 400) == (6, True), (
-        "cyclic orders are equally likely"
-    )
+    assert (len(cycles), min(cycles.values()) > 400) == (6, True), "equally likely"
     assert SLOT_BYTES >= 128, "slots do not share a line"
 
 

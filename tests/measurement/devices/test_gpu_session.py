@@ -291,9 +291,7 @@ def test_work_of_the_host_is_done_while_its_time_is_taken(open_session, monkeypa
     assert log == ["clock", "prepare", "clock", "clock", "finish", "clock"]
 
 
-def test_builds_are_told_and_without_cublas_its_cells_alone_are_not_launchable(
-    open_session, monkeypatch
-):
+def test_builds_told_and_without_cublas_cells_alone_are_not_launchable(open_session, monkeypatch):
     cells = [asked("block", 40), asked("block", 48), asked("block_padded"), asked("cublas_sgemm")]
     with open_session(*cells) as session:
         assert [session.build(one) for one in cells] == ["guarded", "exact", "exact", None]

@@ -89,9 +89,7 @@ def card(make_recording, tmp_path, monkeypatch):
     monkeypatch.setattr(
         accuracy, "GpuSession", lambda device, inputs, *_: nullcontext(Multiplier(inputs))
     )
-    monkeypatch.setattr(
-        addition, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
-    )
+    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
     return made
 
 

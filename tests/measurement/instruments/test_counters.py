@@ -59,10 +59,7 @@ def test_counters_are_given_to_the_cells_by_name_and_threads():
         ("", "no counters in its output; check the permissions to read"),
         (launched("naive", 64), "unexpected launch naive (8, 8, 1) (64, 64, 1)"),
         (launched("block", 65), "unexpected launch block (8, 8, 1) (65, 65, 1)"),
-        (
-            launched("block", 64, drop=METRICS[0]),
-            f"{METRICS[0]} is missing for gpu block B=8 N=512",
-        ),
+        (launched("block", 64, drop=METRICS[0]), f"{METRICS[0]} is missing for gpu block B=8 N=5"),
         (
             launched("block", 64, values=["n/a"] * len(METRICS)),
             f"{METRICS[0]} is n/a for gpu block B=8 N=512",
@@ -113,9 +110,7 @@ def recorded(make_recording, tmp_path, monkeypatch):
     monkeypatch.setattr(addition, "build_all", build_all)
     monkeypatch.setattr(addition, "lock_file", lambda device: tmp_path / "lock")
     monkeypatch.setattr(addition, "find_nvcc", lambda _: Path("nvcc"))
-    monkeypatch.setattr(
-        addition, "select", lambda index: [CudaDevice(index, "Simulated GPU", "8.6")]
-    )
+    monkeypatch.setattr(addition, "select", lambda n: [CudaDevice(n, "Simulated GPU", "8.6")])
     return made.path
 
 

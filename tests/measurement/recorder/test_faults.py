@@ -89,9 +89,7 @@ def content(made):
         ("hang", "no answer within 5 s (study.protocol.hang_limit_s): the process was killed", 2),
     ],
 )
-def test_a_fault_at_the_gate_costs_its_cells_only(
-    config, fake_cubins, tmp_path, kind, reason, restarts
-):
+def test_fault_at_gate_costs_its_cells_only(config, fake_cubins, tmp_path, kind, reason, restarts):
     if kind == "hang":
         config["study"]["protocol"]["hang_limit_s"] = 5  # also limits the start of a process
     made, hardware = measure(config, tmp_path, fake_cubins, Fault(kind), gpus=1)
@@ -115,9 +113,7 @@ def test_a_fault_at_the_gate_costs_its_cells_only(
 @pytest.mark.parametrize(
     ("kind", "number"), [("refused", 4), ("refused", 10), ("illegal", 10), ("crash", 10)]
 )
-def test_a_fault_while_sampling_drops_the_cells_samples(
-    config, fake_cubins, tmp_path, kind, number
-):
+def test_a_fault_while_sampling_drops_cells_samples(config, fake_cubins, tmp_path, kind, number):
     """Run 1 is the check, runs 2 to 7 are the pilot, then samples follow."""
     made, _ = measure(config, tmp_path, fake_cubins, Fault(kind, number=number), gpus=1)
     checks = made.checks[(made.checks["variant"] == "block") & (made.checks["n"] == 8)]
@@ -214,9 +210,7 @@ def test_a_line_cut_off_is_measured_again(config, fake_cubins, tmp_path):
     assert (made.samples.groupby(CELL, dropna=False).size() == 6).all()
 
 
-def test_an_interrupted_recording_is_not_continued_with_another_study(
-    config, fake_cubins, tmp_path
-):
+def test_interrupted_recording_is_not_continued_with_another_study(config, fake_cubins, tmp_path):
     with pytest.raises(StudyError):
         measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
     before = (tmp_path / "r.partial" / "journal.jsonl").read_bytes()
@@ -300,9 +294,7 @@ def test_a_full_disk_ends_in_one_line_and_what_was_measured_is_kept(
     assert made.provenance["attempts"] == 2
 
 
-def test_a_clock_set_back_changes_nothing_but_the_time_stamps(
-    config, fake_cubins, tmp_path, monkeypatch
-):
+def test_clock_set_back_changes_nothing_but_time_stamps(config, fake_cubins, tmp_path, monkeypatch):
     with pytest.raises(StudyError):
         measure(config, tmp_path, fake_cubins, Fault("lost", number=3), gpus=1)
     (tmp_path / "lost").unlink()

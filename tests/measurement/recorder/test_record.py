@@ -88,8 +88,6 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     assert (read.samples["total_s"] > 0).all()
     assert read.samples[["host_s", "h2d_s", "in_run_kernel_s", "d2h_s"]].isna().all(axis=None)
     assert read.samples["round"].min() == 1
-    assert read.builds.empty
-    assert read.instructions.empty
     facts = read.provenance
     started, finished = (
         datetime.strptime(facts[key], "%Y-%m-%dT%H:%M:%S%z")
@@ -97,25 +95,19 @@ def test_host_without_gpu_is_recorded(config, study, no_gpu, tmp_path, capfd):
     )
     assert before <= started <= finished <= datetime.now(UTC)
     assert read.samples["time_unix_s"].between(started.timestamp(), finished.timestamp() + 1).all()
-    assert facts["simulated"] is False
-    assert facts["devices"] == []
-    assert facts["configuration"] == study
-    assert facts["seed"] == 11
-    assert set(facts["sources"]) == {
-        f"cpu_reference/{name}.c" for name in ("naive", "blocked", "ceilings")
-    }
+    known = {"simulated": False, "devices": [], "configuration": study, "seed": 11, "attempts": 1}
+    assert {name: facts[name] for name in known} == known
+    names = ("naive", "blocked", "ceilings")
+    assert set(facts["sources"]) == {f"cpu_reference/{name}.c" for name in names}
     assert facts["software"]["nvcc"] is None
-    assert facts["attempts"] == 1
-    assert {(phase["device"], phase["phase"]) for phase in facts["phases"]} == {
-        ("cpu", phase) for phase in ("start", "ceilings", "checking", "pilot", "sampling")
-    }
+    phases = ("start", "ceilings", "checking", "pilot", "sampling")
+    found = {(phase["device"], phase["phase"]) for phase in facts["phases"]}
+    assert found == {("cpu", phase) for phase in phases}
     assert all(0 <= phase["busy_s"] <= phase["wall_s"] for phase in facts["phases"])
     clocks = {"timer_resolution_s", "empty_total_s"}
     assert set(read.ceilings["quantity"]) > clocks | {"fp32_flop_per_s", "memory_bytes_per_s"}
-    assert read.kernels.empty
-    assert read.energy.empty
-    assert read.cold_starts.empty
-    assert read.interference.empty
+    for name in ("builds", "instructions", "kernels", "energy", "cold_starts", "interference"):
+        assert getattr(read, name).empty, name
     assert capfd.readouterr().out == ""
 
 
@@ -134,39 +126,32 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     passed = made.checks[made.checks["status"] == "passed"]
     assert set(cells_of(made.samples)) == set(cells_of(passed))
     on_gpu = made.samples[made.samples["device"] != "cpu"]
-    assert set(on_gpu["total_s"]) == {4e-3}
-    assert set(on_gpu["in_run_kernel_s"]) == {2e-3}
     assert (on_gpu.groupby(CELL, dropna=False).size() == 6).all()
     assert on_gpu["host_s"].isna().all()
     of_series = made.checks[made.checks["variant"] == "bmm_tile"]
     assert set(of_series["dtype"]) == {"int32", "float64"}
-    assert set(zip(*(of_series[edge] for edge in ("batch", "m", "n", "k")), strict=True)) == {
-        (2, 3, 4, 5)
-    }
     built = ["block", "block", "bmm_tile", "bmm_tile", "buffered_row", "hold", "naive", "naive"]
     built += ["probes", "tensor_probe"]
     assert sorted(made.builds["variant"]) == built
     devices = ["gpu0", "gpu1"]
     assert [line.split()[1] for line in gpus.lines("open gpu")] == [*devices, *devices], "together"
     assert len(gpus.lines("close")) == len(gpus.lines("open"))
-    assert set(on_gpu["sm_clock_hz"]) == {1_500_000_000}
-    assert set(on_gpu["throttle_reasons"]) == {0}
+    for table, values in (
+        (of_series, {"batch": 2, "m": 3, "n": 4, "k": 5}),
+        (on_gpu, {"total_s": 4e-3, "in_run_kernel_s": 2e-3, "throttle_reasons": 0}),
+        (on_gpu, {"sm_clock_hz": 1_500_000_000}),
+        (made.kernels, {"kernel_s": KERNEL_S, "caches": "warm", "sm_clock_hz": 1_500_000_000}),
+        (made.energy, {"energy_j": 500 * KERNEL_S, "idle_power_w": 100}),
+        (made.cold_starts, {"host_memory": "pageable"}),
+    ):
+        assert {name: set(table[name]) for name in values} == {n: {v} for n, v in values.items()}
     alone = made.kernels.groupby(KERNEL, dropna=False).size()
     assert set(alone) == {6}
     assert len(alone) == 2 * 7, "a kernel's copies do not matter to it"
     assert set(alone.index) == set(on_gpu.groupby(KERNEL, dropna=False).size().index)
-    assert set(made.kernels["kernel_s"]) == {KERNEL_S}
-    assert set(made.kernels["caches"]) == {"warm"}
-    assert set(made.kernels["sm_clock_hz"]) == {1_500_000_000}
-    assert set(zip(made.energy["variant"], made.energy["n"], strict=True)) == {
-        ("naive", 8),
-        ("block", 8),
-        ("buffered_row", 8),
-    }
-    assert set(made.energy["energy_j"]) == {500 * KERNEL_S}
-    assert set(made.energy["idle_power_w"]) == {100}
+    metered = set(zip(made.energy["variant"], made.energy["n"], strict=True))
+    assert metered == {(name, 8) for name in ("naive", "block", "buffered_row")}
     assert made.cold_starts.groupby("device").size().to_dict() == {"gpu0": 2, "gpu1": 2}
-    assert set(made.cold_starts["host_memory"]) == {"pageable"}
     assert set(made.ceilings["device"]) == {*devices, "cpu"}
     pairs = made.interference.groupby(["device", "n", "host_memory", "neighbours"]).size()
     assert len(pairs) == 2 * 2 * 2 * 2
@@ -181,9 +166,7 @@ def test_gpus_and_their_host_are_one_recording(config, study, gpus, cubins, tmp_
     assert {f"kernels/{name}.cu" for name in measured} < set(facts["sources"])
 
 
-def test_gpus_at_once_sample_while_the_others_do_and_the_recording_says_so(
-    config, gpus, cubins, tmp_path
-):
+def test_gpus_at_once_sample_while_others_do_and_recording_says_so(config, gpus, cubins, tmp_path):
     one, other = FakeHardware(tmp_path / "one"), gpus
     one.folder.mkdir()
     in_turn = record(config, "auto", tmp_path / "in_turn", cubins, None, one)
@@ -198,11 +181,6 @@ def test_gpus_at_once_sample_while_the_others_do_and_the_recording_says_so(
         begun = found.samples.groupby("device")["time_unix_s"]
         assert (begun.min()["gpu1"] < begun.max()["gpu0"]) == overlaps
     assert made.kernels["time_unix_s"].min() > begun.max()[["gpu0", "gpu1"]].max(), "they wait"
-
-
-def test_one_gpu_is_not_at_once(config, gpus, cubins, tmp_path):
-    made = record(config, 1, tmp_path / "r", cubins, None, gpus, True)
-    assert not made.provenance["at_once"]
 
 
 def test_passes_are_run_on_one_core_a_device(config, gpus, cubins, tmp_path):
@@ -230,10 +208,11 @@ def test_a_card_that_does_not_tell_its_energy_is_recorded_without(config, gpus, 
     assert len(made.kernels)
 
 
-def test_one_gpu_of_two_is_recorded_under_its_index(config, gpus, cubins, tmp_path):
-    made = record(config, 1, tmp_path / "r", cubins, None, gpus)
+def test_one_gpu_of_two_is_recorded_under_its_index_and_not_at_once(config, gpus, cubins, tmp_path):
+    made = record(config, 1, tmp_path / "r", cubins, None, gpus, True)
     assert set(made.checks["device"]) == {"gpu1", "cpu"}
     assert [device["device"] for device in made.provenance["devices"]] == ["gpu1"]
+    assert not made.provenance["at_once"]
 
 
 def test_kernels_are_built_for_the_gpus_where_none_are_given(config, gpus, tmp_path):

@@ -331,9 +331,7 @@ def test_lacking_provenance_is_named(broken, key):
     del provenance[key]
     (broken / "provenance.json").write_text(json.dumps(provenance))
     seal(broken)
-    assert refusal(broken).startswith(
-        f"provenance.json: the file: missing {key}; add it (required: "
-    )
+    assert refusal(broken).startswith(f"provenance.json: the file: missing {key}; add it (requir")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe"])
@@ -343,9 +341,7 @@ def test_provenance_that_is_no_json_is_named(broken, data):
     assert refusal(broken).startswith("provenance.json is not valid JSON (")
 
 
-def test_an_in_run_kernel_time_has_its_own_name_in_memory_and_that_of_the_format_in_the_file(
-    small, tmp_path
-):
+def test_in_run_kernel_time_has_its_own_name_in_memory_and_that_of_format_in_file(small, tmp_path):
     assert "kernel_s" not in small.samples
     for made in (small, recording.write(tmp_path / "again", small.provenance, frames(small))):
         text = gzip.decompress((made.path / "samples.csv.gz").read_bytes()).decode()
