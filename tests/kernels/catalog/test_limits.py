@@ -11,18 +11,8 @@ from kernels.products.elements import ELEMENTS
 from kernels.products.shape import MOST_ELEMENTS, Shape
 from tests.support.products import product_of
 
-GPU = DeviceLimits(
-    max_threads_per_block=1024,
-    max_shared_bytes_per_block=49152,
-    max_registers_per_block=65536,
-    max_grid_x=2**31 - 1,
-    max_grid_y=65535,
-    max_grid_z=65535,
-    warp_size=32,
-    memory_bytes=80 * 2**30,
-    max_shared_bytes_per_block_optin=232448,
-    compute_capability=(9, 0),
-)
+GRID_MOST = (2**31 - 1, 65535, 65535)
+GPU = DeviceLimits(1024, 49152, 65536, *GRID_MOST, 32, 80 * 2**30, 232448, (9, 0))
 KERNELS = [
     (name, b)
     for name, entry in VARIANTS.items()

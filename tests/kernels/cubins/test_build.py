@@ -120,16 +120,12 @@ def test_every_kernel_has_instructions(built, nvcc):
 
 
 def static_shared_bytes(result):
-    words = {
-        "tile_conflict_free": 32 * 32 + 32 * 33,
-        "outer_product": 16 * 16,
-        "outer_product_unrolled": 16 * 16,
-        "outer_product_prefetch": 2 * 16 * 16,
-        "register_tile": 8 * 128 + 8 * 128,
-        "register_tile_double_buffered": 2 * (8 * 128 + 8 * 128),
-        "register_tile_conflict_free": 2 * (8 * 132 + 8 * 128),
-        "register_tile_async": 2 * (16 * 132 + 16 * 128),
-    }
+    words = {"tile_conflict_free": 32 * 32 + 32 * 33, "outer_product": 16 * 16}
+    words |= {"outer_product_unrolled": 16 * 16, "outer_product_prefetch": 2 * 16 * 16}
+    words["register_tile"] = 8 * 128 + 8 * 128
+    words["register_tile_double_buffered"] = 2 * words["register_tile"]
+    words["register_tile_conflict_free"] = 2 * (8 * 132 + 8 * 128)
+    words["register_tile_async"] = 2 * (16 * 132 + 16 * 128)
     tiles = VARIANTS[result.variant].family == "block"
     elements = words.get(result.variant, 2 * 32 * 32 if tiles else 0)
     return elements * ELEMENTS[result.dtype].bytes

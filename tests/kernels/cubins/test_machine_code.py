@@ -189,19 +189,10 @@ def test_where_an_instruction_may_lead(line, target, falls_through):
     assert (found.target, found.falls_through) == (target, falls_through)
 
 
-SHORT = {
-    "S": "S2R R0, SR_TID.X",
-    "F": "FFMA R1, R2, R3, R1",
-    "IADD": "IADD3 R0, R0, 0x1, RZ",
-    "IMAD": "IMAD R1, R2, R3, R1",
-    "IMAD8": "IMAD R9, R9, 0x8, R9",
-    "IMADc": "IMAD R9, R8, c[0x0][0x17c], R7",
-    "BAR": "BAR.SYNC 0x0",
-    "LDG": "LDG.E R2, [R4]",
-    "LDS": "LDS R2, [R4]",
-    "STG": "STG.E [R2], R1",
-    "X": "EXIT",
-}
+SHORT = {"S": "S2R R0, SR_TID.X", "F": "FFMA R1, R2, R3, R1", "BAR": "BAR.SYNC 0x0", "X": "EXIT"}
+SHORT |= {"IADD": "IADD3 R0, R0, 0x1, RZ", "IMAD": "IMAD R1, R2, R3, R1"}
+SHORT |= {"IMAD8": "IMAD R9, R9, 0x8, R9", "IMADc": "IMAD R9, R8, c[0x0][0x17c], R7"}
+SHORT |= {"LDG": "LDG.E R2, [R4]", "LDS": "LDS R2, [R4]", "STG": "STG.E [R2], R1"}
 
 
 def short(text):

@@ -18,19 +18,8 @@ from measurement.devices.cold_start import ColdStart, ColdStartRequest, cold_sta
 from measurement.devices.session import CellError
 from tests.support.products import product_of
 
-REQUEST = ColdStartRequest(
-    device=1,
-    cubin="cubins/block-b32-float32-exact.cubin",
-    function="block",
-    grid=(4, 4, 1),
-    threads=(32, 32),
-    dynamic_shared_bytes=0,
-    dtype="float32",
-    shape="128",
-    arguments=(128,),
-    host_memory="pinned",
-    seed=7,
-)
+LAUNCH = ("block", (4, 4, 1), (32, 32), 0, "float32", "128", (128,), "pinned", 7)
+REQUEST = ColdStartRequest(1, "cubins/block-b32-float32-exact.cubin", *LAUNCH)
 TIMES = ColdStart(0.1, 0.2, 0.01, 0.02, 1e-4, 2e-4, 5e-5, 0.331)
 
 

@@ -151,35 +151,17 @@ def nvml(monkeypatch):
 
 
 def test_gpu_is_described_in_si_units_without_serial_number(nvml):
-    assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == {
-        "device": "gpu3",
-        "name": "NVIDIA H100",
-        "compute_capability": "9.0",
-        "multiprocessors": 132,
-        "memory_bytes": 2**40,
-        "sm_clock_max_hz": 1_980_000_000,
-        "memory_clock_max_hz": 2_619_000_000,
-        "ecc": None,
-        "pcie_generation": 5,
-        "pcie_width": 16,
-        "power_limit_w": 350.0,
-        "persistence_mode": 1,
-        "limits": {
-            "max_threads_per_block": 1024,
-            "max_shared_bytes_per_block": 49152,
-            "max_registers_per_block": 65536,
-            "max_grid_x": 2**31 - 1,
-            "max_grid_y": 65535,
-            "max_grid_z": 65534,
-            "warp_size": 32,
-            "max_threads_per_multiprocessor": 2048,
-            "max_blocks_per_multiprocessor": 32,
-            "registers_per_multiprocessor": 65536,
-            "shared_bytes_per_multiprocessor": 233472,
-            "max_shared_bytes_per_block_optin": 166912,
-            "l2_cache_bytes": 52428800,
-        },
-    }
+    limits = {"max_threads_per_block": 1024, "max_shared_bytes_per_block": 49152}
+    limits |= {"max_registers_per_block": 65536, "max_grid_x": 2**31 - 1, "max_grid_y": 65535}
+    limits |= {"max_grid_z": 65534, "warp_size": 32, "max_threads_per_multiprocessor": 2048}
+    limits |= {"max_blocks_per_multiprocessor": 32, "registers_per_multiprocessor": 65536}
+    limits |= {"shared_bytes_per_multiprocessor": 233472, "l2_cache_bytes": 52428800}
+    known = {"device": "gpu3", "name": "NVIDIA H100", "compute_capability": "9.0", "ecc": None}
+    known |= {"multiprocessors": 132, "memory_bytes": 2**40, "sm_clock_max_hz": 1_980_000_000}
+    known |= {"memory_clock_max_hz": 2_619_000_000, "pcie_generation": 5, "pcie_width": 16}
+    known |= {"power_limit_w": 350.0, "persistence_mode": 1}
+    known["limits"] = limits | {"max_shared_bytes_per_block_optin": 166912}
+    assert provenance.gpu(CudaDevice(3, "NVIDIA H100", "9.0")) == known
     nvml.values["EccMode"] = lambda: [1, 1]
     assert provenance.gpu(CudaDevice(0, "x", "9.0"))["ecc"] is True
     nvml.values["EccMode"] = lambda: [0, 1]

@@ -62,33 +62,18 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
         ],
         columns=CELL,
     )
-    samples = cells[:2].assign(
-        round=[0, 1],
-        position=[1, 0],
-        time_unix_s=[1.7e9, 1700000000.123456],
-        total_s=[1 / 3, 1e-10],
-        host_s=[None, 2 / 3],
-        h2d_s=[None, 0.1 + 0.2],
-        kernel_s=[None, 1e-12],
-        d2h_s=[None, 1e10],
-        sm_clock_hz=[None, 1980000000],
-        memory_clock_hz=[None, 2619000000],
-        temperature_celsius=[None, 31],
-        power_w=[None, 119.873],
-        throttle_reasons=[None, 0],
-        other_threads_s=[1e-9, None],
-        cpu_clock_before_hz=[3_700_000_000, None],
-        cpu_clock_after_hz=[2**33, None],
-    )
-    checks = cells.assign(
-        build=[None, "exact", "guarded"],
-        status=["passed", "passed", "failed"],
-        reason=[None, "NA", 'wrong, "NA", ± 1\nNULL'],  # a text, not a gap
-        worst_row=[None, 2**31, 1],
-        worst_column=[0, 3, 2],
-        worst_error=[0.0, 1 / 3, float("inf")],
-        worst_bound=[1e-300, 1.0, 0.0],
-    )
+    taken = {"round": [0, 1], "position": [1, 0], "time_unix_s": [1.7e9, 1700000000.123456]}
+    taken |= {"total_s": [1 / 3, 1e-10], "host_s": [None, 2 / 3], "h2d_s": [None, 0.1 + 0.2]}
+    taken |= {"kernel_s": [None, 1e-12], "d2h_s": [None, 1e10], "sm_clock_hz": [None, 1980000000]}
+    taken |= {"memory_clock_hz": [None, 2619000000], "temperature_celsius": [None, 31]}
+    taken |= {"power_w": [None, 119.873], "throttle_reasons": [None, 0]}
+    taken |= {"other_threads_s": [1e-9, None], "cpu_clock_before_hz": [3_700_000_000, None]}
+    samples = cells[:2].assign(**taken, cpu_clock_after_hz=[2**33, None])
+    found = {"build": [None, "exact", "guarded"], "status": ["passed", "passed", "failed"]}
+    found["reason"] = [None, "NA", 'wrong, "NA", ± 1\nNULL']  # a text, not a gap
+    found |= {"worst_row": [None, 2**31, 1], "worst_column": [0, 3, 2]}
+    found |= {"worst_error": [0.0, 1 / 3, float("inf")], "worst_bound": [1e-300, 1.0, 0.0]}
+    checks = cells.assign(**found)
     path = tmp_path / "new" / "one"
     kept = ("builds.csv", "instructions.csv", "ceilings.csv")
     others = {name: one if name in kept else one[:0] for name, one in frames(small).items()}
