@@ -131,9 +131,14 @@ def test_a_pass_in_pieces_copies_and_multiplies_all_rows_once(open_session, cuda
             session.run(one)
 
 
-def test_a_run_as_a_graph_is_captured_once(open_session, cuda, monkeypatch):
-    graphs = FakeGraphs(cuda)
-    monkeypatch.setattr(flows, "_library", lambda: graphs)
+@pytest.fixture
+def graphs(cuda, monkeypatch):
+    fake = FakeGraphs(cuda)
+    monkeypatch.setattr(flows, "_library", lambda: fake)
+    return fake
+
+
+def test_a_run_as_a_graph_is_captured_once(open_session, cuda, graphs):
     one = asked("sgemm_top_graph")
     with open_session(one) as session:
         cuda.failing = "from device"
