@@ -33,8 +33,7 @@ def truths(model, **changes):
 
 
 @pytest.mark.parametrize(
-    ("model", "noise"),
-    [("M0", NOISE), ("M4", NOISE), ("M8", NOISE), ("M2", (0, 0, 0.05, 0.02))],
+    ("model", "noise"), [("M0", NOISE), ("M4", NOISE), ("M8", NOISE), ("M2", (0, 0, 0.05, 0.02))]
 )
 def test_intervals_contain_the_truth_in_90_to_99_percent_of_200_data_sets(model, noise):
     covered = dict.fromkeys(truths(model), 0)

@@ -396,7 +396,7 @@ def test_the_table_shows_ten_times_that_differ_most_and_leaves_out_the_same():
     lines = comparison_text.table(frame)[1:]
     assert lines[0].split()[:4] == ["device", "variant", "dtype", "shape"]
     assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [
-        *(("3", "faster"), ("2", "slower"), ("4", "slower"), ("5", "undecided")),
+        *(("3", "faster"), ("2", "slower"), ("4", "slower"), ("5", "undecided"))
     ]
     assert " ".join(lines[4].split()[4:]) == "1 total 1, 1 1.000 s 1.000 s 1.000 undecided"
     assert {line[lines[0].index("B/A") + 1] for line in lines[1:]} == {"."}  # 0.8 below B/A
