@@ -33,8 +33,8 @@ def test_all_are_told_in_the_order_of_the_table_the_one_in_focus_first_among_the
 
 
 def test_focus_names_a_device_or_a_recording_that_was_measured(store, tmp_path):
-    labels = {"two-gpu1": "two-gpu1", "two": "two-gpu0", "host": "host"}
-    for asked, label in (labels | dict.fromkeys(["node", "node-gpu1"], "two-gpu0")).items():
+    known = {"two-gpu1": "two-gpu1", "two": "two-gpu0", "host": "host"}
+    for asked, label in (known | dict.fromkeys(["node", "node-gpu1"], "two-gpu0")).items():
         assert devices(store, asked).focus.label == label
     said = r"^report\.focus: h300 was not measured; allowed: host, two-gpu0, two-gpu1, b200$"
     with pytest.raises(StoreError, match=said):
