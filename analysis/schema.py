@@ -544,6 +544,8 @@ sessions: variation between sessions, and coverage of the intervals in leave-one
     between_log_sd common_log_sd noise_log_sd degrees_of_freedom mean_interval_factor
     new_session_interval_factor medians_evaluated medians_inside inside_share
     inside_least_noise_share inside_middle_noise_share inside_most_noise_share
+session_effects: mean effect of each session on the times of a kind
+    recording gpu quantity host_memory host_work threads matrices_in length session cells ratio
 threats: threats to validity per GPU: throttling, wide intervals, disagreement
     recording gpu samples samples_throttled share_throttled throttling_shift sm_clock_low_hz
     sm_clock_high_hz end_to_end_cells end_to_end_cells_without_interval end_to_end_cells_wide

@@ -173,6 +173,7 @@ def _part(
         "phases": overheads.phases_table(sources),
         "interference": interference.interference_table(sources),
         "sessions": sessions.sessions_table(sources),
+        "session_effects": sessions.session_effects_table(sources),
         "limits": limits.limits_table(sources),
         "cpu_hosts": hosts.hosts_table(sources),
         "cpu_clock": hosts.clock_table(sources),

@@ -13,6 +13,7 @@ from analysis.stats.significance import THRESHOLD
 from analysis.trust import plots
 from analysis.trust.comparison import medians, ratios
 
+_MOST_SESSIONS = 7  # drawn as points
 _TABLES = ("summary", "telemetry", "back_to_back")
 
 
@@ -58,7 +59,21 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     return plots.launches(found) if found else None
 
 
+def sessions(store: Store, devices: Devices) -> Figure | None:
+    """Draw the mean effect of each session on the GPU in focus as a point, if they are few."""
+    frame = store["session_effects"]
+    focus = devices.focus.label if devices.focus else None
+    frame = frame[(frame["gpu"] == focus) & frame["quantity"].isin(["kernel", "total"])]
+    if frame.empty or frame["session"].nunique() > _MOST_SESSIONS:
+        return None
+    names = frame[["quantity", "host_memory", "matrices_in", "length"]].astype("string").fillna("")
+    work = frame["host_work"].astype("boolean").fillna(False).map({True: "host work", False: ""})
+    kinds = names.assign(work=work).apply(lambda row: ", ".join(filter(None, row)), axis=1)
+    return plots.sessions(frame.assign(kind=kinds))
+
+
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
     "agreement": agreement,
     "launches": launches,
+    "sessions": sessions,
 }

@@ -99,3 +99,23 @@ def launches(by_gpu: Mapping[str, pd.DataFrame]) -> Figure:
     axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
     style.legend(figure, [axis], columns=4)
     return figure
+
+
+def sessions(rows: pd.DataFrame) -> Figure:
+    """Draw ratios as points, one line per kind and one marker per session."""
+    kinds = list(dict.fromkeys(rows["kind"]))
+    figure, (axis,) = style.new_figure(height=0.8 + 0.24 * len(kinds))
+    axis.axvline(1, color=INK, linewidth=1)
+    looks = palette.gpu_looks([f"session {number}" for number in sorted(set(rows["session"]))])
+    for (name, look), (_, own) in zip(looks.items(), rows.groupby("session"), strict=True):
+        at = own["kind"].map(kinds.index).to_numpy()
+        ratios = own["ratio"].to_numpy(dtype=float)
+        how: dict[str, Any] = {"s": 26, "marker": look.marker, "color": look.colour}
+        drawn = axis.scatter(ratios, at, zorder=3, label=name, **how)
+        texts = zip(own["kind"], ratios, strict=True)
+        hover(drawn, [f"{name}: {kind}: {plain_number(round(ratio, 4))}" for kind, ratio in texts])
+    axis.set_yticks(range(len(kinds)), kinds)
+    axis.invert_yaxis()
+    axis.set_xlabel("times of one session / mean over the sessions")
+    style.legend(figure, [axis], columns=4)
+    return figure

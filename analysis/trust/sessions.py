@@ -1,12 +1,13 @@
 """Variation between sessions of one GPU model, and coverage of intervals for a new session."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from analysis.data.frames import stacked
 from analysis.data.recordings import MeasuredSource, labelled, once_per_recording
 from analysis.domain import CPU
+from analysis.stats.sessions import Sessions
 
 _PARTS = ("total", "host", "h2d", "kernel", "d2h")
 
@@ -21,17 +22,31 @@ def sessions_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
     interval of the other sessions contains, leaving out one session at a time (needs three);
     inside_least_noise_share is the share among the third of the cells with the least noise.
     """
-    frames = ((source, _scatters(source)) for source in found)
+    frames = ((source, _rows(source, _scatters)) for source in found)
     return stacked("sessions", [labelled(*rows) for rows in once_per_recording(frames)])
 
 
-def _scatters(source: MeasuredSource) -> pd.DataFrame:
-    several = {part: source.sessions(part) for part in _PARTS}
-    scatters = [times.scatters(part) for part, times in several.items() if times]
-    if not scatters:
-        return pd.DataFrame({"device": []})
-    rows = pd.concat(scatters, ignore_index=True)
+def session_effects_table(found: Sequence[MeasuredSource]) -> pd.DataFrame:
+    """Return one row per source, part of its times, kind of cell and session.
+
+    ratio: geometric mean over the cells of the session's median over the mean of all sessions.
+    """
+    frames = ((source, _rows(source, Sessions.effects)) for source in found)
+    return stacked("session_effects", [labelled(*rows) for rows in once_per_recording(frames)])
+
+
+def _scatters(several: Sessions, part: str) -> pd.DataFrame:
+    rows = several.scatters(part)
     evaluated = rows["medians_evaluated"]
-    share = (rows["medians_inside"] / evaluated).where(evaluated > 0)
+    return rows.assign(inside_share=(rows["medians_inside"] / evaluated).where(evaluated > 0))
+
+
+def _rows(source: MeasuredSource, of_part: Callable[[Sessions, str], pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts of a source with several sessions, with their device."""
+    several = {part: source.sessions(part) for part in _PARTS}
+    frames = [of_part(times, part) for part, times in several.items() if times]
+    if not frames:
+        return pd.DataFrame({"device": []})
+    rows = pd.concat(frames, ignore_index=True)
     device = pd.Series(source.device, rows.index, dtype="str").mask(rows["host_memory"].isna(), CPU)
-    return rows.assign(inside_share=share, device=device)
+    return rows.assign(device=device)

@@ -78,3 +78,20 @@ def test_launches_of_the_fastest_block_of_square_products(tmp_path):
 def test_nothing_is_drawn_of_nothing(tmp_path, name):
     assert nothing(FIGURES[name], stored(tmp_path, recordings=[device("a")]))
     assert nothing(FIGURES[name], stored(tmp_path))
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_each_session_is_a_point_if_they_are_few(tmp_path, count):
+    rows = [
+        {"gpu": "a", "quantity": "kernel", "host_memory": "pinned", "matrices_in": memory}
+        | {"session": session, "cells": 9, "ratio": 1 + session / 100}
+        for memory in ("L2", "device memory")
+        for session in range(count)
+    ]
+    store = stored(tmp_path, recordings=[device("a")], session_effects=rows)
+    if count == 8:
+        assert nothing(FIGURES["sessions"], store)
+    else:
+        tooltips = drawn(FIGURES["sessions"], store).tooltips
+        assert len(tooltips) == 6
+        assert "session 2: kernel, pinned, device memory: 1.02" in tooltips

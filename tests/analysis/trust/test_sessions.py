@@ -7,7 +7,7 @@ import pytest
 from analysis.data import recordings as data
 from analysis.data.sessions import together
 from analysis.schema import TABLES
-from analysis.trust.sessions import sessions_table
+from analysis.trust.sessions import session_effects_table, sessions_table
 from tests.support.report_data import rewritten
 
 pytestmark = pytest.mark.slow
@@ -15,8 +15,8 @@ APART = (1.0, 1.1, 1.21)  # of the times of three sessions
 
 
 @pytest.fixture(scope="module")
-def table(make_recording, tmp_path_factory):
-    """Of a pair of GPUs whose passes take longer from session to session, and of another GPU."""
+def made(make_recording, tmp_path_factory):
+    """Of a pair of GPUs whose runs take longer from session to session."""
     base = tmp_path_factory.mktemp("recorded")
     made = []
     for session, slower in enumerate(APART):
@@ -24,8 +24,13 @@ def table(make_recording, tmp_path_factory):
         one = make_recording(base / f"{session}", gpus=2, seed=session, **sizes)
         samples = one.samples.assign(total_s=one.samples["total_s"] * slower)
         made.append(rewritten(one, samples=samples))
-    alone = make_recording(base / "alone", sizes=(256,), samples=6)
-    return sessions_table(data.sources({"pair": together(made), "alone": alone}))
+    return together(made)
+
+
+@pytest.fixture(scope="module")
+def table(made, make_recording, tmp_path_factory):
+    alone = make_recording(tmp_path_factory.mktemp("alone") / "alone", sizes=(256,), samples=6)
+    return sessions_table(data.sources({"pair": made, "alone": alone}))
 
 
 def test_every_kind_of_a_card_with_several_sessions_has_a_row(table):
@@ -50,6 +55,15 @@ def test_totals_are_apart_by_what_all_of_them_share_and_kernels_are_not(table):
     assert (kernels["mean_interval_factor"] < 1.03).all()
     assert (totals["mean_interval_factor"] > 1.1).all()
     assert (totals["new_session_interval_factor"] > totals["mean_interval_factor"]).all()
+
+
+def test_effects_of_sessions_are_their_mean_ratios(made):
+    effects = session_effects_table(data.sources({"pair": made}))
+    assert list(effects) == list(TABLES["session_effects"].columns)
+    totals = effects[(effects["quantity"] == "total") & (effects["cells"] > 10)]
+    expected = np.array(APART) / 1.1
+    ratios = totals["ratio"].to_numpy(dtype=float)
+    np.testing.assert_allclose(ratios, expected[totals["session"].to_numpy(int)], rtol=0.02)
 
 
 def test_each_session_is_left_out_in_turn(table):
