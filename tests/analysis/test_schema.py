@@ -55,6 +55,7 @@ def test_most_tables_of_a_study_have_rows(store_of_both):
         "agreement",
         "agreement_cells",
         "interference",
+        "session_effects",
         "sessions",
         "missing",
         "unmeasured_sizes",
