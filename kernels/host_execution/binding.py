@@ -324,7 +324,7 @@ _TEXTS = (
     "a signed integer overflows",
     "waits at more than 8,192 barriers: does this loop end?",
     "copies {bytes} bytes asynchronously; use 4, 8 or 16",
-    "declares {bytes:,} bytes of static shared memory; use at most 49,152, or dynamic memory",
+    "needs {bytes:,} bytes of shared memory; use at most 232,448, of these 49,152 static",
 )
 
 

@@ -1,5 +1,6 @@
 """Compiling kernels and the runtime with g++, once per digest of all inputs."""
 
+import ctypes
 import hashlib
 import os
 import re
@@ -165,8 +166,9 @@ def build_kernel(
     error.
     """
     text = source.read_text()
-    if name.startswith("host_"):  # functions of the runtime
-        raise NotSupported(f"{shown(source)}: {name}: is a name of host execution; rename it")
+    if name.startswith("host_") or hasattr(ctypes.CDLL(None), name):
+        library = "host execution" if name.startswith("host_") else "the C library"
+        raise NotSupported(f"{shown(source)}: {name}: is a name of {library}; rename it")
     if found := unsupported(text):
         line, word, feature = found
         raise NotSupported(

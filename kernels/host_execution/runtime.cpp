@@ -195,9 +195,10 @@ void prepare(Worker &w, Launch &launch) {
     dl_iterate_phdr(find_library, &w);
     // Not in find_library: the loader is locked there, and making the thread's copy takes the lock
     // that another thread holds which loads a library and waits for that one.
-    if (w.shared_bytes > STATIC_SHARED_BYTES) {
+    const uint64_t bytes = w.shared_bytes + launch.dynamic_shared_bytes;
+    if (w.shared_bytes > STATIC_SHARED_BYTES || bytes > DYNAMIC_SHARED_BYTES) {
         launch.fault.kind = SHARED_SIZE;
-        launch.fault.bytes = std::min<size_t>(w.shared_bytes, ~0u);
+        launch.fault.bytes = std::min<uint64_t>(bytes, ~0u);
         return;
     }
     size_t place[2] = {w.shared_module, 0};

@@ -340,11 +340,20 @@ def test_what_would_end_the_process_is_a_fault_with_its_line(host_builds, tmp_pa
             kernel.run((1,), (64,), [np.zeros(64, np.float32)])
 
 
-def test_a_name_of_the_runtime_is_refused(host_builds, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "library"), [("host_launch", "host execution"), ("malloc", "the C library")]
+)
+def test_a_name_of_a_library_is_refused(host_builds, tmp_path, name, library):
     source = tmp_path / "kernel.cu"
-    source.write_text('extern "C" __global__ void host_launch(float *p) { p[0] = 1; }')
-    with pytest.raises(StudyError, match="host_launch: is a name of host execution"):
-        build_kernel("host_launch", source, {}, "counted", host_builds)
+    source.write_text(f'extern "C" __global__ void {name}(float *p) {{ p[0] = 1; }}')
+    with pytest.raises(NotSupported, match=f"{name}: is a name of {library}; rename it"):
+        build_kernel(name, source, {}, "counted", host_builds)
+
+
+def test_more_shared_memory_than_a_block_has_is_a_fault(host_builds, tmp_path):
+    kernel = compiled(host_builds, tmp_path, "p[0] = 1;")
+    with pytest.raises(KernelFault, match="needs 400,000 bytes of shared memory; use at most"):
+        kernel.run((1,), (1,), [np.zeros(1, np.float32)], 400000)
 
 
 @pytest.mark.parametrize("name", ["ü; $(touch pwned).cu", 'quo"te.cu', "a b.cu"])
@@ -462,7 +471,7 @@ JUDGED = {
     "copy of three bytes": ("__pipeline_memcpy_async(s, p, 3);", "3: .* copies 3 bytes"),
     "shared memory beyond 48 KiB": (
         "__shared__ float more[12289]; more[t] = 1;",
-        ".*52,932? bytes|.*bytes of static",
+        ".* needs 49,.* bytes of shared memory",
     ),
 }
 
