@@ -224,6 +224,9 @@ adds                         text    -        added term
 log_rms                      number  -        fit error (log RMS)
 left_out_log_rms             number  -        leave-one-out error (log RMS)
 left_out_factor              number  -        leave-one-out error (factor)
+left_out_*_factor            number  -        leave-one-out error (factor), *
+left_out_share_within        number  %        configurations within the error factor
+from_n                       count   -        from N
 over_best                    number  ×        error / best model's error
 aicc                         number  -        AICc
 aicc_above_least             number  -        ΔAICc
@@ -458,7 +461,8 @@ models: parameters of each fitted model
     samples draws seed
 model_comparison: prediction errors of the models, by leave-one-size-out
     source machine quantity kernels model adds after parameters cells sizes log_rms
-    left_out_log_rms± left_out_factor± over_best± verdict speedup± aicc aicc_above_least
+    left_out_log_rms± left_out_factor± left_out_median_factor left_out_worst_factor
+    left_out_share_within over_best± verdict speedup± aicc aicc_above_least
     evaluated_from_n evaluated_factor evaluated evaluated_within worst_variant worst_block_size
     worst_n worst_factor
 model_tests: prediction errors of models and of empirical baselines on held-out data
@@ -468,6 +472,8 @@ model_tests: prediction errors of models and of empirical baselines on held-out 
 model_steps: the share of the error that each added model term explains
     source machine quantity kernels model after adds share variant block_size error_before
     error_after
+model_effects: share of M0's error that each effect removes, averaged over the orders of adding
+    source machine quantity kernels from_n model adds share±
 model_predictions: measured times, and times predicted by the simplest and by the best model
     source machine quantity kernels model role variant block_size n samples time_s± predicted_s±
     in_interval log_residual left_out_log_residual

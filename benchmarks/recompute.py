@@ -142,10 +142,8 @@ def check_medians(source, label, summary, checks):
 
 
 def bootstrap_variance(values):
-    """Return the variance of the median of a resample of log times."""
+    """Return the variance of the median of a resample of log times, at least 6."""
     count, logs = len(values), np.sort(np.log(values))
-    if count < 6:
-        return math.nan
     middle = (count + 1) / 2
     weights = np.diff(betainc(middle, middle, np.arange(count + 1) / count))
     return float((logs - logs @ weights) ** 2 @ weights)
@@ -185,8 +183,8 @@ def check_sessions(source, label, summary, checks):
     table = {cell_of(row): row for row in summary if row["gpu"] == label}
     for cells in kinds.values():
         most = max(map(len, cells.values()))
-        cells = {cell: own for cell, own in cells.items() if len(own) == most > 1}
-        if not cells:
+        cells = {cell: own for cell, own in cells.items() if len(own) == most}
+        if most == 1:
             continue
         logs = np.array([[np.log(np.median(v)) for v in own.values()] for own in cells.values()])
         noise = np.array([[bootstrap_variance(v) for v in own.values()] for own in cells.values()])
@@ -196,9 +194,9 @@ def check_sessions(source, label, summary, checks):
         few, many = student_t.ppf(0.975, (most - 1, (most - 1) * max(len(cells) - 1, 1)))
         half = (many + (few - many) * (shared / variance) ** 1.25) * np.sqrt(variance / most)
         for cell, log_s, width in zip(cells, logs.mean(axis=1), half, strict=True):
-            for own, end in ((log_s - width, "low"), (log_s + width, "high")):
+            for log_own, end in ((log_s - width, "low"), (log_s + width, "high")):
                 value = number(table[cell][f"kernel_{end}_s"])
-                checks.compare("intervals over sessions", cell, math.exp(own), value, CLOSE)
+                checks.compare("intervals over sessions", cell, math.exp(log_own), value, CLOSE)
 
 
 def least(groups, n):

@@ -1,13 +1,14 @@
 """Comparison of models: errors at left-out sizes, an information criterion, effects of steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize_scalar
 
-from analysis.models.definitions import MODELS
+from analysis.models.definitions import EFFECTS, MODELS
 from analysis.schema import bounded, renaming
 from analysis.stats.estimates import FloatArray, IntArray, percentile_interval, seeded
 from analysis.stats.fitting import Data, Fit, log_model, solve
@@ -95,9 +96,9 @@ def aicc(data: Data, fit: Fit) -> float:
 def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.DataFrame:
     """Return one row per model, for candidates with the same cells.
 
-    Columns: model, adds, after, parameters, cells, sizes, log_rms; left_out_log_rms with bounds;
-    over_best with bounds, and verdict, see `ranked`; speedup (the first model's left-out error over
-    this one's) with bounds; aicc, and aicc_above_least.
+    Columns: model, adds, after, parameters, cells, sizes, log_rms, the columns of `_spread`;
+    left_out_log_rms with bounds; over_best with bounds, and verdict, see `ranked`; speedup (the
+    first model's left-out error over this one's) with bounds; aicc, and aicc_above_least.
     """
     data = candidates[0].data
     left_out = np.array([one.left_out for one in candidates])
@@ -116,6 +117,7 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
                 "cells": len(one.data.log_times),
                 "sizes": len(np.unique(one.data.sizes)),
                 "log_rms": one.log_rms,
+                **_spread(one.left_out),
                 **bounded("speedup", first / one.left_out_log_rms, *bounds),
                 "aicc": criteria[index],
                 "aicc_above_least": criteria[index] - criteria.min(),
@@ -123,6 +125,16 @@ def comparison(candidates: Sequence[Candidate], draws: int, *key: object) -> pd.
         )
     ranks = ranks.rename(columns=renaming("log_rms", "left_out_log_rms"))
     return pd.concat([pd.DataFrame(rows), ranks], axis=1)
+
+
+def _spread(errors: FloatArray) -> dict[str, float]:
+    """Return median and largest factor of the errors, and the share within their RMS factor."""
+    if np.isnan(errors).any():
+        return {}
+    sizes = np.abs(errors)
+    median, worst = float(np.exp(np.median(sizes))), float(np.exp(sizes.max()))
+    row = {"left_out_median_factor": median, "left_out_worst_factor": worst}
+    return row | {"left_out_share_within": float(np.mean(sizes <= rms(errors)))}
 
 
 def ranked(
@@ -201,6 +213,31 @@ def steps(candidates: Sequence[Candidate], cells: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=_STEP)
+
+
+def effects(of_subset: Callable[[frozenset[str]], float]) -> pd.DataFrame:
+    """Return one row per effect of `EFFECTS`: its share of M0's mean square left-out error.
+
+    `of_subset` returns this error of M0 with some effects. share: the reduction by the effect,
+    averaged over all orders in which the effects can be added (Shapley's value), over the error of
+    M0; share_low and share_high: the least and the largest of these orders.
+    """
+    known = {each: of_subset(each) for each in _subsets(EFFECTS)}
+    rows = []
+    for effect in EFFECTS:
+        gained = []
+        for order in permutations(EFFECTS):
+            before = frozenset(order[: order.index(effect)])
+            gained.append(known[before] - known[before | {effect}])
+        shares = np.array(gained) / known[frozenset()]
+        bounds = bounded("share", shares.mean(), shares.min(), shares.max())
+        rows.append({"model": effect, "adds": MODELS[effect].adds, **bounds})
+    return pd.DataFrame(rows)
+
+
+def _subsets(names: Sequence[str]) -> list[frozenset[str]]:
+    sizes = range(len(names) + 1)
+    return [frozenset(each) for size in sizes for each in combinations(names, size)]
 
 
 _STEP = ["model", "after", "adds", "share", "variant", "block_size", "error_before", "error_after"]

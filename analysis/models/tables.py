@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from analysis.models.comparison import (
     best_of,
     candidate,
     comparison,
+    effects,
     steps,
 )
 from analysis.models.definitions import (
@@ -33,6 +35,7 @@ from analysis.models.definitions import (
     SOURCE_V,
     UNSEEN,
     is_modelled,
+    with_effects,
 )
 from analysis.models.evaluation import evaluate, half_width, variant_errors
 from analysis.models.work import GpuFacts, with_work
@@ -47,7 +50,11 @@ from kernels.catalog.variant import CatalogKernel
 
 _LABELS = ["source", "machine", "quantity", "kernels"]
 _CELLS = ["variant", "block_size", "n", *with_bounds("time_s"), "samples", "role"]
-_TABLES = ("models", "model_comparison", "model_tests", "model_steps", "model_predictions")
+_TABLES = (
+    *("models", "model_comparison", "model_tests", "model_steps", "model_effects"),
+    "model_predictions",
+)
+_LARGE = 256  # the second range of sizes whose effects are compared, on every GPU and as published
 _PUBLISHED_TABLES = (5, 4, 3)
 _NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))
 
@@ -235,8 +242,30 @@ def _of_case(case: Case, candidates: list[Candidate]) -> dict[str, pd.DataFrame]
         "model_comparison": pd.concat([compared.assign(**_factors(compared)), worst], axis=1),
         "model_tests": evaluated.assign(selected_on_this_gpu=CHOSEN_ON in case.labels["machine"]),
         "model_steps": steps(candidates, fitted),
+        "model_effects": _effects(case),
         "model_predictions": pd.concat(shown, ignore_index=True),
     }
+
+
+def _effects(case: Case) -> pd.DataFrame:
+    """Return the shares of the effects over all sizes, and over those from `_LARGE` on.
+
+    Only kernels of the source's model have all effects; other cases have no rows.
+    """
+    frames = []
+    if case.labels["kernels"] == MODELLED_SET:
+        for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
+            large = (case.cells["n"] >= from_n).to_numpy()
+            own = replace(case, cells=case.cells[large], draws=case.draws[large])
+            if own.cells.loc[own.fitted, "n"].nunique() > 2:
+                frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
+    return pd.concat(frames) if frames else pd.DataFrame()
+
+
+def _left_out_square(case: Case, chosen: frozenset[str]) -> float:
+    """Return the mean square left-out error of M0 with some effects."""
+    data = replace(_data(case), design=with_effects(chosen).design(case.cells[case.fitted]))
+    return float(np.mean(candidate("M0", data, fit_model(data)).left_out ** 2))
 
 
 def _factors(compared: pd.DataFrame) -> dict[str, pd.Series]:

@@ -120,3 +120,15 @@ def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction()
     candidates = [of(name, "M0", noise=(0.01, 0, 0.01, 0)) for name in names[:3]]
     best = models.best_of(candidates).model
     assert list(models.steps(candidates, cells)["model"]) == list(names[1 : names.index(best) + 1])
+
+
+def test_shares_of_effects_are_averaged_over_their_orders():
+    """Two effects that are redundant share what either removes; the third adds its own."""
+
+    def error(chosen):
+        return 1.0 - 0.6 * bool(chosen & {"M1", "M2"}) - 0.1 * ("M3" in chosen)
+
+    found = models.effects(error).set_index("model")
+    assert found["share"].to_dict() == pytest.approx({"M1": 0.3, "M2": 0.3, "M3": 0.1})
+    assert found.loc["M1", ["share_low", "share_high"]].tolist() == pytest.approx([0.0, 0.6])
+    assert found["share"].sum() == pytest.approx(1.0 - error(frozenset(("M1", "M2", "M3"))))
