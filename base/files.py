@@ -45,6 +45,21 @@ def current_umask() -> int:
     return mask
 
 
+def files_below(*folders: str) -> list[str]:
+    """Return the sorted files of folders, without Python's caches."""
+    return [
+        str(path)
+        for folder in folders
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+
+
+def python_files_below(*folders: str) -> list[str]:
+    """Return the Python files of folders."""
+    return [path for path in files_below(*folders) if path.endswith(".py")]
+
+
 def sha256(path: Path | str) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()

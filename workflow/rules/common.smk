@@ -6,11 +6,11 @@ import json
 import os
 import re
 import shlex
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from analysis.schema import TABLES
-from base.files import code_digest, write_atomic
+from base.files import code_digest, files_below, python_files_below as sources, write_atomic
 from cpu_reference.library import find_gcc
 from kernels.cubins.compile import architecture
 from kernels.cubins.toolchain import find_nvcc
@@ -27,35 +27,11 @@ CONFIG_IN_FORCE = "results/config.yaml"
 OPEN_FILES = []  # until Snakemake ends
 
 
-@contextmanager
-def one_line_errors():
-    """End Snakemake with the message of a StudyError, before anything runs."""
-    try:
-        yield
-    except StudyError as error:
-        sys.exit(f"error: {error}")
-
-
 def last_scope():
     """Return the scope of the last run; quick before the first run."""
     with suppress(StudyError):
         return load(CONFIG_IN_FORCE).study.scope
     return "quick"
-
-
-def files_below(*folders):
-    """Return the sorted files of folders, without Python's caches."""
-    return [
-        str(path)
-        for folder in folders
-        for path in sorted(Path(folder).rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
-
-
-def sources(*folders):
-    """Return the Python files of folders."""
-    return [path for path in files_below(*folders) if path.endswith(".py")]
 
 
 def cubins(names):
@@ -115,7 +91,7 @@ def device_options(entry):
     return f"--device={shlex.quote(str(entry.device))}{' --at-once' if entry.at_once else ''}"
 
 
-with one_line_errors():
+try:
     # `--config scope=full` sets the scope.
     given = config.pop("scope", None) or config.get("study", {}).get("scope") or last_scope()
     config.update(in_scope(config, given))
@@ -132,6 +108,8 @@ with one_line_errors():
         find_gcc()
     find_gxx()
     NVCC = find_nvcc(CONFIG.toolchain.nvcc) if any(ARCHITECTURES.values()) else None
+except StudyError as error:
+    sys.exit(f"error: {error}")
 
 STUDY = CONFIG.study.plain()  # a parameter of rules that read CONFIG_IN_FORCE
 STEMS = [build.stem for build in builds(CONFIG.study)]
