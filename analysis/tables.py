@@ -37,6 +37,7 @@ from analysis.published import audit_text, claims, cpu_claims, figure2, source_t
 from analysis.trust import comparison, interference, overheads, sessions, telemetry, threats
 from cpu_reference.cores import usable_threads
 from kernels.cubins.compile import BuildResult
+from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.recording import CELL, Recording
 
 Frames = dict[str, pd.DataFrame]
@@ -102,6 +103,8 @@ def compute(
     frames = _joined(own, parts)
     sources = [source for part in parts for source in part.sources]
     user_supplied.check_same(sources)
+    recorded = {source.recording_id: source.recording for source in sources}
+    check_distinct((one.path, fingerprint(one.samples)) for one in recorded.values())
     frames |= {
         "counts": counts.counts_table(accesses, sources),
         "counts_by_line": counts.counts_by_line_table(accesses),

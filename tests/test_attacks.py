@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import io
 import multiprocessing
 import os
 import re
@@ -25,7 +26,7 @@ from base.files import code_digest
 from kernels.products.matrices import Inputs, memory_needed
 from kernels.products.shape import Shape
 from measurement.recording import recording
-from measurement.recording.files import files_of
+from measurement.recording.files import MANIFEST, files_of
 from measurement.sampling.worker import Opening, serve
 from study.config import load
 from tests.support import ROOT
@@ -179,32 +180,89 @@ def twice(content):
     return content + content.splitlines(keepends=True)[-1]
 
 
-SAMPLES, CHECKS = "samples.csv.gz", "checks.csv"
+def times_ten(content):
+    head, *rows = content.splitlines(keepends=True)
+    return "".join([head, *(10 * rows)])
+
+
+def new_rounds(content):
+    """Repeat the samples in rounds of their own."""
+    table = pd.read_csv(io.StringIO(content), dtype=str, keep_default_na=False)
+    again = table.assign(round=(table["round"].astype(int) + 100).astype(str))
+    return pd.concat([table, again]).to_csv(index=False)
+
+
+def no_block(content):
+    """Give the naive kernel a check without block size."""
+    row = next(row for row in content.splitlines() if row.startswith("gpu0,naive,"))
+    *names, _, memory = row.split(",")[:9]
+    return content + ",".join([*names, "", memory, "", "exact", "failed", *5 * [""]]) + "\n"
+
+
+def in_ms(file, column):
+    """Write times in milliseconds instead of seconds."""
+
+    def change(content):
+        table = pd.read_csv(io.StringIO(content), dtype=str, keep_default_na=False)
+        seconds = pd.to_numeric(table[column])
+        return table.assign(**{column: (seconds * 1e6).astype(str)}).to_csv(index=False)
+
+    return text(file, change)
+
+
+def without(device):
+    """Remove every row of a GPU, not the GPU."""
+
+    def change(folder):
+        for path in folder.glob("*.csv*"):
+            edit(folder, path.name, lambda t: re.sub(rf"(?m)^{device},.*\n", "", t))
+
+    return change
+
+
+# A check of a cell that failed, with its rows and its reason.
+CHECK = "cpu,naive,float32,1,%d,32,32,,,1,,failed,x%d,,,,\n"
+SAMPLES, CHECKS, PROVENANCE = "samples.csv.gz", "checks.csv", "provenance.json"
 # Changes of a recording whose manifest is updated, and the error.
 RECORDINGS = {
     "a time of 0": (cells(SAMPLES, "total_s", "0"), "total_s is 0, not from .* in row 3"),
-    "a time of nan": (cells(SAMPLES, "total_s", "nan"), "total_s is not a number in row 3"),
+    "a time of nan": (cells(SAMPLES, "total_s", "nan"), "total_s: 'nan' is not a number in row 3"),
     "no time at all": (cells(SAMPLES, "total_s", "inf"), "total_s is inf, not from .* in row 3"),
     "a time of 1e-300 s": (cells(SAMPLES, "total_s", "1e-300"), "total_s is 1e-300, not from"),
-    "a negative order": (cells(CHECKS, "n", "-8"), "column n is -8, not from 1 to"),
+    "a negative order": (
+        cells(CHECKS, "n", "-8"),
+        "n: '-8' is not a whole number from 1 to 21",
+    ),
     "a block size of 0": (cells(CHECKS, "block_size", "0"), "column block_size is 0, not from 1 "),
-    "a kernel in 0 s": (cells("kernels.csv.gz", "kernel_s", "0"), "kernel_s is 0, not .* in row 3"),
-    "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: Python int too large"),
+    "a kernel in 0 s": (
+        cells("kernels.csv.gz", "kernel_s", "0"),
+        "kernel_s is 0, not from .* in row 3",
+    ),
+    "a number of 20 digits": (cells(CHECKS, "n", "9" * 20), "column n: '9{20}' is not a whole"),
     "0 launches": (cells("kernels.csv.gz", "launches", "0"), "column launches is 0, not from 1 to"),
     "a card not named": (cells(SAMPLES, "device", "gpu7"), "row 3: gpu7 is not a device of"),
     "its ceiling": (cells("ceilings.csv", "device", "gpu7"), "ceilings.csv: row 3: gpu7 is not"),
-    "no card named": (facts("devices", []), "gpu0 is not a device of provenance.json"),
+    "no card named": (facts("devices", []), "gpu0 is not one of devices"),
     "a card twice": (facts("devices", 1, "device", "gpu0"), "a name is listed twice"),
     "no such variant": (cells(SAMPLES, "variant", "magic"), "magic is not a variant of"),
     "no such kernel": (cells("builds.csv", "variant", "magic"), "magic is not a variant"),
-    "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "not a variant of a GPU|is missing"),
+    "a CPU's on a GPU": (cells(SAMPLES, "device", "gpu0", 0), "row 2: naive does not exist f"),
     "no such type": (cells(CHECKS, "dtype", "float8"), "column dtype: 'float8' is not one of"),
     "no such memory": (cells(SAMPLES, "host_memory", "hot"), "host_memory: 'hot' is not one of"),
     "a cell unchecked": (cells(SAMPLES, "n", "33"), "a row's cell is missing in checks.csv"),
-    "a check twice": (text(CHECKS, twice), "a cell is listed twice"),
-    "samples of a failure": (cells(CHECKS, "status", "failed"), "a cell that did not pass"),
-    "no sample of a pass": (text(SAMPLES, lambda t: t[: t.index("\n") + 1]), "passed cell is mis"),
-    "power of NaN": (facts("devices", 0, "power_limit_w", float("nan")), "NaN is not a valid"),
+    "a check twice": (text(CHECKS, twice), r"checks.csv: rows \d+ and \d+ have the same cell;"),
+    "samples of a failure": (
+        cells(CHECKS, "status", "failed"),
+        "contains a cell that did not pass",
+    ),
+    "no sample of a pass": (
+        text(SAMPLES, lambda t: t[: t.index("\n") + 1]),
+        "a passed cell is mis",
+    ),
+    "power of NaN": (
+        facts("devices", 0, "power_limit_w", float("nan")),
+        "NaN is not a valid number",
+    ),
     "power without end": (text("provenance.json", lambda t: t.replace("100,", "1e999,")), "1e999 "),
     "a number of 5,000 digits": (
         text("provenance.json", lambda t: t.replace('"seed": 1', f'"seed": {"1" * 5000}')),
@@ -223,12 +281,163 @@ RECORDINGS = {
     "30 brackets": (facts("host", "x", eval("[" * 30 + "]" * 30)), "more than 16 nested brackets"),
     "a bomb": (
         lambda folder: (folder / SAMPLES).write_bytes(gzip.compress(bytes(2**26), 1)),
-        "unpacks to more than",
+        "a line has more than 65536 bytes",
     ),
     "rows that take more memory than is declared": (
         text("ceilings.csv", lambda t: t.splitlines()[0] + "\n" + 100_000 * "cpu,x,,,1,1,1\n"),
         "its 100001 lines are too short: 14 bytes on average",
     ),
+    "more lines than are unpacked": (
+        text(SAMPLES, lambda t: t.splitlines()[0] + "\n" + 1_300_000 * f"{'1,' * 25}1\n"),
+        "it unpacks to more than",
+    ),
+    "200,000 columns": (
+        text(CHECKS, lambda t: "x," * 200_000 + "\n"),
+        "a line has more than 65536",
+    ),
+    "20,000 columns": (text(CHECKS, lambda t: "x," * 20_000 + "\n"), "has 20001 columns, not"),
+    "ends of files in a row": (
+        lambda folder: (folder / SAMPLES).write_bytes(gzip.compress(b"") * 50_000),
+        "it continues after the end of the packed data",
+    ),
+    "a name of 2 MB": (
+        lambda folder: (folder / SAMPLES).write_bytes(b"\x1f\x8b\x08\x08" + b"x" * 2**21),
+        "the packed data are cut off",
+    ),
+    "200,000 different texts": (
+        text(CHECKS, lambda t: t + "".join(CHECK % (i, i) for i in range(2, 140_000))),
+        "column reason: more than 131072 different texts",
+    ),
+    "130,000 GPUs": (facts("devices", [1] * 130_000), "list should have at most 64"),
+    "200,000 facts": (facts("configuration", "x", [1] * 200_000), "more than 131072 values"),
+    "a key twice": (
+        text(PROVENANCE, lambda t: t.replace("{", '{"seed": 2,', 1)),
+        "'seed' is gi",
+    ),
+    "a mark in front": (text(CHECKS, lambda t: f"\ufeff{t}"), r"has the columns \['.ufeffdevice'"),
+    "lines of Windows": (text(CHECKS, lambda t: t.replace("\n", "\r\n")), "has the columns"),
+    "a column twice": (text(CHECKS, lambda t: t.replace("dtype", "variant", 1)), "has the columns"),
+    "a row cut off": (
+        text(CHECKS, lambda t: t[:-20]),
+        r"row \d+ has \d+ values, not 17",
+    ),
+    "half a quotation": (text(CHECKS, lambda t: t + '"'), "cannot be read .unexpected end of data"),
+    "a byte of 0": (
+        cells(CHECKS, "reason", "\0"),
+        "reason: a text contains .* U.0000",
+    ),
+    "a line in a reason": (
+        cells(CHECKS, "reason", "a\nb"),
+        "a text contains a line break",
+    ),
+    "a return in a number": (
+        cells(CHECKS, "n", "32\r"),
+        "column n: '32..' is not a",
+    ),
+    "Arabic digits": (cells(CHECKS, "n", "٣٢"), "column n: '٣٢' is not a whole number"),
+    "Arabic seconds": (cells(SAMPLES, "total_s", "٣.٢"), "total_s: '٣.٢' is not a number in row 3"),
+    "a number with _": (cells(CHECKS, "n", "1_000"), "column n: '1_000' is not a whole number"),
+    "seconds with _": (cells(SAMPLES, "total_s", "1_0.5"), "total_s: '1_0.5' is not a number"),
+    "hexadecimal": (cells(CHECKS, "n", "0x20"), "column n: '0x20' is not a whole number"),
+    "half a block": (
+        cells(CHECKS, "block_size", "32.0"),
+        "block_size: '32.0' is not a whole",
+    ),
+    "a time of -0": (
+        cells(SAMPLES, "other_threads_s", "-0"),
+        "other_threads_s is -0, not fr",
+    ),
+    "1e308 s": (cells(SAMPLES, "total_s", "1e308"), "total_s is 1e[+]308, not from 1e-12 to 1"),
+    "a block of no kernel": (
+        text(CHECKS, no_block),
+        "does not exist for flo",
+    ),
+    "a build of a library": (
+        cells("builds.csv", "variant", "cublas_sgemm"),
+        "is not a variant of a",
+    ),
+    "a sample ten times": (
+        text(SAMPLES, times_ten),
+        "have the same cell and round",
+    ),
+    "samples in new rounds": (text(SAMPLES, new_rounds), "samples repeat another one"),
+    "a kernel of 5 s": (
+        cells(SAMPLES, "kernel_s", "5", 200),
+        "row 202: kernel_s is longer than",
+    ),
+    "copies of 5 s": (
+        cells(SAMPLES, "h2d_s", "5", 200),
+        "row 202: the parts of the run are",
+    ),
+    "milliseconds": (
+        in_ms(SAMPLES, "total_s"),
+        r"column total_s: the runs of \w+ take",
+    ),
+    "kernels in ms": (
+        in_ms("kernels.csv.gz", "kernel_s"),
+        "column kernel_s: the runs of gpu0",
+    ),
+    "another day": (
+        cells(SAMPLES, "time_unix_s", "1.6e9"),
+        "row 3: time_unix_s is not betwe",
+    ),
+    "threads of a GPU": (
+        cells(CHECKS, "threads", "4", 100),
+        "row 102: a CPU has threads, a GP",
+    ),
+    "memory of a CPU": (
+        cells(CHECKS, "host_memory", "pinned", 0),
+        "row 2: a GPU has a host mem",
+    ),
+    "a GPU without rows": (without("gpu1"), "checks.csv: contains no row of gpu1, a device of"),
+    "finished before": (
+        facts("finished_utc", "2023-01-01T00:00:00Z"),
+        "finished_utc: is before",
+    ),
+    "the year 9999": (
+        facts("finished_utc", "9999-01-01T00:00:00Z"),
+        "finished_utc: .* is not all",
+    ),
+    "an hour's offset": (
+        facts("started_utc", "2024-01-01T00:00:00+01:00"),
+        "started_utc: .* is not",
+    ),
+    "a phase of 1e308 s": (
+        facts("phases", 0, "wall_s", 1e308),
+        r"phases\[0\].wall_s: 1e.308 is ",
+    ),
+    "a phase of a day": (
+        facts("phases", 0, "busy_s", 86400.0),
+        r"phases\[0\]: longer than the r",
+    ),
+    "a phase of no GPU": (
+        facts("phases", 0, "device", "gpu7"),
+        r"phases\[0\]: gpu7 is not one o",
+    ),
+    "versions in a mapping": (
+        facts("software", "blas", {"a": "b"}),
+        "software.blas: .* is not allo",
+    ),
+    "no versions": (facts("software", {}), "software: missing driver, cuda_driver, cublas"),
+    "no flags": (facts("compile", {}), "compile: missing nvcc_flags, gcc_flags; add it"),
+    "an unknown fact": (facts("devices", 0, "x", [{"a": 1}, 2]), r"devices\[0\]: unknown key x"),
+    "a name with a line": (
+        facts("devices", 0, "name", "H100\nR: valid"),
+        "a text contains .* U.000A",
+    ),
+    "a name from right to left": (
+        facts("devices", 0, "name", "A\u202eB"),
+        "contains .* U.202E",
+    ),
+    "a name of Cyrillic": (
+        facts("devices", 0, "name", "NVIDIA Н200"),
+        "NVIDIA .* is not allowed",
+    ),
+    "a name of spaces": (
+        facts("devices", 0, "name", "  "),
+        r"devices\[0\].name: ' ' is not al",
+    ),
+    "a commit of spaces": (facts("git", "commit", " "), "git.commit: ' ' is not allowed"),
     "too much provenance": (bytes_of("provenance.json", b" " * 2**21), "has 2097152 bytes, more"),
     "more cells than columns": (text(CHECKS, lambda t: t.replace("\n", ",1\n")), "has the columns"),
     "a link": (linked(CHECKS), "checks.csv is not a plain file"),
@@ -247,7 +456,7 @@ def sound():
 def test_a_recording_that_contradicts_itself_is_refused(sound, tmp_path, change, said):
     folder = shutil.copytree(sound, tmp_path / "r")
     change(folder)
-    if not (folder / "MANIFEST.sha256").is_symlink():
+    if not (folder / MANIFEST).is_symlink():
         seal(folder)
     before = psutil.Process().memory_info().rss
     with pytest.raises(StudyError, match=said) as refused:
@@ -411,14 +620,20 @@ print(peak() - before)
 
 
 def as_measured(content):
-    """Return samples, each of which stands there many times."""
-    head, *rows = content.splitlines()
-    return "\n".join([head, *(40_000 // len(rows) * rows)]) + "\n"
+    """Return samples of as many rounds as fit."""
+    table = pd.read_csv(io.StringIO(content), dtype=str, keep_default_na=False)
+    parts = []
+    for number in range(40_000 // len(table)):
+        rounds = (table["round"].astype(int) + 2 * number).astype(str)
+        seconds = pd.to_numeric(table["total_s"]) + 1e-9 * number
+        parts.append(table.assign(round=rounds, total_s=seconds.round(10).astype(str)))
+    return pd.concat(parts).to_csv(index=False)
 
 
 def as_short_as_may_be(content):
-    """Return ceilings of which no more would be read: 20 bytes a row, 59 in memory."""
-    return content.splitlines()[0] + "\n" + 600_000 * "cpu,of_what,,,1,1,1\n"
+    """Return ceilings in the shortest rows that are read: 20 bytes per row, 59 in memory."""
+    head = content.splitlines()[0]
+    return head + "\n" + "".join(f"cpu,abc,,,1,{at},1\n" for at in range(100_000, 700_000))
 
 
 def as_many_cells(content):

@@ -470,10 +470,11 @@ def _facts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _facts(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
+    elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
         for inner in value:
-            level = f"{path}.L{inner['level']}" if "level" in inner else path
-            yield from _facts(inner, str(inner.get("device", level)))
+            named = inner if isinstance(inner, dict) else {}
+            level = f"{path}.L{named['level']}" if "level" in named else path
+            yield from _facts(inner, str(named.get("device", level)))
     elif isinstance(value, list) and value:
         yield path, " ".join(str(item) for item in value)
     elif value not in (None, []):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.data.frames import concatenated
+from measurement.recording.consistency import check_distinct, fingerprint
 from measurement.recording.files import check_sessions
 from measurement.recording.recording import Recording
 
@@ -21,12 +22,13 @@ def together(recordings: Sequence[Recording]) -> Recording:
     """Return recordings as one; the column `session` numbers them from 0.
 
     Its provenance is the first one's, with the GPUs of all. Raise RecordingError if they differ in
-    GPU model, study or sources.
+    GPU model, study or sources, or contain the same samples.
     """
     first, *others = recordings
     if not others:
         return first
     check_sessions({recording.path: recording.provenance for recording in recordings})
+    check_distinct((recording.path, fingerprint(recording.samples)) for recording in recordings)
     gpus = {
         gpu["device"]: gpu
         for recording in reversed(recordings)

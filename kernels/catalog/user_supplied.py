@@ -55,6 +55,9 @@ KEYS = {
     "baseline": "the variant of the catalog to compare with",
     **dict.fromkeys(_CLAIMS, "number per thread, which the count must confirm; with m, n, k"),
 }
+_LARGEST = 2**31 - 1  # of sizes
+_LONGEST = 200  # characters of a formula
+_BLOCK_SIZE = re.compile("[1-9][0-9]{0,8}")
 _LINE = re.compile(r"^\s*(?://|/?\*+|#)\s*try:(.*?)(?:\*/\s*)?$")
 _BOUNDS = r"(?:__launch_bounds__\s*\([^)]{0,200}\)\s*)?"
 _KERNEL = re.compile(
@@ -322,9 +325,7 @@ class _Declared:
         if "block" not in self.values:
             return None
         texts = self.values["block"].split(",")
-        if not all(text.isdecimal() and int(text) for text in texts) or len(set(texts)) < len(
-            texts
-        ):
+        if not all(map(_BLOCK_SIZE.fullmatch, texts)) or len(set(texts)) < len(texts):
             self.refuse("block", "not a list of block sizes; write block=16,32")
         return tuple(map(int, texts))
 
@@ -349,9 +350,9 @@ class _Declared:
 
     def _whole(self, key: str, text: str, shape: Shape | None, block: int | None) -> int:
         value = self._value(key, text, shape, block)
-        if value.denominator != 1 or value < 1:
+        if value.denominator != 1 or not 1 <= value <= _LARGEST:
             where = f" with BLOCK={block}" if block else ""
-            self.refuse(key, f"{text} is {value}{where}; use a whole number from 1")
+            self.refuse(key, f"{text} is {value}{where}; use a whole number from 1 to {_LARGEST}")
         return int(value)
 
     def _claim(self, key: str) -> Callable[[Shape, BlockSize], Fraction]:
@@ -363,6 +364,8 @@ class _Declared:
 
     def _value(self, key: str, text: str, shape: Shape | None, block: BlockSize) -> Fraction:
         """Return the value of a formula of whole numbers, BLOCK and, with a shape, m, n and k."""
+        if len(text) > _LONGEST:
+            self.refuse(key, f"a formula has more than {_LONGEST} characters; simplify it")
         names = {"BLOCK": block} if isinstance(block, int) else {}
         if shape:
             names |= {"m": shape.m, "n": shape.n, "k": shape.k}

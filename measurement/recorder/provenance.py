@@ -28,8 +28,8 @@ from kernels.cubins.build import Build
 from measurement.devices import cublas
 from measurement.devices.discovery import CudaDevice, driver
 from measurement.devices.gpu import read_limits
-from measurement.recording.files import check_text
 from measurement.recording.provenance_schema import USER_SUPPLIED, check_lines
+from measurement.recording.schema import check_text
 
 _STUDY = [*FOLDERS, "Snakefile", "pyproject.toml", "uv.lock", "data/published"]
 _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"]

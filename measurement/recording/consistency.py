@@ -1,150 +1,247 @@
-"""Consistency checks of a recording: between provenance and tables, and of values."""
+"""The rules between the rows, tables and provenance of a recording, and between recordings."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import cpu_reference.catalog
-import kernels.catalog.entries
+from kernels.catalog.entries import VARIANTS
 from kernels.cubins.build import INSTRUMENTS, STEPS
-from kernels.products.elements import ELEMENTS
-from measurement.recording.files import CELL, KERNEL, PROVENANCE, user_supplied
+from measurement.recording.files import PROVENANCE, RecordingError
+from measurement.recording.provenance_schema import CLOCK_SLACK_S, USER_SUPPLIED
+from measurement.recording.schema import ALL, BUILD, CELL, KERNEL
 from study.cells import CPU
 
-_CHECKS, _SAMPLES = "checks.csv", "samples.csv.gz"
+_CHECKS, _SAMPLES, _CEILINGS = "checks.csv", "samples.csv.gz", "ceilings.csv"
 _ADDED = ("counters.csv", "accuracy.csv")  # may contain sizes that were not timed
-# Allowed values of columns.
-_ALLOWED = {
-    "status": {"passed", "failed", "not_launchable"},
-    "dtype": set(ELEMENTS),
-    "host_memory": {"pinned", "pageable"},
-    "build": {"exact", "guarded"},
-    "caches": {"warm", "flushed"},
-    "scope": {"kernel", "loop"},
-}
-_OF_GPUS = set(kernels.catalog.entries.VARIANTS)
-_VARIANTS = {
-    CPU: set(cpu_reference.catalog.VARIANTS),
-    "a GPU": _OF_GPUS,
-    "a build": _OF_GPUS | {build.variant for build in INSTRUMENTS} | STEPS,
-}
-_PATTERNS = {"architecture": "sm_[0-9]{2,3}[af]?"}
-# Plausible times, and the largest plausible number.
-_TIMES_S = (1e-12, 1e10)
-_LARGEST = 2.0**53
-_MAY_BE_ZERO = {"other_threads_s"}  # 0 for a single thread
-_MAY_BE_INFINITE = {"worst_error", "worst_bound"}  # if a product overflowed
-_AT_LEAST_ONE = {"batch", "m", "n", "k", "block_size", "threads", "launches", "count"}
-
-
-def text_fault(column: str, text: str) -> str | None:
-    """Return why a text is invalid in a column; None if it is valid."""
-    known = _ALLOWED.get(column)
-    if known and text not in known:
-        return f"{text!r} is not one of {sorted(known)}"
-    if column in _PATTERNS and not re.fullmatch(_PATTERNS[column], text):
-        return f"{text!r} is not valid"
-    return None
-
-
-def number_fault(column: str, values: np.ndarray, given: np.ndarray) -> tuple[int, str] | None:
-    """Return the index of the first invalid number in a column, and why; None if all are valid.
-
-    `given` is False where a value is missing.
-    """
-    least, most = _bounds(column)
-    wrong = given & ~((least <= values) & (values <= most))
-    if not wrong.any():
-        return None
-    at = int(wrong.argmax())
-    return at, f"is {values[at]:g}, not from {least:g} to {most:g}"
-
-
-def _bounds(column: str) -> tuple[float, float]:
-    if column.endswith("_s") and column not in _MAY_BE_ZERO:
-        return _TIMES_S
-    if column in _MAY_BE_INFINITE:
-        return 0.0, float("inf")
-    return float(column in _AT_LEAST_ONE), _LARGEST
+_FORM = ["variant", "dtype", "block_size"]
+# Columns of a run's parts, which follow each other, and of what tells two samples apart.
+_PARTS = ["host_s", "h2d_s", "kernel_s", "d2h_s"]
+_CLOCKS_DIFFER = 1.01  # the CPU times the run, the GPU its parts
+# Columns with the time of one row, and of how many runs it is the mean.
+_TIMES = {_SAMPLES: ("total_s", None), "kernels.csv.gz": ("kernel_s", "launches")}
+# Shorter samples may be equal by chance, because clocks count nanoseconds.
+_DISTINCT_S = 2e-5
+_ROWS_AT_ONCE = 2**16
+_MOST_EQUAL = 0.25  # share of equal samples; 0.0004 in the published recordings
 
 
 def fault(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str | None:
-    """Return the first inconsistency of a recording; None if there is none.
+    """Return the first inconsistency of a recording; None if there is none."""
+    return next(_faults(provenance, frames), None)
 
-    Each row's device must be in the provenance, and its variant in a catalog or in the
-    provenance's user-supplied sources. Each cell and kernel must have one check. A cell must have
-    samples if and only if it passed.
+
+def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield the inconsistencies of a recording.
+
+    Each row's device must be in the provenance, and its variant with data type and block size in a
+    catalog, or in the provenance's user-supplied sources. No row may have the key of another row.
+    Each cell and kernel must have one check, and each GPU at least one. A cell must have samples if
+    and only if it passed. Times must fit into the recording, and the parts of a run into its total.
     """
-    devices = {CPU, *(gpu["device"] for gpu in provenance["devices"])}
-    outside = set(user_supplied(provenance))
-    checks, numbers = frames[_CHECKS], dict[str, int]()
+    gpus = [gpu["device"] for gpu in provenance["devices"]]
+    paths = [PurePosixPath(path) for path in provenance["sources"]]
+    supplied = {path.stem: path.suffix for path in paths if path.parts[0] == USER_SUPPLIED}
+    checks = frames[_CHECKS]
     coded = {
-        name: _coded(frame, CELL if "threads" in frame else KERNEL, numbers)
+        name: _coded(frame, CELL if "threads" in frame else KERNEL)
         for name, frame in frames.items()
-        if name not in _ADDED and set(KERNEL) <= set(frame)
+        if set(KERNEL) <= set(frame)
     }
     cells, sampled = coded[_CHECKS], coded[_SAMPLES]
-    if len(np.unique(cells)) < len(cells):
-        return f"{_CHECKS}: a cell is listed twice ({_named(checks, checks.duplicated(CELL))})"
-    kernels_checked = _coded(checks, KERNEL, numbers)
+    kernels_checked = _coded(checks, KERNEL)
     for name, frame in frames.items():
-        found = _first_fault(name, frame, devices, outside)
-        if found is None and name in coded:
-            missing = ~np.isin(coded[name], cells if "threads" in frame else kernels_checked)
-            if missing.any():
-                found = f"{name}: a row's cell is missing in {_CHECKS} ({_named(frame, missing)})"
-        if found:
-            return found
+        yield from _strangers(name, frame, {CPU, *gpus}, supplied)
+        yield from _repeated(name, frame)
+        for wrong, rule in _row_faults(name, frame, provenance):
+            if np.any(wrong):
+                yield f"{name}: row {int(np.argmax(wrong)) + 2}: {rule}"
+        yield from _too_long(name, frame, provenance)
+    for name in sorted(coded.keys() - {*_ADDED}):
+        frame = frames[name]
+        missing = ~np.isin(coded[name], cells if "threads" in frame else kernels_checked)
+        if missing.any():
+            yield f"{name}: a row's cell is missing in {_CHECKS} ({_named(frame, missing)})"
+    for gpu in gpus:
+        if not (checks["device"] == gpu).any():
+            yield f"{_CHECKS}: contains no row of {gpu}, a device of {PROVENANCE}"
     passed = (checks["status"] == "passed").to_numpy(dtype=bool)
     strange = ~np.isin(sampled, cells[passed])
     if strange.any():
         named = _named(frames[_SAMPLES], strange)
-        return f"{_SAMPLES}: contains a cell that did not pass ({named})"
+        yield f"{_SAMPLES}: contains a cell that did not pass ({named})"
     missing = passed & ~np.isin(cells, sampled)
     if missing.any():
-        return f"{_SAMPLES}: a passed cell is missing ({_named(checks, missing)})"
-    return None
+        yield f"{_SAMPLES}: a passed cell is missing ({_named(checks, missing)})"
+    measured = fingerprint(frames[_SAMPLES])
+    equal = len(measured) - _count_distinct(measured)
+    if equal > _MOST_EQUAL * len(measured):
+        yield f"{_SAMPLES}: {equal} of {len(measured)} samples repeat another one"
 
 
-def _first_fault(
-    name: str, frame: pd.DataFrame, devices: set[str], outside: set[str]
-) -> str | None:
-    key = [column for column in ("device", "variant") if column in frame]
+def _strangers(
+    name: str, frame: pd.DataFrame, devices: set[str], supplied: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield rows of devices and variants that are unknown, or that do not exist in this form."""
+    key = [column for column in ("device", *_FORM) if column in frame]
     for at, *values in frame[key].drop_duplicates().itertuples() if key else ():
         of = dict(zip(key, values, strict=True))
-        device = of.get("device")
-        kind = "a build" if device is None else CPU if device == CPU else "a GPU"
-        known = _VARIANTS[kind] if kind == CPU else _VARIANTS[kind] | outside
-        if device is not None and device not in devices:
-            problem = f"{device} is not a device of {PROVENANCE}"
-        elif "variant" in of and of["variant"] not in known:
-            problem = f"{of['variant']} is not a variant of {kind}"
-        else:
-            continue
-        return f"{name}: row {at + 2}: {problem}"
-    return None
+        if "device" in of and of["device"] not in devices:
+            yield f"{name}: row {at + 2}: {of['device']} is not a device of {PROVENANCE}"
+        elif "variant" in of and (said := _form_fault(of, supplied)):
+            yield f"{name}: row {at + 2}: {of['variant']} {said}"
 
 
-def _coded(frame: pd.DataFrame, key: list[str], numbers: dict[str, int]) -> np.ndarray:
+def _form_fault(row: Mapping[str, Any], supplied: Mapping[str, str]) -> str | None:
+    """Return why a row's variant does not exist with its data type and block size."""
+    name, dtype = row["variant"], row["dtype"]
+    block = None if pd.isna(row["block_size"]) else int(row["block_size"])
+    if row.get("device") == CPU:
+        on_cpu = cpu_reference.catalog.VARIANTS.get(name)
+        if not on_cpu:
+            return f"is not a variant of {CPU}"
+        fits = (block is not None) == on_cpu.blocked and dtype == "float32"
+        return None if fits else f"does not exist for {dtype} with block size {block}"
+    if name in supplied:  # `analysis.data.user_supplied` reads what its source declares
+        return None if "device" in row or supplied[name] == ".cu" else "is a call, without builds"
+    entry = VARIANTS.get(name)
+    if "device" not in row and (not entry or not entry.kernel_name):
+        own = STEPS | {build.variant for build in INSTRUMENTS}
+        return None if name in own else "is not a variant of a build"
+    if not entry:
+        return "is not a variant of a GPU"
+    if entry.fixed_blocks:
+        fits = entry.takes_block(entry.block_size(block))
+    else:  # a study chooses the sizes
+        fits = (block is not None) == (entry.block_sizes is not None)
+    return (
+        None
+        if fits and dtype in entry.dtypes
+        else f"does not exist for {dtype} with block size {block}"
+    )
+
+
+def _repeated(name: str, frame: pd.DataFrame) -> Iterator[str]:
+    """Yield the first two rows with the same key."""
+    key = list(ALL[name].key)
+    rows = _coded(frame, key)
+    if _count_distinct(rows) == len(rows):
+        return
+    again = int(pd.Series(rows).duplicated().argmax())
+    first = int((rows == rows[again]).argmax())
+    names = {"cell": CELL, "kernel": KERNEL, "build": BUILD}
+    what = next((each for each, own in names.items() if set(own) <= set(key)), "device")
+    own = names.get(what, ["device"])
+    same = " and ".join([what, *(column for column in key if column not in own)])
+    yield f"{name}: rows {first + 2} and {again + 2} have the same {same}"
+
+
+def _row_faults(
+    name: str, frame: pd.DataFrame, provenance: Mapping[str, Any]
+) -> Iterator[tuple[Any, str]]:
+    """Yield for each rule of a table its broken rows, and the rule."""
+    if "device" not in frame:
+        return
+    on_cpu = (frame["device"] == CPU).to_numpy(bool)
+    if "host_memory" in frame and name != _CEILINGS:
+        yield frame["threads"].notna() != on_cpu, "a CPU has threads, a GPU has none"
+        yield frame["host_memory"].isna() != on_cpu, "a GPU has a host memory, a CPU has none"
+    elif name != _CEILINGS:
+        yield on_cpu, "only GPUs have rows in this table"
+    if "total_s" in frame:
+        most = _CLOCKS_DIFFER * frame["total_s"]
+        yield frame["kernel_s"] > most, "kernel_s is longer than total_s"
+        yield frame[_PARTS].sum(axis=1) > most, "the parts of the run are longer than total_s"
+    if "time_unix_s" in frame:
+        begin, end = _begin_end_s(provenance)
+        inside = frame["time_unix_s"].between(begin - CLOCK_SLACK_S, end + CLOCK_SLACK_S)
+        yield ~inside, "time_unix_s is not between started_utc and finished_utc"
+
+
+def _too_long(name: str, frame: pd.DataFrame, provenance: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a device whose runs took longer than the recording."""
+    if name not in _TIMES:
+        return
+    column, count = _TIMES[name]
+    begin, end = _begin_end_s(provenance)
+    times = frame[column] * (frame[count].astype(float) if count else 1.0)
+    for device, time_s in times.groupby(frame["device"]).sum().items():
+        if time_s > end - begin + CLOCK_SLACK_S:
+            yield (
+                f"{name}: column {column}: the runs of {device} take {time_s:.3g} s, longer than "
+                f"the recording ({end - begin:g} s)"
+            )
+
+
+def _begin_end_s(provenance: Mapping[str, Any]) -> list[float]:
+    names = ("started_utc", "finished_utc")
+    return [datetime.fromisoformat(provenance[name]).timestamp() for name in names]
+
+
+def fingerprint(samples: pd.DataFrame) -> np.ndarray:
+    """Return a 64-bit hash of what each sample measured: its cell, without device, and its times.
+
+    Names, rounds, order and dates do not count. Very short samples are omitted.
+    """
+    times = ["total_s", *(name for name in (*_PARTS, "in_run_kernel_s") if name in samples)]
+    hashes: np.ndarray = _coded(samples, [*CELL[1:], *times])
+    return hashes[(samples["total_s"] >= _DISTINCT_S).to_numpy(bool)]
+
+
+def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
+    """Check that no two recordings contain the same samples.
+
+    `samples` are their folders and fingerprints (`fingerprint`). Raise RecordingError naming both.
+    """
+    seen: list[tuple[Path, np.ndarray]] = []
+    for path, own in samples:
+        for other, known in seen:
+            equal = int(np.isin(own, known).sum())
+            if equal > _MOST_EQUAL * min(len(own), len(known)):
+                raise RecordingError(
+                    f"recording {path}: {equal} of {len(own)} samples are those of {other}; remove "
+                    "one of the two from gpus in the config"
+                )
+        seen.append((path, own))
+
+
+def _count_distinct(hashes: np.ndarray) -> int:
+    """Return the number of different hashes; a sorted copy takes less memory than a hash table."""
+    ordered = np.sort(hashes)
+    return len(ordered) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _coded(frame: pd.DataFrame, key: list[str]) -> np.ndarray:
     """Return a 64-bit hash of each row's values in the columns `key`.
 
     Different rows collide with a probability of 10⁻¹⁹; row objects would take fifty times the
-    memory. `numbers` maps texts to numbers and is extended.
+    memory. Rows are hashed in parts, because intermediate results take as much as the frame.
     """
+    found = np.empty(len(frame), np.uint64)
+    for at in range(0, len(frame), _ROWS_AT_ONCE):
+        found[at : at + _ROWS_AT_ONCE] = _hashes(frame[at : at + _ROWS_AT_ONCE], key)
+    return found
+
+
+def _hashes(frame: pd.DataFrame, key: list[str]) -> np.ndarray:
     rows = np.zeros(len(frame), np.uint64)
     for name in key:
         values = frame[name].array
         if isinstance(values, pd.arrays.IntegerArray):
-            codes = values.to_numpy(np.int64, na_value=-1)
+            codes = values.to_numpy(np.int64, na_value=-1).view(np.uint64)
+        elif frame[name].dtype == np.float64:
+            codes = frame[name].to_numpy().view(np.uint64)
         else:
             places, found = pd.factorize(values)
-            codes = np.array([*(numbers.setdefault(text, len(numbers)) for text in found), -1])
-            codes = codes[places]
+            digests = [blake2b(text.encode(), digest_size=8).digest() for text in found]
+            codes = np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
         # Mixing steps of SplitMix64 (Steele, Lea and Flood 2014).
-        rows = (rows ^ codes.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        rows = (rows ^ codes) + np.uint64(0x9E3779B97F4A7C15)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(factor)
         rows ^= rows >> np.uint64(31)

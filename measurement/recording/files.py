@@ -1,4 +1,4 @@
-"""The files of a recording: names, columns, limits and hashes.
+"""The files of a recording: names, limits and hashes.
 
 `measurement.recording.recording` reads the tables. This module does not import pandas.
 """
@@ -6,7 +6,8 @@
 import hashlib
 import json
 import math
-import unicodedata
+import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -16,134 +17,17 @@ from pydantic import ValidationError
 from base.errors import StudyError
 from base.validation import first_fault
 from measurement.recording.provenance_schema import USER_SUPPLIED, Provenance
+from measurement.recording.schema import OPTIONAL, TABLES, check_text
 
-# The columns that identify a kernel, and a cell.
-KERNEL = ["device", "variant", "dtype", "batch", "m", "n", "k", "block_size"]
-CELL = [*KERNEL, "host_memory", "threads"]
-
-_KERNEL_TYPES = {
-    "device": "string",
-    "variant": "string",
-    "dtype": "string",
-    "batch": "Int64",
-    "m": "Int64",
-    "n": "Int64",
-    "k": "Int64",
-    "block_size": "Int64",
-}
-_CELL_TYPES = _KERNEL_TYPES | {"host_memory": "string", "threads": "Int64"}
-_BUILD_TYPES = {
-    "architecture": "string",
-    "variant": "string",
-    "dtype": "string",
-    "block_size": "Int64",
-    "build": "string",
-}
-_RUN_TYPES = {
-    "total_s": "float64",
-    "host_s": "float64",
-    "h2d_s": "float64",
-    "kernel_s": "float64",
-    "d2h_s": "float64",
-}
-# Column types of each table, in the order of the columns.
-TABLES: dict[str, dict[str, str]] = {
-    "samples.csv.gz": _CELL_TYPES
-    | {
-        "round": "Int64",
-        "position": "Int64",
-        "time_unix_s": "float64",
-        **_RUN_TYPES,
-        "sm_clock_hz": "Int64",
-        "memory_clock_hz": "Int64",
-        "temperature_celsius": "Int64",
-        "power_w": "float64",
-        "throttle_reasons": "Int64",
-        "other_threads_s": "float64",
-        "cpu_clock_before_hz": "Int64",
-        "cpu_clock_after_hz": "Int64",
-    },
-    "checks.csv": _CELL_TYPES
-    | {
-        "build": "string",
-        "status": "string",
-        "reason": "string",
-        "worst_row": "Int64",
-        "worst_column": "Int64",
-        "worst_error": "float64",
-        "worst_bound": "float64",
-    },
-    "builds.csv": _BUILD_TYPES
-    | {
-        "registers_per_thread": "Int64",
-        "static_shared_bytes": "Int64",
-        "spill_store_bytes": "Int64",
-        "spill_load_bytes": "Int64",
-        "stack_bytes": "Int64",
-        "nvcc": "string",
-        "cubin_sha256": "string",
-    },
-    "instructions.csv": _BUILD_TYPES
-    | {"scope": "string", "opcode": "string", "bits": "Int64", "count": "Int64"},
-    "cold_starts.csv": _CELL_TYPES
-    | {
-        "round": "Int64",
-        "init_s": "float64",
-        "context_s": "float64",
-        "module_s": "float64",
-        "allocation_s": "float64",
-        **_RUN_TYPES,
-    },
-    "ceilings.csv": {
-        "device": "string",
-        "quantity": "string",
-        "host_memory": "string",
-        "size_bytes": "Int64",
-        "threads": "Int64",
-        "round": "Int64",
-        "value": "float64",
-    },
-    "neighbours.csv": _CELL_TYPES | {"round": "Int64", "neighbours": "Int64", **_RUN_TYPES},
-}
-# Optional tables: the first two are new in format 5, the third is only in format 4, and the last
-# two may be added later.
-OPTIONAL: dict[str, dict[str, str]] = {
-    "kernels.csv.gz": _KERNEL_TYPES
-    | {
-        "round": "Int64",
-        "position": "Int64",
-        "time_unix_s": "float64",
-        "caches": "string",
-        "launches": "Int64",
-        "kernel_s": "float64",
-        "sm_clock_hz": "Int64",
-        "throttle_reasons": "Int64",
-    },
-    "energy.csv": _KERNEL_TYPES
-    | {
-        "launches": "Int64",
-        "duration_s": "float64",
-        "launch_s": "float64",
-        "power_w": "float64",
-        "energy_j": "float64",
-        "idle_power_w": "float64",
-    },
-    "batches.csv.gz": _KERNEL_TYPES
-    | {"round": "Int64", "launches": "Int64", "kernel_batch_s": "float64"},
-    "counters.csv": _KERNEL_TYPES | {"metric": "string", "value": "float64"},
-    "accuracy.csv": _KERNEL_TYPES
-    | {"matrices": "string", "worst_units": "float64", "rms_units": "float64"},
-}
-# Tables that the recorder writes.
-MEASURED = TABLES | {name: OPTIONAL[name] for name in ("kernels.csv.gz", "energy.csv")}
 MANIFEST = "MANIFEST.sha256"
 SIGNATURE = f"{MANIFEST}.sig"  # optional
 PROVENANCE = "provenance.json"
-# Limit of all files, unpacked: fifteen times the largest recording so far.
-MOST_BYTES = 128 * 2**20
+# Limit of all files, unpacked: eight times the largest recording so far.
+MOST_BYTES = 64 * 2**20
 _MOST_BYTES_OF = {MANIFEST: 2**16, SIGNATURE: 2**16, PROVENANCE: 2**20}
 _MOST_DEPTH = 16  # of nested brackets
-_MOST_CHARACTERS = 4096  # per text
+_HASHED = re.compile(r"[0-9a-f]{64}  [^\x00-\x1f]{1,255}")  # a line of the manifest
+_MOST_VALUES = 2**17  # in provenance.json
 
 
 class RecordingError(StudyError):
@@ -165,11 +49,15 @@ def check_manifest(path: Path) -> None:
     if not path.is_dir():
         raise RecordingError(f"recording {path}: no such folder; correct the path in the config")
     check_file(path, MANIFEST)
-    try:
-        lines = (path / MANIFEST).read_text().splitlines()
-        entries = dict(line.split("  ", 1)[::-1] for line in lines)
-    except ValueError:
-        raise bad(path, f"{MANIFEST} is not in the format of sha256sum") from None
+    lines = (path / MANIFEST).read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
+    if not all(map(_HASHED.fullmatch, lines)):
+        raise bad(path, f"{MANIFEST} is not in the format of sha256sum")
+    entries = {line[66:]: line[:64] for line in lines}
+    if len(entries) < len(lines):
+        raise bad(path, f"{MANIFEST} lists a file twice")
+    strange = sorted(entries.keys() - {PROVENANCE, *TABLES, *OPTIONAL})
+    if strange:
+        raise bad(path, f"{MANIFEST} lists {strange[0]!r:.80}, which is not a file of a recording")
     present = [name for name in OPTIONAL if name in entries or (path / name).exists()]
     size = 0
     for name in [PROVENANCE, *TABLES, *present]:
@@ -260,9 +148,12 @@ def read_provenance(path: Path) -> dict[str, Any]:
     """Return a recording's provenance; raise RecordingError."""
     check_file(path, PROVENANCE)
     try:
-        text = (path / PROVENANCE).read_text()
         provenance: dict[str, Any] = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_not_a_number
+            (path / PROVENANCE).read_bytes().decode(),
+            object_pairs_hook=_distinct,
+            parse_int=_whole,
+            parse_float=_finite,
+            parse_constant=_not_a_number,
         )
     except (ValueError, RecursionError) as error:
         raise bad(path, f"{PROVENANCE} is not valid JSON ({error})") from None
@@ -278,6 +169,14 @@ def read_provenance(path: Path) -> dict[str, Any]:
     return provenance
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice!r:.80} is given twice")
+    return found
+
+
 def _whole(text: str) -> int:
     return int(text) if len(text) < 20 else _not_a_number(text)
 
@@ -290,24 +189,19 @@ def _not_a_number(text: str) -> NoReturn:
     raise ValueError(f"{text[:20]} is not a valid number")
 
 
-def _check_texts(value: Any, depth: int = 0) -> None:
-    """Raise ValueError for unprintable texts and too deeply nested brackets."""
-    if depth > _MOST_DEPTH:
-        raise ValueError(f"has more than {_MOST_DEPTH} nested brackets")
-    if isinstance(value, str):
-        check_text(value)
-    elif isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        for inner in value:
-            _check_texts(inner, depth + 1)
-
-
-def check_text(text: str) -> None:
-    """Raise ValueError if a text of a recording is too long or has unprintable characters."""
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"a text has {len(text)} characters, more than {_MOST_CHARACTERS}")
-    for character in text:
-        strange = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
-        if strange or ord(character) > 0xFFFF:  # above: four bytes for each character of a text
-            raise ValueError(f"a text contains the character {character!r}")
+def _check_texts(value: Any) -> None:
+    """Raise ValueError for unprintable texts, too many values and too deeply nested brackets."""
+    level, count = [value], 0
+    for _ in range(_MOST_DEPTH + 1):
+        count += len(level)
+        if count > _MOST_VALUES:
+            raise ValueError(f"has more than {_MOST_VALUES} values")
+        for text in level:
+            if isinstance(text, str):
+                check_text(text)
+        lists = [[*each, *each.values()] for each in level if isinstance(each, dict)]
+        lists += [each for each in level if isinstance(each, list)]
+        level = [inner for each in lists for inner in each]
+        if not level:
+            return
+    raise ValueError(f"has more than {_MOST_DEPTH} nested brackets")

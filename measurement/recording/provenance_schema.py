@@ -8,14 +8,20 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from base.validation import Section
+from study.cells import CPU
 
 FORMAT: Literal[5] = 5
 # The folder of user-supplied sources in a recording's list of sources; the name is fixed.
 USER_SUPPLIED = "brought"
+# Start and end are whole seconds, and the clock of the host may be set in between.
+CLOCK_SLACK_S = 5.0
 _MOST_SOURCE = 2**16  # characters of a user-supplied source
 
-Number = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(ge=0)]
+Number = Annotated[int, Field(ge=1, le=2**53)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Real = Annotated[float, Field(ge=0, le=2**53)]
+# Names and versions: printable ASCII, so two different names never look alike.
+Name = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
 
 
 def _check_date(text: str) -> str:
@@ -25,7 +31,7 @@ def _check_date(text: str) -> str:
 
 Utc = Annotated[
     str,
-    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    Field(pattern=r"^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     AfterValidator(_check_date),
 ]
 # Paths of sources: user-supplied ones, and files of the project.
@@ -52,21 +58,15 @@ def check_lines(lines: list[str]) -> list[str]:
 Lines = Annotated[list[str], AfterValidator(check_lines)]
 
 
-class _Facts(Section):
-    """Facts with required keys; other keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class Cache(_Facts):
+class Cache(Section):
     """A data cache of one CPU; `shared_by` is the number of CPUs that share it."""
 
-    level: Number
+    level: Annotated[int, Field(ge=1, le=4)]
     bytes: Number
     shared_by: Number
 
 
-class HostFacts(_Facts):
+class HostFacts(Section):
     """The host and its CPU.
 
     `usable_cpus` is the size of the process's affinity mask. `usable_threads` is also limited by
@@ -74,35 +74,64 @@ class HostFacts(_Facts):
     from the nearest; empty if unknown.
     """
 
-    cpu_model: str
+    cpu_model: Name
     logical_cpus: Number
     usable_cpus: Number
     usable_threads: Number
     caches: list[Cache]
     memory_bytes: Number
-    os: str
+    os: Name
 
 
-class DeviceFacts(_Facts):
-    """One GPU."""
+class DeviceFacts(Section):
+    """One GPU; None: the driver does not report the value."""
 
     device: Annotated[str, Field(pattern="^gpu[0-9]{1,4}$")]
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     compute_capability: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
     multiprocessors: Number
     memory_bytes: Number
-    limits: dict[str, Number]
+    limits: dict[Annotated[str, Field(pattern="^[a-z0-9_]{1,60}$")], Number]
+    sm_clock_max_hz: Count | None
+    memory_clock_max_hz: Count | None
+    ecc: bool | None
+    pcie_generation: Count | None
+    pcie_width: Count | None
+    power_limit_w: Real | None
+    persistence_mode: Count | None
 
 
-class Git(_Facts):
+class Software(Section):
+    """Versions of the software; None: not installed or unknown."""
+
+    driver: Name | None
+    cuda_driver: Name | None
+    cublas: Name | None
+    nvcc: Name | None
+    gcc: Name | None
+    blas: Name | None
+    blas_version: Name | None
+    blas_architecture: Name | None
+    python: Name | None
+    packages: dict[Name, Name | None]
+
+
+class Compile(Section):
+    """Flags of the compilers."""
+
+    nvcc_flags: list[Name]
+    gcc_flags: list[Name]
+
+
+class Git(Section):
     """The commit of the tree, and whether it was changed since; None: unknown."""
 
-    commit: str | None
+    commit: Name | None
     dirty: bool | None
     changed: Annotated[list[str], Field(default_factory=list)]  # files
 
 
-class Phase(_Facts):
+class Phase(Section):
     """The duration of one phase of the measurement.
 
     `busy_s` is the device's time in transfers and kernels (on a CPU, in products), including runs
@@ -122,21 +151,27 @@ class Phase(_Facts):
         "batches",
         "neighbours",
     ]
-    wall_s: Seconds
-    busy_s: Seconds
+    wall_s: Real
+    busy_s: Real
 
 
-class Counters(_Facts):
+class Counters(Section):
     """Time and ncu version of the hardware counters, added on a GPU of the same name."""
 
-    counted_utc: str
-    ncu: str
+    counted_utc: Utc
+    ncu: Name
 
 
-class Accuracy(_Facts):
+class Accuracy(Section):
     """Time of the errors of products, added on a GPU of the same name."""
 
-    added_utc: str
+    added_utc: Utc
+
+
+class _Facts(Section):
+    """Facts with required keys; other keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class ConfiguredSeries(_Facts):
@@ -171,25 +206,38 @@ class Provenance(Section):
     started_utc: Utc
     finished_utc: Utc
     host: HostFacts
-    devices: list[DeviceFacts]
-    software: dict[str, str | dict[str, str | None] | None]
-    compile: dict[str, list[str]]
+    devices: Annotated[list[DeviceFacts], Field(max_length=64)]
+    software: Software
+    compile: Compile
     git: Git
     configuration: Configured
-    seed: int
+    seed: Count
     sources: dict[SourcePath, Sha256]
     texts: dict[UserSuppliedPath, Lines] = Field(default_factory=dict)
     attempts: Number
     at_once: bool = False
-    phases: list[Phase]
+    phases: Annotated[list[Phase], Field(max_length=10_000)]
     counters: Counters | None = None
     accuracy: Accuracy | None = None
+
+    @property
+    def run_s(self) -> float:
+        """Time from start to end, in seconds."""
+        begin, end = map(datetime.fromisoformat, (self.started_utc, self.finished_utc))
+        return (end - begin).total_seconds()
 
     @model_validator(mode="after")
     def _check(self) -> "Provenance":
         names = [gpu.device for gpu in self.devices]
         if len(set(names)) < len(names):
             raise ValueError(f"devices: a name is listed twice in {', '.join(names)}")
+        if self.run_s < 0:
+            raise ValueError("finished_utc: is before started_utc")
+        for at, phase in enumerate(self.phases):
+            if phase.device not in (CPU, *names):
+                raise ValueError(f"phases[{at}]: {phase.device} is not one of devices")
+            if max(phase.wall_s, phase.busy_s) > self.run_s + CLOCK_SLACK_S:
+                raise ValueError(f"phases[{at}]: longer than the recording ({self.run_s:g} s)")
         for path, lines in self.texts.items():
             if self.sources.get(path) != lines_sha256(lines):
                 raise ValueError(f"texts: {path} differs from its SHA-256 in sources")

@@ -19,16 +19,17 @@
 `write` creates the folder atomically. `read` rejects incomplete and altered recordings.
 """
 
+import csv
 import gzip
 import hashlib
-import io
 import json
+import math
 import os
+import re
 import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,21 +38,25 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from measurement.recording.consistency import fault, number_fault, text_fault
+from measurement.recording.consistency import fault
 from measurement.recording.files import (
-    CELL,
-    KERNEL,
     MANIFEST,
-    MEASURED,
     MOST_BYTES,
-    OPTIONAL,
     PROVENANCE,
-    TABLES,
     RecordingError,
     bad,
     check_manifest,
-    check_text,
     read_provenance,
+)
+from measurement.recording.schema import (
+    ALL,
+    CELL,
+    COLUMNS,
+    KERNEL,
+    MEASURED,
+    OPTIONAL,
+    TABLES,
+    Table,
 )
 from measurement.recording.signature import signed_by
 
@@ -69,32 +74,6 @@ __all__ = [
     "write",
 ]
 
-# Columns with missing values. A CPU has no host memory, copies and builds; a GPU has no threads;
-# few variants have host steps.
-_NULLABLE = {
-    "block_size",
-    "host_memory",
-    "host_s",
-    "h2d_s",
-    "kernel_s",
-    "d2h_s",
-    "sm_clock_hz",
-    "memory_clock_hz",
-    "temperature_celsius",
-    "power_w",
-    "throttle_reasons",
-    "threads",
-    "other_threads_s",
-    "cpu_clock_before_hz",
-    "cpu_clock_after_hz",
-    "size_bytes",
-    "build",
-    "reason",
-    "worst_row",
-    "worst_column",
-    "worst_error",
-    "worst_bound",
-}
 # Tables whose attribute is not named like their file: file names are fixed.
 _NAMES = {"batches": "back_to_back", "neighbours": "interference"}
 # Columns whose name in memory differs from the name in the file: the file format is fixed.
@@ -102,11 +81,18 @@ _TIMED_IN_RUN = {"kernel_s": "in_run_kernel_s"}
 RENAMED = dict.fromkeys(("samples.csv.gz", "cold_starts.csv", "neighbours.csv"), _TIMED_IN_RUN)
 # Above this size, a table may unpack to this multiple of its packed size.
 _FREE_BYTES, _MOST_RATIO = 2**20, 100
-_ROWS_AT_ONCE = 1 << 13
+_BLOCK = 2**18  # bytes converted at once
+_LONGEST_ROW = 2**16  # bytes
+_MOST_TEXTS = 2**17  # different ones in a recording
 # Bytes of a value in memory: a text is a pointer, a whole number has a flag. A table may take this
 # multiple of its unpacked size; more means that its rows are implausibly short.
 _VALUE_BYTES = {"string": 8, "Int64": 9, "float64": 8}
 _MOST_TIMES = 3
+_DIGITS = 16  # of the largest whole number
+_GAP = -1
+_OF_NUMBERS = b"0123456789.eE+-"
+_REAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_LONGEST_HEADER = 1000  # characters in a message
 
 
 @dataclass(frozen=True)
@@ -246,148 +232,221 @@ def _table_bytes(name: str, frame: pd.DataFrame) -> bytes:
 def _read_tables(path: Path) -> dict[str, pd.DataFrame]:
     """Read all tables of a recording; together they may unpack to `MOST_BYTES`."""
     left, frames = MOST_BYTES, {}
-    for name, types in (TABLES | OPTIONAL).items():
+    texts: dict[str, str] = {}
+    for name, table in ALL.items():
         if name in TABLES or (path / name).is_file():
-            frames[name], size = read_table(path, name, left)
+            frames[name], size = read_table(path, name, left, texts)
             left -= size
         else:
-            frames[name] = _frame({column: _Column(kind, 0) for column, kind in types.items()}, 0)
+            frames[name] = _frame({column: _Values(column, 0) for column in table.columns}, 0)
     return frames
 
 
-def read_table(path: Path, name: str, most: int) -> tuple[pd.DataFrame, int]:
+def read_table(
+    path: Path, name: str, most: int, texts: dict[str, str] | None = None
+) -> tuple[pd.DataFrame, int]:
     """Read one CSV of at most `most` unpacked bytes; return the frame and its unpacked bytes.
 
-    Columns and types must be those of `TABLES`. The CSV is read and converted in parts, because its
-    texts would take ten times the memory.
+    The header is compared with the schema before anything else is read. Rows are converted in
+    blocks, because their texts would take ten times the memory. Equal texts share one object of
+    `texts`.
     """
-    types = (TABLES | OPTIONAL)[name]
-    most = min(most, max(_FREE_BYTES, _MOST_RATIO * (path / name).stat().st_size))
-    texts: dict[str, str] = {}
-    rows = 0
+    table, file = ALL[name], path / name
+    most = min(most, max(_FREE_BYTES, _MOST_RATIO * file.stat().st_size))
+    texts = {} if texts is None else texts
+    rows = -1  # the header
     try:
-        with _unpacked(path / name, most) as stream:
-            lines = sum(block.count(b"\n") for block in iter(partial(stream.read, 2**16), b""))
-            size = stream.taken
-        needed = lines * sum(_VALUE_BYTES[kind] for kind in types.values())
+        lines = size = 0
+        for block in _blocks(file, most):
+            if not lines:
+                _check_header(block, table)
+            lines += block.count(b"\n")
+            size += len(block)
+        needed = lines * sum(_VALUE_BYTES[kind] for kind in table.kinds.values())
         if needed > max(_FREE_BYTES, _MOST_TIMES * size):
             raise ValueError(f"its {lines} lines are too short: {size // lines} bytes on average")
-        columns = {column: _Column(kind, lines) for column, kind in types.items()}
-        with _unpacked(path / name, most) as stream:
-            for part in pd.read_csv(stream, dtype=object, na_filter=False, chunksize=_ROWS_AT_ONCE):
-                if list(part.columns) != list(types):
-                    raise bad(path, f"{name} has the columns {list(part)}, not {list(types)}")
-                if not isinstance(part.index, pd.RangeIndex):
-                    raise ValueError("a row has more values than there are columns")
-                for column, kind in types.items():
-                    try:
-                        cells = part[column].to_numpy()
-                        columns[column].put(rows, *_typed(cells, column, kind, texts))
-                    except _InvalidValue as wrong:
-                        row = "" if wrong.row is None else f" in row {rows + wrong.row + 2}"
-                        raise bad(path, f"{name}: column {column}{wrong}{row}") from None
-                rows += len(part)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+        values = {column: _Values(column, lines - 1) for column in table.columns}
+        for block in _blocks(file, most):
+            cells = _cells(block, table)
+            for at, (column, own) in enumerate(values.items()):
+                given = cells[at :: len(values)]
+                if rows < 0:
+                    given = given[1:]
+                own.put(max(rows, 0), given, column in table.gaps, texts)
+            rows += len(cells) // len(values)
+    except _InvalidRow as wrong:
+        raise bad(path, f"{name}: row {rows + wrong.row + 2}{wrong}") from None
+    except _InvalidValue as wrong:
+        row = "" if wrong.row is None else f" in row {max(rows, 0) + wrong.row + 2}"
+        raise bad(path, f"{name}: column {column}{wrong}{row}") from None
+    except _OtherColumns as wrong:
+        raise bad(path, f"{name} has {wrong}") from None
+    except (OSError, ValueError, csv.Error, zlib.error) as error:
         raise bad(path, f"{name} cannot be read ({' '.join(str(error).split())})") from None
-    return _frame(columns, rows), size
+    return _frame(values, lines - 1), size
 
 
-def _frame(columns: dict[str, "_Column"], rows: int) -> pd.DataFrame:
-    """Return the first rows of `columns` as a frame; `columns` is emptied to free memory."""
-    arrays = {name: columns.pop(name).array(rows) for name in list(columns)}
-    return pd.DataFrame(arrays, copy=False)
+def _frame(values: dict[str, "_Values"], rows: int) -> pd.DataFrame:
+    """Return `values` as a frame of `rows`; `values` is emptied to free memory."""
+    arrays = {name: values.pop(name).array() for name in list(values)}
+    return pd.DataFrame(arrays, copy=False, index=range(rows))
 
 
-@contextmanager
-def _unpacked(path: Path, most: int) -> Iterator["_Limited"]:
+def _check_header(block: bytes, table: Table) -> None:
+    """Raise _OtherColumns if the first line does not contain the table's columns."""
+    header = block[: block.index(b"\n")].decode()
+    if header != ",".join(table.columns):
+        named = header.split(",")
+        shown = f"the columns {named}" if len(header) < _LONGEST_HEADER else f"{len(named)} columns"
+        raise _OtherColumns(f"{shown}, not {list(table.columns)}")
+
+
+def _cells(block: bytes, table: Table) -> list[str]:
+    """Return the cells of whole lines of CSV, row after row; raise _InvalidRow.
+
+    Only reasons may be quoted; other texts contain neither commas nor quotation marks.
+    """
+    text, width = block.decode(), len(table.columns)
+    lines = text[:-1].split("\n")
+    if '"' not in text or "reason" not in table.columns:
+        counts = [line.count(",") + 1 for line in lines]
+        cells = text[:-1].replace("\n", ",").split(",")
+    else:
+        rows = list(csv.reader(lines, strict=True))
+        counts = [len(row) for row in rows]
+        cells = [cell for row in rows for cell in row]
+        if len(rows) < len(lines):
+            raise ValueError("a text contains a line break")
+    for at, count in enumerate(counts):
+        if count != width:
+            raise _InvalidRow(f" has {count} values, not {width}", at)
+    return cells
+
+
+def _blocks(path: Path, most: int) -> Iterator[bytes]:
+    """Yield blocks of whole lines of a file, which may unpack to `most` bytes.
+
+    Raise ValueError for a longer file, and for a line longer than `_LONGEST_ROW`.
+    """
+    rest, taken = b"", 0
     with path.open("rb") as file:
-        packed: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-        yield _Limited(packed, most)
+        plain = iter(partial(file.read, _BLOCK), b"")
+        for block in _unpacked(file) if path.suffix == ".gz" else plain:
+            taken += len(block)
+            if taken > most:
+                raise ValueError(f"it unpacks to more than {most} bytes")
+            whole, line_end, begun = block.rpartition(b"\n")
+            if line_end:
+                yield rest + whole + line_end
+                rest = begun
+            else:
+                rest += begun
+            if len(rest) > _LONGEST_ROW:
+                raise ValueError(f"a line has more than {_LONGEST_ROW} bytes")
+    if rest or not taken:
+        yield rest + b"\n"
 
 
-class _Column:
+def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip file, which must have one member; raise ValueError."""
+    inflater = zlib.decompressobj(wbits=31)
+    for packed in iter(partial(file.read, _BLOCK), b""):
+        left = packed
+        while left and not inflater.eof:
+            yield inflater.decompress(left, _BLOCK)
+            left = inflater.unconsumed_tail
+        if inflater.unused_data or left:
+            raise ValueError("it continues after the end of the packed data")
+    if not inflater.eof:
+        raise ValueError("the packed data are cut off")
+
+
+class _Values:
     """A preallocated column filled in parts; concatenating parts would need two copies."""
 
-    def __init__(self, kind: str, rows: int) -> None:
-        self._kind = kind
+    def __init__(self, name: str, rows: int) -> None:
+        self._column = COLUMNS[name]
         types = {"string": object, "Int64": np.int64, "float64": np.float64}
-        self._values = np.empty(rows, types[kind])
-        self._gaps = np.empty(rows if kind == "Int64" else 0, bool)
+        self._values = np.empty(rows, types[self._column.kind])
+        self._gaps = np.zeros(rows if self._column.kind == "Int64" else 0, bool)
 
-    def put(self, at: int, values: np.ndarray, gaps: np.ndarray) -> None:
-        part = slice(at, at + len(values))
-        self._values[part] = values
-        if self._kind == "Int64":
-            self._gaps[part] = gaps
+    def put(self, at: int, cells: list[str], may_be_empty: bool, texts: dict[str, str]) -> None:
+        """Convert and store cells from row `at`; raise _InvalidValue."""
+        found = set(cells)
+        if "" in found and not may_be_empty:
+            raise _InvalidValue(" is empty", cells.index(""))
+        part = slice(at, at + len(cells))
+        if self._column.kind == "string":
+            self._values[part] = self._texts(cells, found, texts)
+            return
+        if self._column.kind == "Int64":
+            numbers = self._whole(cells, found)
+            self._gaps[part] = gaps = numbers == _GAP
+            numbers[gaps] = 0
+        else:
+            numbers = _real(cells) if found != {""} else np.full(len(cells), math.nan)
+            gaps = np.isnan(numbers)  # no text is converted to NaN
+        self._values[part] = numbers
+        fault = self._column.number_fault(numbers, ~gaps)
+        if fault:
+            raise _InvalidValue(f" {fault[1]}", fault[0])
 
-    def array(self, rows: int) -> Any:
-        values = self._values[:rows]
-        if self._kind == "Int64":
-            return pd.arrays.IntegerArray(values, self._gaps[:rows])
-        return pd.array(values, dtype="string") if self._kind == "string" else values
+    def _texts(self, cells: list[str], found: set[str], texts: dict[str, str]) -> list[Any]:
+        own: dict[str, Any] = {"": pd.NA}
+        for text in found - {""}:
+            if said := self._column.text_fault(text):
+                raise _InvalidValue(f": {said}", cells.index(text))
+            own[text] = texts.setdefault(text, text)
+        if len(texts) > _MOST_TEXTS:
+            raise _InvalidValue(f": more than {_MOST_TEXTS} different texts")
+        return list(map(own.__getitem__, cells))
+
+    def _whole(self, cells: list[str], found: set[str]) -> np.ndarray:
+        own = {"": _GAP}
+        for text in found - {""}:
+            if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+                least, most = self._column.least, self._column.most
+                said = f": {text!r:.40} is not a whole number from {least:.0f} to {most:.0f}"
+                raise _InvalidValue(said, cells.index(text))
+            own[text] = int(text)
+        return np.fromiter(map(own.__getitem__, cells), np.int64, len(cells))
+
+    def array(self) -> Any:
+        """Return the column as an array of pandas."""
+        if self._column.kind == "Int64":
+            return pd.arrays.IntegerArray(self._values, self._gaps)
+        kind = self._column.kind
+        return pd.array(self._values, dtype="string") if kind == "string" else self._values
 
 
-class _Limited(io.RawIOBase):
-    """A stream of bytes; reading more than `most` raises ValueError."""
-
-    def __init__(self, stream: IO[bytes], most: int) -> None:
-        self._stream = stream
-        self._most = most
-        self.taken = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        self.taken += len(data)
-        if self.taken > self._most:
-            raise ValueError(f"it unpacks to more than {self._most} bytes")
-        buffer[: len(data)] = data
-        return len(data)
+def _real(cells: list[str]) -> np.ndarray:
+    """Convert decimal numbers in ASCII digits, and ``inf``; an empty text is NaN."""
+    try:
+        if "".join(cells).encode("ascii").translate(None, _OF_NUMBERS):
+            raise ValueError
+        return np.array([float(cell) if cell else math.nan for cell in cells])
+    except ValueError:
+        for at, cell in enumerate(cells):
+            if cell and cell != "inf" and not re.fullmatch(_REAL, cell):
+                raise _InvalidValue(f": {cell!r:.40} is not a number", at) from None
+        return np.array([float(cell) if cell else math.nan for cell in cells])
 
 
 class _InvalidValue(Exception):  # noqa: N818  raised again as RecordingError
-    """An invalid value of a column; `row` counts from 0, None if unknown."""
+    """An invalid value of a column; `row` counts from 0 in its block, None if unknown."""
 
     def __init__(self, text: str, row: int | None = None) -> None:
         super().__init__(text)
         self.row = row
 
 
-def _typed(
-    cells: np.ndarray, column: str, kind: str, texts: dict[str, str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Convert texts to the type of a column; return values and a mask of missing ones.
+class _InvalidRow(Exception):  # noqa: N818  raised again as RecordingError
+    """A row without a value for each column; `row` counts from 0 in its block."""
 
-    Equal texts share one object of `texts`. NumPy is used because pandas' overhead per column
-    would dominate for small tables. Raise _InvalidValue.
-    """
-    empty = cells == ""
-    if column not in _NULLABLE and empty.any():
-        raise _InvalidValue(" is empty", int(empty.argmax()))
-    if kind == "string":
-        numbers, found = pd.factorize(cells)
-        for number, text in enumerate(found):
-            try:
-                check_text(text)
-            except ValueError as error:
-                raise _InvalidValue(f": {error}") from None
-            if text and (said := text_fault(column, text)):
-                raise _InvalidValue(f": {said}", int((numbers == number).argmax()))
-        own = [texts.setdefault(text, text) if text else pd.NA for text in found]
-        return np.array(own, object)[numbers], empty
-    try:
-        if kind == "Int64":
-            values = np.where(empty, "0", cells).astype(np.int64)
-        else:
-            values = np.where(empty, "nan", cells).astype(np.float64)
-    except (OverflowError, ValueError) as error:
-        raise _InvalidValue(f": {error}") from None
-    strange = np.isnan(values) & ~empty  # NumPy converts the text nan
-    if strange.any():
-        raise _InvalidValue(" is not a number", int(strange.argmax()))
-    found_fault = number_fault(column, values, ~empty)
-    if found_fault:
-        raise _InvalidValue(f" {found_fault[1]}", found_fault[0])
-    return values, empty
+    def __init__(self, text: str, row: int) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+class _OtherColumns(Exception):  # noqa: N818  raised again as RecordingError
+    """A header that is not that of the schema."""

@@ -12,6 +12,7 @@ import numpy as np
 from base.intervals import interval_ranks, median_interval
 from kernels.products.gate import Verdict
 from measurement.devices.session import CellError
+from measurement.recording.schema import one_line
 from measurement.sampling.supervisor import Supervisor
 from measurement.sampling.worker import TimedRun, Worker
 from study.cells import Cell
@@ -108,7 +109,7 @@ class CellCheck:
             **self.cell.row(),
             "build": self.build,
             "status": self.status,
-            "reason": self.reason,
+            "reason": self.reason and one_line(self.reason),
             **{name: getattr(self.verdict, name, None) for name in names},
         }
 

@@ -56,6 +56,8 @@ CONFIG = config_text(
     | {"cold_starts": 2, "hang_limit_s": 20},
 )
 # Of 64 threads per block: buffered_row runs at n = 8 and not at n = 70.
+NVML_FACTS = ("sm_clock_max_hz", "memory_clock_max_hz", "ecc", "pcie_generation", "pcie_width")
+NVML_FACTS += ("power_limit_w", "persistence_mode")
 LIMITS = DeviceLimits(64, 49152, 65536, 2**31 - 1, 65535, 65535, 32, 2**30, 49152, (9, 0))
 TIMING = Timing(4e-3, None, 1e-3, 2e-3, 5e-4)
 # A user-supplied function that calls PyTorch.
@@ -243,10 +245,11 @@ class FakeHardware(Host):
             "multiprocessors": 1,
             "memory_bytes": 2**30,
             "limits": {"max_threads_per_block": LIMITS.max_threads_per_block},
+            **dict.fromkeys(NVML_FACTS),
         }
 
     def drivers(self):
-        return {"driver": "600.1", "cuda_driver": "13.9"}
+        return {"driver": "600.1", "cuda_driver": "13.9", "cublas": None}
 
     def open_gpu(self, device, inputs, builds, cubins):
         assert {(b.architecture, b.nvcc) for b in builds} == {("sm_86", "13.9.7")}

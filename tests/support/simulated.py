@@ -24,7 +24,7 @@ from measurement.recording.recording import CELL, Recording
 from study.cells import CPU, Cell, cpu_cells, gpu_cells
 from tests.support import ROOT, simulated_tables
 from tests.support.cache import code, made
-from tests.support.simulated_tables import Rng
+from tests.support.simulated_tables import BEGIN_UNIX_S, Rng
 from tests.support.studies import study
 
 BLOCK_SIZES = [1, 2, 4, 8, 16, 32]
@@ -152,7 +152,11 @@ def _repeated(cells: list[Cell], count: int, columns: dict[str, np.ndarray]) -> 
     """Return `count` samples of each cell; columns have the shape (cells, count)."""
     rows = pd.DataFrame([cell.row() for cell in cells], columns=CELL)
     frame = rows.loc[rows.index.repeat(count)].reset_index(drop=True)
-    numbers = {"round": np.arange(count), "position": 0, "time_unix_s": 1.7e9 + np.arange(count)}
+    numbers = {
+        "round": np.arange(count),
+        "position": 0,
+        "time_unix_s": BEGIN_UNIX_S + np.arange(count),
+    }
     shape = (len(cells), count)
     full = {name: np.broadcast_to(each, shape) for name, each in (columns | numbers).items()}
     return frame.assign(**{name: each.ravel() for name, each in full.items()})
@@ -185,10 +189,13 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     limits |= {"registers_per_multiprocessor": 65536, "shared_bytes_per_multiprocessor": 233472}
     limits["max_shared_bytes_per_block_optin"] = 232448
     device = {"name": "", "compute_capability": "9.0", "multiprocessors": 0}
-    device |= {"memory_bytes": 2**34, "limits": limits}
+    device |= {"memory_bytes": 2**34, "limits": limits, "power_limit_w": 700.0, "ecc": True}
+    device |= {"sm_clock_max_hz": 1_980_000_000, "memory_clock_max_hz": 2_619_000_000}
+    device |= {"pcie_generation": 5, "pcie_width": 16, "persistence_mode": None}
     host = {"cpu_model": "Simulated CPU", "logical_cpus": 8, "usable_cpus": 4, "os": "Linux 6.1"}
     host |= {"usable_threads": ALL_THREADS, "memory_bytes": 2**33}
     software = {"driver": "550.1", "nvcc": "13.2", "packages": {"numpy": "2.4", "pycuda": None}}
+    software |= {"cuda_driver": "13.0", "cublas": "13.1.0", "gcc": "13.3.0", "python": "3.12.3"}
     software |= {"blas": "openblas", "blas_version": "0.3.30", "blas_architecture": "SkylakeX"}
     own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
     catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]

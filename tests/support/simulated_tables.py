@@ -37,6 +37,7 @@ _CPU_CEILINGS |= {"l1_bytes_per_s": 2e11, "l2_bytes_per_s": 1e11, "l3_bytes_per_
 _CACHES = ((1, 2**15, 1), (2, 2**20, 1), (3, 2**24, 4))  # of one CPU of the host
 CACHES = [{"level": level, "bytes": size, "shared_by": cpus} for level, size, cpus in _CACHES]
 CPU_CLOCK_HZ = 3e9
+BEGIN_UNIX_S = 1704067200.0  # 2024-01-01
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pd.DataFrame:
@@ -141,7 +142,12 @@ def kernels(cells: list[Cell], kernel_time_s: Time, rng: Rng) -> pd.DataFrame:
     for cell in _kernels(cells):
         for number in range(1, 11):
             time_s = kernel_time_s(cell) * float(np.exp(0.001 * rng.standard_normal()))
-            row = {"round": number, "position": 0, "time_unix_s": 1.7e9 + number, "launches": 1}
+            row = {
+                "round": number,
+                "position": 0,
+                "time_unix_s": BEGIN_UNIX_S + number,
+                "launches": 1,
+            }
             row |= {"caches": "warm", "kernel_s": time_s}
             rows.append(cell.row() | row | {"sm_clock_hz": 1_980_000_000, "throttle_reasons": 0})
     return table("kernels.csv.gz", rows)

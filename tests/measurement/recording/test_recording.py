@@ -57,23 +57,38 @@ def test_what_is_written_is_read_with_its_types_and_gaps(small, tmp_path):
     cells = pd.DataFrame(
         [
             ("cpu", "naive", "float32", 1, 7, 7, 7, None, None, 16),
-            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 4, "pinned", None),
-            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31, 8, "pinned", None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31 - 1, 4, "pinned", None),
+            ("gpu0", "bmm_tile", "int32", 3, 5, 8, 2**31 - 1, 8, "pinned", None),
         ],
         columns=CELL,
     )
-    taken = {"round": [0, 1], "position": [1, 0], "time_unix_s": [1.7e9, 1700000000.123456]}
-    taken |= {"total_s": [1 / 3, 1e-10], "host_s": [None, 2 / 3], "h2d_s": [None, 0.1 + 0.2]}
-    taken |= {"kernel_s": [None, 1e-12], "d2h_s": [None, 1e10], "sm_clock_hz": [None, 1980000000]}
-    taken |= {"memory_clock_hz": [None, 2619000000], "temperature_celsius": [None, 31]}
-    taken |= {"power_w": [None, 119.873], "throttle_reasons": [None, 0]}
-    taken |= {"other_threads_s": [1e-9, None], "cpu_clock_before_hz": [3_700_000_000, None]}
-    samples = cells[:2].assign(**taken, cpu_clock_after_hz=[2**33, None])
-    found = {"build": [None, "exact", "guarded"], "status": ["passed", "passed", "failed"]}
-    found["reason"] = [None, "NA", 'wrong, "NA", ± 1\nNULL']  # a text, not a gap
-    found |= {"worst_row": [None, 2**31, 1], "worst_column": [0, 3, 2]}
-    found |= {"worst_error": [0.0, 1 / 3, float("inf")], "worst_bound": [1e-300, 1.0, 0.0]}
-    checks = cells.assign(**found)
+    samples = cells[:2].assign(
+        round=[0, 1],
+        position=[1, 0],
+        time_unix_s=[1704067200, 1704067201.123456],
+        total_s=[1 / 3, 2 / 3],
+        host_s=[None, 1e-12],
+        h2d_s=[None, 0.1 + 0.2],
+        kernel_s=[None, 1 / 7],
+        d2h_s=[None, 1e-10],
+        sm_clock_hz=[None, 1980000000],
+        memory_clock_hz=[None, 2619000000],
+        temperature_celsius=[None, 31],
+        power_w=[None, 119.873],
+        throttle_reasons=[None, 0],
+        other_threads_s=[1e-9, None],
+        cpu_clock_before_hz=[3_700_000_000, None],
+        cpu_clock_after_hz=[2**33, None],
+    )
+    checks = cells.assign(
+        build=[None, "exact", "guarded"],
+        status=["passed", "passed", "failed"],
+        reason=[None, "NA", 'wrong, "NA", ± 1, NULL'],  # a text, not a gap
+        worst_row=[None, 2**31, 1],
+        worst_column=[0, 3, 2],
+        worst_error=[0.0, 1 / 3, float("inf")],
+        worst_bound=[1e-300, 1.0, 0.0],
+    )
     path = tmp_path / "new" / "one"
     kept = ("builds.csv", "instructions.csv", "ceilings.csv")
     others = {name: one if name in kept else one[:0] for name, one in frames(small).items()}
@@ -102,7 +117,11 @@ def test_columns_are_written_in_the_order_of_the_format_and_tables_may_be_empty(
     mixed = {name: frame[frame.columns[::-1]] for name, frame in frames(small).items()}
     again = recording.write(tmp_path / "r", small.provenance, mixed)
     pd.testing.assert_frame_equal(again.samples, small.samples)
-    none = {name: frame.iloc[:0] for name, frame in frames(small).items()}
+
+
+def test_tables_may_be_empty_if_no_cell_passed(small, tmp_path):
+    failed = frames(small)["checks.csv"].assign(status="failed", reason="as all")
+    none = {name: frame.iloc[:0] for name, frame in frames(small).items()} | {"checks.csv": failed}
     again = recording.write(tmp_path / "r", small.provenance, none)
     assert again.samples.empty
     types = TABLES["samples.csv.gz"] | {"session": "Int64"}
@@ -211,9 +230,15 @@ def test_a_file_that_is_not_as_it_was_written_is_named(broken, name):
 
 
 def test_manifest_missing_or_no_manifest_is_named(broken):
+    text = (broken / MANIFEST).read_text()
     for data in (b"hash name\n", b"\xff  x\n"):
         (broken / MANIFEST).write_bytes(data)
         assert refusal(broken) == f"{MANIFEST} is not in the format of sha256sum"
+    lines = text.splitlines(keepends=True)
+    (broken / MANIFEST).write_text("".join([*lines, lines[0]]))
+    assert refusal(broken) == f"{MANIFEST} lists a file twice"
+    (broken / MANIFEST).write_text(text.replace("checks.csv", "other.csv"))
+    assert refusal(broken).startswith(f"{MANIFEST} lists 'other.csv', which is not a file of")
     (broken / MANIFEST).unlink()
     assert refusal(broken) == f"{MANIFEST} is missing"
 
@@ -269,22 +294,31 @@ def test_wrong_columns_are_named_with_the_right_ones(broken, name, change):
     assert said.endswith(f"not {list(TABLES[name])}")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"no gzip",
-        gzip.compress(b"device,variant\n" * 999)[:-20],
-        gzip.compress(b"\xff\xfe"),
-        gzip.compress(b""),
-        gzip.compress(b"a,b\n1,2\n1,2,3,4\n"),
-        gzip.compress(b"a")[:10] + b"\xff" * 20,
-    ],
-    ids=["plain", "cut", "no text", "empty", "ragged", "garbage"],
-)
-def test_unreadable_samples_are_named(broken, data):
+HEADER = ",".join(TABLES["samples.csv.gz"]).encode() + b"\n"
+CANNOT = " cannot be read ("
+# Content of the samples, and the beginning of the error.
+UNREADABLE = {
+    "plain": (b"no gzip", CANNOT),
+    "cut": (gzip.compress(HEADER * 999)[:-20], CANNOT),
+    "no text": (gzip.compress(b"\xff\xfe"), CANNOT),
+    "garbage": (gzip.compress(b"a")[:10] + b"\xff" * 20, CANNOT),
+    "two members": (gzip.compress(HEADER) + gzip.compress(b"\n"), CANNOT),
+    "empty": (gzip.compress(b""), " has the columns ['']"),
+    "ragged": (gzip.compress(HEADER + b"1,2\n"), ": row 2 has 2 values, not 26"),
+    "a blank line": (gzip.compress(HEADER + b"\n"), ": row 2 has 1 values, not 26"),
+    "a quote": (gzip.compress(HEADER + b'"\n'), ": row 2 has 1 values, not 26"),
+    "Windows": (gzip.compress(HEADER.replace(b"\n", b"\r\n")), " has the columns ["),
+    "a mark": (gzip.compress(b"\xef\xbb\xbf" + HEADER), " has the columns ['\\ufeffdevice'"),
+    "20,000 columns": (gzip.compress(b"x," * 20_000 + b"\n"), " has 20001 columns, not ["),
+    "a long line": (gzip.compress(HEADER + b"x" * 2**17), CANNOT),
+}
+
+
+@pytest.mark.parametrize(("data", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_samples_are_named(broken, data, said):
     (broken / "samples.csv.gz").write_bytes(data)
     seal(broken)
-    assert refusal(broken).startswith("samples.csv.gz cannot be read (")
+    assert refusal(broken).startswith(f"samples.csv.gz{said}")
 
 
 @pytest.mark.parametrize(
