@@ -360,7 +360,7 @@ RECORDINGS = {
         text(SAMPLES, times_ten),
         "have the same cell and round",
     ),
-    "samples in new rounds": (text(SAMPLES, new_rounds), "samples repeat another one"),
+    "samples in new rounds": (text(SAMPLES, new_rounds), "have the same cell and time_unix_s"),
     "a kernel of 5 s": (
         cells(SAMPLES, "kernel_s", "5", 200),
         "row 202: kernel_s is longer than",

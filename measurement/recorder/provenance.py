@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -37,7 +38,12 @@ _PACKAGES = ["numpy", "scipy", "pandas", "pycuda", "nvidia-ml-py", "mkl", "blis"
 
 def utc_now() -> str:
     """Return the current UTC time in ISO 8601, in seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc(time.time())
+
+
+def utc(unix_s: float) -> str:
+    """Return a time in ISO 8601, in seconds."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def host() -> dict[str, Any]:

@@ -182,7 +182,7 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "format": FORMAT,
         "simulated": False,
         **journal.header,
-        "finished_utc": provenance.utc_now(),
+        **_dates(journal),
         "host": provenance.host(),
         "devices": [task.hardware.describe(device) for device in task.devices],
         "software": {
@@ -202,6 +202,16 @@ def _facts(task: Task, journal: Journal, gcc: str, commit: str | None) -> dict[s
         "attempts": journal.attempts,
         "at_once": task.at_once,
         "phases": journal.phases,
+    }
+
+
+def _dates(journal: Journal) -> dict[str, str]:
+    """Return the start and the end; they include all samples, even if the clock was set back."""
+    rows = journal.rows["samples.csv.gz"] + journal.rows["kernels.csv.gz"]
+    stamps = [provenance.utc(row["time_unix_s"]) for row in rows]
+    return {
+        "started_utc": min([journal.header["started_utc"], provenance.utc_now(), *stamps]),
+        "finished_utc": max([provenance.utc_now(), *stamps]),
     }
 
 

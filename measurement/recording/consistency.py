@@ -78,10 +78,6 @@ def _faults(provenance: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -
     missing = passed & ~np.isin(cells, sampled)
     if missing.any():
         yield f"{_SAMPLES}: a passed cell is missing ({_named(checks, missing)})"
-    measured = fingerprint(frames[_SAMPLES])
-    equal = len(measured) - _count_distinct(measured)
-    if equal > _MOST_EQUAL * len(measured):
-        yield f"{_SAMPLES}: {equal} of {len(measured)} samples repeat another one"
 
 
 def _strangers(
@@ -128,17 +124,21 @@ def _form_fault(row: Mapping[str, Any], supplied: Mapping[str, str]) -> str | No
 
 def _repeated(name: str, frame: pd.DataFrame) -> Iterator[str]:
     """Yield the first two rows with the same key."""
-    key = list(ALL[name].key)
-    rows = _coded(frame, key)
-    if _count_distinct(rows) == len(rows):
-        return
+    for key in map(list, ALL[name].keys):
+        rows = _coded(frame, key)
+        ordered = np.sort(rows)  # takes less memory than a hash table
+        if (ordered[1:] == ordered[:-1]).any():
+            yield f"{name}: {_same_rows(rows, key)}"
+
+
+def _same_rows(rows: np.ndarray, key: list[str]) -> str:
     again = int(pd.Series(rows).duplicated().argmax())
     first = int((rows == rows[again]).argmax())
     names = {"cell": CELL, "kernel": KERNEL, "build": BUILD}
     what = next((each for each, own in names.items() if set(own) <= set(key)), "device")
     own = names.get(what, ["device"])
     same = " and ".join([what, *(column for column in key if column not in own)])
-    yield f"{name}: rows {first + 2} and {again + 2} have the same {same}"
+    return f"rows {first + 2} and {again + 2} have the same {same}"
 
 
 def _row_faults(
@@ -208,12 +208,6 @@ def check_distinct(samples: Iterable[tuple[Path, np.ndarray]]) -> None:
                     "one of the two from gpus in the config"
                 )
         seen.append((path, own))
-
-
-def _count_distinct(hashes: np.ndarray) -> int:
-    """Return the number of different hashes; a sorted copy takes less memory than a hash table."""
-    ordered = np.sort(hashes)
-    return len(ordered) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _coded(frame: pd.DataFrame, key: list[str]) -> np.ndarray:

@@ -13,8 +13,8 @@ from study.cells import CPU
 FORMAT: Literal[5] = 5
 # The folder of user-supplied sources in a recording's list of sources; the name is fixed.
 USER_SUPPLIED = "brought"
-# Start and end are whole seconds, and the clock of the host may be set in between.
-CLOCK_SLACK_S = 5.0
+# The clock of the host may be set during a recording.
+CLOCK_SLACK_S = 60.0
 _MOST_SOURCE = 2**16  # characters of a user-supplied source
 
 Number = Annotated[int, Field(ge=1, le=2**53)]

@@ -79,11 +79,11 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its columns in their order, those that may have gaps, and its unique `key`."""
+    """A table: its columns in their order, those that may have gaps, and its unique `keys`."""
 
     columns: tuple[str, ...]
     gaps: frozenset[str]
-    key: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
     kinds: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,11 +135,13 @@ COLUMNS = {
 }
 
 
-def _table(columns: str, key: str) -> Table:
+def _table(columns: str, *keys: str) -> Table:
     """Return a table from the names of its columns; those that may have gaps end in ``?``."""
     names = columns.split()
     gaps = frozenset(name[:-1] for name in names if name.endswith("?"))
-    return Table(tuple(name.rstrip("?") for name in names), gaps, tuple(key.split()))
+    return Table(
+        tuple(name.rstrip("?") for name in names), gaps, tuple(tuple(key.split()) for key in keys)
+    )
 
 
 _OF_KERNEL = "device variant dtype batch m n k block_size?"
@@ -153,45 +155,41 @@ ALL = {
         f"{_OF_CELL} round position time_unix_s {_RUN} sm_clock_hz? memory_clock_hz? "
         "temperature_celsius? power_w? throttle_reasons? other_threads_s? cpu_clock_before_hz? "
         "cpu_clock_after_hz?",
-        key=f"{_A_CELL} round",
+        f"{_A_CELL} round",
+        f"{_A_CELL} time_unix_s",
     ),
     "checks.csv": _table(
         f"{_OF_CELL} build? status reason? worst_row? worst_column? worst_error? worst_bound?",
-        key=_A_CELL,
+        _A_CELL,
     ),
     "builds.csv": _table(
         f"{_OF_BUILD} registers_per_thread static_shared_bytes spill_store_bytes spill_load_bytes "
         "stack_bytes nvcc cubin_sha256",
-        key=_A_BUILD,
+        _A_BUILD,
     ),
     "instructions.csv": _table(
-        f"{_OF_BUILD} scope opcode bits count", key=f"{_A_BUILD} scope opcode bits"
+        f"{_OF_BUILD} scope opcode bits count", f"{_A_BUILD} scope opcode bits"
     ),
     "cold_starts.csv": _table(
-        f"{_OF_CELL} round init_s context_s module_s allocation_s {_RUN}", key=f"{_A_CELL} round"
+        f"{_OF_CELL} round init_s context_s module_s allocation_s {_RUN}", f"{_A_CELL} round"
     ),
     "ceilings.csv": _table(
         "device quantity host_memory? size_bytes? threads? round value",
-        key="device quantity host_memory size_bytes threads round",
+        "device quantity host_memory size_bytes threads round",
     ),
-    "neighbours.csv": _table(
-        f"{_OF_CELL} round neighbours {_RUN}", key=f"{_A_CELL} round neighbours"
-    ),
+    "neighbours.csv": _table(f"{_OF_CELL} round neighbours {_RUN}", f"{_A_CELL} round neighbours"),
     "kernels.csv.gz": _table(
         f"{_OF_KERNEL} round position time_unix_s caches launches kernel_s sm_clock_hz? "
         "throttle_reasons?",
-        key=f"{_A_KERNEL} round",
+        f"{_A_KERNEL} round",
+        f"{_A_KERNEL} time_unix_s",
     ),
     "energy.csv": _table(
-        f"{_OF_KERNEL} launches duration_s launch_s power_w energy_j idle_power_w", key=_A_KERNEL
+        f"{_OF_KERNEL} launches duration_s launch_s power_w energy_j idle_power_w", _A_KERNEL
     ),
-    "batches.csv.gz": _table(
-        f"{_OF_KERNEL} round launches kernel_batch_s", key=f"{_A_KERNEL} round"
-    ),
-    "counters.csv": _table(f"{_OF_KERNEL} metric value", key=f"{_A_KERNEL} metric"),
-    "accuracy.csv": _table(
-        f"{_OF_KERNEL} matrices worst_units rms_units", key=f"{_A_KERNEL} matrices"
-    ),
+    "batches.csv.gz": _table(f"{_OF_KERNEL} round launches kernel_batch_s", f"{_A_KERNEL} round"),
+    "counters.csv": _table(f"{_OF_KERNEL} metric value", f"{_A_KERNEL} metric"),
+    "accuracy.csv": _table(f"{_OF_KERNEL} matrices worst_units rms_units", f"{_A_KERNEL} matrices"),
 }
 # The first two are new in format 5, the third is only in format 4, and the last two may be added
 # later.
