@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from analysis.data import store
+from analysis.data.sessions import together
 from analysis.data.spreadsheet import escaped, unescaped
 from analysis.schema import TABLES
 from base.errors import StudyError
@@ -31,6 +32,7 @@ from measurement.sampling.worker import Opening, serve
 from study.config import load
 from tests.support import ROOT
 from tests.support.broken import edit, edit_cell, edit_provenance, seal
+from tests.support.report_data import chain
 from tests.support.simulated import recorded
 
 
@@ -463,6 +465,49 @@ def test_a_recording_that_contradicts_itself_is_refused(sound, tmp_path, change,
         recording.read(folder)
     assert "\n" not in str(refused.value)
     assert psutil.Process().memory_info().rss - before < 2**27
+
+
+def backwards(content):
+    head, *rows = content.splitlines(keepends=True)
+    return "".join([head, *reversed(rows)])
+
+
+def a_day_later(folder):
+    day = 86400
+    for date in ("started_utc", "finished_utc"):
+        facts(date, f"2024-01-02T00:{'10' if date < 's' else '00'}:00Z")(folder)
+    for name in (SAMPLES, "kernels.csv.gz"):
+        text(
+            name, lambda t: re.sub(r"(?<=,)17040\d{5}(?=[.,])", lambda m: str(int(m[0]) + day), t)
+        )(folder)
+
+
+# Copies of a recording, which are no second session.
+COPIES = {
+    "under another name": lambda folder: None,
+    "in another order": text(SAMPLES, backwards),
+    "with another seed": facts("seed", 2),
+    "on another day": a_day_later,
+    "with some other samples": cells(SAMPLES, "total_s", "0.5", 200),
+}
+
+
+@pytest.mark.parametrize("change", COPIES.values(), ids=COPIES)
+def test_a_copy_of_a_recording_is_no_second_session(sound, tmp_path, change):
+    folder = shutil.copytree(sound, tmp_path / "another")
+    change(folder)
+    seal(folder)
+    with pytest.raises(
+        StudyError, match=r"/another: \d+ of \d+ samples are those of .*; remove one"
+    ):
+        together([recording.read(sound), recording.read(folder)])
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_recording_is_no_second_entry_of_a_study(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "another")
+    with pytest.raises(StudyError, match="samples are those of"):
+        chain({"a": sound, "b": folder})
 
 
 def setting(*path_and_value):

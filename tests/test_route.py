@@ -5,10 +5,10 @@ from functools import cache
 
 from tests.support import ROOT
 
-# In order. After measurement.recording.files comes a recording, after analysis.schema a table.
+# In order. After measurement.recording.schema comes a recording, after analysis.schema a table.
 ROUTE = [
     *("study.config", "kernels.catalog.product", "kernels.theory.tiles"),
-    *("study.cells", "measurement.recording.files", "measurement.recording.recording"),
+    *("study.cells", "measurement.recording.schema"),
     *("analysis.data.recordings", "analysis.models.tables", "analysis.models.work"),
     *("analysis.models.definitions", "analysis.models.evaluation", "analysis.schema"),
     *("analysis.models.figures", "analysis.models.plots"),
@@ -25,7 +25,7 @@ READERS = {
 PARTS = [
     ("measurement.recorder.record", "study.config"),
     ("study.cells", "kernels.theory.tiles"),
-    ("analysis.models.tables", "measurement.recording.files"),
+    ("analysis.models.tables", "measurement.recording.schema"),
     ("analysis.models.figures", "analysis.schema"),
     ("analysis.models.figures", "kernels.theory.tiles"),
 ]
