@@ -127,7 +127,7 @@ COLUMNS = {
     "status": _text("passed", "failed", "not_launchable"),
     "reason": _text(),
     "architecture": _text(pattern="sm_[0-9]{2,3}[af]?"),
-    "registers_per_thread": _whole(1, 255),
+    "registers_per_thread": _whole(most=255),
     "nvcc": _text(pattern="[A-Za-z0-9_.+ -]{1,200}"),
     "cubin_sha256": _text(pattern="[0-9a-f]{64}"),
     "scope": _text("kernel", "loop"),

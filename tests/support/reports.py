@@ -8,7 +8,7 @@ import yaml
 
 from tests.support import ROOT
 from tests.support.report_data import EVIL, Recordings, chain, hostile, report
-from tests.support.simulated import recorded
+from tests.support.simulated import SOFTWARE, recorded
 
 VARIANTS = (
     *("naive", "naive_coalesced", "buffered_row", "block", "block_unroll4"),
@@ -26,7 +26,7 @@ def recordings(kind: str) -> Recordings:
     host, that GPU, that host · hostile: a GPU whose every name is hostile · measured: the GPU in
     focus of the study, in two of the sessions that travel with it.
     """
-    host = {"host": recorded(gpus=0, simulated=False, **SMALL)}
+    host = {"host": recorded(gpus=0, simulated=False, seed=2, **SMALL)}
     stale = {"simulated": False, "sources": {"kernels/block.cu": "0" * 64}}
     card = {"card": recorded(seed=1, kernel_only=True, **stale, **SMALL)}
     match kind:
@@ -37,8 +37,10 @@ def recordings(kind: str) -> Recordings:
         case "several":
             return {"two": recorded(gpus=2, throttled=2, **SMALL)} | card | host
         case "hostile":
-            evil = {"gcc_flags": [EVIL], "nvcc_flags": [EVIL]}
-            named = {"gpu_name": EVIL, "cpu_model": EVIL, "software": {EVIL: EVIL}}
+            name = "".join(filter(str.isascii, EVIL))[:200]  # the worst that a recording may name
+            evil = {"gcc_flags": [name], "nvcc_flags": [name]}
+            named = {"gpu_name": name, "cpu_model": name}
+            named["software"] = SOFTWARE | {"packages": {name: name}}
             return {EVIL[:100]: recorded(compile=evil, **named, **SMALL)}
         case "measured":
             gpus = yaml.safe_load((ROOT / "config.yaml").read_text())["gpus"]

@@ -63,6 +63,10 @@ SPEEDUP |= {"outer_product_prefetch": 22.0, "register_tile": 60.0, "cublas_sgemm
 SPEEDUP |= {"register_tile_double_buffered": 70.0, "register_tile_conflict_free": 80.0}
 SPEEDUP |= {"register_tile_async": 75.0}
 FLOAT64_FACTOR = 2.0
+SOFTWARE: dict[str, Any] = {"driver": "550.1", "cuda_driver": "13.0", "cublas": "13.1.0"}
+SOFTWARE |= {"nvcc": "13.2", "gcc": "13.3.0", "python": "3.12.3", "blas": "openblas"}
+SOFTWARE |= {"blas_version": "0.3.30", "blas_architecture": "SkylakeX"}
+SOFTWARE["packages"] = {"numpy": "2.4", "pycuda": None}
 
 
 @dataclass(frozen=True)
@@ -194,13 +198,10 @@ def _provenance(gpus: int, sizes: list[int], holdout: list[int]) -> dict[str, An
     device |= {"pcie_generation": 5, "pcie_width": 16, "persistence_mode": None}
     host = {"cpu_model": "Simulated CPU", "logical_cpus": 8, "usable_cpus": 4, "os": "Linux 6.1"}
     host |= {"usable_threads": ALL_THREADS, "memory_bytes": 2**33}
-    software = {"driver": "550.1", "nvcc": "13.2", "packages": {"numpy": "2.4", "pycuda": None}}
-    software |= {"cuda_driver": "13.0", "cublas": "13.1.0", "gcc": "13.3.0", "python": "3.12.3"}
-    software |= {"blas": "openblas", "blas_version": "0.3.30", "blas_architecture": "SkylakeX"}
     own = [entry for entry in VARIANTS.values() if not isinstance(entry, UserSupplied)]
     catalogs = [*own, *cpu_reference.catalog.VARIANTS.values()]
     measured = {entry.source for entry in (*catalogs, *INSTRUMENTS) if entry.source}
-    facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": software}
+    facts = {"format": FORMAT, "simulated": True, "seed": 1, "attempts": 1, "software": SOFTWARE}
     facts |= {"started_utc": "2024-01-01T00:00:00Z", "finished_utc": "2024-01-01T00:10:00Z"}
     return facts | {
         "host": host | {"caches": simulated_tables.CACHES},

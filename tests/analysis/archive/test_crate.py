@@ -22,7 +22,7 @@ from analysis.data.store import StoreError
 from base.errors import StudyError
 from measurement.recording.files import files_of
 from tests.support.report_data import chain
-from tests.support.simulated import FEW
+from tests.support.simulated import FEW, SOFTWARE
 
 pytestmark = pytest.mark.slow
 
@@ -35,9 +35,14 @@ def study(make_recording, tmp_path_factory):
     """A study of a simulated GPU and of a host without one."""
     base = tmp_path_factory.mktemp("study")
     sizes = {"sizes": (256,), "holdout": (), "samples": 6, "variants": FEW}
-    software = {"driver": "550.1", "nvcc": "13.2", "python": "3.12.3", "packages": {"numpy": "2.4"}}
+    software = dict.fromkeys(SOFTWARE) | {
+        "driver": "550.1",
+        "nvcc": "13.2",
+        "python": "3.12.3",
+        "packages": {"numpy": "2.4"},
+    }
     made = {"card": make_recording(base / "card", software=software, **sizes)}
-    made["host"] = make_recording(base / "host", gpus=0, simulated=False, **sizes)
+    made["host"] = make_recording(base / "host", gpus=0, simulated=False, seed=1, **sizes)
     recordings = {name: each.path for name, each in made.items()}
     (recordings["card"] / "thesis.txt").write_text("years of work")
     (recordings["card"] / "passwords").symlink_to("/etc/passwd")
