@@ -176,7 +176,8 @@ def test_uv_is_downloaded_only_where_its_cache_lacks_it(setup, monkeypatch, tmp_
 
 def test_failed_installation_is_one_line_and_leaves_no_state(setup, capsys, monkeypatch):
     monkeypatch.setattr(setup.environment, "create_venv", lambda: None)
-    program(setup.venv / "bin" / "uv", 'echo "a error"; echo "error: no route to host" >&2; exit 2')
+    said = 'echo "WARNING: error"; echo "error: no route to host" >&2; exit 2'
+    program(setup.venv / "bin" / "uv", said)
     assert setup.environment.main([]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert re.match(r"error: could not install uv\.lock \(base\); name .* \(error: no route", said)
