@@ -3,7 +3,7 @@
 
 #include "cuda.h"
 
-// A card ends the kernel where an assertion fails.
+// A GPU ends the kernel where an assertion fails.
 #define assert(condition) ((condition) ? static_cast<void>(0) : __builtin_trap())
 #define __trap() __builtin_trap()
 #define __builtin_assume(condition) static_cast<void>(0)

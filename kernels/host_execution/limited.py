@@ -14,6 +14,7 @@ from typing import TypeVar
 import psutil
 
 from base.errors import StudyError
+from base.processes import end_with_parent
 
 Result = TypeVar("Result")
 _PAUSE_S = 0.05  # between looks at time and memory
@@ -71,6 +72,7 @@ def _memory_bytes(pid: int) -> int:
 
 
 def _run(work: Callable[[], object], sender: Connection) -> None:
+    end_with_parent()
     faulthandler.disable()
     os.setsid()  # a group, to be ended with its compilers
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from base.errors import StudyError
 from kernels.host_execution.limited import LimitReached, limited
+from tests.support import ROOT
 
 GIB = 2**30
 
@@ -55,3 +57,23 @@ def test_time_is_limited_and_nothing_runs_on(work):
 def test_memory_is_limited():
     with pytest.raises(LimitReached, match=r"more than 0\.25 GiB"):
         limited(lambda: np.ones(GIB // 8).sum(), 10, GIB // 4)
+
+
+def test_the_work_ends_with_a_killed_process(tmp_path):
+    code = (
+        "import os, time; from pathlib import Path;"
+        "from kernels.host_execution.limited import limited;"
+        f"limited(lambda: (Path('{tmp_path}/pid').write_text(str(os.getpid())), time.sleep(60)),"
+        "60, 2**30)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    end = time.monotonic() + 30
+    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    worker = int((tmp_path / "pid").read_text())
+    while psutil.pid_exists(worker) and psutil.Process(worker).status() != "zombie":
+        assert time.monotonic() < end
+        time.sleep(0.05)
