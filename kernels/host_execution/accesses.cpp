@@ -255,7 +255,8 @@ inline void check_word(Worker &w, Word &word, const Site &site, const Access &ac
     if ((!access.is_store || access.is_atomic) && word.write_epoch < w.block_start) {
         suspect(fault_of(UNINITIALISED, access));
     }
-    const bool was_read = word.read_epoch == w.epoch && !is_ordered(w, word.reader, word.read_stretch);
+    const bool was_read =
+        word.read_epoch == w.epoch && !is_ordered(w, word.reader, word.read_stretch);
     if (access.is_store) {
         if (was_read && word.reader != thread) {
             const uint64_t code = w.sites[word.read_site - 1].count.code;
@@ -520,17 +521,17 @@ static bool is_running() {  // no library is being loaded
     return worker && worker->running;
 }
 
-#define HOOK(NAME, BYTES, IS_STORE)                                      \
-    extern "C" void __tsan_##NAME(void *address) {                       \
-        if (!is_running()) return;                                       \
-        on_access(static_cast<char *>(address), BYTES, IS_STORE,         \
-                  code_address(*worker, __builtin_return_address(0)));   \
+#define HOOK(NAME, BYTES, IS_STORE)                                    \
+    extern "C" void __tsan_##NAME(void *address) {                     \
+        if (!is_running()) return;                                     \
+        on_access(static_cast<char *>(address), BYTES, IS_STORE,       \
+                  code_address(*worker, __builtin_return_address(0))); \
     }
-#define RANGE_HOOK(NAME, IS_STORE)                                       \
-    extern "C" void __tsan_##NAME(void *address, uint64_t bytes) {       \
-        if (!is_running()) return;                                       \
-        on_range(static_cast<char *>(address), bytes, IS_STORE,          \
-                 code_address(*worker, __builtin_return_address(0)));    \
+#define RANGE_HOOK(NAME, IS_STORE)                                    \
+    extern "C" void __tsan_##NAME(void *address, uint64_t bytes) {    \
+        if (!is_running()) return;                                    \
+        on_range(static_cast<char *>(address), bytes, IS_STORE,       \
+                 code_address(*worker, __builtin_return_address(0))); \
     }
 HOOK(read1, 1, false)
 HOOK(read2, 2, false)

@@ -28,30 +28,30 @@ typedef unsigned long ulong;
 constexpr int warpSize = 32;
 
 // Vectors of up to four elements, with the alignment that a GPU needs.
-#define HOST_VECTORS(NAME, TYPE)                                                                 \
-    struct NAME##1 {                                                                             \
-        TYPE x;                                                                                  \
-    };                                                                                           \
-    struct __align__(2 * sizeof(TYPE)) NAME##2 {                                                 \
-        TYPE x, y;                                                                               \
-    };                                                                                           \
-    struct NAME##3 {                                                                             \
-        TYPE x, y, z;                                                                            \
-    };                                                                                           \
-    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 {                    \
-        TYPE x, y, z, w;                                                                         \
-    };                                                                                           \
-    static __forceinline__ NAME##1 make_##NAME##1(TYPE x) {                                      \
-        return {x};                                                                              \
-    }                                                                                            \
-    static __forceinline__ NAME##2 make_##NAME##2(TYPE x, TYPE y) {                              \
-        return {x, y};                                                                           \
-    }                                                                                            \
-    static __forceinline__ NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {                      \
-        return {x, y, z};                                                                        \
-    }                                                                                            \
-    static __forceinline__ NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) {              \
-        return {x, y, z, w};                                                                     \
+#define HOST_VECTORS(NAME, TYPE)                                                    \
+    struct NAME##1 {                                                                \
+        TYPE x;                                                                     \
+    };                                                                              \
+    struct __align__(2 * sizeof(TYPE)) NAME##2 {                                    \
+        TYPE x, y;                                                                  \
+    };                                                                              \
+    struct NAME##3 {                                                                \
+        TYPE x, y, z;                                                               \
+    };                                                                              \
+    struct __align__(4 * sizeof(TYPE) < 16 ? 4 * sizeof(TYPE) : 16) NAME##4 {       \
+        TYPE x, y, z, w;                                                            \
+    };                                                                              \
+    static __forceinline__ NAME##1 make_##NAME##1(TYPE x) {                         \
+        return {x};                                                                 \
+    }                                                                               \
+    static __forceinline__ NAME##2 make_##NAME##2(TYPE x, TYPE y) {                 \
+        return {x, y};                                                              \
+    }                                                                               \
+    static __forceinline__ NAME##3 make_##NAME##3(TYPE x, TYPE y, TYPE z) {         \
+        return {x, y, z};                                                           \
+    }                                                                               \
+    static __forceinline__ NAME##4 make_##NAME##4(TYPE x, TYPE y, TYPE z, TYPE w) { \
+        return {x, y, z, w};                                                        \
     }
 HOST_VECTORS(char, signed char)
 HOST_VECTORS(uchar, unsigned char)
@@ -136,10 +136,10 @@ static __forceinline__ int __umul24(unsigned a, unsigned b) {
     return a * b;
 }
 
-#define HOST_LOAD(NAME)                                \
-    template <typename T>                              \
-    static __forceinline__ T NAME(const T *address) {  \
-        return *address;                               \
+#define HOST_LOAD(NAME)                               \
+    template <typename T>                             \
+    static __forceinline__ T NAME(const T *address) { \
+        return *address;                              \
     }
 HOST_LOAD(__ldg)
 HOST_LOAD(__ldca)
@@ -148,10 +148,10 @@ HOST_LOAD(__ldcs)
 HOST_LOAD(__ldcv)
 HOST_LOAD(__ldlu)
 
-#define HOST_STORE(NAME)                                          \
-    template <typename T>                                         \
-    static __forceinline__ void NAME(T *address, T value) {       \
-        *address = value;                                         \
+#define HOST_STORE(NAME)                                    \
+    template <typename T>                                   \
+    static __forceinline__ void NAME(T *address, T value) { \
+        *address = value;                                   \
     }
 HOST_STORE(__stwb)
 HOST_STORE(__stcg)
@@ -239,17 +239,17 @@ static __forceinline__ T host_atomic(T *address, Result result) {
     return old;
 }
 
-#define HOST_ATOMIC(NAME, RESULT)                                                    \
-    template <typename T>                                                            \
-    static __forceinline__ T NAME(T *address, decltype(T() + T()) value) {           \
-        return host_atomic(address, [=](T old) -> T { return RESULT; });             \
+#define HOST_ATOMIC(NAME, RESULT)                                          \
+    template <typename T>                                                  \
+    static __forceinline__ T NAME(T *address, decltype(T() + T()) value) { \
+        return host_atomic(address, [=](T old) -> T { return RESULT; });   \
     }
 HOST_ATOMIC(atomicAdd, old + value)
 HOST_ATOMIC(atomicSub, old - value)
 HOST_ATOMIC(atomicExch, value)
 HOST_ATOMIC(atomicMin, old < value ? old : value)
 HOST_ATOMIC(atomicMax, old > value ? old : value)
-HOST_ATOMIC(atomicAnd, old & value)
+HOST_ATOMIC(atomicAnd, old &value)
 HOST_ATOMIC(atomicOr, old | value)
 HOST_ATOMIC(atomicXor, old ^ value)
 

@@ -74,8 +74,7 @@ Fault of_thread(const Worker &w, Fault fault) {
 [[noreturn]] void host_execution::stop(const Fault &fault) {
     Worker &w = *worker;
     const bool is_race = fault.kind == SHARED_RACE || fault.kind == GLOBAL_RACE;
-    w.launch->fault =
-        has_cause(w) && !is_race ? w.causes.back().fault : of_thread(w, fault);
+    w.launch->fault = has_cause(w) && !is_race ? w.causes.back().fault : of_thread(w, fault);
     _longjmp(w.scheduler, 1);
 }
 
@@ -224,8 +223,8 @@ void prepare(Worker &w, Launch &launch) {
     w.variable_buffer.writers = w.variable_writers.data();
 }
 
-// The lanes that wait for the same lanes as this one, 0 if one of those does not wait. Lanes that have
-// ended do not take part.
+// The lanes that wait for the same lanes as this one, 0 if one of those does not wait. Lanes that
+// have ended do not take part.
 uint32_t meeting(const Fiber *lanes, uint32_t count, uint32_t mask) {
     uint32_t waiting = 0;
     for (uint32_t lane = 0; lane < count; ++lane) {
@@ -310,7 +309,8 @@ bool check_barrier(Worker &w, uint32_t barriers) {
         }
     }
     if (waits == MAX_THREADS) return true;
-    if (w.launch->instrumented && barriers >= MAX_BARRIERS) report(w, ENDLESS_BARRIERS, waits, waits);
+    if (w.launch->instrumented && barriers >= MAX_BARRIERS)
+        report(w, ENDLESS_BARRIERS, waits, waits);
     return false;
 }
 

@@ -190,13 +190,13 @@ struct Worker {
     char *stacks;
     uint3 thread_index, block_index, block_size, grid_size;
     uint32_t thread, threads, lane;
-    uint32_t epoch;        // one for each stretch between barriers, never 0
-    uint16_t stretch;      // of the thread that runs
-    int vote, outcome;     // threads that vote at a barrier, and those of the last one
-    uint32_t block_start;  // first epoch of the block
-    std::vector<Cause> causes;               // the first of each block
+    uint32_t epoch;             // one for each stretch between barriers, never 0
+    uint16_t stretch;           // of the thread that runs
+    int vote, outcome;          // threads that vote at a barrier, and those of the last one
+    uint32_t block_start;       // first epoch of the block
+    std::vector<Cause> causes;  // the first of each block
     Overwrite overwrite;
-    char *code;            // where the kernel's library lies
+    char *code;  // where the kernel's library lies
     size_t code_bytes, library_bytes;
     char *shared;  // static shared memory
     size_t shared_bytes;
@@ -205,8 +205,8 @@ struct Worker {
     char *variables;  // what the kernel's library declares outside of functions and may write
     Buffer variable_buffer;
     std::vector<Writer> variable_writers;
-    std::vector<Word> words;  // of static shared memory, then of dynamic
-    uint32_t unit;            // bytes per element of `words`
+    std::vector<Word> words;                        // of static shared memory, then of dynamic
+    uint32_t unit;                                  // bytes per element of `words`
     std::unordered_map<uint64_t, uint64_t> stores;  // to the last buffer: code by byte
     std::deque<Site> sites;
     std::vector<Site *> site_at[2];        // by code address, of global and of shared accesses
