@@ -4,7 +4,7 @@ import pytest
 
 from kernels.products.shape import Shape
 from kernels.theory.tiles import TILES
-from measurement.recording.files import CELL
+from measurement.recording.schema import CELL
 from study import cells as planning
 from study.cells import cpu_cells, gpu_cells, problems
 from tests.support.studies import study

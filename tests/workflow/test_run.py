@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import psutil
 import pytest
@@ -56,6 +57,7 @@ def start(project, *arguments, **options):
     command = [sys.executable, "-m", "workflow", "report", "--cores", "1", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
     pipes["env"] = ENVIRONMENT
+    pipes["preexec_fn"] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests under nohup
     return subprocess.Popen(command, cwd=project, start_new_session=True, **pipes)
 
 

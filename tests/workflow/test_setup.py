@@ -528,7 +528,7 @@ def test_make_provenance_tells_why_it_fails(tmp_path):
     for folder in (".venv/bin", "results/logs"):
         (tmp_path / folder).mkdir(parents=True)
     program(tmp_path / ".venv" / "bin" / "snakemake", "echo begun; echo no pygments >&2; exit 1")
-    make = ["make", "--old-file=report", "provenance"]
+    make = ["make", "--no-print-directory", "--old-file=report", "provenance"]
     done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: no pygments (see results/logs/provenance.log)\n")

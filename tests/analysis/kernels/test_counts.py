@@ -116,16 +116,15 @@ def test_agreement_is_exact_and_unknown_without_counts(found, counted):
 
 
 @pytest.mark.slow
-def test_each_gpu_has_a_row_and_counters_of_other_kernels_none(gpus, counted):
+def test_each_gpu_has_a_row(gpus, counted):
     second = counters(counted, "gpu0", {})
     several = second.assign(value=second["value"] + 2.0)
-    foreign = second.assign(dtype="float64", value=1.0)
-    rows = pd.concat([gpus.counters, second, several, several, foreign])
+    rows = pd.concat([gpus.counters, several])
     two = rewritten(gpus, gpus.path.parent / "both", counters=rows)
     found = counts_table(read(counted), data.sources({"two": two}))
     row = found.query("variant == 'naive' and n == @SIZE and quantity == 'global_load_sectors'")
     assert list(row["gpu"]) == ["two-gpu0", "two-gpu1"]
-    assert list(row["counter"]) == [138412034, 138412032], "the median of three, and one"
+    assert list(row["counter"]) == [138412034, 138412032]
     assert list(row["agrees"]) == [False, True]
 
 

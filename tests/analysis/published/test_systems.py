@@ -136,10 +136,10 @@ def test_limits_stand_beside_what_the_driver_reported(gpu_recording, cpu_recordi
     assert pd.isna(cache["documented_value"])
 
 
-def test_a_driver_that_reports_otherwise_is_seen(make_recording, tmp_path):
-    device = {"device": "gpu0", "name": "GPU", "compute_capability": "9.9"}
-    device |= {"multiprocessors": 1, "memory_bytes": 2**30}
-    device |= {"limits": {"max_threads_per_block": 512, "warp_size": 32}}
+def test_a_driver_that_reports_otherwise_is_seen(gpu_recording, make_recording, tmp_path):
+    (device,) = gpu_recording.provenance["devices"]
+    device = device | {"compute_capability": "9.9"}
+    device["limits"] = {"max_threads_per_block": 512, "warp_size": 32}
     made = make_recording(tmp_path / "a", sizes=(256,), holdout=(), samples=1, devices=[device])
     unknown = limits_table(data.sources({"a": made})).set_index("limit")
     assert unknown["documented_value"].isna().all()
