@@ -27,6 +27,7 @@ from analysis.models.comparison import (
 from analysis.models.definitions import (
     ALL_SET,
     CHOSEN_ON,
+    EFFECTS,
     FITTED,
     HELD_OUT,
     MODELLED_SET,
@@ -257,7 +258,9 @@ def _effects(case: Case) -> pd.DataFrame:
         for from_n in dict.fromkeys((int(case.cells.loc[case.fitted, "n"].min()), _LARGE)):
             large = (case.cells["n"] >= from_n).to_numpy()
             own = replace(case, cells=case.cells[large], draws=case.draws[large])
-            if own.cells.loc[own.fitted, "n"].nunique() > 2:
+            fitted = own.cells[own.fitted]
+            design = with_effects(EFFECTS).design(fitted)  # 0 where no kernel has an effect
+            if fitted["n"].nunique() > 2 and design.any(axis=0).all():
                 frames.append(effects(partial(_left_out_square, own)).assign(from_n=from_n))
     return pd.concat(frames) if frames else pd.DataFrame()
 
