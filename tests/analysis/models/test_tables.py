@@ -133,6 +133,14 @@ def test_a_study_of_one_order_has_fits_and_no_intervals(make_recording, tmp_path
     assert compared.loc[compared["source"] == "card", "left_out_log_rms"].isna().all()
 
 
+def test_kernels_without_an_effect_have_no_shares(gpu_recording):
+    frame = gpu_recording.samples
+    kept = frame[(frame["device"] == "cpu") | (frame["variant"] == "block")]
+    kept = kept[~(kept["block_size"] < 16)]
+    found = tables_of({"card": replace(gpu_recording, samples=kept)})["model_effects"]
+    assert set(found["source"]) == {"published"}
+
+
 # ---- Published times
 
 
