@@ -65,7 +65,7 @@ def test_most_tables_of_a_study_have_rows(store_of_both):
 
 
 def test_every_column_is_declared_once_and_an_undeclared_one_refused(monkeypatch):
-    entries = [re.split(r"\s+", entry) for entry in re.split(r"\n(?! )", schema._COLUMNS.strip())]
+    entries = [entry.split() for entry in schema._entries()[0]]
     declared = [name for e in entries for name in (e[1:] if e[0].endswith(":") else e[:1])]
     assert (len(declared), len(EVERY)) == (len(set(declared)), len(set(EVERY)))
     own = {f"{table}.{name}" for table, name in EVERY}

@@ -233,7 +233,7 @@ def test_local_settings_are_in_force(finished, own, measured):
     ("file", "rules"),
     [
         ("analysis/overview/speedups.py", ["tables", "figures", "render"]),
-        ("analysis/schema.py", ["tables", "figures", "render"]),
+        ("analysis/schema.txt", ["tables", "figures", "render"]),
         ("analysis/drawing/style.py", ["figures", "render"]),
         ("analysis/cpu/figures.py", ["figures", "render"]),
         ("analysis/render/numbers.py", ["render"]),
