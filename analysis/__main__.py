@@ -305,9 +305,9 @@ def _schema(_: argparse.Namespace) -> None:
 
 
 def _glossary(_: argparse.Namespace) -> None:
-    from analysis.render.glossary import documentation
+    from analysis.render.page import glossary_page
 
-    print(documentation(), end="")
+    print(glossary_page(), end="")
 
 
 def _check(arguments: argparse.Namespace) -> int:

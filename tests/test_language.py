@@ -45,7 +45,6 @@ FORBIDDEN = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 # Where a word is meant as it is: by file, the text around it.
 EXCEPTIONS = {
     "docs/reference/glossary.md": ["A fused multiply-add, the main instruction"],
-    "analysis/render/glossary.py": ["A fused multiply-add, the main instruction"],
     "docs/results/recordings.md": ["h200-sxm-two-in-turn"],
     "analysis/models/evaluation.py": ["left out"],  # seeds of the bootstrap
     "workflow/command.py": ["--card is now"],  # the hint that a former option gets

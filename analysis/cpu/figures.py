@@ -15,7 +15,7 @@ from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, HOST_MEMORY_ORDER, PUBLISHED
 from analysis.drawing import style
-from analysis.drawing.rates import with_rates
+from analysis.drawing.style import with_rates
 
 _SWEPT = "blocked"
 _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.cpu.roofline import AT_MOST
+from analysis.data.best import fastest
 from analysis.drawing import palette, style
-from analysis.drawing.rates import RATE, fastest
-from analysis.drawing.style import plain_number
+from analysis.drawing.style import RATE, plain_number
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.rounding import order_of_magnitude
 
@@ -121,7 +121,7 @@ def rates(hosts: Sequence[Host]) -> Figure:
     looks = palette.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
     several = False
     for axis, host in zip(axes, hosts, strict=True):
-        best = fastest(host.rows, "variant", "threads", "n")
+        best = fastest(host.rows, "total_s", ["variant", "threads", "n"])
         for (name, threads), own in best.groupby(["variant", "threads"]):
             several |= threads > 1
             look = _line(looks[True, str(name)], threads)

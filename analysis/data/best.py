@@ -18,17 +18,21 @@ CANDIDATE = ["variant", "block_size", "threads", "n", "host_memory"]
 _LONG_S = 1e-3
 
 
-def fastest(cells: pd.DataFrame, time: str, by: Sequence[str] = ()) -> pd.DataFrame:
+def fastest(
+    cells: pd.DataFrame, time: str, by: Sequence[str] = (), most: bool = False
+) -> pd.DataFrame:
     """Return the row with the least `time` of each group `by`, sorted by group; the index stays.
 
     The new column candidates counts the rows of the group. Rows without a time are no candidates.
+    With `most`, the row with the largest value is chosen, for example of a throughput.
     """
     known = cells[cells[time].notna()]
     if known.empty:
         return known.assign(candidates=0)
     numbered = known.reset_index(drop=True)
-    groups = numbered.groupby(list(by) or np.zeros(len(known)))[time]
-    return known.iloc[groups.idxmin().to_numpy()].assign(candidates=groups.size().to_numpy())
+    groups = numbered.groupby(list(by) or np.zeros(len(known)), dropna=False)[time]
+    chosen = groups.idxmax() if most else groups.idxmin()
+    return known.iloc[chosen.to_numpy()].assign(candidates=groups.size().to_numpy())
 
 
 def fastest_of_both(

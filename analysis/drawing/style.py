@@ -21,6 +21,7 @@ from analysis.stats.rounding import order_of_magnitude
 from kernels.theory import tiles
 
 mpl.use("svg")  # works without a display
+RATE = ("rate", "rate_low", "rate_high")  # columns of `with_rates`
 
 
 def theme() -> AbstractContextManager[None]:
@@ -247,6 +248,21 @@ def cell_names(cells: pd.DataFrame) -> list[str]:
     blocks = ("" if pd.isna(size) else f", B = {tiles.shown(size)}" for size in cells["block_size"])
     named = zip(cells["variant"], blocks, cells["n"], strict=True)
     return [f"{variant}{block}, N = {plain_number(n)}" for variant, block, n in named]
+
+
+def with_rates(cells: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return `cells` with rate, rate_low, rate_high in GFLOP/s from the times of `quantity`.
+
+    `quantity` is "total" or "kernel". Rows without this time are dropped. The upper bound of the
+    time gives the lower bound of the throughput.
+    """
+    cells = cells[cells[f"{quantity}_s"].notna()]
+    work = 2e-9 * cells[["batch", "m", "n", "k"]].astype(float).prod(axis=1)
+    return cells.assign(
+        rate=work / cells[f"{quantity}_s"],
+        rate_low=work / cells[f"{quantity}_high_s"],
+        rate_high=work / cells[f"{quantity}_low_s"],
+    )
 
 
 def segments(axis: Axes, x: Sequence[Any], y: Sequence[Any], colour: str, **how: Any) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.data.best import fastest as best_of
+from analysis.data.best import fastest
 from analysis.data.ceilings import rates_of
 from analysis.data.cells import compared_memory, comparison_size, of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
-from analysis.domain import CPU
+from analysis.domain import CPU, SHAPE
 from analysis.drawing import palette, style
-from analysis.drawing.rates import fastest, with_rates
+from analysis.drawing.style import with_rates
 from analysis.kernels import plots
 from kernels.catalog.entries import LIBRARIES
 
@@ -36,13 +36,13 @@ def ladder(store: Store, devices: Devices) -> Figure | None:
 
 def _in_tera(rows: pd.DataFrame) -> pd.DataFrame:
     rates = with_rates(rows.assign(batch=1, m=rows["n"], k=rows["n"]), "kernel")
-    return rates.assign(**{name: rates[name] / 1e3 for name in ("rate", "rate_low", "rate_high")})
+    return rates.assign(**{name: rates[name] / 1e3 for name in style.RATE})
 
 
 def rate_size(store: Store, devices: Devices) -> Figure | None:
     """Draw kernel throughput over the matrix size, one panel per GPU."""
     panels = {
-        gpu.short: fastest(_shown(_kernels(store, gpu)), "variant", "n")
+        gpu.short: fastest(_shown(_kernels(store, gpu)), "kernel_s", ["variant", "n"])
         for gpu in style.panelled(devices.gpus)
     }
     panels = {title: rows for title, rows in panels.items() if len(rows)}
@@ -60,8 +60,7 @@ def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
 def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of source V and of libraries, and the fastest other kernel."""
     others = kernels[~kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES})]
-    largest = others[others["n"] == others["n"].max()]
-    best = set(largest.loc[largest["rate"] == largest["rate"].max(), "variant"])
+    best = set(fastest(others[others["n"] == others["n"].max()], "kernel_s")["variant"])
     return kernels[kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES, *best})]
 
 
@@ -81,7 +80,7 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
     if devices.focus is None:
         return None
     cells = _kernels(store, devices.focus)
-    rows = fastest(cells[cells["variant"].isin(palette.STEPS)], "variant", "n")
+    rows = fastest(cells[cells["variant"].isin(palette.STEPS)], "kernel_s", ["variant", "n"])
     return plots.rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
 
 
@@ -93,7 +92,7 @@ def split(store: Store, devices: Devices) -> Figure | None:
     own = rows[(rows["gpu"] == devices.focus.label) & rows["is_fastest"].fillna(False)]
     if own.empty:
         return None
-    best = best_of(own, "kernel_s").iloc[0]
+    best = fastest(own, "kernel_s").iloc[0]
     cells = of_sizes(store["summary"])
     cells = cells[(cells["gpu"] == devices.focus.label) & (cells["variant"] == best["variant"])]
     if not pd.isna(best["block_size"]):
@@ -126,7 +125,7 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     if own.empty:
         return None
     rows = with_rates(own[own["host_memory"] == compared_memory(own)], "kernel")
-    return plots.shapes(fastest(rows, "variant", "dtype", "batch", "m", "n", "k"))
+    return plots.shapes(fastest(rows, "kernel_s", ["variant", "dtype", *SHAPE]).sort_index())
 
 
 FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.drawing import palette, style
-from analysis.drawing.rates import RATE
+from analysis.drawing.style import RATE
 from analysis.drawing.svg import INK, hover, label
 from kernels.products.shape import Shape
 

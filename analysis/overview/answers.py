@@ -101,7 +101,7 @@ def _speedup(speedups: pd.DataFrame) -> AnswerRow:
     if speedups.empty:
         return {}
     largest = speedups[speedups["n"] == speedups["n"].max()]
-    best = largest.loc[largest["cpu_best_speedup"].idxmax()]
+    best = fastest(largest, "cpu_best_speedup", most=True).iloc[0]
     bounds = {
         name: best[column] for column, name in renaming("cpu_best_speedup", "speedup").items()
     }

@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis.cpu.cells import NAIVE, ONE, SOURCE_OPTIMISED, fastest, with_threads
 from analysis.cpu.split import CLAIMED_CACHE_SPEEDUP, WHOLE
+from analysis.data import best
 from analysis.data.recordings import MeasuredSource, once_per_recording, with_gpu
 from analysis.domain import SOURCE_SIZE, UNDECIDED
 from analysis.published.claims import (
@@ -57,7 +58,7 @@ def _on_cpu(source: MeasuredSource, one: pd.DataFrame) -> Iterator[ClaimRow]:
     naive = fastest(one[one["variant"] == NAIVE])
     optimised = fastest(one[one["variant"].isin(SOURCE_OPTIMISED)])
     swept = one[one["variant"] == _SWEPT]
-    slowest = swept.loc[swept.groupby("n")["total_s"].idxmax()]
+    slowest = best.fastest(swept, "total_s", ["n"], most=True)
     cases = swept.groupby("n")["block_size"].nunique().max() if len(swept) else 0
     head = {"recording": source.recording_id, "quantity": "total"}
     for claim, sides in (

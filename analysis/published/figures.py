@@ -11,8 +11,8 @@ from analysis.data.devices import Devices
 from analysis.data.store import Store
 from analysis.domain import PUBLISHED, SOURCE_SIZE
 from analysis.drawing import palette, style
-from analysis.drawing.rates import RATE
 from analysis.drawing.rows import dots, key
+from analysis.drawing.style import RATE
 from analysis.drawing.svg import INK, label
 from analysis.schema import with_bounds
 

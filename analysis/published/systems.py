@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 import cpu_reference.catalog
+from analysis.data.best import fastest
 from analysis.data.frames import stacked
 from analysis.data.published import numbered_rows
 from analysis.domain import CPU, SHAPE, STATUSES
@@ -66,8 +67,7 @@ def systems_table(systems: list[System], frames: Mapping[str, pd.DataFrame]) -> 
     counts = counts.reindex(columns=STATUSES, fill_value=0).add_prefix("cells_")
     summary = frames["summary"]
     rate = summary["kernel_flop_per_s"].where(summary["device"] != CPU, summary["flop_per_s"])
-    timed = summary.assign(best_flop_per_s=rate)[rate.notna()]
-    best = timed.loc[timed.groupby(on)["best_flop_per_s"].idxmax()]
+    best = fastest(summary.assign(best_flop_per_s=rate), "best_flop_per_s", on, most=True)
     rows = []
     for system in systems:
         named = {name: getattr(system, name) for name in (*FIELDS, "listed_in")}

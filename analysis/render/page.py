@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import yaml
 from markupsafe import Markup
 
 from analysis import schema
@@ -24,8 +25,8 @@ from analysis.data.devices import devices
 from analysis.data.store import Store, StoreError
 from analysis.render import numbers, query, tables
 from analysis.render.explorer_data import LIBRARIES, explorer_data, packed
-from analysis.render.glossary import TERMS
 from base.files import write_atomic
+from base.paths import ROOT
 from measurement.recording.files import read_provenance
 
 _TEMPLATE = "page.html.j2"
@@ -120,22 +121,28 @@ def _environment(template_dir: Path) -> jinja2.Environment:
         "word": numbers.word,
         "verdict": numbers.verdict,
         "schema": schema.TABLES,
-        "glossary": TERMS,
+        "glossary": glossary(template_dir),
         **_UNITS,
     }
-    if not (template_dir / _TEMPLATE).is_file():
-        raise _missing(template_dir / _TEMPLATE)
+    _read(template_dir, _TEMPLATE)
     return environment
+
+
+def glossary(template_dir: Path) -> dict[str, str]:
+    """Return the meaning of each term of the glossary."""
+    terms: dict[str, str] = yaml.safe_load(_read(template_dir, "glossary.yaml"))
+    return terms
+
+
+def glossary_page() -> str:
+    """Return docs/reference/glossary.md."""
+    entries = (f"- **{term}**: {text}" for term, text in glossary(ROOT / "report").items())
+    return "\n".join(["# Glossary", "", *entries]) + "\n"
 
 
 def _assets(template_dir: Path) -> dict[str, Any]:
     """Return styles, scripts, and the hashes of the scripts that the page may run."""
-    texts = {}
-    for name in (*_STYLES, *_SCRIPTS, *LIBRARIES):
-        try:
-            texts[name] = (template_dir / name).read_text()
-        except OSError:
-            raise _missing(template_dir / name) from None
+    texts = {name: _read(template_dir, name) for name in (*_STYLES, *_SCRIPTS, *LIBRARIES)}
     allowed = (*_SCRIPTS, *LIBRARIES)
     digests = [hashlib.sha256(texts[name].encode()).digest() for name in allowed]
     return {
@@ -146,8 +153,13 @@ def _assets(template_dir: Path) -> dict[str, Any]:
     }
 
 
-def _missing(path: Path) -> StoreError:
-    return StoreError(f"{path} is missing; restore it from version control")
+def _read(template_dir: Path, name: str) -> str:
+    try:
+        return (template_dir / name).read_text(encoding="utf-8")
+    except OSError:
+        raise StoreError(
+            f"{template_dir / name} is missing; restore it from version control"
+        ) from None
 
 
 def _figure(

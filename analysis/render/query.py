@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.data.best import fastest
 from analysis.data.store import Store
 
 
@@ -79,20 +80,16 @@ class Rows:
 
     def best_of(self, column: str, *by: str, least: bool = False) -> "Rows":
         """Return the row with the largest (or least) `column` for each combination of `by`."""
-        ordered = self.frame.dropna(subset=[column]).sort_values(
-            column, ascending=least, kind="stable"
-        )
-        return self._some(ordered.drop_duplicates(list(by)).sort_index())
+        best = fastest(self.frame, column, by, most=not least)
+        return self._some(self.frame.loc[best.index.sort_values()])
 
     def most(self, column: str) -> Row | None:
         """Return the row with the largest `column`; None without values."""
-        cells = self.frame[column].dropna()
-        return None if cells.empty else self._row(cells.idxmax())
+        return self.best_of(column).first
 
     def least(self, column: str) -> Row | None:
         """Return the row with the smallest `column`; None without values."""
-        cells = self.frame[column].dropna()
-        return None if cells.empty else self._row(cells.idxmin())
+        return self.best_of(column, least=True).first
 
     def values(self, column: str) -> list[Any]:
         """Return the distinct values of `column` in order of appearance, without blanks."""

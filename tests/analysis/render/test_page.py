@@ -129,6 +129,7 @@ def test_hostile_names_are_text():
         ("figures/figures.json", "python -m analysis figures"),
         ("template/page.html.j2", "page.html.j2 is missing"),
         ("template/style.css", "style.css is missing"),
+        ("template/glossary.yaml", "glossary.yaml is missing"),
         ("recordings/host/provenance.json", "recordings/host: provenance.json is missing"),
         ("recordings/host/MANIFEST.sha256", "MANIFEST.sha256 is missing"),
     ],
