@@ -1,35 +1,104 @@
-"""The rows of each figure of this topic; `analysis.cpu.plots` draws them."""
+"""Figures of the CPU; throughput is in FLOP/s in tables and in GFLOP/s in figures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.cpu import plots
 from analysis.cpu.hosts import LEVELS
-from analysis.cpu.plots import Host, Whole
-from analysis.cpu.roofline import rates_by_threads
+from analysis.cpu.roofline import AT_MOST, rates_by_threads
 from analysis.cpu.split import GPU, WHOLE
+from analysis.data.best import fastest
 from analysis.data.cells import of_sizes
 from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, HOST_MEMORY_ORDER, PUBLISHED
-from analysis.drawing import style
-from analysis.drawing.style import with_rates
+from analysis.drawing import palette, style
+from analysis.drawing.style import RATE, plain_number, with_rates
+from analysis.drawing.svg import INK, hover, label
+from analysis.stats.rounding import order_of_magnitude
 
+# Known medians in SI units, by quantity and number of threads.
+Ceilings = Mapping[tuple[str, int], float]
+_PEAK = "fp32_flop_per_s"
+# Bandwidths beyond L1, from the slowest: text and line.
+_ROOFS = {
+    "memory_bytes_per_s": ("memory", "-"),
+    "l3_bytes_per_s": ("L3 cache", "--"),
+    "l2_bytes_per_s": ("L2 cache", ":"),
+}
+# The panels of a roofline: column, label, roofs.
+_PANELS: tuple[tuple[str, str, dict[str, tuple[str, str]]], ...] = (
+    (
+        "flop_per_byte_requested",
+        "FLOP per byte requested from L1",
+        {"l1_bytes_per_s": ("L1 cache", ":")},
+    ),
+    ("flop_per_byte_beyond_l1", "FLOP per byte fetched beyond L1", _ROOFS),
+)
+_ROOM = 1.35  # least factor of a part that is wide enough for its number
 _SWEPT = "blocked"
 _PINNED = "pinned"  # the part after GPU: the further speedup with pinned memory
 
 
+@dataclass(frozen=True)
+class Host:
+    """A host's CPU: name in the figure, recording, rows of a table with throughput, ceilings."""
+
+    name: str
+    recording: str
+    rows: pd.DataFrame
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A speedup: two lines of text, and its parts as in cpu_split.csv, in sequence.
+
+    The column `rough` marks parts with too few runs for an interval.
+    """
+
+    name: str
+    at: str
+    parts: pd.DataFrame
+
+
 def cpu_split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of the speedup over the naive CPU loop, published and on each GPU."""
+    """Draw the parts of the speedup over the naive CPU loop, published and on each GPU.
+
+    There is one bar per speedup on a logarithmic axis. Each part starts at the end of the previous
+    one; a slower step goes back, as a thinner bar.
+    """
     frame = store["cpu_split"]
     frame = frame[(frame["start"] == "naive") & (frame["part"] != WHOLE)]
     frame = frame.assign(rough=frame["factor_low"].isna() & (frame["recording"] != PUBLISHED))
-    wholes = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in _many(devices.gpus)]
-    measured = [whole for whole in wholes if whole]
+    found = [_whole(gpu.short, frame[frame["gpu"] == gpu.label]) for gpu in _many(devices.gpus)]
+    measured = [whole for whole in found if whole]
     published = _whole(PUBLISHED, frame[frame["recording"] == PUBLISHED])
-    return plots.split([*([published] if published else []), *measured]) if measured else None
+    if not measured:
+        return None
+    wholes = [*([published] if published else []), *measured]
+    figure, (axis,) = style.new_figure(height=1.3 + 0.5 * len(wholes))
+    axis.set_xscale("log")
+    ends = [_bar(axis, height, whole) for height, whole in enumerate(wholes)]
+    shown = {part for whole in wholes for part in whole.parts["part"]}
+    for part, (text, colour, hatch) in palette.SPLIT.items():
+        if part in shown:
+            axis.bar([1], [0], color=colour, hatch=hatch, linewidth=0, label=text)
+    texts = [f"{label(whole.name)}\n{label(whole.at)}" for whole in wholes]
+    axis.set_yticks(range(len(wholes)), texts)
+    axis.set_ylim(len(wholes) - 0.5, -0.6)
+    axis.grid(visible=False, axis="y")
+    axis.tick_params(axis="y", length=0)
+    axis.set_xlim(min(1.0, *(low for low, _ in ends)), max(high for _, high in ends) * 3)
+    axis.set_xlabel("speedup over the naive loop on one thread (logarithmic)")
+    style.log_axis(axis, "x")
+    style.legend(figure, [axis], columns=3)
+    return figure
 
 
 def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
@@ -52,27 +121,119 @@ def _whole(name: str, rows: pd.DataFrame) -> Whole | None:
 
 
 def cpu_rate(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of each CPU variant by size on every host, below its FMA ceiling."""
+    """Draw the throughput of each CPU variant by size on every host, below its FMA ceiling.
+
+    Each variant has its fastest block size; there is one panel per host.
+    """
     hosts = _hosts(_cpu_cells(store), style.panelled(_by_focus(devices)), store)
-    return plots.rates(hosts) if hosts else None
+    if not hosts:
+        return None
+    figure, axes = style.panels(len(hosts), columns=3, height=3.2)
+    looks = palette.looks((True, str(name)) for host in hosts for name in host.rows["variant"])
+    several = False
+    for axis, host in zip(axes, hosts, strict=True):
+        best = fastest(host.rows, "total_s", ["variant", "threads", "n"])
+        for (name, threads), own in best.groupby(["variant", "threads"]):
+            several |= threads > 1
+            look = _line(looks[True, str(name)], threads)
+            own = own.sort_values("n")
+            names = [f"{name}, {_threads(threads)}, N = {plain_number(n)}" for n in own["n"]]
+            style.points(axis, own, "n", RATE, look, None, names=names, tell=style.gflops)
+        for threads in sorted(set(best["threads"])):
+            if (_PEAK, threads) in host.ceilings:
+                text = f"FMAs, {_threads(threads)}"
+                _peak(axis, host.ceilings[_PEAK, threads], min(best["n"]), text)
+        axis.set_title(label(host.name))
+        axis.set_xlabel("matrix size N (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(n) for n in best["n"]), 0.2)
+    shown = {str(name) for host in hosts for name in host.rows["variant"]}
+    for (is_cpu, name), look in looks.items():
+        if is_cpu and name in shown:
+            how: dict[str, Any] = {"marker": look.marker, "linestyle": "none"}
+            axes[0].plot([], [], color=look.colour, label=label(name), **how)
+    for threads, text in ((1, "one thread"), (2, "all threads")) if several else ():
+        line = _line(palette.Look(INK, "", "-"), threads).line
+        axes[0].plot([], [], line, color=INK, linewidth=1.1, label=text)
+    style.same_y(axes)
+    for axis in axes[::3]:
+        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
+    style.legend(figure, axes, columns=4)
+    return figure
 
 
 def cpu_roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the CPU variants of the host in focus below its ceilings."""
+    """Draw the CPU variants of the host in focus below its ceilings.
+
+    The left panel is over flop per byte requested from L1, the right one over flop per byte fetched
+    beyond L1. An arrow marks an upper limit of the intensity; a rim marks several threads.
+    """
     frame = store["cpu_roofline"]
     frame = frame[frame["flop_per_byte_beyond_l1"].notna()]
     frame = with_rates(frame.assign(batch=1, m=frame["n"], k=frame["n"]), "total")
     hosts = _hosts(frame, _by_focus(devices)[:1], store)
-    return plots.roofline(hosts[0]) if hosts and hosts[0].ceilings else None
+    if not (hosts and hosts[0].ceilings):
+        return None
+    host = hosts[0]
+    found = host.rows
+    figure, axes = style.new_figure(2, height=4.4)
+    looks = palette.looks((True, str(name)) for name in found["variant"])
+    for axis, (column, text, roofs) in zip(axes, _PANELS, strict=True):
+        intensity = found[column].to_numpy(dtype=float)
+        ends = (float(np.nanmin(intensity)) / 2, float(np.nanmax(intensity)) * 2)
+        for threads in sorted(set(found["threads"])):
+            peak = host.ceilings.get((_PEAK, threads), np.nan)
+            if np.isfinite(peak):
+                _peak(axis, peak, ends[0], f"FMAs, {_threads(threads)}")
+            _roofs(axis, ends, roofs, host.ceilings, threads)
+        for row in found.to_dict("records"):
+            _version(axis, row, column, looks[True, str(row["variant"])])
+        axis.set_xlabel(f"{text} (logarithmic)")
+        style.log_axis(axis, "x")
+        style.log_axis(axis, "y")
+    axes[0].set_ylabel("throughput in GFLOP/s (logarithmic)")
+    style.same_y(axes)
+    style.legend(figure, axes, columns=3)
+    return figure
 
 
 def cpu_blocks(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of cache blocking by block size on every host, at its largest size."""
+    """Draw the throughput of cache blocking by block size on every host, at its largest size.
+
+    The caches are those of the first host. A band starts where three blocks fill a cache (12·B²
+    bytes) and ends where one block does.
+    """
     cells = _cpu_cells(store)
     cells = cells[(cells["variant"] == _SWEPT) & cells["block_size"].notna()]
     cells = cells[cells["n"] == cells.groupby("recording")["n"].transform("max")]
     hosts = _hosts(cells, _many(_by_focus(devices)), store)
-    return plots.blocks(hosts, _caches(store, hosts[0].recording)) if hosts else None
+    if not hosts:
+        return None
+    figure, (axis,) = style.new_figure(height=3.8)
+    looks = palette.gpu_looks(host.name for host in hosts)
+    for host in hosts:
+        own = host.rows.sort_values("block_size")
+        text = f"{host.name}, N = {plain_number(own['n'].iloc[0])}"
+        names = [f"{text}, B = {size}" for size in own["block_size"]]
+        look = looks[host.name]
+        style.points(axis, own, "block_size", RATE, look, text, names=names, tell=style.gflops)
+    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
+    style.ticks_at(axis, (int(size) for host in hosts for size in host.rows["block_size"]))
+    low, high = axis.get_xlim()
+    for level, size_bytes in _caches(store, hosts[0].recording).items():
+        three, one = edges(size_bytes)
+        if three < high:
+            axis.axvspan(three, min(one, high), color=INK, alpha=0.08, linewidth=0)
+            axis.axvline(three, color=INK, linewidth=1, linestyle="--")
+            text = f"L{level}, {style.binary_size(size_bytes)}"
+            how: dict[str, Any] = {"xycoords": axis.get_xaxis_transform(), "fontsize": 8}
+            how |= {"xytext": (2, 3), "textcoords": "offset points"}
+            axis.annotate(text, (max(three, low), 1.0), **how)
+    axis.set_xlim(low, high)
+    axis.set_xlabel("block size B (logarithmic)")
+    axis.set_ylabel("throughput in GFLOP/s")
+    style.legend(figure, [axis], columns=4)
+    return figure
 
 
 def _cpu_cells(store: Store) -> pd.DataFrame:
@@ -110,9 +271,95 @@ def _caches(store: Store, recording: str) -> Mapping[int, int]:
     return {level: int(found.iloc[0]) for level, found in sizes.items() if len(found)}
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "cpu-split": cpu_split,
-    "cpu-rate": cpu_rate,
-    "cpu-roofline": cpu_roofline,
-    "cpu-blocks": cpu_blocks,
-}
+def _bar(axis: Axes, height: int, whole: Whole) -> tuple[float, float]:
+    """Draw one speedup; return the least and the largest value that its parts reach."""
+    reached = [1.0]
+    for part in whole.parts.to_dict("records"):
+        factor = float(part["factor"])
+        reached.append(reached[-1] * factor)
+        start, end = sorted(reached[-2:])
+        text, colour, hatch = palette.SPLIT[str(part["part"])]
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
+        (bar,) = axis.barh(height, end - start, 0.5 if factor >= 1 else 0.25, start, **look)
+        tell = style.speedup if part["rough"] else style.times
+        variant = "" if pd.isna(part["variant"]) else f" ({part['variant']})"
+        low, high = (float(part[f"factor_{bound}"]) for bound in ("low", "high"))
+        hover(bar, [style.tooltip(f"{whole.name}, {text}{variant}", factor, low, high, tell)])
+        if end / start > _ROOM:
+            middle = (float(np.sqrt(start * end)), height - 0.27)
+            text = _short(factor, part["rough"])
+            axis.annotate(text, middle, ha="center", va="bottom", fontsize=8)
+    how: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+    text = _short(reached[-1], whole.parts["rough"].any())
+    axis.annotate(text, (max(reached), height), fontsize=9, fontweight="bold", **how)
+    return min(reached), max(reached)
+
+
+def _short(factor: float, rough: bool) -> str:
+    if rough:
+        return f"≈ {plain_number(order_of_magnitude(factor))}×"
+    return f"{plain_number(float(f'{factor:.2g}' if factor < 100 else f'{factor:.3g}'))}×"
+
+
+def _line(look: palette.Look, threads: int) -> palette.Look:
+    return replace(look, line="-." if threads > 1 else "-")
+
+
+def _threads(threads: int) -> str:
+    return "one thread" if threads == 1 else f"{threads} threads"
+
+
+def _peak(axis: Axes, flop_per_s: float, x: float, text: str) -> None:
+    """Draw the FMA ceiling across the panel, with its text above it, starting at `x`."""
+    peak = flop_per_s / 1e9
+    axis.axhline(peak, color=INK, linewidth=1.2)
+    how: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
+    axis.annotate(f"{text}: {style.rounded(peak)}", (x, peak), fontsize=8, **how)
+
+
+def edges(cache_bytes: int) -> tuple[float, float]:
+    """Return the block sizes at which three float32 blocks and one block fill a cache."""
+    return float(np.sqrt(cache_bytes / 12)), float(np.sqrt(cache_bytes / 4))
+
+
+def _roofs(
+    axis: Axes,
+    ends: tuple[float, float],
+    roofs: Mapping[str, tuple[str, str]],
+    ceilings: Ceilings,
+    threads: int,
+) -> None:
+    """Draw the roof of each memory level, up to the FMA ceiling if known."""
+    peak = ceilings.get((_PEAK, threads), np.inf)
+    for quantity, (text, line) in roofs.items():
+        if (quantity, threads) in ceilings:
+            bytes_per_s = ceilings[quantity, threads]
+            knee = float(np.clip(peak / bytes_per_s, *ends))
+            x = np.array([ends[0], knee])
+            name = f"{text}, {_threads(threads)}" if threads > 1 else text
+            style_of_line = "-." if threads > 1 else line
+            axis.plot(x, x * bytes_per_s / 1e9, style_of_line, color=INK, linewidth=1.1, label=name)
+
+
+def _version(axis: Axes, row: Mapping[str, Any], column: str, look: palette.Look) -> None:
+    """Draw one variant; an arrow marks an intensity that is only an upper limit."""
+    intensity, threads = float(row[column]), int(row["threads"])
+    if not np.isfinite(intensity):
+        return
+    name = label(row["variant"])
+    point = f"{name}, {_threads(threads)}, N = {plain_number(row['n'])}, "
+    point += f"{style.rounded(intensity)} FLOP per byte"
+    frame = pd.DataFrame([row])
+    style.points(axis, frame, column, RATE, look, name, False, [point], style.gflops)
+    if threads > 1:
+        rim: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.2}
+        axis.scatter([intensity], [row["rate"]], s=60, marker=look.marker, zorder=4, **rim)
+        text = _threads(threads)
+        axis.plot([], [], "o", color=INK, markerfacecolor="none", label=text, linestyle="none")
+    if row["intensity"] == AT_MOST:
+        tail = {"arrowstyle": "->", "color": look.colour, "linewidth": 1.2}
+        ends = ((intensity / 3, row["rate"]), (intensity, row["rate"]))
+        axis.annotate("", ends[0], ends[1], arrowprops=tail)
+
+
+FIGURES = style.named(cpu_split, cpu_rate, cpu_roofline, cpu_blocks)

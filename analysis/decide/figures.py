@@ -1,7 +1,5 @@
 """The rows of each figure of this topic; `analysis.decide.plots` draws them."""
 
-from collections.abc import Callable
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -51,8 +49,4 @@ def _memories(by_gpu: RowsByGpu) -> list[str]:
     return [kind for kind in reversed(HOST_MEMORY_ORDER) if kind in kinds]
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "break-even": break_even,
-    "copies": copies,
-    "predictions": predictions,
-}
+FIGURES = style.named(break_even, copies, predictions)

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from scipy.optimize import isotonic_regression
 
-from analysis.data.devices import Device
+from analysis.data.devices import Device, Devices
+from analysis.data.store import Store
 from analysis.drawing.palette import Look
 from analysis.drawing.svg import INK, hover, label
 from analysis.stats.estimates import FloatArray
@@ -34,6 +35,14 @@ def theme() -> AbstractContextManager[None]:
     settings |= {"axes.spines.top": False, "axes.spines.right": False}
     # Names are user input: a dollar sign does not start mathematics.
     return mpl.rc_context(settings | {"text.parse_math": False})
+
+
+Draw = Callable[[Store, Devices], Figure | None]
+
+
+def named(*drawings: Draw) -> dict[str, Draw]:
+    """Return the functions that draw figures by figure name: a hyphen for each underscore."""
+    return {draw.__name__.replace("_", "-"): draw for draw in drawings}
 
 
 # Maximum number of GPUs with one panel each, and with one colour each. With more GPUs, a figure has

@@ -1,7 +1,9 @@
 """The figures of the kernels: ladder, throughput by size, roofline, parts of the run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -12,26 +14,68 @@ from analysis.data.devices import Device, Devices
 from analysis.data.store import Store
 from analysis.domain import CPU, SHAPE
 from analysis.drawing import palette, style
-from analysis.drawing.style import with_rates
-from analysis.kernels import plots
+from analysis.drawing.style import RATE, with_rates
+from analysis.drawing.svg import INK, hover, label
 from kernels.catalog.entries import LIBRARIES
+from kernels.products.shape import Shape
 
 # Copies from pinned memory disturb a kernel's time least.
 _MEMORY = ("pinned", "pageable")
+# Ceilings of the roofline: name, look of the short lines of the kernels.
+_CEILINGS = {
+    "compute": ("arithmetic", palette.BLUE),
+    "l1": ("L1 lines", palette.ORANGE),
+    "shared": ("shared-memory wavefronts", palette.GREEN),
+    "pipe": ("lines and wavefronts", palette.PURPLE),
+    "l2": ("L2 cache", palette.GREY),
+    "issue": ("instruction issue", INK),
+    "dram": ("device memory", palette.TEAL),
+}
 
 
 def ladder(store: Store, devices: Devices) -> Figure | None:
-    """Draw the throughput of each kernel: bars for the GPU in focus, points for other GPUs."""
+    """Draw the throughput of each kernel: bars for the GPU in focus, points for other GPUs.
+
+    A line marks the FMA ceiling of the GPU in focus, if known.
+    """
     # Of the naive kernel, only its fastest block size, which follows that of the source.
-    rows = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
-    gpus = [gpu for gpu in devices.gpus if (rows["gpu"] == gpu.label).any()]
+    listed = store["ladder_summary"].drop_duplicates(["gpu", "variant"], keep="last")
+    gpus = [gpu for gpu in devices.gpus if (listed["gpu"] == gpu.label).any()]
     gpus = gpus[: style.MOST_COLOURS]
     if not gpus or gpus[0] is not devices.focus:
         return None
-    of = {gpu.short: _in_tera(rows[rows["gpu"] == gpu.label]) for gpu in gpus}
+    of = {gpu.short: _in_tera(listed[listed["gpu"] == gpu.label]) for gpu in gpus}
     ceilings = store["ceilings"]
     own = ceilings[(ceilings["gpu"] == gpus[0].label) & (ceilings["quantity"] == "fp32_flop_per_s")]
-    return plots.ladder(of, own["value"].max() / 1e12)
+    peak = own["value"].max() / 1e12
+    (first, rows), *others = of.items()
+    heights = {variant: height for height, variant in enumerate(rows["variant"])}
+    figure, (axis,) = style.new_figure(width=8.0, height=0.9 + 0.22 * len(rows))
+    looks = palette.gpu_looks(of)
+    bars = axis.barh(list(heights.values()), rows["rate"], 0.62, color=looks[first].colour)
+    how: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+    texts = _tooltips(rows, (f"{name}, {first}" for name in heights), _tera)
+    for bar, text, rate, height in zip(bars, texts, rows["rate"], heights.values(), strict=True):
+        hover(bar, [text])
+        axis.annotate(f"{rate:.3g}", (rate, height), xytext=(5, 0), **how)
+    axis.plot([], [], "s", color=looks[first].colour, label=label(first))
+    for title, own in others:
+        own = own[own["variant"].isin(heights)]
+        at = own["variant"].map(heights) + 0.38
+        look = looks[title]
+        drawn = axis.scatter(own["rate"], at, marker=look.marker, s=14, color=look.colour, lw=0)
+        hover(drawn, _tooltips(own, (f"{name}, {title}" for name in own["variant"]), _tera))
+        axis.plot([], [], look.marker, color=look.colour, label=label(title))
+    if np.isfinite(peak):
+        axis.axvline(peak, color=INK, linewidth=1.1, linestyle="--", label="FMA throughput")
+    axis.set_yticks(list(heights.values()), [label(name) for name in heights])
+    axis.invert_yaxis()
+    axis.margins(x=0.08)
+    axis.set_xlim(0, None)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("kernel-only throughput in TFLOP/s")
+    style.legend(figure, [axis], columns=3)
+    return figure
 
 
 def _in_tera(rows: pd.DataFrame) -> pd.DataFrame:
@@ -46,7 +90,7 @@ def rate_size(store: Store, devices: Devices) -> Figure | None:
         for gpu in style.panelled(devices.gpus)
     }
     panels = {title: rows for title, rows in panels.items() if len(rows)}
-    return plots.rates(panels, "n", "matrix size N") if panels else None
+    return _rates(panels, "n", "matrix size N") if panels else None
 
 
 def _kernels(store: Store, gpu: Device) -> pd.DataFrame:
@@ -64,6 +108,28 @@ def _shown(kernels: pd.DataFrame) -> pd.DataFrame:
     return kernels[kernels["variant"].isin({*palette.SOURCE_V, *LIBRARIES, *best})]
 
 
+def _rates(panels: Mapping[str, pd.DataFrame], x: str, name: str) -> Figure:
+    """Draw kernel throughput over the column `x` with label `name`, one panel per GPU."""
+    shown = pd.concat(panels.values())
+    looks = palette.looks((False, variant) for variant in shown["variant"].unique())
+    known = [key for key in looks if key[1] in set(shown["variant"]) and not key[0]]
+    figure, axes = style.panels(len(panels), height=2.9)
+    for axis, (title, rows) in zip(axes, panels.items(), strict=True):
+        for key in known:
+            own = rows[rows["variant"] == key[1]].sort_values(x)
+            if len(own):
+                style.points(axis, own, x, RATE, looks[key], key[1], tell=style.gflops)
+        axis.set_title(label(title))
+        axis.set_xlabel(f"{name} (logarithmic)")
+        style.log_axis(axis, "y")
+        style.ticks_at(axis, (int(value) for value in shown[x]))
+    style.same_y(axes)
+    for axis in axes[:: 2 if len(axes) > 1 else 1]:
+        axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
+    style.legend(figure, axes, columns=4)
+    return figure
+
+
 def rate_block(store: Store, devices: Devices) -> Figure | None:
     """Draw kernel throughput over the block size at the source's matrix size, one panel per GPU."""
     panels = {}
@@ -72,7 +138,7 @@ def rate_block(store: Store, devices: Devices) -> Figure | None:
         cells = cells[cells["block_size"].notna() & cells["variant"].isin(palette.SOURCE_V)]
         if len(cells):
             panels[gpu.short] = cells[cells["n"] == comparison_size(cells)]
-    return plots.rates(panels, "block_size", "block size B") if panels else None
+    return _rates(panels, "block_size", "block size B") if panels else None
 
 
 def steps_size(store: Store, devices: Devices) -> Figure | None:
@@ -81,11 +147,14 @@ def steps_size(store: Store, devices: Devices) -> Figure | None:
         return None
     cells = _kernels(store, devices.focus)
     rows = fastest(cells[cells["variant"].isin(palette.STEPS)], "kernel_s", ["variant", "n"])
-    return plots.rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
+    return _rates({devices.focus.short: rows}, "n", "matrix size N") if len(rows) else None
 
 
 def split(store: Store, devices: Devices) -> Figure | None:
-    """Draw the parts of a run of this study's fastest kernel, by matrix size."""
+    """Draw the parts of a run of this study's fastest kernel, by matrix size.
+
+    There is one panel per kind of host memory.
+    """
     if devices.focus is None:
         return None
     rows = store["ladder_summary"]
@@ -98,11 +167,41 @@ def split(store: Store, devices: Devices) -> Figure | None:
     if not pd.isna(best["block_size"]):
         cells = cells[cells["block_size"] == best["block_size"]]
     cells = cells.fillna({"host_s": 0.0}).dropna(subset=[*palette.PARTS, "total_s"])
-    return plots.split(cells) if len(cells) else None
+    if cells.empty:
+        return None
+    kinds = [kind for kind in ("pinned", "pageable") if (cells["host_memory"] == kind).any()]
+    parts = {part: how for part, how in palette.PARTS.items() if (cells[part] > 0).any()}
+    figure, axes = style.panels(len(kinds), height=2.9)
+    for axis, kind in zip(axes, kinds, strict=True):
+        rows = cells[cells["host_memory"] == kind].sort_values("n")
+        whole = rows[list(palette.PARTS)].sum(axis=1).to_numpy(dtype=float)
+        bottom = np.zeros(len(rows))
+        for part, (text, colour, hatch) in parts.items():
+            share = 100 * rows[part].to_numpy(dtype=float) / whole
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "linewidth": 0}
+            bars = axis.bar(range(len(rows)), share, 0.7, bottom, label=text, **look)
+            for bar, n, percent, time_s in zip(bars, rows["n"], share, rows[part], strict=True):
+                shown = f"{text}, N = {style.plain_number(n)}: {percent:.3g} %, "
+                hover(bar, [shown + style.seconds(time_s)])
+            bottom += share
+        for place, total in enumerate(rows["total_s"]):
+            how: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8}
+            axis.text(place, 101, style.plain_time(float(f"{total:.2g}")), **how)
+        axis.set_xticks(range(len(rows)), [style.plain_number(n) for n in rows["n"]])
+        axis.set_title(f"{kind} memory")
+        axis.set_xlabel("matrix size N")
+        axis.set_ylim(0, 108)
+        axis.grid(visible=False, axis="x")
+    axes[0].set_ylabel("share of the end-to-end time in %")
+    style.legend(figure, axes, columns=4)
+    return figure
 
 
 def roofline(store: Store, devices: Devices) -> Figure | None:
-    """Draw the kernels of the GPU in focus below its measured ceilings."""
+    """Draw the kernels of the GPU in focus below its measured ceilings.
+
+    Each kernel has a short line at its nearest ceiling.
+    """
     if devices.focus is None:
         return None
     rows = store["roofline"]
@@ -112,7 +211,31 @@ def roofline(store: Store, devices: Devices) -> Figure | None:
     peak = rates_of(store["ceilings"], devices.focus.label).get("fp32_flop_per_s", float("nan"))
     flop = 2.0 * rows["n"].astype(float) ** 3
     rows = rows.assign(bound_flop_per_s=flop / rows["bound_s"])
-    return plots.roofline(with_rates(rows, "kernel"), peak)
+    rows = with_rates(rows, "kernel")
+    figure, (axis,) = style.new_figure(width=8.0, height=4.4)
+    looks = palette.looks((False, name) for name in rows["variant"])
+    if np.isfinite(peak):
+        axis.axhline(peak / 1e9, color=INK, linewidth=1.2)
+        how: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "fontsize": 8}
+        left = rows["flop_per_byte_of_sectors"].min()
+        axis.annotate("FMA throughput", (left, peak / 1e9), **how)
+    for bound, (text, colour) in _CEILINGS.items():
+        own = rows[rows["bound"] == bound]
+        if len(own):
+            at = own["flop_per_byte_of_sectors"], own["bound_flop_per_s"] / 1e9
+            drawn = axis.scatter(*at, marker="_", s=160, color=colour, label=f"ceiling: {text}")
+            shares = zip(own["variant"], own["share_of_bound"], strict=True)
+            hover(drawn, [f"{name}: {100 * share:.0f} % of {text}" for name, share in shares])
+    for variant, own in rows.groupby("variant", sort=False):
+        look, name = looks[(False, str(variant))], str(variant)
+        columns = ("flop_per_byte_of_sectors", RATE)
+        style.points(axis, own, *columns, look, name, line=False, tell=style.gflops)
+    axis.set_xlabel("FLOP per byte of global-memory sectors (logarithmic)")
+    axis.set_ylabel("throughput in GFLOP/s (logarithmic)")
+    style.log_axis(axis, "x")
+    style.log_axis(axis, "y")
+    style.legend(figure, [axis])
+    return figure
 
 
 def shapes(store: Store, devices: Devices) -> Figure | None:
@@ -125,15 +248,41 @@ def shapes(store: Store, devices: Devices) -> Figure | None:
     if own.empty:
         return None
     rows = with_rates(own[own["host_memory"] == compared_memory(own)], "kernel")
-    return plots.shapes(fastest(rows, "kernel_s", ["variant", "dtype", *SHAPE]).sort_index())
+    rows = fastest(rows, "kernel_s", ["variant", "dtype", *SHAPE]).sort_index()
+    edges = zip(*(rows[edge].astype(int) for edge in ("batch", "m", "n", "k")), strict=True)
+    rows = rows.assign(shape=[Shape(*each) for each in edges])
+    found = sorted(set(rows["shape"]), key=lambda shape: (shape.batch, shape.flop))
+    heights = {shape: height for height, shape in enumerate(found)}
+    types = list(dict.fromkeys(rows["dtype"]))
+    looks = palette.looks((False, name) for name in rows["variant"])
+    figure, axes = style.panels(len(types), columns=3, height=0.8 + 0.24 * len(heights))
+    for position, (axis, dtype) in enumerate(zip(axes, types, strict=True)):
+        for variant, own in rows[rows["dtype"] == dtype].groupby("variant", sort=False):
+            look = looks[(False, str(variant))]
+            at = own["shape"].map(heights)
+            axis.hlines(at, own["rate_low"], own["rate_high"], color=look.colour, linewidth=1.6)
+            marks: dict[str, Any] = {"marker": look.marker, "color": look.colour, "s": 26, "lw": 0}
+            drawn = axis.scatter(own["rate"], at, label=label(variant), **marks)
+            names = (f"{variant}, {shape}" for shape in own["shape"])
+            hover(drawn, _tooltips(own, names, style.gflops))
+        texts = [str(shape).replace("x", "×") for shape in found]
+        axis.set_yticks(range(len(found)), texts if not position else [""] * len(found))
+        axis.set_ylim(-0.6, len(found) - 0.4)
+        axis.set_title(str(dtype))
+        axis.set_xlabel("10⁹ operations/s (log)")
+        style.log_axis(axis, "x")
+    style.legend(figure, axes, columns=4)
+    return figure
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "ladder": ladder,
-    "rate-size": rate_size,
-    "rate-block": rate_block,
-    "steps-size": steps_size,
-    "split": split,
-    "roofline": roofline,
-    "shapes": shapes,
-}
+def _tooltips(rows: pd.DataFrame, names: Iterable[str], tell: Callable[[float], str]) -> list[str]:
+    """Return the tooltips of named rows with throughput."""
+    rates = zip(names, *(rows[column] for column in RATE), strict=True)
+    return [style.tooltip(name, rate, low, high, tell) for name, rate, low, high in rates]
+
+
+def _tera(value: float) -> str:
+    return f"{style.rounded(value)} TFLOP/s"
+
+
+FIGURES = style.named(ladder, rate_size, rate_block, steps_size, split, roofline, shapes)

@@ -1,6 +1,6 @@
 """Figures of the models: the rows that `analysis.models.plots` draws."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -124,9 +124,4 @@ def _looks(names: dict[str, str]) -> list[palette.Look]:
     return [palette.Look(palette.GREY, "d", "-"), *palette.gpu_looks(gpus).values()]
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "model": model,
-    "errors": errors,
-    "unseen": unseen,
-    "residuals": residuals,
-}
+FIGURES = style.named(model, errors, unseen, residuals)

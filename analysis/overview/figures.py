@@ -1,6 +1,6 @@
 """The figures of the overview: one product on the GPU and on its CPU, and GPUs compared."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,4 +168,4 @@ def gpus(store: Store, devices: Devices) -> Figure | None:
     return figure
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {"headline": headline, "gpus": gpus}
+FIGURES = style.named(headline, gpus)

@@ -1,7 +1,5 @@
 """Figures of the published numbers and the corresponding measurements."""
 
-from collections.abc import Callable
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -127,7 +125,4 @@ def _printed_rate(store: Store, n: int) -> float | None:
     return float(2e-9 * n**3 / fastest(own, "time_s")["time_s"].iloc[0]) if len(own) else None
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "speedup-block": speedup_block,
-    "figure2": figure2,
-}
+FIGURES = style.named(speedup_block, figure2)

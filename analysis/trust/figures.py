@@ -1,24 +1,53 @@
-"""Figures on repeatability and timing: the rows that `analysis.trust.plots` draws."""
+"""Figures on repeatability and timing: ratios of medians, single launches, sessions."""
 
-from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from analysis.data.best import fastest
 from analysis.data.devices import Devices
 from analysis.data.store import Store
-from analysis.drawing import style
-from analysis.stats.significance import THRESHOLD
-from analysis.trust import plots
-from analysis.trust.comparison import medians, ratios
+from analysis.drawing import palette, style
+from analysis.drawing.palette import Look
+from analysis.drawing.style import plain_number
+from analysis.drawing.svg import INK, hover, label
+from analysis.stats.significance import THRESHOLD, within
+from analysis.trust.comparison import (
+    BATCHES,
+    GPU_KERNEL,
+    ON_CPU,
+    PAGEABLE,
+    PINNED,
+    medians,
+    ratios,
+)
 
+# Label and look of each kind of cell and quantity.
+_KINDS = {
+    (GPU_KERNEL, "kernel"): ("kernel-only", Look(palette.GREEN, "o", "-")),
+    (PINNED, "kernel"): ("kernel, pinned memory", Look(palette.BLUE, "o", "-")),
+    (PINNED, "total"): ("end-to-end, pinned memory", Look(palette.BLUE, "s", "--")),
+    (PAGEABLE, "kernel"): ("kernel, pageable memory", Look(palette.ORANGE, "^", "-")),
+    (PAGEABLE, "total"): ("end-to-end, pageable memory", Look(palette.ORANGE, "v", "--")),
+    (BATCHES, "kernel_batch"): ("kernel, back to back", Look(palette.GREEN, "D", "-")),
+    (ON_CPU, "total"): ("CPU", Look(palette.PURPLE, "P", "-.")),
+}
+_MARKED = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LEAST_SPAN = 0.05  # of ratios to each side of 1
+_OUTER = 0.02  # share of a series allowed beyond each end of the axis
 _MOST_SESSIONS = 7  # drawn as points
 _TABLES = ("summary", "telemetry", "back_to_back")
 
 
 def agreement(store: Store, devices: Devices) -> Figure | None:
-    """Draw the ratios of medians of recordings of one GPU model, one panel per pair."""
+    """Draw the cumulative distribution of ratios of medians of recordings of one GPU model.
+
+    There is one panel per pair of recordings. The band marks the tolerance `THRESHOLD`.
+    """
     frame = store["agreement"]
     pairs = frame.loc[frame["gpu_a"].notna(), ["recording_a", "gpu_a", "recording_b", "gpu_b"]]
     pairs = pairs.drop_duplicates()
@@ -41,7 +70,49 @@ def agreement(store: Store, devices: Devices) -> Figure | None:
         title = f"{names.get(pair.gpu_b, pair.gpu_b)} / {names.get(pair.gpu_a, pair.gpu_a)}"
         panels[title] = {(kind, each): by_row[row] for row, kind, each in kinds.itertuples()}
     panels = {title: found for title, found in panels.items() if found}
-    return plots.agreement(panels, THRESHOLD) if panels else None
+    if not panels:
+        return None
+    figure, axes = style.panels(len(panels), height=3.2)
+    for axis, (title, found) in zip(axes, panels.items(), strict=True):
+        axis.axvspan(1 / (1 + THRESHOLD), 1 + THRESHOLD, color=INK, alpha=0.1, linewidth=0)
+        axis.axvline(1, color=INK, linewidth=1)
+        for key, (text, look) in _KINDS.items():
+            if key in found:
+                _distribution(axis, found[key], text, look)
+        axis.set_title(label(title))
+        axis.set_xlabel("ratio of the medians of a configuration")
+    every = [ratios for found in panels.values() for ratios in found.values()]
+    low = min(1 - _LEAST_SPAN, *(ratios.quantile(_OUTER) for ratios in every))
+    high = max(1 + _LEAST_SPAN, *(ratios.quantile(1 - _OUTER) for ratios in every))
+    for axis in axes:
+        axis.set_xlim(low, high)
+        axis.set_ylim(0, 1)
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    for axis in axes[::2]:
+        axis.set_ylabel("configurations with this ratio or less")
+    style.legend(figure, axes, columns=None if len(axes) == 1 else 3)
+    return figure
+
+
+def _distribution(axis: Axes, ratios: pd.Series, text: str, look: Look) -> None:
+    """Draw the percentiles of one distribution, some of them marked."""
+    # At most 40 steps, more are not visible.
+    shares = np.linspace(0, 1, min(len(ratios), 40))
+    axis.plot(ratios.quantile(shares), shares, look.line, color=look.colour, linewidth=1.3)
+    marked = ratios.quantile(list(_MARKED))
+    drawn = axis.scatter(marked, _MARKED, s=22, marker=look.marker, color=look.colour, zorder=3)
+    share_within = within(ratios, THRESHOLD).mean()
+    agreeing = f"{100 * share_within:.0f} % of {len(ratios)} configurations "
+    agreeing += f"within {100 * THRESHOLD:g} %"
+    hover(
+        drawn,
+        [
+            f"{text}: {100 * share:g} % at {plain_number(round(ratio, 3))} or less; {agreeing}"
+            for share, ratio in marked.items()
+        ],
+    )
+    how: dict[str, Any] = {"marker": look.marker, "markersize": 5, "linewidth": 1.3}
+    axis.plot([], [], look.line, color=look.colour, label=text, **how)
 
 
 def launches(store: Store, devices: Devices) -> Figure | None:
@@ -55,8 +126,25 @@ def launches(store: Store, devices: Devices) -> Figure | None:
     gpus = devices.gpus[: style.MOST_PANELS]  # more would hide each other
     frame = fastest(frame, "kernel_batch_s", ["gpu", "variant", "n"])
     by_gpu = {gpu.short: frame[frame["gpu"] == gpu.label] for gpu in gpus}
-    found = {name: rows for name, rows in by_gpu.items() if len(rows)}
-    return plots.launches(found) if found else None
+    by_gpu = {name: rows for name, rows in by_gpu.items() if len(rows)}
+    if not by_gpu:
+        return None
+    figure, (axis,) = style.new_figure(height=3.6)
+    looks = palette.gpu_looks(by_gpu)
+    axis.axhline(1, color=INK, linewidth=1)
+    for gpu, own in by_gpu.items():
+        names = [f"{gpu}, {cell}" for cell in style.cell_names(own)]
+        columns = ("ratio", "ratio_low", "ratio_high")
+        style.points(
+            axis, own, "kernel_batch_s", columns, looks[gpu], gpu, False, names, style.times
+        )
+    axis.set_xlabel("kernel time, back to back (logarithmic)")
+    axis.set_ylabel("single launch / back to back\n(logarithmic)")
+    style.log_axis(axis, "x")
+    style.factor_axis(axis, "y")
+    axis.xaxis.set_major_formatter(FuncFormatter(style.plain_time))
+    style.legend(figure, [axis], columns=4)
+    return figure
 
 
 def sessions(store: Store, devices: Devices) -> Figure | None:
@@ -68,12 +156,24 @@ def sessions(store: Store, devices: Devices) -> Figure | None:
         return None
     names = frame[["quantity", "host_memory", "matrices_in", "length"]].astype("string").fillna("")
     work = frame["host_work"].astype("boolean").fillna(False).map({True: "host work", False: ""})
-    kinds = names.assign(work=work).apply(lambda row: ", ".join(filter(None, row)), axis=1)
-    return plots.sessions(frame.assign(kind=kinds))
+    named = names.assign(work=work).apply(lambda row: ", ".join(filter(None, row)), axis=1)
+    rows = frame.assign(kind=named)
+    kinds = list(dict.fromkeys(rows["kind"]))
+    figure, (axis,) = style.new_figure(height=0.8 + 0.24 * len(kinds))
+    axis.axvline(1, color=INK, linewidth=1)
+    looks = palette.gpu_looks([f"session {number}" for number in sorted(set(rows["session"]))])
+    for (name, look), (_, own) in zip(looks.items(), rows.groupby("session"), strict=True):
+        at = own["kind"].map(kinds.index).to_numpy()
+        ratios = own["ratio"].to_numpy(dtype=float)
+        how: dict[str, Any] = {"s": 26, "marker": look.marker, "color": look.colour}
+        drawn = axis.scatter(ratios, at, zorder=3, label=name, **how)
+        texts = zip(own["kind"], ratios, strict=True)
+        hover(drawn, [f"{name}: {kind}: {plain_number(round(ratio, 4))}" for kind, ratio in texts])
+    axis.set_yticks(range(len(kinds)), kinds)
+    axis.invert_yaxis()
+    axis.set_xlabel("times of one session / mean over the sessions")
+    style.legend(figure, [axis], columns=4)
+    return figure
 
 
-FIGURES: dict[str, Callable[[Store, Devices], Figure | None]] = {
-    "agreement": agreement,
-    "launches": launches,
-    "sessions": sessions,
-}
+FIGURES = style.named(agreement, launches, sessions)

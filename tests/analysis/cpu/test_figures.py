@@ -2,8 +2,7 @@
 
 import pytest
 
-from analysis.cpu.figures import FIGURES
-from analysis.cpu.plots import edges
+from analysis.cpu.figures import FIGURES, edges
 from tests.support.figures import device, drawn, nothing, stored
 
 
