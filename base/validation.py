@@ -82,7 +82,7 @@ def check_known(kind: str, name: object, known: Iterable[str]) -> None:
     if name not in known:
         close = difflib.get_close_matches(str(name), known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"unknown {kind} {name}; {hint}allowed: {', '.join(known)}")
+        raise ValueError(f"unknown {kind} {name!s:.60}; {hint}allowed: {', '.join(known)}")
 
 
 def name_in(kind: str, known: Iterable[str]) -> AfterValidator:

@@ -233,7 +233,7 @@ def _pairs(path: Path, text: str, needed: Sequence[str]) -> tuple[dict[str, str]
     lines: dict[str, int] = {}
     for number, given, value in _declarations(text):
         if not value:
-            _refuse(path, number, f"{given}: not key=value; write it without spaces, {EXAMPLE}")
+            _refuse(path, number, f"{given:.60}: not key=value; write it without spaces, {EXAMPLE}")
         key = _FORMER.get(given, given)
         try:
             check_known("key", key, KEYS)
@@ -312,7 +312,7 @@ class _Declared:
 
     def refuse(self, key: str, message: str) -> NoReturn:
         """Raise StudyError with file, line and value of a key."""
-        _refuse(self.path, self.lines[key], f"{key}={self.values[key]}: {message}")
+        _refuse(self.path, self.lines[key], f"{key}={self.values[key]:.60}: {message}")
 
     def _one_of(self, key: str, *words: str) -> str:
         """Return one of the words; the first one is the default."""
@@ -352,7 +352,7 @@ class _Declared:
         value = self._value(key, text, shape, block)
         if value.denominator != 1 or not 1 <= value <= _LARGEST:
             where = f" with BLOCK={block}" if block else ""
-            self.refuse(key, f"{text} is {value}{where}; use a whole number from 1 to {_LARGEST}")
+            self.refuse(key, f"{text:.60} is {value!s:.60}{where}; use a whole number from 1 to {_LARGEST}")
         return int(value)
 
     def _claim(self, key: str) -> Callable[[Shape, BlockSize], Fraction]:
@@ -384,4 +384,4 @@ class _Declared:
             return value(ast.parse(text, mode="eval").body)
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             allowed = ", ".join(["whole numbers", *names])
-            self.refuse(key, f"{text} is not a formula; use {allowed} with + - * / and ()")
+            self.refuse(key, f"{text:.60} is not a formula; use {allowed} with + - * / and ()")

@@ -117,6 +117,8 @@ def test_steps_divide_the_error_and_name_the_kernel_with_the_largest_reduction()
     for column, one in (("error_before", candidates[1]), ("error_after", candidates[2])):
         expected = np.sqrt(np.mean(one.left_out[own] ** 2))
         assert lanes[column] == pytest.approx(expected)
+    without = [one for one in candidates if one.model != "M1"]
+    assert models.steps(without, cells)["model"].tolist() == ["M3"]
     candidates = [of(name, "M0", noise=(0.01, 0, 0.01, 0)) for name in names[:3]]
     best = models.best_of(candidates).model
     assert list(models.steps(candidates, cells)["model"]) == list(names[1 : names.index(best) + 1])
