@@ -352,7 +352,8 @@ class _Declared:
         value = self._value(key, text, shape, block)
         if value.denominator != 1 or not 1 <= value <= _LARGEST:
             where = f" with BLOCK={block}" if block else ""
-            self.refuse(key, f"{text:.60} is {value!s:.60}{where}; use a whole number from 1 to {_LARGEST}")
+            allowed = f"a whole number from 1 to {_LARGEST}"
+            self.refuse(key, f"{text:.60} is {value!s:.60}{where}; use {allowed}")
         return int(value)
 
     def _claim(self, key: str) -> Callable[[Shape, BlockSize], Fraction]:
