@@ -87,6 +87,14 @@ correct(
 )
 correct(
     "naive_rows",
+    "const after the type, extern block",
+    ('extern "C" __global__', 'extern "C" {\n__global__'),
+    ("const float *A, const float *B", "float const *const A, float const* __restrict B"),
+    ("int M, int N", "int const M, int N"),
+    ("    }\n}\n", "    }\n}\n}\n"),
+)
+correct(
+    "naive_rows",
     "rounded by name",
     (
         "tmp += A[x * K + i] * B[i * N + y];",

@@ -61,10 +61,11 @@ _BLOCK_SIZE = re.compile("[1-9][0-9]{0,8}")
 _LINE = re.compile(r"^\s*(?://|/?\*+|#)\s*try:(.*?)(?:\*/\s*)?$")
 _BOUNDS = r"(?:__launch_bounds__\s*\([^)]{0,200}\)\s*)?"
 _KERNEL = re.compile(
-    rf'extern\s+"C"\s+{_BOUNDS}__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(([^)]{{0,2000}})\)'
+    rf'extern\s+"C"\s*(?:\{{\s*)?{_BOUNDS}__global__\s+{_BOUNDS}void\s+{_BOUNDS}'
+    r"(\w+)\s*\(([^)]{0,2000})\)"
 )
-_POINTER = re.compile(r"(const )?(\w+) ?\* ?(?:(?:const|__restrict__) ?)*\w+")
-_NUMBER = re.compile(r"(?:const )?int \w+")
+_POINTER = re.compile(r"(const )?(\w+)(?: const)? ?\* ?(?:(?:const|__restrict(?:__)?) ?)*\w+")
+_NUMBER = re.compile(r"(?:const )?int (?:const )?\w+")
 _DTYPES: dict[str, tuple[str, ...]] = {
     element.c_type: (name,) for name, element in ELEMENTS.items()
 }
